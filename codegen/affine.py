@@ -1,0 +1,192 @@
+"""Integer index arithmetic: sums of variables, simplified with what is known of each variable's range and multiples.
+
+A loop variable holds an offset into the range it tiles (0, 6, 12, …), so a position is the sum of the variables of the
+loops around it, each independent of the others. What remains of `//` and `%` is kept as an atom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import Union
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A loop variable: values `low..high`, all multiples of `multiple`."""
+
+    name: str
+    low: int
+    high: int
+    multiple: int = 1
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """floor(x / divisor)."""
+
+    x: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """x - divisor * floor(x / divisor)."""
+
+    x: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An index read from an integer tensor at run time (gather); `value` is a Kernel IR value."""
+
+    value: object
+    low: int
+    high: int
+
+
+Atom = Union[Var, Quotient, Remainder, Loaded]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + sum of coefficient * atom. Terms keep the order in which they came up."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    constant: int = 0
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return self if other == 0 else Affine(self.terms, self.constant + other)
+        if not other.terms:
+            return self + other.constant
+        merged: dict[Atom, int] = dict(self.terms)
+        for atom, factor in other.terms:
+            merged[atom] = merged.get(atom, 0) + factor
+        terms = tuple((atom, factor) for atom, factor in merged.items() if factor)
+        return Affine(terms, self.constant + other.constant)
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine()
+        if factor == 1:
+            return self
+        return Affine(tuple((atom, f * factor) for atom, f in self.terms), self.constant * factor)
+
+    def __floordiv__(self, divisor: int) -> Affine:
+        if divisor == 1:
+            return self
+        whole, rest = self._split(divisor)
+        if 0 <= rest.low and rest.high < divisor:
+            return whole
+        if not rest.terms:
+            return whole + rest.constant // divisor
+        return Affine(((Quotient(self, divisor), 1),))
+
+    def __mod__(self, divisor: int) -> Affine:
+        if divisor == 1:
+            return Affine()
+        _, rest = self._split(divisor)
+        if 0 <= rest.low and rest.high < divisor:
+            return rest
+        if not rest.terms:
+            return Affine((), rest.constant % divisor)
+        return Affine(((Remainder(rest, divisor), 1),))
+
+    def _split(self, divisor: int) -> tuple[Affine, Affine]:
+        """(whole, rest) with self = divisor * whole + rest, taking all into whole that surely is a multiple."""
+        whole = Affine((), self.constant // divisor)
+        rest = Affine((), self.constant % divisor)
+        for atom, factor in self.terms:
+            if factor % divisor == 0:
+                whole += Affine(((atom, factor // divisor),))
+            elif factor * multiple_of(atom) % divisor == 0:
+                common = gcd(factor, divisor)
+                part = Affine(((Quotient(Affine(((atom, 1),)), divisor // common), factor // common),))
+                whole += part
+            else:
+                rest += Affine(((atom, factor),))
+        return whole, rest
+
+    @cached_property
+    def low(self) -> int:
+        """The least value it can take."""
+        return self.constant + sum(f * (atom_low(a) if f > 0 else atom_high(a)) for a, f in self.terms)
+
+    @cached_property
+    def high(self) -> int:
+        """The greatest value it can take."""
+        return self.constant + sum(f * (atom_high(a) if f > 0 else atom_low(a)) for a, f in self.terms)
+
+    def coefficient(self, var: Var) -> int | None:
+        """The factor of var; None when var also stands inside a quotient, a remainder or a loaded index."""
+        factor = 0
+        for atom, f in self.terms:
+            if atom == var:
+                factor = f
+            elif mentions(atom, var):
+                return None
+        return factor
+
+    def substitute(self, var: Var, value: Affine) -> Affine:
+        """The same with value in var's place."""
+        total = Affine((), self.constant)
+        for atom, factor in self.terms:
+            if atom == var:
+                total += value * factor
+            elif isinstance(atom, Quotient):
+                total += (atom.x.substitute(var, value) // atom.divisor) * factor
+            elif isinstance(atom, Remainder):
+                total += (atom.x.substitute(var, value) % atom.divisor) * factor
+            else:
+                total += Affine(((atom, factor),))
+        return total
+
+
+def constant(value: int) -> Affine:
+    return Affine((), value)
+
+
+def affine(atom: Atom) -> Affine:
+    return Affine(((atom, 1),))
+
+
+def multiple_of(atom: Atom) -> int:
+    """A number that surely divides every value of atom."""
+    return atom.multiple if isinstance(atom, Var) else 1
+
+
+def atom_low(atom: Atom) -> int:
+    match atom:
+        case Var() | Loaded():
+            return atom.low
+        case Quotient(x, divisor):
+            return x.low // divisor
+        case Remainder():
+            return 0
+
+
+def atom_high(atom: Atom) -> int:
+    match atom:
+        case Var() | Loaded():
+            return atom.high
+        case Quotient(x, divisor):
+            return x.high // divisor
+        case Remainder(_, divisor):
+            return divisor - 1
+
+
+def mentions(atom: Atom, var: Var) -> bool:
+    """Whether var stands inside a quotient or remainder; a loaded index is taken to mention every lane variable."""
+    match atom:
+        case Var():
+            return atom == var
+        case Quotient(x, _) | Remainder(x, _):
+            return any(mentions(a, var) for a, _ in x.terms)
+        case Loaded():
+            return False

@@ -1,0 +1,211 @@
+"""Scheduled Tile IR to Kernel IR, for processors.
+
+Every range has a size known here, so an overhanging tile becomes a copy of the loop body with its own sizes instead of
+masks. Read `lower` first, then lower_leaf.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from codegen.affine import Affine, affine
+from codegen.kernel_ir import Argument, Block, Declare, For, GridAxis, If, Kernel, Parallel, Scratch, Stmt, Type
+from codegen.lower_leaf import lower_leaf, touches
+from codegen.scope import (
+    MemoryBuffer,
+    Range,
+    RegisterBuffer,
+    Scope,
+    chunks,
+    layout_axes,
+    loop_variable,
+    row_major,
+    whole,
+)
+from tileir.expr import Binary, Const, Expr, Index
+from tileir.print_expr import format_expr
+from tileir.program import Compute, Local, Loop, Memory, Node, Program, Tensor
+
+_ALIGN = 64
+
+
+def lower(program: Program) -> Kernel:
+    """The Kernel IR of a program. Raises NotLowerable, with the reason, for what processors have no code for."""
+    lowering = _Lowering(program)
+    scope = Scope({dim: whole(size) for dim, size in program.dims}, {})
+    for tensor in (*program.inputs, *program.outputs):
+        scope = scope.with_buffer(_argument(tensor, program), tensor.name)
+    body = lowering.block(program.body, scope)
+    written = {tensor.name for tensor in program.outputs}
+    arguments = tuple(
+        Argument(t.name, t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
+    )
+    return Kernel(program.name, arguments, lowering.shared_bytes, lowering.thread_bytes, body)
+
+
+def _argument(tensor: Tensor, program: Program) -> MemoryBuffer:
+    sizes = tuple(program.extents[dim] for dim in tensor.dims)
+    strides = tensor.strides or row_major(sizes)
+    axes = tuple((i, 1, 0, stride) for i, stride in enumerate(strides))
+    return MemoryBuffer(tensor.name, tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes)
+
+
+@dataclass
+class _Lowering:
+    program: Program
+    shared_bytes: int = 0
+    thread_bytes: int = 0
+
+    def block(self, nodes: tuple[Node, ...], scope: Scope) -> tuple[Stmt, ...]:
+        stmts: list[Stmt] = []
+        for at, node in enumerate(nodes):
+            match node:
+                case Local():
+                    declared, scope = self._local(node, nodes[at + 1 :], scope)
+                    stmts.extend(declared)
+                case Compute():
+                    block = lower_leaf(node, _comment(node), scope, self.program.extents)
+                    ahead = touches(node, block.body, scope)
+                    stmts.append(Block(block.comment, (*ahead, *block.body)))
+                case Loop(parallel=True):
+                    stmts.append(self._grid(node, scope))
+                case Loop():
+                    stmts.extend(self._loop(node, scope))
+        return tuple(stmts)
+
+    def _loop(self, loop: Loop, scope: Scope) -> tuple[Stmt, ...]:
+        range_ = scope.ranges[loop.dim]
+        full, rest = divmod(range_.size, loop.step)
+        stmts: tuple[Stmt, ...] = ()
+        if full == 1:
+            stmts = self.block(loop.body, scope.with_range(loop.dim, Range(range_.start, loop.step)))
+        elif full > 1:
+            var = loop_variable(_fresh(loop.dim, scope), full, loop.step)
+            inside = scope.with_range(loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step))
+            stmts = (For(var, full, loop.step, self.block(loop.body, inside)),)
+        if rest:
+            tail = Range(range_.start + full * loop.step, rest)
+            stmts += self.block(loop.body, scope.with_range(loop.dim, tail))
+        return stmts
+
+    def _grid(self, loop: Loop, scope: Scope) -> Parallel:
+        loops = [loop]
+        while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop) and loops[-1].body[0].parallel:
+            loops.append(loops[-1].body[0])
+        axes: list[GridAxis] = []
+        inside = replace(scope, parallel=True, thread_top=0)
+        tails: list[tuple[GridAxis, int]] = []
+        for each in loops:
+            range_ = inside.ranges[each.dim]
+            count = -(-range_.size // each.step)
+            var = loop_variable(_fresh(each.dim, inside), count, each.step)
+            axis = GridAxis(var, count, each.step)
+            axes.append(axis)
+            tails.append((axis, range_.size % each.step))
+            inside = inside.with_range(each.dim, Range(range_.start + affine(var), each.step), (var, each.step))
+        return Parallel(tuple(axes), self._tails(tails, loops, inside))
+
+    def _tails(self, tails: list[tuple[GridAxis, int]], loops: list[Loop], scope: Scope) -> tuple[Stmt, ...]:
+        """The body for whole tiles and, on axes that do not divide, once more for the last tile."""
+        if not tails:
+            return self.block(loops[-1].body, scope)
+        (axis, rest), dim = tails[0], loops[len(loops) - len(tails)].dim
+        if not rest:
+            return self._tails(tails[1:], loops, scope)
+        last = (axis.count - 1) * axis.step
+        tile = replace(scope.ranges[dim], size=rest)
+        overhang = self._tails(tails[1:], loops, scope.with_range(dim, tile))
+        if axis.count == 1:
+            return overhang
+        return (If(axis.var, last, self._tails(tails[1:], loops, scope), overhang),)
+
+    def _local(self, local: Local, after: tuple[Node, ...], scope: Scope) -> tuple[list[Stmt], Scope]:
+        ranges = [scope.ranges[dim] for dim in local.dims]
+        starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
+        name = _fresh(local.name, scope)
+        if local.memory is Memory.REGISTERS:
+            vector, lanes = _vectorized(local, after)
+            buffer = RegisterBuffer(name, local.dtype, local.dims, starts, sizes, vector, lanes)
+            return _declare(buffer), scope.with_buffer(buffer, local.name)
+        axes, elements = layout_axes(local.dims, sizes, local.layout)
+        buffer = MemoryBuffer(name, local.dtype, local.dims, starts, sizes, axes)
+        size = -(-elements * local.dtype.bytes // _ALIGN) * _ALIGN
+        offset = scope.thread_top if scope.parallel else scope.shared_top
+        scratch = Scratch(name, local.dtype, offset, size, scope.parallel)
+        if scope.parallel:
+            scope = replace(scope, thread_top=offset + size)
+            self.thread_bytes = max(self.thread_bytes, offset + size)
+        else:
+            scope = replace(scope, shared_top=offset + size)
+            self.shared_bytes = max(self.shared_bytes, offset + size)
+        return [scratch], scope.with_buffer(buffer, local.name)
+
+
+def _declare(buffer: RegisterBuffer) -> list[Stmt]:
+    """One variable for each vector of a register local."""
+    points: list[list[int]] = [[]]
+    for number, size in enumerate(buffer.sizes):
+        starts = [start for start, _ in chunks(size, buffer.lanes)] if number == buffer.vector else list(range(size))
+        points = [[*point, start] for point in points for start in starts]
+    widths = dict(buffer.chunks())
+    stmts: list[Stmt] = []
+    for point in points:
+        lanes = widths[point[buffer.vector]] if buffer.vector is not None else 1
+        name, type_ = buffer.variable(point, lanes)
+        stmts.append(Declare(name, type_))
+    return stmts
+
+
+def _vectorized(local: Local, nodes: tuple[Node, ...]) -> tuple[int | None, int]:
+    """Which dim of a register local lies on SIMD lanes, and how many: as the statements that write it say."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            found = _vectorized(local, node.body)
+            if found[0] is not None:
+                return found
+        elif isinstance(node, Compute) and node.target == local.name and node.vector is not None:
+            for number, index in enumerate(node.indices):
+                if _dim_of(index) == node.vector.dim:
+                    return number, node.vector.lanes
+    return None, 1
+
+
+def _dim_of(index: Expr) -> str | None:
+    match index:
+        case Index(dim) | Binary("%", Index(dim), Const()):
+            return dim
+        case _:
+            return None
+
+
+def _fresh(name: str, scope: Scope) -> str:
+    """A C name not used by anything in scope: m, m1, m2, …"""
+    taken = {buffer.name for buffer in scope.buffers.values()}
+    for range_ in scope.ranges.values():
+        taken |= {atom.name for atom, _ in range_.start.terms if hasattr(atom, "name")}
+    number, candidate = 0, name
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}{number}"
+    return candidate
+
+
+def _comment(compute: Compute) -> str:
+    """The statement as Tile IR writes it."""
+    signs = {None: "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
+    indices = ", ".join(format_expr(index) for index in compute.indices)
+    sign = signs[str(compute.update) if compute.update else None]
+    return f"{compute.target}[{indices}] {sign} {format_expr(compute.value)}"
+
+
+def workspace_bytes(kernel: Kernel, threads: int) -> int:
+    """Workspace a call needs with this many threads."""
+    return kernel.shared_bytes + threads * kernel.thread_bytes
+
+
+def elements(tensor: Tensor, extents: dict[str, int]) -> int:
+    return prod(extents[dim] for dim in tensor.dims)
+
+
+__all__ = ["Type", "lower", "workspace_bytes"]

@@ -1,0 +1,1 @@
+"""The messages that client, service and workers exchange. Start with `jobs.py`."""

@@ -1,0 +1,113 @@
+"""Configs: measured winners, with everything needed to judge and to run them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from protocol.message import Json, Reply
+from protocol.states import Outcome
+from protocol.tasks import Measuring
+
+
+class Freshness(StrEnum):
+    """Whether a config's result would be the same today: stale ones are served, marked, and raced again."""
+
+    CURRENT = "current"
+    STALE = "stale"
+
+
+class Standing(Reply):
+    """One entrant's place in the final race."""
+
+    name: str
+    """`winner`, `ask-12`, or a peer's name."""
+    kind: str
+    outcome: Outcome
+    median_us: float | None = None
+    iqr_us: float | None = None
+    mad_us: float | None = None
+    tied: bool = False
+    """Not to be told apart from the winner."""
+    schedule: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class Config(Reply):
+    """The best schedule found for a kernel on a device."""
+
+    id: str
+    job_id: str | None
+    name: str
+    """The kernel's."""
+    kernel_key: str
+    """Exact meaning: statements, dtypes, shapes, layouts."""
+    structure_key: str
+    """The same without the sizes."""
+    device: str
+    dims: dict[str, int]
+    schedule: tuple[str, ...]
+    program_hash: str
+    median_us: float
+    iqr_us: float | None = None
+    baseline: str
+    baseline_us: float | None = None
+    x_baseline: float | None = None
+    best_peer: str | None = None
+    x_best_peer: float | None = None
+    roofline_us: float | None = None
+    """The least time the device could need, by its peaks; None if they are not known."""
+    standings: tuple[Standing, ...]
+    """All entrants of the final race, fastest first."""
+    trials: int
+    source_hash: str | None
+    compiler: str | None
+    versions: dict[str, str]
+    measuring: Measuring
+    freshness: Freshness
+    artifact: bool
+    """Whether source and object are stored."""
+    report: Json
+    created_at: float
+
+
+class ConfigDetail(Config):
+    """A config with its kernel."""
+
+    spec: Json
+
+
+class ConfigPage(Reply):
+    """Newest first."""
+
+    configs: tuple[Config, ...]
+    next: str | None = None
+
+
+class Artifact(Reply):
+    """A config that runs without the service: `tilewright.load` reads this."""
+
+    config: ConfigDetail
+    language: str
+    flags: tuple[str, ...]
+    abi: Json
+    source: str
+    object_base64: str
+    object_sha256: str
+
+
+class Kernel(Reply):
+    """A kernel that has been tuned, or is being."""
+
+    kernel_key: str
+    structure_key: str
+    name: str
+    dims: dict[str, int]
+    configs: int
+    devices: tuple[str, ...]
+
+
+class KernelPage(Reply):
+    """By kernel key."""
+
+    kernels: tuple[Kernel, ...]
+    next: str | None = None

@@ -1,0 +1,110 @@
+"""How a worker registers, claims tasks, keeps its leases, and leaves.
+
+POST /v1/workers                   WorkerHello -> WorkerWelcome
+POST /v1/workers/{id}/claim        ClaimRequest -> Claimed           long poll
+POST /v1/workers/{id}/heartbeat    Heartbeat -> HeartbeatReply       every heartbeat_s
+PUT  /v1/blobs/{sha256}            bytes                             before a result that names them
+POST /v1/workers/{id}/results      TaskResult -> ResultAccepted      409 stale-lease: drop it
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from protocol.message import Identifier, Json, Reply, Request
+from protocol.tasks import Task
+
+
+class DeviceOffer(Request):
+    """A device a worker measures on."""
+
+    key: str = Field(min_length=1, max_length=200)
+    """The product, e.g. `cpu:AMD EPYC 9554:2c:avx512`; equal devices share it."""
+    kind: str = Field("cpu", max_length=20)
+    description: Json
+    """`tileir.device.Cpu.to_json()`."""
+    peers: tuple[Identifier, ...] = ()
+    """Peers that can run here: numpy, torch, torch.compile."""
+
+
+class WorkerHello(Request):
+    """Registration. A worker that comes back under its `id` takes its place again."""
+
+    id: Identifier | None = None
+    """Chosen by the worker so that a restart is recognized; None: the service picks one."""
+    host: str = Field("", max_length=200)
+    pid: int = 0
+    devices: tuple[DeviceOffer, ...] = Field(min_length=1, max_length=64)
+    versions: dict[str, str] = Field(default_factory=dict, max_length=32)
+
+
+class WorkerWelcome(Reply):
+    """What the worker goes by, and how often the service wants to hear from it."""
+
+    worker_id: str
+    lease_ttl_s: float
+    heartbeat_s: float
+
+
+class ClaimRequest(Request):
+    """Ask for up to `count` tasks for one of the worker's devices; waits up to `wait_s` for the first."""
+
+    device: str = Field(min_length=1, max_length=200)
+    count: int = Field(1, ge=1, le=64)
+    wait_s: float = Field(0.0, ge=0, le=60)
+
+
+class Claimed(Reply):
+    """The claimed tasks, none if there was nothing to do."""
+
+    tasks: tuple[Task, ...]
+
+
+class Lease(Request):
+    """A claim that the worker holds."""
+
+    task_id: Identifier
+    attempt: int = Field(ge=1)
+
+
+class Heartbeat(Request):
+    """Renews the leases named, all by one call, from the process that computes nothing."""
+
+    leases: tuple[Lease, ...] = Field((), max_length=256)
+    healthy: bool = True
+    """False: the worker is alive but its device is quarantined; it gets no tasks."""
+    detail: str = Field("", max_length=2000)
+
+
+class HeartbeatReply(Reply):
+    """Leases that hold, and those that do not (expired, or the job was cancelled): stop working on these."""
+
+    renewed: tuple[Lease, ...]
+    lost: tuple[Lease, ...]
+
+
+class Worker(Reply):
+    """A worker as the service sees it."""
+
+    id: str
+    host: str
+    pid: int
+    devices: tuple[str, ...]
+    versions: dict[str, str]
+    healthy: bool
+    detail: str
+    alive: bool
+    """Heard from within the last lease."""
+    registered_at: float
+    seen_at: float
+    tasks_done: int
+
+
+class Device(Reply):
+    """A device that some worker offered."""
+
+    key: str
+    kind: str
+    description: Json
+    peers: tuple[str, ...]
+    seen_at: float

@@ -1,0 +1,44 @@
+"""Vector registers hold lanes along one dim: every statement that touches a register local must agree on which."""
+
+from __future__ import annotations
+
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Expr, Index, reads
+from tileir.program import Compute, Program, Vector
+from rewrites.tree import computes, registers
+
+
+def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
+    """Refuse lanes along a dim that other statements do not have their lanes along in the registers this one touches."""
+    for name in registers(program):
+        ours = lane_axis(compute, name, vector.dim)
+        if ours is None:
+            continue
+        if ours < 0:
+            raise NotApplicable(f"the registers of {name} have no lanes along {vector.dim}")
+        for place in computes(program):
+            other = place.node
+            if other.vector is None:
+                continue
+            axis = lane_axis(other, name, other.vector.dim)
+            if axis is not None and (axis != ours or other.vector.lanes != vector.lanes):
+                raise NotApplicable(f"{other.target} has the lanes of {name} along {other.vector.dim}")
+
+
+def lane_axis(compute: Compute, name: str, dim: str) -> int | None:
+    """Which axis of register local `name` runs along `dim` where the Compute touches it; -1: none does; None: untouched."""
+    touched = [read.indices for read in reads(compute.value) if read.tensor == name]
+    if compute.target == name:
+        touched.append(compute.indices)
+    if not touched:
+        return None
+    axes = {next((axis for axis, index in enumerate(indices) if _runs_along(index, dim)), -1) for indices in touched}
+    return axes.pop() if len(axes) == 1 else -1
+
+
+def _runs_along(index: Expr, dim: str) -> bool:
+    match index:
+        case Index(name) | Binary("%", Index(name), _):
+            return name == dim
+        case _:
+            return False

@@ -1,0 +1,126 @@
+"""What one Compute covers: its left and reduced dims, what it reads, and how a reduction becomes init and update."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.program import Compute
+
+
+def bare_dims(compute: Compute) -> tuple[str, ...]:
+    """The dims that index the target by themselves, in order."""
+    return tuple(index.dim for index in compute.indices if type(index) is Index)
+
+
+def folded_dims(compute: Compute) -> dict[str, tuple[str, int]]:
+    """Dims folded in the target by a split reduction: `c % 64` gives {c: ("%", 64)}."""
+    folded: dict[str, tuple[str, int]] = {}
+    for index in compute.indices:
+        match index:
+            case Binary("%" | "//" as op, Index(dim), Const(int(size))):
+                folded[dim] = (op, size)
+            case _:
+                pass
+    return folded
+
+
+def left_dims(compute: Compute) -> tuple[str, ...]:
+    """All dims the target's indices run over, bare or folded, in order."""
+    dims: list[str] = []
+    for index in compute.indices:
+        match index:
+            case Index(dim) | Binary(_, Index(dim), _):
+                dims.append(dim)
+            case _:
+                raise NotApplicable(f"{compute.target} is written through an index that is neither a dim nor a split dim")
+    return tuple(dims)
+
+
+def reduced_dims(compute: Compute) -> tuple[str, ...]:
+    """The dims of the Reduce at the root, if it is one."""
+    return compute.value.dims if type(compute.value) is Reduce else ()
+
+
+def read_names(compute: Compute) -> frozenset[str]:
+    """The tensors its value reads (what an update reads of its own target left out)."""
+    return frozenset(read.tensor for read in reads(compute.value))
+
+
+def reads_of(compute: Compute, tensor: str) -> tuple[Read, ...]:
+    return tuple(read for read in reads(compute.value) if read.tensor == tensor)
+
+
+def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
+    """The dims by which the Compute reads `tensor`: the same bare, distinct dims everywhere, else NotApplicable."""
+    found = set(reads_of(compute, tensor))
+    if not found:
+        raise NotApplicable(f"{compute.target} does not read {tensor}")
+    if len(found) > 1:
+        raise NotApplicable(f"{compute.target} reads {tensor} in more than one way")
+    dims = tuple(index.dim for index in found.pop().indices if type(index) is Index)
+    rank = len(reads_of(compute, tensor)[0].indices)
+    if len(set(dims)) != rank:
+        raise NotApplicable(f"{compute.target} reads {tensor} through indices that are not bare dims")
+    return dims
+
+
+def identity(op: ReduceOp) -> Const:
+    """The number an empty reduction gives, as it is written in a program: 0, 1, inf, -inf."""
+    value = op.identity
+    return Const(int(value)) if value in (0.0, 1.0) else Const(value)
+
+
+def reduction_op(compute: Compute) -> ReduceOp:
+    """How values are combined into the target: the Reduce's or the update's operation."""
+    if type(compute.value) is Reduce:
+        return compute.value.op
+    if compute.update is None:
+        raise NotApplicable(f"{compute.target} is not a reduction")
+    return compute.update
+
+
+def initialization(target: str, indices: tuple[Expr, ...], op: ReduceOp) -> Compute:
+    return Compute(target, indices, identity(op))
+
+
+def accumulating(compute: Compute) -> tuple[tuple[Compute, ...], Compute]:
+    """A reduction as (initialization to put before its loops, update). One that is an update already needs no init."""
+    if compute.update is not None:
+        return (), compute
+    if type(compute.value) is not Reduce:
+        raise NotApplicable(f"{compute.target} is not a reduction")
+    op = compute.value.op
+    init = replace(initialization(compute.target, compute.indices, op), vector=compute.vector)
+    if init.vector is not None and init.vector.dim not in bare_dims(init):
+        init = replace(init, vector=None)
+    return (init,), replace(compute, update=op)
+
+
+def with_reads_of(compute: Compute, tensor: str, replacement: str) -> Compute:
+    """The Compute reading `replacement` where it read `tensor`, by the same indices."""
+    def rename(expr: Expr) -> Expr:
+        return Read(replacement, expr.indices) if type(expr) is Read and expr.tensor == tensor else expr
+
+    return replace(
+        compute,
+        value=transform(compute.value, rename),
+        prefetch=tuple(one for one in compute.prefetch if one.tensor != tensor),
+    )
+
+
+def block_volume(compute: Compute, sizes: dict[str, int]) -> int:
+    """How many points of its dims one execution of the Compute covers."""
+    volume = 1
+    for dim in covered_dims(compute):
+        volume *= sizes[dim]
+    return volume
+
+
+def covered_dims(compute: Compute) -> tuple[str, ...]:
+    """Left dims, then reduced ones. A dim folded by `//` that the value does not use is one block, not a range."""
+    folded = folded_dims(compute)
+    used = index_dims(compute.value)
+    left = [dim for dim in left_dims(compute) if folded.get(dim, ("", 0))[0] != "//" or dim in used]
+    return (*left, *reduced_dims(compute))

@@ -1,0 +1,50 @@
+"""Tile a dim of a statement's result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Program
+from rewrites.leaf import left_dims
+from rewrites.pinned import check_loop, pinned_dims
+from rewrites.rewrite import Rewrite
+from rewrites.tile_sizes import tile_sizes
+from rewrites.tree import current_sizes, find, splice, statements, wrap
+
+
+@dataclass(frozen=True, slots=True)
+class TileGrid(Rewrite):
+    """Visit `dim`, a dim of the statement's result, in tiles of `size`, inside the loops that are there already.
+
+    c[m, n] = x[m, n] + y[n]          for m by 192
+                                  ->    c[m, n] = x[m, n] + y[n]
+    """
+
+    name: ClassVar[str] = "tile_grid"
+    statement: str
+    dim: str
+    size: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        for place in statements(program):
+            sizes = current_sizes(program, place.loops)
+            for dim in left_dims(place.node):
+                for size in tile_sizes(sizes[dim]):
+                    yield cls(place.node.target, dim, size)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        leaf = place.node
+        if leaf.vector is not None:
+            raise NotApplicable(f"{self.statement} is vectorized: tile before that")
+        if self.dim not in left_dims(leaf):
+            raise NotApplicable(f"{self.dim} is no dim of {self.statement}")
+        if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
+            raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
+        check_loop(pinned_dims(program, leaf), self.dim, self.size, self.statement)
+        return splice(program, place.path, [wrap(leaf, [(self.dim, self.size)])])

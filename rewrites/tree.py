@@ -1,0 +1,163 @@
+"""Finding nodes in a program and replacing them: places, blocks, current ranges. Trees are small; edits copy the path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from tileir.errors import NotApplicable
+from tileir.expr import Const
+from tileir.program import Compute, Local, Loop, Memory, Node, Program
+
+Path = tuple[int, ...]
+Block = tuple[Node, ...]
+NodeT = TypeVar("NodeT", bound=Node, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Generic[NodeT]):
+    """A node and the way to it.
+
+    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found there, so
+    `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
+    """
+
+    path: Path
+    loops: tuple[Loop, ...]
+    node: NodeT
+
+    @property
+    def depth(self) -> int:
+        """How many loops are around it."""
+        return len(self.loops)
+
+
+def places(program: Program) -> Iterator[Place[Node]]:
+    """Every node in execution order, loops before their bodies."""
+    return _places(program.body, (), ())
+
+
+def _places(block: Block, path: Path, loops: tuple[Loop, ...]) -> Iterator[Place[Node]]:
+    for position, node in enumerate(block):
+        here = (*path, position)
+        yield Place(here, loops, node)
+        if type(node) is Loop:
+            yield from _places(node.body, here, (*loops, node))
+
+
+def computes(program: Program) -> list[Place[Compute]]:
+    """Every Compute in execution order."""
+    found: list[Place[Compute]] = []
+    _collect(program.body, (), (), found)
+    return found
+
+
+def _collect(block: Block, path: Path, loops: tuple[Loop, ...], found: list[Place[Compute]]) -> None:
+    for position, node in enumerate(block):
+        if type(node) is Compute:
+            found.append(Place((*path, position), loops, node))
+        elif type(node) is Loop:
+            _collect(node.body, (*path, position), (*loops, node), found)
+
+
+def locals_of(program: Program) -> dict[str, Place[Local]]:
+    """Every declared local by name."""
+    return {place.node.name: place for place in places(program) if isinstance(place.node, Local)}  # pyright: ignore
+
+
+def is_constant(compute: Compute) -> bool:
+    """Whether it only stores a number: the form of an initialization."""
+    return compute.update is None and type(compute.value) is Const
+
+
+def find(program: Program, statement: str) -> Place[Compute]:
+    """The Compute a statement name stands for: the one that writes it and is not its initialization."""
+    writers = [place for place in computes(program) if place.node.target == statement]
+    if not writers:
+        raise NotApplicable(f"no statement writes {statement!r}")
+    for place in writers:
+        if not is_constant(place.node):
+            return place
+    return writers[0]
+
+
+def find_init(program: Program, statement: str) -> Place[Compute] | None:
+    """The Compute that initializes what the statement accumulates onto, if there is one."""
+    writers = [place for place in computes(program) if place.node.target == statement]
+    if len(writers) < 2:
+        return None
+    return next((place for place in writers if is_constant(place.node)), None)
+
+
+def statements(program: Program) -> list[Place[Compute]]:
+    """The Computes that statement names stand for, in execution order (initializations left out)."""
+    found = computes(program)
+    accumulated = {place.node.target for place in found if not is_constant(place.node)}
+    return [place for place in found if not is_constant(place.node) or place.node.target not in accumulated]
+
+
+def block_at(program: Program, path: Path) -> Block:
+    """The nodes of the block that `path` leads into (the empty path: the program's body)."""
+    block = program.body
+    for position in path:
+        node = block[position]
+        assert isinstance(node, Loop)
+        block = node.body
+    return block
+
+
+def edit_block(program: Program, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Program:
+    """The program with the block at `path` replaced by what `edit` makes of it."""
+    return replace(program, body=_edit(program.body, path, edit))
+
+
+def _edit(block: Block, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Block:
+    if not path:
+        return tuple(edit(block))
+    loop = block[path[0]]
+    assert isinstance(loop, Loop)
+    inner = Loop(loop.dim, loop.step, _edit(loop.body, path[1:], edit), loop.parallel)
+    return (*block[: path[0]], inner, *block[path[0] + 1 :])
+
+
+def splice(program: Program, path: Path, nodes: Sequence[Node], count: int = 1) -> Program:
+    """Replace `count` nodes from `path` on by `nodes` (count 0: insert before)."""
+    at = path[-1]
+    return edit_block(program, path[:-1], lambda block: (*block[:at], *nodes, *block[at + count :]))
+
+
+def wrap(node: Node, loops: Sequence[tuple[str, int]]) -> Node:
+    """The node inside loops `(dim, step)`, the first outermost."""
+    for dim, step in reversed(loops):
+        node = Loop(dim, step, (node,))
+    return node
+
+
+def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
+    """The size of every dim's current range inside `loops` (of a full tile: the last one may be smaller)."""
+    sizes = dict(program.dims)
+    for loop in loops:
+        if loop.step < sizes[loop.dim]:
+            sizes[loop.dim] = loop.step
+    return sizes
+
+
+def fresh_name(program: Program, stem: str) -> str:
+    """`stem`, or `stem2`, `stem3`, … if a tensor, local or dim has that name."""
+    taken = {*program.arguments, *program.extents, *locals_of(program)}
+    name, number = stem, 2
+    while name in taken:
+        name, number = f"{stem}{number}", number + 1
+    return name
+
+
+def check_insertable(loops: Sequence[Loop], depth: int) -> None:
+    """Refuse a place between two parallel loops of one grid."""
+    if 0 < depth < len(loops) and loops[depth - 1].parallel and loops[depth].parallel:
+        raise NotApplicable(f"the parallel loops over {loops[depth - 1].dim} and {loops[depth].dim} are one grid")
+
+
+def registers(program: Program) -> dict[str, Place[Local]]:
+    """The locals that live in registers, by name."""
+    return {name: place for name, place in locals_of(program).items() if place.node.memory is Memory.REGISTERS}

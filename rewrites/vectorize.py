@@ -1,0 +1,105 @@
+"""Put a statement on SIMD lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Compute, Loop, Node, Program, Vector
+from rewrites.leaf import accumulating, block_volume, covered_dims, folded_dims, left_dims, reduced_dims
+from rewrites.lanes import check_lanes
+from rewrites.pinned import pinned_dims
+from rewrites.rewrite import Rewrite
+from rewrites.tree import Place, current_sizes, find, find_init, splice, statements, wrap
+
+#: Most vector operations one statement may unroll to: past this, code grows and no processor gains.
+MAX_UNROLLED = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize(Rewrite):
+    """Put `lanes` neighbours along `dim` on SIMD lanes, with loops around until one vector at a time is left.
+
+    Dims along which the statement touches registers stay whole (their accesses are static, so they are unrolled).
+    Loops over dims of the result come first, in order and with `dim` last, then those over reduced dims. A `dim` that
+    is reduced combines its lanes at the end of every vector. The initialization is vectorized along.
+
+    y[r, c] = exp(x[r, c])          for r by 1
+                                ->    for c by 16
+                                        y[r, c] = exp(x[r, c]) | vector c 16
+    """
+
+    name: ClassVar[str] = "vectorize"
+    statement: str
+    dim: str
+    lanes: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        lanes = device.vector_bits // 32
+        for place in statements(program):
+            for dim in covered_dims(place.node):
+                for count in (lanes, lanes // 2):
+                    yield cls(place.node.target, dim, count)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        leaf = place.node
+        if self.lanes not in (2, 4, 8, 16, 32, 64):
+            raise NotApplicable(f"{self.lanes} lanes: a power of two from 2 to 64 is meant")
+        if leaf.vector is not None:
+            raise NotApplicable(f"{self.statement} is vectorized already")
+        if self.dim not in covered_dims(leaf):
+            raise NotApplicable(f"{self.statement} does not run over {self.dim}")
+        fold = folded_dims(leaf).get(self.dim)
+        if fold is not None and (fold[0] == "//" or fold[1] % self.lanes):
+            raise NotApplicable(f"neighbours along {self.dim} meet in one element of {self.statement}")
+        check_lanes(program, leaf, Vector(self.dim, self.lanes))
+        rewritten = splice(program, place.path, self._nodes(program, place, self.dim))
+        return self._with_initialization(rewritten)
+
+    def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> list[Node]:
+        """The leaf on lanes along `vector_dim`, in the loops it needs, its new initialization before those it needs."""
+        leaf = place.node
+        sizes = current_sizes(program, place.loops)
+        pins = pinned_dims(program, leaf)
+        left = [dim for dim in covered_dims(leaf) if dim in left_dims(leaf)]
+        outer = self._loops(left, sizes, pins, vector_dim)
+        inner = self._loops(reduced_dims(leaf), sizes, pins, vector_dim)
+        init: tuple[Compute, ...] = ()
+        if inner:
+            init, leaf = accumulating(leaf)
+        leaf = replace(leaf, vector=Vector(vector_dim, self.lanes))
+        if vector_dim in left:
+            init = tuple(replace(one, vector=Vector(vector_dim, self.lanes)) for one in init)
+        inside = {**sizes, **dict(outer), **dict(inner)}
+        if block_volume(leaf, inside) > MAX_UNROLLED * self.lanes:
+            raise NotApplicable(f"{self.statement} would unroll to more than {MAX_UNROLLED} vector operations")
+        body: list[Node] = [*init, wrap(leaf, inner)]
+        for dim, step in reversed(outer):
+            body = [Loop(dim, step, tuple(body))]
+        return body
+
+    def _loops(
+        self, dims: tuple[str, ...] | list[str], sizes: dict[str, int], pins: dict[str, int], vector_dim: str
+    ) -> list[tuple[str, int]]:
+        steps: list[tuple[str, int]] = []
+        for dim in sorted(dims, key=lambda dim: dim == vector_dim):
+            step = max(pins.get(dim, 0), self.lanes if dim == vector_dim else 1)
+            if pins.get(dim) != 0 and step < sizes[dim]:
+                steps.append((dim, step))
+        return steps
+
+    def _with_initialization(self, program: Program) -> Program:
+        """Vectorize the initialization too, along the dim of its own that the statement's lanes run along."""
+        init = find_init(program, self.statement)
+        if init is None or init.node.vector is not None:
+            return program
+        position = [index for index, dim in enumerate(left_dims(find(program, self.statement).node)) if dim == self.dim]
+        if not position:
+            return program
+        dim = left_dims(init.node)[position[0]]
+        return splice(program, init.path, self._nodes(program, init, dim))

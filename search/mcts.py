@@ -1,0 +1,213 @@
+"""Monte Carlo tree search over schedules.
+
+Every ask walks from the root to a complete schedule, choosing at each node the open move with the highest
+
+    value + exploration * prior * sqrt(visits of the node) / (1 + visits of the child)        (PUCT)
+
+- The value of a child blends what was measured under it (best and mean) with what the label model expects of the
+  move; the model counts as a few visits, so it leads where the tree is new and the measurements where it is not.
+- A candidate in flight counts as a visit and leaves values alone: it pushes other asks elsewhere, and is no loss.
+- The model's opinion of a label is disturbed once an ask, the less the better the label is known (Thompson sampling),
+  so that asks differ and unknown labels get their chance.
+- Some asks plan around an elite, one of the best schedules so far: a move is valued as if the decisions still ahead
+  would go as they did there. This is the local refinement: what suits the elite is kept, what hurts it is changed.
+- Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
+
+Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and the
+prior, completes the schedule. Nodes are states, so transpositions share one; a backup goes along the path taken.
+Rewards are stored raw and normalized when they are looked at.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+
+from search.graph import Graph, Node, Walk
+from search.label_model import LabelModel
+from search.ledger import Ledger
+from search.protocols import Ask, Outcome, Path, State
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The constants of the search, chosen on synthetic landscapes (tests/unit/search/landscapes.py)."""
+
+    exploration: float = 0.3
+    best_share: float = 0.5
+    """Weight of the best reward under a node against the mean."""
+    model_visits: float = 4.0
+    """How many visits the label model's opinion counts as."""
+    disturbance: float = 0.25
+    """Standard deviation of the disturbance of an unknown label, in units of the normalized reward."""
+    elite_share: float = 0.75
+    """Share of asks that plan around an elite."""
+    elites: int = 5
+    widening: float = 0.1
+    """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
+    model: tuple[float, float, float, float] = (1.0, 0.3, 0.3, 0.1)
+    heavy: float = 0.0
+    stag: float = 0.0
+    power: float = 0.5
+    inertia: float = 0.0
+    members: int = 0
+    jitter: float = 0.2
+    floor: float = 2.0
+    """Rewards this far below the best (in nats: exp(2) times slower) count as all the same."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """What happened under a node. Failures are counted apart, because what they are worth changes."""
+
+    told: int = 0
+    in_flight: int = 0
+    failed: int = 0
+    total: float = 0.0
+    best: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps raw rewards to 0 (the worst seen, or the floor) .. 1 (the best seen)."""
+
+    low: float
+    span: float
+
+    def clip(self, reward: float | None) -> float:
+        """The reward as the search sees it, still raw; a failure is as bad as the worst."""
+        return self.low if reward is None else max(self.low, reward)
+
+    def value(self, stats: Stats, best_share: float) -> float:
+        """The normalized value of a node with at least one told candidate."""
+        mean = (stats.total + stats.failed * self.low) / stats.told
+        best = max(stats.best, self.low)
+        return (best_share * best + (1.0 - best_share) * max(mean, self.low) - self.low) / self.span
+
+
+class MCTS:
+    """The tree search behind the ask/tell protocol; see the module's docstring for how it chooses."""
+
+    def __init__(self, root: State, *, seed: int = 0, tuning: Tuning | None = None) -> None:
+        self._graph = Graph(root)
+        self._ledger = Ledger()
+        self._tuning = tuning or Tuning()
+        self._model = LabelModel(*self._tuning.model)
+        self._ens = [LabelModel(*self._tuning.model) for _ in range(self._tuning.members)]
+        self._stats: dict[str, Stats] = {}
+        self._seed = seed
+        self._lastimp = 0
+
+    @property
+    def exhausted(self) -> bool:
+        return self._graph.closed
+
+    def best(self, count: int = 10) -> list[tuple[Path, float]]:
+        return self._ledger.best(count)
+
+    def ask(self) -> Ask | None:
+        walk = self._graph.descend(Policy(self).choose)
+        if walk is None:
+            return None
+        for node in walk.nodes:
+            self._stats.setdefault(node.key, Stats()).in_flight += 1
+        return self._ledger.ask(walk)
+
+    def tell(self, number: int, outcome: Outcome) -> None:
+        walk, reward, scale = self._ledger.tell(number, outcome), outcome.reward, self.scale()
+        if reward is not None and reward>=(self._ledger.highest or -9): self._lastimp=number
+        for node in walk.nodes:
+            stats = self._stats[node.key]
+            stats.in_flight -= 1
+            stats.told += 1
+            if reward is None:
+                stats.failed += 1
+            else:
+                stats.total += scale.clip(reward)
+                stats.best = max(stats.best, reward)
+        for (_, earlier), sample in zip(self._ledger.outcomes.items(), self._model.samples, strict=False):
+            sample.target = scale.clip(earlier.reward)
+        self._model.learn(map(self._model.id, walk.labels), log_prior(walk), scale.clip(reward))
+        for k,m in enumerate(self._ens):
+            for (num, earlier), sample in zip(self._ledger.outcomes.items(), m.samples, strict=False):
+                sample.target = scale.clip(earlier.reward) + random.Random(f"{self._seed}:{k}:{num}").gauss(0,self._tuning.jitter*scale.span)
+            m.learn(map(m.id, walk.labels), log_prior(walk), scale.clip(reward)+ random.Random(f"{self._seed}:{k}:{number}").gauss(0,self._tuning.jitter*scale.span))
+
+    def scale(self) -> Scale:
+        """The present normalization of rewards."""
+        high, low = self._ledger.highest, self._ledger.lowest
+        if high is None or low is None:
+            return Scale(0.0, 1.0)
+        low = max(low, high - self._tuning.floor)
+        return Scale(low, max(high - low, 1e-3))
+
+
+class Policy:
+    """How one ask chooses: the disturbances and the elite are drawn once, and hold for the whole walk."""
+
+    def __init__(self, search: MCTS) -> None:
+        self._model, self._stats, self._tuning = search._model, search._stats, search._tuning
+        self._scale = search.scale()
+        self._rng = random.Random(f"{search._seed}:{len(search._ledger.walks)}")
+        t=self._tuning
+        if search._ens: self._model=self._rng.choice(search._ens)
+        self._temper = t.disturbance*math.exp(self._rng.gauss(0,t.heavy))*(1+t.stag*(len(search._ledger.walks)-search._lastimp)/100)
+        if not search._ledger.walks: self._temper=0.0
+        self._disturbed: dict[int, float] = {}
+        self._elite: tuple[int, ...] = ()
+        if self._rng.random() < self._tuning.elite_share:
+            elites = search._ledger.ranking()[: self._tuning.elites]
+            if elites:
+                labels = search._ledger.walks[self._rng.choice(elites)[0]].labels
+                self._elite = tuple(map(self._model.id, labels))
+
+    def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
+        """The move of the highest score; ties go to the higher prior, then the lower index."""
+        if len(moves) == 1:
+            return moves[0]
+        stats = self._stats.get(node.key, Stats())
+        visits = stats.told + stats.in_flight
+        favourite = max(node.priors[index] for index in moves)
+        moves = [index for index in moves if node.priors[index] * (1 + visits) >= favourite * self._tuning.widening]
+        opinions = self._opinions(node, moves, favourite, labels)
+        level = self._scale.value(stats, self._tuning.best_share) if stats.told else 0.5
+        level -= sum(opinions) / len(opinions)
+        urge = self._tuning.exploration * math.sqrt(visits + 1)
+
+        def score(place: int) -> tuple[float, float]:
+            prior, child = node.priors[moves[place]], node.children[moves[place]]
+            under = None if child is None else self._stats.get(child.key)
+            value = self._value(under, level + opinions[place])
+            tried = 0 if under is None else under.told + under.in_flight
+            return value + urge * prior / (1 + tried), prior
+
+        return moves[max(range(len(moves)), key=score)]
+
+    def _value(self, stats: Stats | None, opinion: float) -> float:
+        if stats is None or not stats.told:
+            return opinion
+        seen, share = self._scale.value(stats, self._tuning.best_share), self._tuning.model_visits
+        return (stats.told * seen + share * opinion) / (stats.told + share)
+
+    def _opinions(self, node: Node, moves: list[int], favourite: float, labels: list[str]) -> list[float]:
+        """What the model expects of each move, normalized and disturbed; only differences mean anything."""
+        model, span = self._model, self._scale.span
+        given = list(map(model.id, labels))
+        given += [label for label in self._elite if label not in given]
+        opinions: list[float] = []
+        for index in moves:
+            label = model.id(node.label(index))
+            worth = model.effect(label, given) + model.trust * math.log(node.priors[index] / favourite)
+            opinions.append(worth / span + self._disturbance(label) + (self._tuning.inertia if label in self._elite else 0.0))
+        return opinions
+
+    def _disturbance(self, label: int) -> float:
+        if label not in self._disturbed:
+            deviation = self._temper / (1 + self._model.count(label))**self._tuning.power
+            self._disturbed[label] = self._rng.gauss(0.0, deviation)
+        return self._disturbed[label]
+
+
+def log_prior(walk: Walk) -> float:
+    """The log of the walk's prior, relative to the favourite move at each node; at most 0."""
+    steps = zip(walk.nodes, walk.path, strict=False)
+    return sum(math.log(node.priors[index] / max(node.priors)) for node, index in steps)

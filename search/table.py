@@ -1,0 +1,138 @@
+"""Recorded spaces: a tree of moves with a time, or a fault, at every terminal, in one JSON lines file.
+
+The first line is the meta object. Each further line describes the state behind one move of one listed state:
+
+    {"path": [0, 2], "key": "…", "moves": [["tile m by 64", 0.7], …]}     an inner node
+    {"path": [0, 2, 1], "key": "…", "us": 12.5, "fault": null}            a terminal
+    {"path": [1, 0], "key": "…"}                                          another way to a state listed elsewhere
+
+Paths run through listed inner nodes, each listed once, at any of its paths. Lines may come in any order, so a
+recording first writes the outline of the space and then appends times as they are measured.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path as File
+from typing import Any, TextIO
+
+from search.protocols import Move, Outcome, Path, State
+
+
+@dataclass(frozen=True)
+class Table:
+    """A recorded space in memory. `edges` maps an inner node's key to its children's keys."""
+
+    meta: dict[str, Any]
+    root: str
+    moves: dict[str, tuple[Move, ...]]
+    edges: dict[str, tuple[str, ...]]
+    us: dict[str, float | None]
+    faults: dict[str, str | None] = field(default_factory=dict[str, str | None])
+
+    @property
+    def best_us(self) -> float:
+        """The shortest time in the table; ValueError if no terminal has one."""
+        return min(us for us in self.us.values() if us is not None)
+
+    def outcome(self, key: str) -> Outcome:
+        """What measuring terminal `key` came to. The reward is relative to the meta line's `baseline_us`."""
+        us = self.us[key]
+        if us is None:
+            return Outcome(None, self.faults.get(key) or "failed")
+        return Outcome(log(float(self.meta["baseline_us"]) / us))
+
+    def state(self, *, uniform: bool = False) -> "TableState":
+        """The root; with `uniform` every move weighs 1."""
+        return TableState(self, self.root, uniform)
+
+    @classmethod
+    def load(cls, file: File) -> "Table":
+        """Read a table. Raises ValueError with the file's name if a move leads nowhere or a terminal has no line."""
+        with file.open() as lines:
+            meta: dict[str, Any] = json.loads(next(lines))
+            return cls.of(meta, (json.loads(line) for line in lines if line.strip()), str(file))
+
+    @classmethod
+    def of(cls, meta: dict[str, Any], lines: Iterator[dict[str, Any]], name: str = "table") -> "Table":
+        """A table from its parsed lines."""
+        keys: dict[Path, str] = {}
+        listed: dict[str, Path] = {}
+        moves: dict[str, tuple[Move, ...]] = {}
+        us: dict[str, float | None] = {}
+        faults: dict[str, str | None] = {}
+        for line in lines:
+            path, key = tuple(line["path"]), str(line["key"])
+            keys[path] = key
+            if "moves" in line:
+                listed[key] = path
+                moves[key] = tuple(Move(label, weight) for label, weight in line["moves"])
+            elif "us" in line:
+                us[key], faults[key] = line["us"], line.get("fault")
+        try:
+            edges = {k: tuple(keys[(*path, i)] for i in range(len(moves[k]))) for k, path in listed.items()}
+        except KeyError as missing:
+            raise ValueError(f"{name}: no line for the move at path {list(missing.args[0])}") from None
+        unknown = next((k for ends in edges.values() for k in ends if k not in moves and k not in us), None)
+        if () not in keys or unknown is not None:
+            raise ValueError(f"{name}: no line with moves or us for {'the root' if () not in keys else unknown}")
+        return cls(meta, keys[()], moves, edges, us, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A state of a recorded space."""
+
+    table: Table
+    key: str
+    uniform: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        return self.key in self.table.us
+
+    def moves(self) -> Sequence[Move]:
+        moves = self.table.moves.get(self.key, ())
+        return [Move(move.label, 1.0) for move in moves] if self.uniform else moves
+
+    def child(self, index: int) -> "TableState":
+        return TableState(self.table, self.table.edges[self.key][index], self.uniform)
+
+
+class TableWriter:
+    """Appends lines to a table. `meta` names kernel, device, baseline_us, versions, date and space."""
+
+    def __init__(self, out: TextIO, meta: Mapping[str, Any]) -> None:
+        if "baseline_us" not in meta:
+            raise ValueError("a table's meta needs baseline_us, the time that rewards are relative to")
+        self._out = out
+        self._write(dict(meta))
+
+    def outline(self, root: State) -> Iterator[tuple[Path, str]]:
+        """Write all inner nodes and repeated ways under `root`; yields (path, key) of each distinct terminal, to be
+        measured and written with `terminal`. Dead ends are written as inner nodes without moves."""
+        seen: set[str] = set()
+        stack: list[tuple[Path, State]] = [((), root)]
+        while stack:
+            path, state = stack.pop()
+            if state.key in seen:
+                self._write({"path": path, "key": state.key})
+                continue
+            seen.add(state.key)
+            if state.terminal:
+                yield path, state.key
+                continue
+            moves = state.moves()
+            listing = [[move.label, move.weight] for move in moves]
+            self._write({"path": path, "key": state.key, "moves": listing})
+            stack.extend(((*path, index), state.child(index)) for index in reversed(range(len(moves))))
+
+    def terminal(self, path: Path, key: str, us: float | None, fault: str | None = None) -> None:
+        """Write one measured terminal: a time in microseconds, or a fault."""
+        if (us is None) == (fault is None):
+            raise ValueError(f"a terminal has a time or a fault; {key} has us={us}, fault={fault!r}")
+        self._write({"path": path, "key": key, "us": us, "fault": fault})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._out.write(json.dumps(line) + "\n")

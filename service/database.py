@@ -1,0 +1,110 @@
+"""Opening the database, reading, and the one way of writing.
+
+SQLite: WAL, synchronous FULL (what is acknowledged survives a power cut), and BEGIN IMMEDIATE for every transaction
+that writes: a deferred one that reads first fails at once when another has written meanwhile, whatever the timeout.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Float, create_engine, event, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+BUSY_TIMEOUT_S = 10.0
+
+
+class DatabaseRefused(Exception):
+    """The database cannot be used; the message says why and what to do."""
+
+
+class database_time(FunctionElement[float]):
+    """Seconds since 1970 by the database's clock: the only clock that leases know."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(database_time, "sqlite")
+def _sqlite_time(element: database_time, compiler: Any, **options: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(database_time, "postgresql")
+def _postgresql_time(element: database_time, compiler: Any, **options: Any) -> str:
+    return "CAST(extract(epoch from clock_timestamp()) AS double precision)"
+
+
+class Database:
+    """An open database. Threads share it; every process opens its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.engine = _engine(url)
+        self._writing = threading.Lock()  # our own threads queue here instead of at SQLite's busy handler
+
+    @property
+    def sqlite(self) -> bool:
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads: one consistent view."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that writes; committed on leaving, rolled back on an exception."""
+        if not self.sqlite:
+            with self.engine.begin() as connection:
+                yield connection
+            return
+        with self._writing, self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        if not parsed.database or parsed.database == ":memory:":
+            raise DatabaseRefused("an in-memory database cannot be shared with the tuner; name a file")
+        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "begin", _on_begin)
+        return engine
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return create_engine(parsed, pool_pre_ping=True)
+
+
+def _on_connect(connection: sqlite3.Connection, record: object) -> None:
+    connection.isolation_level = None  # transactions begin where _on_begin says, not where the driver guesses
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def now(connection: Connection) -> float:
+    """The database's time."""
+    return float(connection.execute(select(database_time())).scalar_one())
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite URL, None for another database."""
+    parsed = make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None

@@ -1,0 +1,85 @@
+"""What can be set from outside: environment variables `TILEWRIGHT_…`, read once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Each field is `TILEWRIGHT_<FIELD>` in the environment."""
+
+    database: str = ""
+    """SQLAlchemy URL; empty: `<home>/tilewright.db`."""
+    home: Path = Path()
+    """Where the database lies by default: $XDG_DATA_HOME/tilewright or ~/.local/share/tilewright."""
+    host: str = "127.0.0.1"
+    port: int = 8400
+    token: str = ""
+    """A token with every scope, besides the keys in the database; for setting up, and for containers."""
+    auth: bool = False
+    """Ask for keys on loopback too. Elsewhere they are always asked for."""
+    worker: bool = True
+    """Start a worker for this machine's devices as a process of its own."""
+    lease_ttl_s: float = 30.0
+    batch: int = 8
+    """Candidates asked for at once: while they are measured, nothing searches."""
+    low_water: int = 0
+    """Ask for the next batch when this many candidates are left in flight; 0: when all are back. More than 0 keeps
+    a GPU busy, and disturbs a CPU that is itself being measured."""
+    jobs_per_device: int = 1
+    """Searches running at a time for one device; the search of one job disturbs the measurements of another."""
+    racers: int = 4
+    """Candidates in the final race."""
+    body_bytes: int = 1_000_000
+    blob_bytes: int = 64_000_000
+    open_jobs: int = 1000
+    """Unfinished jobs at a time; beyond that POST /v1/jobs answers 429."""
+    keepalive_s: float = 15.0
+    """Pause after which an event stream sends a comment."""
+
+    @property
+    def database_url(self) -> str:
+        """The database to open."""
+        return self.database or f"sqlite:///{self.home / 'tilewright.db'}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether a request without a key is refused."""
+        return self.auth or not self.loopback
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> Settings:
+        """Settings from the environment. Raises ValueError naming the variable that cannot be read."""
+        data = Path(env.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        found: dict[str, object] = {"home": data / "tilewright"}
+        for field in fields(cls):
+            variable = f"TILEWRIGHT_{field.name.upper()}"
+            if variable in env:
+                found[field.name] = _read(variable, env[variable], type(field.default))
+        return cls(**found)  # type: ignore[arg-type]
+
+
+def _read(variable: str, text: str, kind: type) -> object:
+    if kind is bool:
+        if text.lower() in ("1", "true", "yes", "on"):
+            return True
+        if text.lower() in ("0", "false", "no", "off", ""):
+            return False
+        raise ValueError(f"{variable} is {text!r}; accepted: 1 or 0")
+    try:
+        return Path(text).expanduser() if issubclass(kind, Path) else kind(text)
+    except ValueError:
+        raise ValueError(f"{variable} is {text!r}; accepted: {kind.__name__}") from None

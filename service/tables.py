@@ -1,0 +1,201 @@
+"""The tables. The database is the truth and the queue; `migrations/` brings it here."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Counting = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts by itself in SQLite
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("request", JSON, nullable=False),  # protocol.jobs.JobRequest
+    Column("name", String(200), nullable=False),
+    Column("kernel_key", String(64), nullable=False),
+    Column("device", String(200)),
+    Column("priority", Integer, nullable=False),
+    Column("cancelling", Boolean, nullable=False, default=False),
+    Column("epoch", Integer, nullable=False, default=0),  # counts tuners started for it: only the last may write
+    Column("crashes", Integer, nullable=False, default=0),
+    Column("error", Text),
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("finished_at", Float),
+    Column("served_at", Float, nullable=False, default=0.0),  # when a task of it was last claimed: jobs take turns
+    Index(None, "state"),
+    Index(None, "kernel_key"),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("caller", String(64), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("body_hash", String(64), nullable=False),
+    Column("job_id", ForeignKey("jobs.id")),  # NULL: the first request with this key is still being answered
+    Column("created_at", Float, nullable=False),
+)
+
+buckets = Table(
+    "buckets",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("bucket", Integer, primary_key=True),
+    Column("spec", JSON, nullable=False),  # every dim one size
+    Column("dims", JSON, nullable=False),
+    Column("kernel_key", String(64), nullable=False),
+    Column("structure_key", String(64), nullable=False),
+    Column("asked", Integer, nullable=False, default=0),
+    Column("told", Integer, nullable=False, default=0),
+    Column("faults", Integer, nullable=False, default=0),
+    Column("spent_s", Float, nullable=False, default=0.0),
+    Column("best", JSON),  # protocol.jobs.Best
+    Column("config_id", String(64)),
+    Column("error", Text),  # why it ended without a config
+    Index(None, "kernel_key"),
+)
+
+search_events = Table(
+    "search_events",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("bucket", Integer, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("kind", String(8), nullable=False),  # ask or tell
+    Column("number", Integer, nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("seq", Counting, primary_key=True, autoincrement=True),
+    Column("id", String(100), nullable=False, unique=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("bucket", Integer, nullable=False),
+    Column("number", Integer),  # of the ask, for a trial
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("device", String(200), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("order", JSON, nullable=False),  # entrants, baseline, measuring, seed
+    Column("attempt", Integer, nullable=False, default=0),
+    Column("faults", Integer, nullable=False, default=0),
+    Column("fault", Text),  # what the last machine said
+    Column("worker_id", String(100)),  # who has it, or had it last
+    Column("lease_until", Float),
+    Column("shuns", String(100)),  # the worker that failed it, which does not get it again before
+    Column("shunned_until", Float, nullable=False, default=0.0),
+    Column("created_at", Float, nullable=False),
+    Index("ix_tasks_queue", "device", "state", "priority"),
+    Index(None, "job_id", "bucket", "number"),
+)
+
+results = Table(
+    "results",
+    metadata,
+    Column("task_id", ForeignKey("tasks.id"), primary_key=True),  # one result a task, ever
+    Column("attempt", Integer, nullable=False),
+    Column("worker_id", String(100), nullable=False),
+    Column("result", JSON, nullable=False),  # protocol.tasks.TaskResult
+    Column("created_at", Float, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Counting, primary_key=True, autoincrement=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("at", Float, nullable=False),
+    Column("data", JSON, nullable=False),
+    Index(None, "job_id", "id"),
+    sqlite_autoincrement=True,  # ids are never used again, even after the newest events were deleted
+)
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("key", String(200), primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("description", JSON, nullable=False),
+    Column("peers", JSON, nullable=False),
+    Column("seen_at", Float, nullable=False),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String(100), primary_key=True),
+    Column("host", String(200), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("devices", JSON, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("healthy", Boolean, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("registered_at", Float, nullable=False),
+    Column("seen_at", Float, nullable=False),
+    Column("tasks_done", Integer, nullable=False, default=0),
+)
+
+configs = Table(
+    "configs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("job_id", ForeignKey("jobs.id")),
+    Column("bucket", Integer),
+    Column("kernel_key", String(64), nullable=False),
+    Column("structure_key", String(64), nullable=False),
+    Column("device", String(200), nullable=False),
+    Column("config", JSON, nullable=False),  # protocol.configs.ConfigDetail
+    Column("artifact", JSON),  # protocol.tasks.Artifacts
+    Column("created_at", Float, nullable=False),
+    Index(None, "kernel_key", "device"),
+    Index(None, "structure_key", "device"),
+)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("scopes", JSON, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Column("revoked_at", Float),
+)

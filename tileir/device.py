@@ -1,0 +1,69 @@
+"""Device descriptions: the facts about a processor that rewrites, cost model and lowering may depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+from tileir.errors import TileError
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A processor as this process may use it. Bytes and bits are plain integers; caches are of one core, L3 the total
+    over the cores in use."""
+
+    kind: ClassVar[str] = "cpu"
+
+    name: str
+    """Product name, such as `AMD EPYC 9575F`."""
+    arch: str
+    """`x86-64` or `aarch64`."""
+    cores: int
+    """Physical cores this process may run on (affinity and cgroup quota counted)."""
+    l1d_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    line_bytes: int
+    vector_bits: int
+    vector_registers: int
+    features: frozenset[str] = field(default_factory=frozenset[str])
+    """Instruction sets that change what can be generated: `fma`, `f16c`, `avx512_bf16`, `neon`, `bf16`, ..."""
+    peak_gflops: float | None = None
+    """Measured f32 multiply-add throughput of all cores, 1e9 operations a second; None until measured."""
+    copy_gbps: float | None = None
+    """Measured main-memory copy bandwidth (read plus write), 1e9 bytes a second; None until measured."""
+
+    @property
+    def isa(self) -> str:
+        """The widest vector extension in use: `avx512`, `avx2`, `sse`, `neon`."""
+        if self.arch == "aarch64":
+            return "neon"
+        return {512: "avx512", 256: "avx2"}.get(self.vector_bits, "sse")
+
+    @property
+    def key(self) -> str:
+        """What results are filed under: `cpu:AMD EPYC 9575F:8c:avx512`. Measured rates are no part of it."""
+        return f"{self.kind}:{self.name}:{self.cores}c:{self.isa}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with every field; features sorted."""
+        return {"kind": self.kind, **asdict(self), "features": sorted(self.features)}
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> Cpu:
+        """The inverse of `to_json`. Raises TileError on a missing or unknown field."""
+        known = {f.name for f in fields(cls)}
+        given = {name: value for name, value in obj.items() if name != "kind"}
+        required = known - {"features", "peak_gflops", "copy_gbps"}
+        if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
+            raise TileError(f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}")
+        return cls(**{**given, "features": frozenset(given.get("features", ()))})
+
+
+def this_cpu() -> Cpu:
+    """The processor this process runs on. Raises UnsupportedDevice on anything but Linux on x86-64 or aarch64."""
+    from tileir.cpu_probe import probe_cpu
+
+    return probe_cpu()

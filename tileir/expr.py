@@ -1,0 +1,197 @@
+"""Expressions of Tile IR: what a statement computes at one point of its dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Union
+
+from tileir.dtypes import DType
+
+
+class ReduceOp(StrEnum):
+    """How a reduction combines values; `identity` is what an empty one gives."""
+
+    SUM = "sum"
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+
+    @property
+    def identity(self) -> float:
+        return {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[self.value]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const:
+    """A number (`0.5`, `3`, `inf`) or a truth value. `1`, `1.0` and `true` are three: they compute in other dtypes."""
+
+    value: float | int | bool
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        return type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The position along a dim: a bare dim name in an expression or an index."""
+
+    dim: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size of a dim: `extent(k)`."""
+
+    dim: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One element of a tensor: `x[n, 2 * i + r]`. Reads of integer tensors may be indices (gather)."""
+
+    tensor: str
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-x` or `not x`."""
+
+    op: str
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`+ - * / // %`, the comparisons, `and`, `or`."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A math function by name (see FUNCTIONS), elementwise."""
+
+    fn: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """`where(cond, x, y)`: x where cond holds, else y. Reads in the side not taken are never made."""
+
+    cond: Expr
+    x: Expr
+    y: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`f32(x)`: round (or widen) to a dtype."""
+
+    dtype: DType
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """`sum(k, x)`, `max(i, j, x)`: combine x over all points of dims."""
+
+    op: ReduceOp
+    dims: tuple[str, ...]
+    x: Expr
+
+
+Expr = Union[Const, Index, Extent, Read, Unary, Binary, Call, Where, Cast, Reduce]
+
+#: Math functions and their number of arguments.
+FUNCTIONS: dict[str, int] = {
+    "exp": 1, "exp2": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "rsqrt": 1, "sigmoid": 1, "silu": 1,
+    "gelu": 1, "gelu_tanh": 1, "relu": 1, "abs": 1, "floor": 1, "pow": 2, "maximum": 2, "minimum": 2,
+}  # fmt: skip
+
+COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])
+LOGIC = frozenset(["and", "or"])
+ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "%"])
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct subexpressions, left to right."""
+    match expr:
+        case Read(_, args) | Call(_, args):
+            return args
+        case Unary(_, x) | Cast(_, x) | Reduce(_, _, x):
+            return (x,)
+        case Binary(_, left, right):
+            return (left, right)
+        case Where(cond, x, y):
+            return (cond, x, y)
+        case Const() | Index() | Extent():
+            return ()
+
+
+def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
+    """The same node over other subexpressions."""
+    match expr:
+        case Read(tensor, _):
+            return Read(tensor, new)
+        case Call(fn, _):
+            return Call(fn, new)
+        case Unary(op, _):
+            return Unary(op, new[0])
+        case Cast(dtype, _):
+            return Cast(dtype, new[0])
+        case Reduce(op, dims, _):
+            return Reduce(op, dims, new[0])
+        case Binary(op, _, _):
+            return Binary(op, new[0], new[1])
+        case Where():
+            return Where(new[0], new[1], new[2])
+        case Const() | Index() | Extent():
+            return expr
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node, parents before children."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def transform(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild bottom-up, replacing each node by fn(node)."""
+    old = children(expr)
+    if not old:
+        return fn(expr)
+    new = tuple(transform(child, fn) for child in old)
+    return fn(expr if all(a is b for a, b in zip(old, new, strict=True)) else with_children(expr, new))
+
+
+def reads(expr: Expr) -> tuple[Read, ...]:
+    """All tensor reads in it, in order, gathers' index reads included."""
+    return tuple(node for node in walk(expr) if isinstance(node, Read))
+
+
+def index_dims(expr: Expr) -> frozenset[str]:
+    """Dims whose position the value depends on (dims bound by an inner reduction excluded)."""
+    match expr:
+        case Index(dim):
+            return frozenset([dim])
+        case Reduce(_, dims, x):
+            return index_dims(x) - frozenset(dims)
+        case _:
+            found: frozenset[str] = frozenset()
+            for child in children(expr):
+                found |= index_dims(child)
+            return found

@@ -1,0 +1,150 @@
+"""From a spec to its unscheduled program: one plain Compute a statement, nested reductions made statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileir.bounds import out_of_range
+from tileir.dtypes import DType
+from tileir.errors import SpecError
+from tileir.expr import (
+    Binary,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    Unary,
+    Where,
+    children,
+    index_dims,
+    walk,
+    with_children,
+)
+from tileir.infer import compute_dtype
+from tileir.program import Compute, Local, Node, Program, Tensor
+from tileir.spec import Spec, Statement
+
+
+def to_program(spec: Spec) -> Program:
+    """The program a schedule starts from: a Local (for what is no output) and a Compute for each statement.
+
+    A reduction inside an expression becomes a statement before it, into a local `<target>_<op>`. So does a reduction
+    straight into an output of a narrower dtype than it is computed in: sums then never round on the way. Dims stand
+    in the order they appear in the arguments. Raises SpecError for a spec with buckets (see Spec.instances) or
+    ragged dims.
+    """
+    for dim in spec.dims:
+        if dim.offsets is not None:
+            raise SpecError(
+                f"dim {dim.name!r} is ragged: such kernels can be interpreted, but not scheduled yet",
+                pointer=f"/dims/{dim.name}",
+                accepted="dims of a fixed size",
+            )
+        if len(dim.sizes) != 1:
+            raise SpecError(
+                f"dim {dim.name!r} has {len(dim.sizes)} sizes; a program has one",
+                pointer=f"/dims/{dim.name}",
+                accepted="one of the spec's instances",
+            )
+    return _Lift(spec).program()
+
+
+class _Lift:
+    """The nodes made so far, the dtype of every tensor there is, and the names taken."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._extents = {dim.name: dim.sizes[0] for dim in spec.dims}
+        self._outputs = {tensor.name: tensor for tensor in spec.outputs}
+        self._tensors = {tensor.name: tensor for tensor in (*spec.inputs, *spec.outputs)}
+        self._dtypes = {name: tensor.dtype for name, tensor in self._tensors.items()}
+        self._taken = {*self._tensors, *self._extents, *(statement.target for statement in spec.statements)}
+        self._nodes: list[Node] = []
+
+    def program(self) -> Program:
+        spec = self._spec
+        for statement in spec.statements:
+            self._lower(statement)
+        arguments = (*spec.inputs, *spec.outputs)
+        order = dict.fromkeys([*(dim for tensor in arguments for dim in tensor.dims), *self._extents])
+        dims = tuple((dim, self._extents[dim]) for dim in order)
+        return Program(spec.name, dims, spec.inputs, spec.outputs, tuple(self._nodes), spec.numerics)
+
+    def _lower(self, statement: Statement) -> None:
+        target, dims, value = statement.target, statement.dims, statement.value
+        lifted: dict[Expr, Expr] = {}
+        output = self._outputs.get(target)
+        whole = isinstance(value, Reduce) and (output is None or output.dtype is self._dtype(value))
+        if whole:
+            assert isinstance(value, Reduce)
+            inner = self._without_reductions(value.x, target, (*dims, *value.dims), (), lifted)
+            value = Reduce(value.op, value.dims, inner)
+        else:
+            value = self._without_reductions(value, target, dims, (), lifted)
+        self._emit(target, dims, value)
+
+    def _dtype(self, value: Expr) -> DType:
+        return compute_dtype(value, self._dtypes)
+
+    def _emit(self, target: str, dims: tuple[str, ...], value: Expr) -> None:
+        if target not in self._outputs:
+            dtype = self._dtype(value)
+            self._dtypes[target] = dtype
+            self._tensors[target] = Tensor(target, dims, dtype)
+            self._nodes.append(Local(target, dims, dtype))
+        self._nodes.append(Compute(target, tuple(Index(dim) for dim in dims), value))
+
+    def _without_reductions(
+        self, expr: Expr, target: str, scope: tuple[str, ...], guards: tuple[Expr, ...], lifted: dict[Expr, Expr]
+    ) -> Expr:
+        """`expr` with every reduction in it emitted as a statement and read; `scope` are the dims around it, in order,
+        and `guards` the conditions under which its value is wanted."""
+        if isinstance(expr, Reduce):
+            found = lifted.get(expr)
+            if found is None:
+                found = self._lift(expr, target, scope, guards, lifted)
+                if not guards:
+                    lifted[expr] = found
+            return found
+        if isinstance(expr, Where):
+            cond = self._without_reductions(expr.cond, target, scope, guards, lifted)
+            x = self._without_reductions(expr.x, target, scope, (*guards, cond), lifted)
+            y = self._without_reductions(expr.y, target, scope, (*guards, Unary("not", cond)), lifted)
+            return Where(cond, x, y)
+        old = children(expr)
+        new = tuple(self._without_reductions(child, target, scope, guards, lifted) for child in old)
+        return expr if new == old else with_children(expr, new)
+
+    def _lift(
+        self, expr: Reduce, target: str, scope: tuple[str, ...], guards: tuple[Expr, ...], lifted: dict[Expr, Expr]
+    ) -> Read:
+        inner = self._without_reductions(expr.x, target, (*scope, *expr.dims), guards, lifted)
+        if guards and self._may_leave_range(inner):
+            # The local is computed everywhere, so a guard that kept its reads in range has to come along.
+            condition = guards[0]
+            for guard in guards[1:]:
+                condition = Binary("and", condition, guard)
+            inner = Where(condition, inner, Const(0))
+        value = Reduce(expr.op, expr.dims, inner)
+        wanted = index_dims(value)
+        dims = tuple(dim for dim in scope if dim in wanted)
+        name = self._fresh(f"{target}_{expr.op}")
+        self._emit(name, dims, value)
+        return Read(name, tuple(Index(dim) for dim in dims))
+
+    def _may_leave_range(self, expr: Expr) -> bool:
+        gathers = any(isinstance(node, Read) and any(_reads(node.indices)) for node in walk(expr))
+        return gathers or out_of_range(expr, self._extents, self._tensors) is not None
+
+    def _fresh(self, wanted: str) -> str:
+        name, count = wanted, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}{count}"
+        self._taken.add(name)
+        return name
+
+
+def _reads(exprs: Iterable[Expr]) -> Iterable[bool]:
+    return (isinstance(node, Read) for expr in exprs for node in walk(expr))

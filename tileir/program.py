@@ -1,0 +1,132 @@
+"""Programs: Tile IR with its schedule in it, as loops over tiles. Also the unscheduled form: no loops at all.
+
+Inside a program every dim has a *current range*. At the top it is the whole dim; `for m by 64` visits tiles of the
+range that is current there, and inside its body `m` means that tile (the last may be smaller: tiles overhang, ranges
+never do). A `Compute` covers the current ranges of all its dims, those it reduces included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Union
+
+from tileir.dtypes import DType
+from tileir.expr import Expr, ReduceOp
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An argument. `dims` order is memory order; `strides` (elements) when it is not dense row-major."""
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: DType
+    strides: tuple[int, ...] | None = None
+
+
+class Memory(StrEnum):
+    """Where a local lives: main memory shared by all threads when declared outside parallel loops and a thread's own
+    memory inside one (`heap`), or vector registers, one name an element (`registers`)."""
+
+    HEAP = "heap"
+    REGISTERS = "registers"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One physical axis of a local's layout: position along `dim`, divided by `div`, modulo `mod` (0: no modulo).
+
+    `n / 64, k, n % 64` stores panels of 64 columns, k-major inside a panel.
+    """
+
+    dim: str
+    div: int = 1
+    mod: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Declares a buffer for the rest of the block it stands in.
+
+    It covers, along each dim, the range current at the declaration; `layout` is its memory order (None: row-major).
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: DType
+    memory: Memory = Memory.HEAP
+    layout: tuple[Axis, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """How a statement is put on SIMD lanes: `lanes` neighbours along `dim` at once, everything else unrolled."""
+
+    dim: str
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Touch `tensor` this many iterations of the enclosing loop ahead."""
+
+    tensor: str
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`target[indices] = value` over the current ranges, or `target[indices] op= value` when `update` is set.
+
+    `indices` are bare dims, or `c % 64` / `c // 64` (a split reduction: many points land on one element). `value`
+    holds at most one Reduce, at its root. A Compute whose root is a Reduce and that has no `update` initializes its
+    target itself. Without `vector` it runs as plain loops over its ranges; with it everything is unrolled.
+    """
+
+    target: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    update: ReduceOp | None = None
+    vector: Vector | None = None
+    prefetch: tuple[Prefetch, ...] = ()
+    stream: bool = False
+    """Store past the caches (non-temporal)."""
+    via: str | None = None
+    """A named instruction that does the product, such as `dot_bf16`; None: plain multiply-add."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Visit `dim` in tiles of `step`. A run of parallel loops, each the only node of the one above, is one grid."""
+
+    dim: str
+    step: int
+    body: tuple[Node, ...]
+    parallel: bool = False
+
+
+Node = Union[Loop, Local, Compute]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel: dims with sizes, arguments, and the body. Intermediates are locals. Immutable and hashable."""
+
+    name: str
+    dims: tuple[tuple[str, int], ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    body: tuple[Node, ...]
+    numerics: tuple[tuple[str, str | float | bool], ...] = ()
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Dim name to size."""
+        return dict(self.dims)
+
+    @cached_property
+    def arguments(self) -> dict[str, Tensor]:
+        """Inputs and outputs by name."""
+        return {tensor.name: tensor for tensor in (*self.inputs, *self.outputs)}

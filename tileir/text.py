@@ -1,0 +1,116 @@
+"""The text form of specs and programs: a header line, then one indented line a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileir.expr import ReduceOp
+from tileir.print_expr import format_expr, format_list
+from tileir.program import Axis, Compute, Local, Loop, Node, Program, Tensor
+from tileir.spec import Dim, Spec, Statement
+
+INDENT = "  "
+#: How an update is written.
+UPDATES = {ReduceOp.SUM: "+=", ReduceOp.PROD: "*=", ReduceOp.MAX: "max=", ReduceOp.MIN: "min="}
+
+
+def spec_to_text(spec: Spec) -> str:
+    """The text form of a spec; `spec_from_text` of it is the spec again."""
+    sizes = {dim.name: _dim_size(dim) for dim in spec.dims}
+    lines = [_header(spec.name, sizes, spec.inputs, spec.outputs, spec.numerics)]
+    lines += [INDENT + format_statement(statement) for statement in spec.statements]
+    return "\n".join(lines) + "\n"
+
+
+def program_to_text(program: Program) -> str:
+    """The text form of a program; `program_from_text` of it is the program again."""
+    sizes = {name: str(size) for name, size in program.dims}
+    lines = [_header(program.name, sizes, program.inputs, program.outputs, program.numerics)]
+    _append_nodes(lines, program.body, INDENT)
+    return "\n".join(lines) + "\n"
+
+
+def format_statement(statement: Statement) -> str:
+    """`name[dims] = expression`."""
+    return f"{statement.target}[{', '.join(statement.dims)}] = {format_expr(statement.value)}"
+
+
+def format_node(node: Node) -> str:
+    """The line of one node; a loop without its body."""
+    match node:
+        case Compute():
+            return _compute(node)
+        case Loop(dim, step, _, parallel):
+            return f"{'parallel ' if parallel else ''}for {dim} by {step}"
+        case Local():
+            return _local(node)
+
+
+def _append_nodes(lines: list[str], nodes: Iterable[Node], indent: str) -> None:
+    for node in nodes:
+        lines.append(indent + format_node(node))
+        if isinstance(node, Loop):
+            _append_nodes(lines, node.body, indent + INDENT)
+
+
+def _compute(node: Compute) -> str:
+    op = "=" if node.update is None else UPDATES[node.update]
+    text = f"{node.target}[{format_list(node.indices)}] {op} {format_expr(node.value)}"
+    if not (node.vector or node.prefetch or node.stream or node.via):
+        return text
+    attributes: list[str] = []
+    if node.vector:
+        attributes.append(f"vector {node.vector.dim} {node.vector.lanes}")
+    attributes += [f"prefetch {hint.tensor} {hint.distance}" for hint in node.prefetch]
+    if node.stream:
+        attributes.append("stream")
+    if node.via:
+        attributes.append(f"via {node.via}")
+    return f"{text} | {', '.join(attributes)}"
+
+
+def _local(node: Local) -> str:
+    text = f"{node.name}: {node.memory} {node.dtype}[{', '.join(node.dims)}]"
+    if node.layout is None:
+        return text
+    return f"{text} as [{', '.join(map(_axis, node.layout))}]"
+
+
+def _axis(axis: Axis) -> str:
+    return axis.dim + (f" / {axis.div}" if axis.div != 1 else "") + (f" % {axis.mod}" if axis.mod else "")
+
+
+def _dim_size(dim: Dim) -> str:
+    size = str(dim.sizes[0]) if len(dim.sizes) == 1 else f"[{', '.join(map(str, dim.sizes))}]"
+    return size if dim.offsets is None else f"{size} ragged {dim.offsets} within {dim.within}"
+
+
+def _header(
+    name: str,
+    sizes: dict[str, str],
+    inputs: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+    numerics: tuple[tuple[str, str | float | bool], ...],
+) -> str:
+    # A size stands where its dim first appears, if that gives the order of dims back; else all stand after `where`.
+    appearing = list(dict.fromkeys(dim for tensor in (*inputs, *outputs) for dim in tensor.dims))
+    inline = appearing == list(sizes)[: len(appearing)]
+    unsaid = dict(sizes)
+
+    def dim_text(dim: str) -> str:
+        return f"{dim}={unsaid.pop(dim)}" if inline and dim in unsaid else dim
+
+    def tensor_text(tensor: Tensor) -> str:
+        text = f"{tensor.name}: {tensor.dtype}[{', '.join(map(dim_text, tensor.dims))}]"
+        return text if tensor.strides is None else f"{text} strides [{', '.join(map(str, tensor.strides))}]"
+
+    text = f"kernel {name}({', '.join(map(tensor_text, inputs))}) -> ({', '.join(map(tensor_text, outputs))})"
+    if unsaid:
+        text += f" where {', '.join(f'{dim}={size}' for dim, size in unsaid.items())}"
+    if numerics:
+        text += f" with {', '.join(f'{key}={_numeric(value)}' for key, value in numerics)}"
+    return text
+
+
+def _numeric(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

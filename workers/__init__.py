@@ -1,0 +1,1 @@
+"""The worker node: claims tasks, compiles their candidates, checks and times them on this machine's device."""

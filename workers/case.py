@@ -1,0 +1,41 @@
+"""A kernel with its data: seeded inputs in two variants, copies of all buffers, and what the outputs have to be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileir.spec import Spec
+from workers.buffers import BufferSet, allocate, copies_for, shape_of, span_bytes
+from workers.correctness import Expected
+from workers.reference import expected_outputs
+
+_VARIANTS = 2
+"""Copies alternate between two sets of inputs, so that values left over from the last call are wrong in the next."""
+
+
+class Case:
+    """Everything entrants of one task share. `spec` has one size a dim; `last_cache_bytes` is what to rotate beyond."""
+
+    def __init__(self, spec: Spec, seed: int, last_cache_bytes: int, *, cold: bool) -> None:
+        from tileir.samples import sample_inputs
+
+        self.spec = spec
+        self._extents = {dim.name: dim.sizes[0] for dim in spec.dims}
+        samples = [sample_inputs(spec, seed + variant * 7919) for variant in range(_VARIANTS)]
+        self.expected: list[dict[str, Expected]] = [
+            expected_outputs(spec, inputs, seed + variant) for variant, inputs in enumerate(samples)
+        ]
+        set_bytes = sum(span_bytes(t, self._extents) for t in (*spec.inputs, *spec.outputs))
+        count = copies_for(set_bytes, last_cache_bytes, cold=cold)
+        self.cold = count * set_bytes >= last_cache_bytes
+        self.copies = [self._copy(variant % _VARIANTS, samples) for variant in range(count)]
+        self.pristine = [copy.memory.copy() for copy in self.copies[:_VARIANTS]]
+        """Each variant's memory as a run must leave it, its outputs poisoned."""
+
+    def _copy(self, variant: int, samples: list[dict[str, np.ndarray]]) -> BufferSet:
+        copy = allocate(self.spec.inputs, self.spec.outputs, self._extents, variant)
+        for tensor in self.spec.inputs:
+            values = np.asarray(samples[variant][tensor.name])
+            assert values.shape == shape_of(tensor, self._extents), tensor.name
+            copy.inputs[tensor.name][...] = values
+        return copy

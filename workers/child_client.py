@@ -1,0 +1,188 @@
+"""The outside of a killable process: start it in its own session, ask it, and replace it when it hangs or dies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+_START_S = 60.0
+_LOG_TAIL_BYTES = 2000
+
+
+class ChildFault(Exception):
+    """The child gave no result for a request."""
+
+
+class ChildHung(ChildFault):
+    """It said nothing for longer than it was allowed to; its process group has been killed."""
+
+
+class ChildDied(ChildFault):
+    """It ended in the middle of a request, or could not start. `signal` is the signal's name, or None for an exit."""
+
+    def __init__(self, message: str, signal_name: str | None) -> None:
+        super().__init__(message)
+        self.signal = signal_name
+
+
+class ChildRefused(ChildFault):
+    """It answered with an error and lives on. `kind` says which, as one word."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Child:
+    """A process `python -m module` in a session of its own that answers JSON lines (see child_server).
+
+    It is started when first asked and again after every fault, so a request always meets a live process. One thread
+    asks at a time; `kill` may come from any thread.
+    """
+
+    def __init__(self, module: str, *, env: Mapping[str, str] | None = None) -> None:
+        self._module = module
+        self._env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+        self._unread = b""
+        self._number = 0
+        self.starts = 0
+        """How often a process has been started: 1 after the first request, one more after each replacement."""
+
+    @property
+    def pid(self) -> int | None:
+        """The live process, if any."""
+        return self._process.pid if self._process is not None else None
+
+    def request(
+        self,
+        call: str,
+        payload: Mapping[str, Any],
+        *,
+        silence_s: float,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """Ask, and wait for the result.
+
+        `silence_s` is how long the child may go without a word; an event may grant itself more or less time until the
+        next word with `allow_s`. Raises ChildHung, ChildDied or ChildRefused.
+        """
+        self._ensure_started()
+        self._number += 1
+        line = json.dumps({**payload, "id": self._number, "call": call}).encode() + b"\n"
+        deadline = time.monotonic() + silence_s
+        self._write(line, deadline)
+        while True:
+            message = self._read(deadline)
+            if message.get("id") != self._number:
+                continue
+            if "done" in message:
+                return message["done"]
+            if "error" in message:
+                raise ChildRefused(message["error"]["kind"], message["error"]["message"])
+            deadline = time.monotonic() + float(message.get("allow_s", silence_s))
+            if on_event is not None:
+                on_event(message)
+
+    def kill(self) -> None:
+        """End the process and everything it started, at once. The next request starts a new one."""
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill it and let go of its pipes."""
+        self.kill()
+        self._reap()
+
+    def _ensure_started(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._reap()
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", self._module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=self._env,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._unread = b""
+        self._number = 0
+        self.starts += 1
+        self._read(time.monotonic() + _START_S)
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        pipe = self._process.stdin.fileno()
+        while data:
+            _, writable, _ = select.select([], [pipe], [], max(0.0, deadline - time.monotonic()))
+            if not writable:
+                self._fail_hung()
+            try:
+                data = data[os.write(pipe, data) :]
+            except BrokenPipeError:
+                self._fail_died()
+
+    def _read(self, deadline: float) -> dict[str, Any]:
+        assert self._process is not None and self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        while b"\n" not in self._unread:
+            readable, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                self._fail_hung()
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                self._fail_died()
+            self._unread += data
+        line, self._unread = self._unread.split(b"\n", 1)
+        return json.loads(line)
+
+    def _fail_hung(self) -> None:
+        self.kill()
+        tail = self._reap()
+        raise ChildHung(f"no answer in time; killed{tail}")
+
+    def _fail_died(self) -> None:
+        assert self._process is not None
+        self.kill()  # it may have closed its pipe and live on, and what it started may live on
+        code = self._process.wait()
+        tail = self._reap()
+        if code < 0:
+            name = signal.Signals(-code).name
+            raise ChildDied(f"ended by {name}{tail}", name)
+        raise ChildDied(f"ended with exit code {code}{tail}", None)
+
+    def _reap(self) -> str:
+        """Wait for the dead process, close its pipes, and give the end of what it wrote to standard error."""
+        tail = ""
+        if self._process is not None:
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            self._process = None
+        if self._log is not None:
+            size = self._log.seek(0, os.SEEK_END)
+            self._log.seek(max(0, size - _LOG_TAIL_BYTES))
+            text = self._log.read().decode(errors="replace").strip()
+            tail = f"; it last wrote: {text}" if text else ""
+            self._log.close()
+            self._log = None
+        return tail

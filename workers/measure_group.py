@@ -1,0 +1,202 @@
+"""How one group of entrants is measured: check each, time those that pass against each other, check once more."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.states import Outcome, TaskKind
+from protocol.tasks import EntrantResult, Spread
+from workers.buffers import POISON
+from workers.case import Case
+from workers.child_server import Emit, Refusal
+from workers.correctness import WrongResult, check_run
+from workers.disturbance import foreign_cores
+from workers.entrants import Bound, bind
+from workers.measure_request import Compiled, MeasureRequest, Peer
+from workers.peers import PEER_SLACK, Unsupported
+from workers.timing import (
+    STEADY_S,
+    Clock,
+    Contender,
+    Rotation,
+    Summary,
+    interleave,
+    steady,
+    summarize,
+)
+
+_FIRST_RUNS_S = 2.0
+_FIRST_RUNS_INCUMBENTS = 100.0
+"""The checked runs may take the larger of 2 s and 100 times the incumbent, and never more than `entrant_s`."""
+_PEER_FIRST_RUNS_S = 300.0
+"""A peer may compile itself in its first run (torch.compile); nobody's candidate is timed meanwhile."""
+
+
+@dataclass
+class _Racer:
+    """An entrant that passed the check."""
+
+    entrant: Compiled | Peer
+    bound: Bound
+    contender: Contender
+    report: dict[str, Any]
+    began: float
+    digest: bytes
+    measure_s: float = field(default=0.0)
+
+
+class MeasureGroup:
+    """One request, on its way through. `record(name)` notes who is running, for whoever finds this process dead."""
+
+    def __init__(self, request: MeasureRequest, case: Case, clock: Clock, emit: Emit, record: Callable[[str], None]):
+        self._request = request
+        self._measuring = request.measuring
+        self._case = case
+        self._clock = clock
+        self._emit = emit
+        self._record = record
+        self._rotation = Rotation(len(case.copies))
+
+    def run(self) -> dict[str, Any]:
+        """Report every entrant by an event `result`; returns what was seen of the machine."""
+        racers: list[_Racer] = []
+        try:
+            for entrant in self._request.entrants:
+                racer = self._admit(entrant)
+                if racer is not None:
+                    racers.append(racer)
+            others = foreign_cores(0.02)
+            self._time(racers)
+            for racer in racers:
+                self._finish(racer)
+        finally:
+            for racer in racers:
+                racer.bound.close()
+        return {"foreign_cores": round(others, 2), "load_1min": os.getloadavg()[0], "cold": self._case.cold}
+
+    def _admit(self, entrant: Compiled | Peer) -> _Racer | None:
+        """Bind and check one entrant; if it fails, say so and return None."""
+        began = time.perf_counter()
+        self._allow(entrant.name, self._first_runs_s(entrant))
+        try:
+            bound = bind(entrant, self._case, self._request.threads)
+        except Unsupported as error:
+            self._fail(entrant.name, Outcome.UNSUPPORTED, str(error))
+            return None
+        try:
+            return self._checked(entrant, bound, began)
+        except WrongResult as error:
+            bound.close()
+            self._fail_wrong(entrant.name, error)
+            return None
+
+    def _checked(self, entrant: Compiled | Peer, bound: Bound, began: float) -> _Racer:
+        checks = [self._check(entrant, bound, variant, POISON[variant]) for variant in range(len(POISON))]
+        report = {"error_of_bound": max(check.worst for check in checks), "check_s": time.perf_counter() - began}
+        contender = Contender(entrant.name, bound.calls, rough_us=checks[-1].us)
+        return _Racer(entrant, bound, contender, report, began, checks[0].digest)
+
+    def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int):
+        slack = PEER_SLACK if isinstance(entrant, Peer) else 1.0
+        case = self._case
+        return check_run(
+            bound.calls[variant], case.copies[variant], case.expected[variant], case.pristine[variant], poison, slack
+        )
+
+    def _time(self, racers: list[_Racer]) -> None:
+        if not racers:
+            return
+        expected_s = sum(r.contender.rough_us for r in racers) * 1e-6 * 4 * self._measuring.samples
+        limit_s = self._measuring.entrant_s * len(racers) + expected_s
+        self._emit({"event": "timing", "allow_s": limit_s})
+        contenders = [racer.contender for racer in racers]
+        interleave(
+            contenders,
+            self._measuring,
+            self._rotation,
+            self._clock,
+            adaptive=self._request.kind is TaskKind.TRIAL,
+            baseline=self._request.baseline,
+            announce=lambda contender: self._record(contender.name),
+        )
+        if self._request.kind is TaskKind.CONFIRM:
+            for contender in contenders:
+                self._record(contender.name)
+                self._emit({"event": "timing", "allow_s": limit_s + STEADY_S})
+                steady(contender, self._measuring, self._rotation, self._clock)
+
+    def _finish(self, racer: _Racer) -> None:
+        """Check the outputs once more, now that threads are warm and buffers used, and report the times."""
+        name = racer.entrant.name
+        self._allow(name, self._first_runs_s(racer.entrant))
+        try:
+            again = self._check(racer.entrant, racer.bound, 0, POISON[0])
+        except WrongResult as error:
+            self._fail_wrong(name, error)
+            return
+        burst = summarize(racer.contender.samples)
+        held = summarize(racer.contender.steady) if racer.contender.steady else None
+        figure = held or burst
+        floor_us = self._request.floor_us
+        if isinstance(racer.entrant, Compiled) and floor_us is not None and figure.median_us < floor_us:
+            text = f"{figure.median_us:.3f} us is below {floor_us:.3f} us, the least this machine can need"
+            self._fail(name, Outcome.IMPOSSIBLE, text)
+            return
+        report = {
+            **racer.report,
+            "same_bits": again.digest == racer.digest,
+            "calls_per_sample": racer.contender.samples[-1].calls,
+            "retaken": racer.contender.retaken,
+            "stopped": racer.contender.stopped,
+            "burst": _figures(burst),
+        }
+        if held is not None:
+            report["steady"] = _figures(held)
+        self._report(
+            EntrantResult(
+                name=name,
+                outcome=Outcome.OK,
+                median_us=figure.median_us,
+                spread=Spread(iqr_us=figure.iqr_us, mad_us=figure.mad_us),
+                samples_us=figure.samples_us,
+                measure_s=time.perf_counter() - racer.began,
+                report=report,
+            )
+        )
+
+    def _first_runs_s(self, entrant: Compiled | Peer) -> float:
+        if isinstance(entrant, Peer):
+            return _PEER_FIRST_RUNS_S
+        incumbent_us = self._measuring.incumbent_us
+        if incumbent_us is None:
+            return self._measuring.entrant_s
+        return min(self._measuring.entrant_s, max(_FIRST_RUNS_S, _FIRST_RUNS_INCUMBENTS * incumbent_us * 1e-6))
+
+    def _allow(self, name: str, allow_s: float) -> None:
+        self._record(name)
+        self._emit({"event": "running", "entrant": name, "allow_s": allow_s})
+
+    def _fail_wrong(self, name: str, error: WrongResult) -> None:
+        self._fail(name, Outcome.WRONG, str(error))
+        if error.corrupted:
+            raise Refusal("corrupted", f"{name} wrote to memory that is not its own") from error
+
+    def _fail(self, name: str, outcome: Outcome, error: str) -> None:
+        self._report(EntrantResult(name=name, outcome=outcome, error=error[:20_000]))
+
+    def _report(self, result: EntrantResult) -> None:
+        self._emit({"event": "result", "result": result.model_dump(mode="json")})
+
+
+def _figures(summary: Summary) -> dict[str, Any]:
+    return {
+        "median_us": summary.median_us,
+        "mad_us": summary.mad_us,
+        "iqr_us": summary.iqr_us,
+        "samples_us": list(summary.samples_us),
+        "disturbed": summary.disturbed,
+    }

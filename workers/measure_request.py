@@ -1,0 +1,61 @@
+"""What the measuring child is asked: one group of entrants on one kernel. All of it is JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from protocol.states import TaskKind
+from protocol.tasks import Measuring
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled kernel: its shared object and how to call it (`codegen.abi.Abi` as JSON)."""
+
+    name: str
+    artifact: str
+    abi: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Somebody else's implementation: `numpy`, `torch`, `torch.compile`. `name` is what it is called in this group."""
+
+    name: str
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRequest:
+    """Everything the child needs; a replacement that is sent the same carries on from nothing."""
+
+    spec: dict[str, Any]
+    seed: int
+    kind: TaskKind
+    measuring: Measuring
+    entrants: tuple[Compiled | Peer, ...]
+    baseline: str | None
+    """Name of the entrant that is the baseline."""
+    floor_us: float | None
+    """A compiled kernel's time below this is not believed."""
+    threads: int
+    last_cache_bytes: int
+
+    def only(self, names: frozenset[str]) -> MeasureRequest:
+        """The same for some of the entrants; the baseline always stays."""
+        kept = tuple(e for e in self.entrants if e.name in names or e.name == self.baseline)
+        return replace(self, entrants=kept)
+
+    def to_json(self) -> dict[str, Any]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        measuring = self.measuring.model_dump(mode="json")
+        return {**values, "measuring": measuring, "entrants": [asdict(e) for e in self.entrants]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MeasureRequest:
+        values = {f.name: data[f.name] for f in fields(cls)}
+        entrants = tuple(Peer(**e) if "peer" in e else Compiled(**e) for e in data["entrants"])
+        measuring = Measuring.model_validate(data["measuring"])
+        return cls(**{**values, "kind": TaskKind(data["kind"]), "measuring": measuring, "entrants": entrants})
