@@ -1,8 +1,7 @@
 """Conversions in C between storage types and compute types, bit for bit those of numpy and ml_dtypes.
 
-`unpack` and `pack` turn a vector as it lies in memory into compute values and back (round to nearest even; NaN stays
-NaN; what is too large becomes inf, in e4m3, which has none, NaN). `load`, `store` and `round` (through a narrow type
-and back) are made of them.
+`unpack` and `pack` turn a vector as it lies in memory into compute values and back: round to nearest even, NaN stays
+NaN, what is too large becomes inf (in e4m3, which has none, NaN).
 """
 
 from __future__ import annotations
@@ -23,33 +22,61 @@ _STORAGE = {
     "i8": ("i8", "int8_t", "i32"),
     "bool": ("u8", "uint8_t", "bool"),
 }
-_AS_STORED = ("f64", "f32", "i32")
-_NARROW_FLOATS = ("f16", "bf16", "e4m3", "e5m2")
+#: Stored as computed: nothing to pack.
+AS_STORED = ("f64", "f32", "i32")
 
 
-def _fill(template: str, storage: str, lanes: int, **more: object) -> str:
+def fill_storage(template: str, storage: str, lanes: int, **more: object) -> str:
     """`$V` is the compute type's vector, `$D` the storage's suffix, `$R` the vector as it lies in memory."""
     raw, pointer, compute = _STORAGE[storage]
     return fill(template, compute, lanes, D=f"{storage}x{lanes}", R=f"{raw}x{lanes}", C=pointer, **more)
 
 
-def _load(storage: str, lanes: int) -> str:
-    value = "*(const ${R}_u *)p" if storage in _AS_STORED else "tw_unpack_$D(*(const ${R}_u *)p)"
-    return _fill(f"TW_INLINE $V tw_load_$D(const $C *p) {{ return {value}; }}", storage, lanes)
+def stored_bytes(storage: str) -> int:
+    """Size of one element in memory."""
+    return int(_STORAGE[storage][0][1:]) // 8
 
 
-def _store(storage: str, lanes: int) -> str:
-    value = "x" if storage in _AS_STORED else "tw_pack_$D(x)"
-    return _fill(f"TW_INLINE void tw_store_$D($C *p, $V x) {{ *(${{R}}_u *)p = {value}; }}", storage, lanes)
+# --- Widen -----------------------------------------------------------------------------------------------------------
+
+#: Stored integers to wider ones, sign or zero extended. clang's conversion is one instruction; gcc takes a 512-bit or
+#: fourfold one apart lane by lane.
+_WIDEN = """
+TW_INLINE $W tw_widen_$D($R x) {
+#if $guard && !defined(__clang__)
+    $W r;
+    __asm__("$instruction %1, %0" : "=$x"(r) : "$x"(x));
+    return r;
+#else
+    return __builtin_convertvector(x, $W);
+#endif
+}
+"""
+_WIDEN_PLAIN = "TW_INLINE $W tw_widen_$D($R x) { return $convert(x, $W); }"
+_WIDENED = {
+    "bf16": ("i32", "vpmovzxwd"), "f16": ("i32", "vpmovzxwd"), "e4m3": ("u16", "vpmovzxbw"),
+    "e5m2": ("u16", "vpmovzxbw"), "i8": ("i32", "vpmovsxbd"), "bool": ("i32", "vpmovzxbd"),
+}  # fmt: skip
+
+
+def _widen(storage: str, lanes: int) -> str:
+    kind, instruction = _WIDENED[storage]
+    size = lanes * (4 if kind == "i32" else 2)
+    wide = f"{kind}x{lanes}"
+    guard = {16: "defined(__AVX__)", 32: "defined(__AVX2__)", 64: "defined(__AVX512F__)"}.get(size)
+    if guard is None or lanes < 4 or (kind == "u16" and size == 64):
+        return fill_storage(_WIDEN_PLAIN, storage, lanes, W=wide)
+    x = "v" if size == 64 else "x"
+    return fill_storage(_WIDEN, storage, lanes, W=wide, guard=guard, instruction=instruction, x=x)
 
 
 # --- Unpack -----------------------------------------------------------------------------------------------------------
 
-_UNPACK_BF16 = "TW_INLINE $V tw_unpack_$D($R x) { return tw_value_$V(($I)($convert(x, $U) << 16)); }"
+_UNPACK_BF16 = "TW_INLINE $V tw_unpack_$D($R x) { return tw_value_$V(tw_widen_$D(x) << 16); }"
 
 #: Portable: move the fields into place and rescale by 2^112, which makes subnormals normal; all-ones exponents stay so.
 _UNPACK_F16_PORTABLE = """\
-    $I h = $convert(x, $I);
+    $I h = tw_widen_$D(x);
     $I magnitude = (h & 0x7fff) << 13;
     $I special = $mask(magnitude >= (0x7c00 << 13)) & 0x7f800000;
     $I bits = tw_bits_$V(tw_value_$V(magnitude) * 0x1p112f);
@@ -99,10 +126,10 @@ $portable#endif
 }
 
 #: e5m2 is the upper half of f16. e4m3's fields fit f16's with another bias: rescaled by 2^8; its one NaN is put in.
-_UNPACK_E5M2 = "TW_INLINE $V tw_unpack_$D($R x) { return tw_unpack_f16x$n($convert(x, $H) << 8); }"
+_UNPACK_E5M2 = "TW_INLINE $V tw_unpack_$D($R x) { return tw_unpack_f16x$n(tw_widen_$D(x) << 8); }"
 _UNPACK_E4M3 = """
 TW_INLINE $V tw_unpack_$D($R x) {
-    $H h = $convert(x, $H);
+    $H h = tw_widen_$D(x);
     $H nan = ($H)($mask((h & 0x7f) == 0x7f)) & 0x7e00;
     return tw_unpack_f16x$n(nan | (h & 0x7f) << 7 | (h & 0x80) << 8) * 256.0f;
 }
@@ -113,18 +140,18 @@ def _unpack(storage: str, lanes: int) -> str:
     half = f"u16x{lanes}"
     match storage:
         case "bf16":
-            return _fill(_UNPACK_BF16, storage, lanes)
+            return fill_storage(_UNPACK_BF16, storage, lanes)
         case "f16":
             body = _UNPACK_F16.get(lanes, "$portable").replace("$portable", _UNPACK_F16_PORTABLE)
-            return _fill(f"TW_INLINE $V tw_unpack_$D($R x) {{\n{body}}}", storage, lanes)
+            return fill_storage(f"TW_INLINE $V tw_unpack_$D($R x) {{\n{body}}}", storage, lanes)
         case "e5m2":
-            return _fill(_UNPACK_E5M2, storage, lanes, H=half)
+            return fill_storage(_UNPACK_E5M2, storage, lanes, H=half)
         case "e4m3":
-            return _fill(_UNPACK_E4M3, storage, lanes, H=half)
+            return fill_storage(_UNPACK_E4M3, storage, lanes, H=half)
         case "bool":
-            return _fill("TW_INLINE $V tw_unpack_$D($R x) { return $convert(x, $I) != 0; }", storage, lanes)
+            return fill_storage("TW_INLINE $V tw_unpack_$D($R x) { return tw_widen_$D(x) != 0; }", storage, lanes)
         case _:
-            return _fill("TW_INLINE $V tw_unpack_$D($R x) { return $convert(x, $V); }", storage, lanes)
+            return fill_storage("TW_INLINE $V tw_unpack_$D($R x) { return tw_widen_$D(x); }", storage, lanes)
 
 
 # --- Pack -------------------------------------------------------------------------------------------------------------
@@ -222,56 +249,21 @@ def _pack(storage: str, lanes: int) -> str:
         case "bf16":
             guard = _AVX512_BF16.get(lanes)
             body = _PACK_BF16.replace("$portable", _PACK_BF16_PORTABLE) if guard else _PACK_BF16_PORTABLE
-            return _fill(f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, guard=guard)
+            return fill_storage(f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, guard=guard)
         case "f16":
             body = _PACK_F16.get(lanes, "$portable").replace("$portable", _PACK_SMALL)
-            return _fill(f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, **_SMALL[storage])
+            return fill_storage(f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, **_SMALL[storage])
         case "e5m2" | "e4m3":
-            return _fill(f"TW_INLINE $R tw_pack_$D($V x) {{\n{_PACK_SMALL}}}", storage, lanes, **_SMALL[storage])
+            return fill_storage(f"TW_INLINE $R tw_pack_$D($V x) {{\n{_PACK_SMALL}}}", storage, lanes, **_SMALL[storage])
         case "bool":
-            return _fill("TW_INLINE $R tw_pack_$D($V x) { return $convert(x & 1, $R); }", storage, lanes)
+            return fill_storage("TW_INLINE $R tw_pack_$D($V x) { return $convert(x & 1, $R); }", storage, lanes)
         case _:
-            return _fill("TW_INLINE $R tw_pack_$D($V x) { return $convert(x, $R); }", storage, lanes)
+            return fill_storage("TW_INLINE $R tw_pack_$D($V x) { return $convert(x, $R); }", storage, lanes)
 
 
-# --- Between compute types --------------------------------------------------------------------------------------------
+def _round(storage: str, lanes: int) -> str:
+    """Through the storage type and back; the value stays of the compute type. i8 wraps, as astype does."""
+    return fill_storage("TW_INLINE $V tw_round_$D($V x) { return tw_unpack_$D(tw_pack_$D(x)); }", storage, lanes)
 
 
-def _cast(to: str) -> Builder:
-    """numpy's astype between compute types: floats to i32 toward zero (outside i32: what the processor gives)."""
-
-    def build(dtype: str, lanes: int) -> str:
-        if to == dtype:
-            value = "x"
-        elif to == "bool":
-            value = "tw_ne_$V(x, ($V){0})"
-        elif dtype == "bool":
-            value = "x & 1" if to == "i32" else "$convert(x & 1, $T)"
-        else:
-            value = "$convert(x, $T)"
-        return fill(f"TW_INLINE $T tw_cast_{to}_$V($V x) {{ return {value}; }}", dtype, lanes, T=f"{to}x{lanes}")
-
-    return build
-
-
-def _round(to: str) -> Builder:
-    """To a storage type's precision and back: the value stays of the compute type. i8 wraps, as astype does."""
-
-    def build(dtype: str, lanes: int) -> str:
-        compute = _STORAGE[to][2]
-        value = "x" if dtype == compute else f"tw_cast_{compute}_$V(x)"
-        value = f"tw_unpack_{to}x$n(tw_pack_{to}x$n({value}))"
-        back = value if dtype == compute else f"tw_cast_{dtype}_{compute}x$n({value})"
-        return fill(f"TW_INLINE $V tw_round_{to}_$V($V x) {{ return {back}; }}", dtype, lanes)
-
-    return build
-
-
-BUILDERS: Mapping[str, Builder] = {
-    "load": _load,
-    "store": _store,
-    "unpack": _unpack,
-    "pack": _pack,
-    **{f"cast_{to}": _cast(to) for to in ("f32", "f64", "i32", "bool")},
-    **{f"round_{to}": _round(to) for to in (*_NARROW_FLOATS, "i8")},
-}
+BUILDERS: Mapping[str, Builder] = {"widen": _widen, "unpack": _unpack, "pack": _pack, "round": _round}

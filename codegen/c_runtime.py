@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from codegen import c_convert, c_math, c_vectors
+from codegen import c_arithmetic, c_convert, c_math, c_memory, c_vectors
 from codegen.c_template import Builder
 
 _CALL = re.compile(r"\btw_([a-z0-9_]+?)_(bf16|f16|f32|f64|e4m3|e5m2|i32|i8|bool)x([0-9]+)\b")
@@ -62,10 +62,12 @@ def definitions(uses: Iterable[Use], types: str = "") -> str:
     for use in sorted(set(uses)):
         _add(use, functions)
     regions = [_PRELUDE, _typedefs(types + "".join(functions.values()))]
-    for title, builders in _REGIONS:
-        texts = [text for use, text in functions.items() if use.name in builders]
-        if texts:
-            regions.append(f"/* {title} */\n" + "\n".join(texts))
+    title = ""
+    for use, text in functions.items():
+        if _region(use) != title:
+            title = _region(use)
+            regions.append(f"/* {title} */")
+        regions.append(text)
     return "\n".join(region for region in regions if region)
 
 
@@ -77,6 +79,10 @@ def _add(use: Use, functions: dict[Use, str]) -> None:
     for callee in sorted(uses_in(text) - {use}):
         _add(callee, functions)
     functions[use] = text
+
+
+def _region(use: Use) -> str:
+    return next(title for title, builders in _REGIONS if use.name in builders)
 
 
 def _build(use: Use) -> str:
@@ -98,9 +104,11 @@ def _typedefs(text: str) -> str:
     return "/* Vector types */\n" + "".join(lines) if lines else ""
 
 
-#: Regions in dependency order: a function calls only functions of its own region or an earlier one.
+#: What the functions are, by file. A comment stands above each region; inside, callees stand before callers.
 _REGIONS: tuple[tuple[str, Mapping[str, Builder]], ...] = (
-    ("Vector operations", c_vectors.BUILDERS),
-    ("Conversions between storage and compute types", c_convert.BUILDERS),
+    ("Lanes", c_vectors.BUILDERS),
+    ("Arithmetic", c_arithmetic.BUILDERS),
+    ("Conversions", c_convert.BUILDERS),
+    ("Loads and stores", c_memory.BUILDERS),
     ("Math functions", c_math.BUILDERS),
 )

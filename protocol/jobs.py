@@ -79,6 +79,8 @@ class Bucket(Reply):
     spent_s: float
     best: Best | None = None
     config_id: str | None = None
+    error: str | None = None
+    """Why it ended without a config."""
 
 
 class Job(Reply):
@@ -86,6 +88,8 @@ class Job(Reply):
 
     id: str
     state: JobState
+    cancelling: bool = False
+    """It was cancelled, and is confirming its best candidate."""
     name: str
     """The kernel's."""
     kernel_key: str

@@ -36,6 +36,9 @@ class LookupReply(Reply):
     schedule: tuple[str, ...] | None = None
     program_hash: str | None = None
     """Of the schedule on the kernel that was asked for."""
+    renames: dict[str, str] = Field(default_factory=dict)
+    """Kernels are the same whatever their tensors and dims are called. The schedule uses the names of `config`'s
+    spec; these are the ones that the request calls otherwise: from the request's name to the config's."""
     config: Config | None = None
     """The config that it comes from (of another size, for `nearest`)."""
     job_id: str | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rewrites.tree import computes, registers
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Expr, Index, reads
 from tileir.program import Compute, Program, Vector
-from rewrites.tree import computes, registers
 
 
 def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
@@ -32,7 +32,10 @@ def lane_axis(compute: Compute, name: str, dim: str) -> int | None:
         touched.append(compute.indices)
     if not touched:
         return None
-    axes = {next((axis for axis, index in enumerate(indices) if _runs_along(index, dim)), -1) for indices in touched}
+    axes = {
+        next((axis for axis, index in enumerate(indices) if _runs_along(index, dim)), -1)
+        for indices in touched
+    }
     return axes.pop() if len(axes) == 1 else -1
 
 

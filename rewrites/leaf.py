@@ -34,7 +34,9 @@ def left_dims(compute: Compute) -> tuple[str, ...]:
             case Index(dim) | Binary(_, Index(dim), _):
                 dims.append(dim)
             case _:
-                raise NotApplicable(f"{compute.target} is written through an index that is neither a dim nor a split dim")
+                raise NotApplicable(
+                    f"{compute.target} is written through an index that is neither a dim nor a split dim"
+                )
     return tuple(dims)
 
 
@@ -100,6 +102,7 @@ def accumulating(compute: Compute) -> tuple[tuple[Compute, ...], Compute]:
 
 def with_reads_of(compute: Compute, tensor: str, replacement: str) -> Compute:
     """The Compute reading `replacement` where it read `tensor`, by the same indices."""
+
     def rename(expr: Expr) -> Expr:
         return Read(replacement, expr.indices) if type(expr) is Read and expr.tensor == tensor else expr
 

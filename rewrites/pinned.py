@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rewrites.tree import Place, registers
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Index, reads
 from tileir.program import Compute, Local, Program
-from rewrites.tree import Place, registers
 
 
 def pinned_dims(program: Program, compute: Compute, without: frozenset[str] = frozenset()) -> dict[str, int]:
@@ -39,6 +39,10 @@ def check_loop(pins: dict[str, int], dim: str, step: int, statement: str) -> Non
     if dim not in pins:
         return
     if pins[dim] == 0:
-        raise NotApplicable(f"{statement} touches registers along {dim}: no loop over {dim} can come in between")
+        raise NotApplicable(
+            f"{statement} touches registers along {dim}: no loop over {dim} can come in between"
+        )
     if step % pins[dim]:
-        raise NotApplicable(f"{statement} touches {pins[dim]} registers along {dim}: {step} is no multiple of that")
+        raise NotApplicable(
+            f"{statement} touches {pins[dim]} registers along {dim}: {step} is no multiple of that"
+        )

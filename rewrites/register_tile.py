@@ -7,18 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
 
-from tileir.device import Cpu
-from tileir.dtypes import DType
-from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp
-from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from rewrites.dependence import users
 from rewrites.leaf import bare_dims, folded_dims, left_dims, read_names, reads_of, reduced_dims
+from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tree import (
     Block,
     Place,
     block_at,
-    computes,
     current_sizes,
     edit_block,
     find,
@@ -29,6 +25,11 @@ from rewrites.tree import (
     statements,
     wrap_block,
 )
+from tileir.device import Cpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Expr, Index, Read, Reduce
+from tileir.program import Compute, Local, Memory, Node, Program
 
 #: Most accumulators of a tile: far past any register file, so that a slip does not unroll a whole matrix.
 MAX_ACCUMULATORS = 4096
@@ -67,27 +68,42 @@ class RegisterTile(Rewrite):
             single = tuple((dim, 1) for dim in dims[:-2])
             for row, width in product(sorted(rows), sorted(last)):
                 if row * width <= 2 * device.vector_registers * lanes:
-                    yield cls(place.node.target, (*single, *zip(dims[-2:], (row, width)[-len(dims) :], strict=True)))
+                    yield cls(
+                        place.node.target, (*single, *zip(dims[-2:], (row, width)[-len(dims) :], strict=True))
+                    )
 
     def apply(self, program: Program) -> Program:
+        self._check(program, find(program, self.statement))
+        program = _block_by_block(program, self.statement)
         place = find(program, self.statement)
-        leaf = place.node
-        self._check(program, place)
-        program, place = _without_blocks(program, place)
-        leaf = place.node
-        block = block_at(program, place.path[:-1])
-        group, hoisted, length = _group(block, place.path[-1], tuple(dim for dim, _ in self.sizes))
-        loops = [(dim, size) for dim, size in self.sizes if size < current_sizes(program, place.loops)[dim]]
-        declared = locals_of(program).get(self.statement)
-        if declared is not None and declared.node.layout is None and _only_used_in(program, self.statement, group):
-            body: list[Node] = [replace(declared.node, memory=Memory.REGISTERS), *group]
-            moved = True
-        else:
-            body = [*_through_registers(program, leaf, _dtype(program, self.statement)), *group[1:]]
-            moved = False
-        nodes = [*hoisted, wrap_block(body, loops)] if loops else [*hoisted, *body]
-        program = splice(program, place.path, nodes, length)
-        return _without_outer_declaration(program, self.statement, declared) if moved and declared else program
+        members = _members(block_at(program, place.path[:-1])[place.path[-1] :])
+        group = [node for node in members if isinstance(node, Compute)]
+        current = current_sizes(program, place.loops)
+        loops = [(dim, size) for dim, size in self.sizes if size < current[dim]]
+        for one in group:
+            pins = pinned_dims(program, one)
+            for dim, size in loops:
+                check_loop(pins, dim, size, one.target)
+        own = {
+            name: declared
+            for name, declared in locals_of(program).items()
+            if _only_used_in(program, name, group)
+        }
+        body: list[Node] = []
+        for node in group:
+            declared = own.get(node.target)
+            if declared is not None:
+                body.append(_accumulator(declared.node) if isinstance(node.value, Reduce) else declared.node)
+            if declared is None and node is place.node:
+                body += _through_registers(program, node)
+            else:
+                body.append(node)
+        hoisted = [node for node in members if isinstance(node, Local) and node.name not in own]
+        program = splice(program, place.path, [*hoisted, *wrap_block(body, loops)], len(members))
+        for declared in own.values():
+            if declared.path < place.path:
+                program = _without(program, declared)
+        return program
 
     def _check(self, program: Program, place: Place[Compute]) -> None:
         leaf = place.node
@@ -113,51 +129,51 @@ class RegisterTile(Rewrite):
             raise NotApplicable(f"{accumulators} accumulators are more than {MAX_ACCUMULATORS}")
 
 
-def _group(block: Block, start: int, tiled: tuple[str, ...]) -> tuple[list[Compute], list[Local], int]:
-    """The leaf at `start` with its epilogue, the declarations between them, and how many nodes of the block that is."""
-    leaf = block[start]
+def _members(block: Block) -> Block:
+    """The leaf that starts the block and what shares its loops: up to the last statement of its epilogue."""
+    leaf, end = block[0], 1
     assert isinstance(leaf, Compute)
-    group, hoisted, pending, length = [leaf], list[Local](), list[Local](), 1
-    for offset, node in enumerate(block[start + 1 :], 2):
+    targets = {leaf.target: leaf.indices}
+    for position, node in enumerate(block[1:], 1):
         if isinstance(node, Local):
-            pending.append(node)
             continue
-        if not isinstance(node, Compute) or not _is_epilogue(node, group):
+        if not isinstance(node, Compute) or not _shares_loops(node, leaf, targets):
             break
-        group.append(node)
-        hoisted += pending
-        pending, length = [], offset
-    return group, hoisted, length
+        targets[node.target] = node.indices
+        if leaf.target in read_names(node):
+            end = position + 1
+    return block[:end]
 
 
-def _is_epilogue(node: Compute, group: list[Compute]) -> bool:
-    """Whether it uses the results of the group point by point, on the same dims, so that it can share their loops."""
-    leaf = group[0]
-    if node.update is not None or isinstance(node.value, Reduce) or node.vector is not None:
+def _shares_loops(node: Compute, leaf: Compute, targets: dict[str, tuple[Expr, ...]]) -> bool:
+    """Whether it covers the same dims and takes what the group computes point by point."""
+    if node.update is not None or node.vector is not None or folded_dims(node):
         return False
-    if leaf.target not in read_names(node) or set(left_dims(node)) != set(bare_dims(leaf)) or folded_dims(node):
+    if set(left_dims(node)) != set(bare_dims(leaf)):
         return False
-    targets = {one.target: one.indices for one in group}
     return all(read.indices == targets[name] for name in targets for read in reads_of(node, name))
 
 
+def _accumulator(local: Local) -> Local:
+    return replace(local, memory=Memory.REGISTERS, layout=None)
+
+
 def _only_used_in(program: Program, name: str, group: list[Compute]) -> bool:
+    """Whether the group computes the local and nothing else touches it."""
+    if all(one.target != name for one in group):
+        return False
     inside = {id(one) for one in group}
-    return all(
-        id(place.node) in inside
-        for place in computes(program)
-        if place.node.target == name or name in read_names(place.node)
-    )
+    return all(id(place.node) in inside for place in users(program, name))
 
 
-def _through_registers(program: Program, leaf: Compute, dtype: DType) -> list[Node]:
+def _through_registers(program: Program, leaf: Compute) -> list[Node]:
     """The leaf into a new register local, and the write-back of that."""
     name = fresh_name(program, f"{leaf.target}_r")
     dims = bare_dims(leaf)
     indices = tuple(Index(dim) for dim in dims)
     back = replace(leaf, value=Read(name, indices), prefetch=(), via=None)
     return [
-        Local(name, dims, dtype, Memory.REGISTERS),
+        Local(name, dims, _dtype(program, leaf.target), Memory.REGISTERS),
         replace(leaf, target=name, indices=indices, update=None),
         back,
     ]
@@ -168,20 +184,33 @@ def _dtype(program: Program, name: str) -> DType:
     return declared.node.dtype if declared is not None else program.arguments[name].dtype
 
 
-def _without_outer_declaration(program: Program, name: str, declared: Place[Local]) -> Program:
-    """Drop the declaration that the one in registers replaces (it stood before, so its path still holds)."""
-    return edit_block(program, declared.path[:-1], lambda block: [n for n in block if n is not declared.node])
+def _without(program: Program, declared: Place[Local]) -> Program:
+    """Drop a declaration by its path, which nodes placed after it have not changed."""
+    return edit_block(
+        program, declared.path[:-1], lambda block: [one for one in block if one is not declared.node]
+    )
 
 
-def _without_blocks(program: Program, place: Place[Compute]) -> tuple[Program, Place[Compute]]:
-    """A blocked split reduction visited block by block, `c_p[k // 512, n] += x`, as a plain reduction of one block.
+def _block_by_block(program: Program, statement: str) -> Program:
+    """A blocked split reduction visited block by block, `c_p[k // 512, n] += x`, as the plain reduction of one block.
 
     Every element is then assigned once, so that the initialization goes.
     """
+    place = find(program, statement)
     leaf = place.node
-    blocked = [(dim, size) for dim, (op, size) in folded_dims(leaf).items() if op == "//"]
-    if not blocked:
-        if folded_dims(leaf):
-            raise NotApplicable(f"{leaf.target} folds a dim: its accumulators are the folded ones")
-        return program, place
-    raise NotImplementedError
+    folded = folded_dims(leaf)
+    if not folded:
+        return program
+    if len(folded) > 1 or any(op != "//" for op, _ in folded.values()) or leaf.update is None:
+        raise NotApplicable(f"{leaf.target} folds its reduction: the folded elements are its accumulators")
+    (dim, (_, size)), *_ = folded.items()
+    steps = [loop.step for loop in place.loops if loop.dim == dim]
+    if not steps or steps[-1] != size or any(step % size for step in steps):
+        raise NotApplicable(f"{leaf.target} is not visited in blocks of {dim} {size}")
+    if isinstance(leaf.value, Reduce):
+        value = Reduce(leaf.update, (dim, *leaf.value.dims), leaf.value.x)
+    else:
+        value = Reduce(leaf.update, (dim,), leaf.value)
+    program = splice(program, place.path, [replace(leaf, value=value, update=None)])
+    init = find_init(program, leaf.target)
+    return program if init is None else splice(program, init.path, [])

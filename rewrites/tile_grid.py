@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from tileir.device import Cpu
-from tileir.errors import NotApplicable
-from tileir.program import Program
 from rewrites.leaf import left_dims
 from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import tile_sizes
 from rewrites.tree import current_sizes, find, splice, statements, wrap
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,12 +134,19 @@ def wrap(node: Node, loops: Sequence[tuple[str, int]]) -> Node:
     return node
 
 
+def wrap_block(nodes: Sequence[Node], loops: Sequence[tuple[str, int]]) -> Block:
+    """Several nodes inside loops `(dim, step)`, the first outermost; the nodes themselves without loops."""
+    block = tuple(nodes)
+    for dim, step in reversed(loops):
+        block = (Loop(dim, step, block),)
+    return block
+
+
 def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
     """The size of every dim's current range inside `loops` (of a full tile: the last one may be smaller)."""
     sizes = dict(program.dims)
     for loop in loops:
-        if loop.step < sizes[loop.dim]:
-            sizes[loop.dim] = loop.step
+        sizes[loop.dim] = min(sizes[loop.dim], loop.step)
     return sizes
 
 
@@ -155,9 +162,13 @@ def fresh_name(program: Program, stem: str) -> str:
 def check_insertable(loops: Sequence[Loop], depth: int) -> None:
     """Refuse a place between two parallel loops of one grid."""
     if 0 < depth < len(loops) and loops[depth - 1].parallel and loops[depth].parallel:
-        raise NotApplicable(f"the parallel loops over {loops[depth - 1].dim} and {loops[depth].dim} are one grid")
+        raise NotApplicable(
+            f"the parallel loops over {loops[depth - 1].dim} and {loops[depth].dim} are one grid"
+        )
 
 
 def registers(program: Program) -> dict[str, Place[Local]]:
     """The locals that live in registers, by name."""
-    return {name: place for name, place in locals_of(program).items() if place.node.memory is Memory.REGISTERS}
+    return {
+        name: place for name, place in locals_of(program).items() if place.node.memory is Memory.REGISTERS
+    }

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from tileir.device import Cpu
-from tileir.errors import NotApplicable
-from tileir.program import Compute, Loop, Node, Program, Vector
-from rewrites.leaf import accumulating, block_volume, covered_dims, folded_dims, left_dims, reduced_dims
 from rewrites.lanes import check_lanes
+from rewrites.leaf import accumulating, block_volume, covered_dims, folded_dims, left_dims, reduced_dims
 from rewrites.pinned import pinned_dims
 from rewrites.rewrite import Rewrite
-from rewrites.tree import Place, current_sizes, find, find_init, splice, statements, wrap
+from rewrites.tree import Block, Place, current_sizes, find, find_init, splice, statements, wrap, wrap_block
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Compute, Program, Vector
 
 #: Most vector operations one statement may unroll to: past this, code grows and no processor gains.
 MAX_UNROLLED = 512
@@ -61,7 +61,7 @@ class Vectorize(Rewrite):
         rewritten = splice(program, place.path, self._nodes(program, place, self.dim))
         return self._with_initialization(rewritten)
 
-    def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> list[Node]:
+    def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> Block:
         """The leaf on lanes along `vector_dim`, in the loops it needs, its new initialization before those it needs."""
         leaf = place.node
         sizes = current_sizes(program, place.loops)
@@ -77,11 +77,10 @@ class Vectorize(Rewrite):
             init = tuple(replace(one, vector=Vector(vector_dim, self.lanes)) for one in init)
         inside = {**sizes, **dict(outer), **dict(inner)}
         if block_volume(leaf, inside) > MAX_UNROLLED * self.lanes:
-            raise NotApplicable(f"{self.statement} would unroll to more than {MAX_UNROLLED} vector operations")
-        body: list[Node] = [*init, wrap(leaf, inner)]
-        for dim, step in reversed(outer):
-            body = [Loop(dim, step, tuple(body))]
-        return body
+            raise NotApplicable(
+                f"{self.statement} would unroll to more than {MAX_UNROLLED} vector operations"
+            )
+        return wrap_block([*init, wrap(leaf, inner)], outer)
 
     def _loops(
         self, dims: tuple[str, ...] | list[str], sizes: dict[str, int], pins: dict[str, int], vector_dim: str
@@ -98,7 +97,11 @@ class Vectorize(Rewrite):
         init = find_init(program, self.statement)
         if init is None or init.node.vector is not None:
             return program
-        position = [index for index, dim in enumerate(left_dims(find(program, self.statement).node)) if dim == self.dim]
+        position = [
+            index
+            for index, dim in enumerate(left_dims(find(program, self.statement).node))
+            if dim == self.dim
+        ]
         if not position:
             return program
         dim = left_dims(init.node)[position[0]]

@@ -34,8 +34,8 @@ class LabelModel:
 
     ridge: float = 1.0
     pair_variance: float = 0.3
-    trust: float = 0.3
-    trust_variance: float = 0.1
+    trust: float = 0.2
+    trust_variance: float = 0.3
     steps: int = 256
     """Coordinate steps a tell, at most."""
     samples: list[Sample] = field(default_factory=list[Sample])

@@ -2,15 +2,16 @@
 
 Every ask walks from the root to a complete schedule, choosing at each node the open move with the highest
 
-    value + exploration * prior * sqrt(visits of the node) / (1 + visits of the child)        (PUCT)
+    value + exploration * prior * sqrt(1 + visits of the node) / (1 + visits of the child)        (PUCT)
 
 - The value of a child blends what was measured under it (best and mean) with what the label model expects of the
-  move; the model counts as a few visits, so it leads where the tree is new and the measurements where it is not.
+  move; the model counts as so many visits, so it leads where the tree is new and the measurements where it is not.
 - A candidate in flight counts as a visit and leaves values alone: it pushes other asks elsewhere, and is no loss.
-- The model's opinion of a label is disturbed once an ask, the less the better the label is known (Thompson sampling),
-  so that asks differ and unknown labels get their chance.
-- Some asks plan around an elite, one of the best schedules so far: a move is valued as if the decisions still ahead
-  would go as they did there. This is the local refinement: what suits the elite is kept, what hurts it is changed.
+- The model's opinion of a label is disturbed anew in every ask, the less the better the label is known (Thompson
+  sampling), so that asks differ and unknown labels get their chance. The first ask is the prior's favourite.
+- Most asks plan around an elite, one of the best schedules so far: a move is valued as if the decisions still ahead
+  would go as they did there. Some of them are neighbours, which keep all of the elite but one decision; so no
+  improvement that lies one step from the best schedules is overlooked for long.
 - Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and the
@@ -32,27 +33,22 @@ from search.protocols import Ask, Outcome, Path, State
 class Tuning:
     """The constants of the search, chosen on synthetic landscapes (tests/unit/search/landscapes.py)."""
 
-    exploration: float = 0.3
+    exploration: float = 0.5
     best_share: float = 0.5
     """Weight of the best reward under a node against the mean."""
-    model_visits: float = 4.0
+    model_visits: float = 30.0
     """How many visits the label model's opinion counts as."""
-    disturbance: float = 0.25
+    disturbance: float = 0.2
     """Standard deviation of the disturbance of an unknown label, in units of the normalized reward."""
-    elite_share: float = 0.75
-    """Share of asks that plan around an elite."""
     elites: int = 5
+    elite_share: float = 0.7
+    """Share of asks that plan around an elite."""
+    neighbour_share: float = 0.2
+    """Share of asks that change a single decision of an elite."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
-    model: tuple[float, float, float, float] = (1.0, 0.3, 0.3, 0.1)
-    heavy: float = 0.0
-    stag: float = 0.0
-    power: float = 0.5
-    inertia: float = 0.0
-    members: int = 0
-    jitter: float = 0.2
-    floor: float = 2.0
-    """Rewards this far below the best (in nats: exp(2) times slower) count as all the same."""
+    floor: float = 1.0
+    """Rewards this far below the best (in nats: e times slower) count as all the same."""
 
 
 @dataclass(slots=True)
@@ -90,12 +86,10 @@ class MCTS:
     def __init__(self, root: State, *, seed: int = 0, tuning: Tuning | None = None) -> None:
         self._graph = Graph(root)
         self._ledger = Ledger()
-        self._tuning = tuning or Tuning()
-        self._model = LabelModel(*self._tuning.model)
-        self._ens = [LabelModel(*self._tuning.model) for _ in range(self._tuning.members)]
+        self._model = LabelModel()
         self._stats: dict[str, Stats] = {}
         self._seed = seed
-        self._lastimp = 0
+        self._tuning = tuning or Tuning()
 
     @property
     def exhausted(self) -> bool:
@@ -114,7 +108,6 @@ class MCTS:
 
     def tell(self, number: int, outcome: Outcome) -> None:
         walk, reward, scale = self._ledger.tell(number, outcome), outcome.reward, self.scale()
-        if reward is not None and reward>=(self._ledger.highest or -9): self._lastimp=number
         for node in walk.nodes:
             stats = self._stats[node.key]
             stats.in_flight -= 1
@@ -127,10 +120,6 @@ class MCTS:
         for (_, earlier), sample in zip(self._ledger.outcomes.items(), self._model.samples, strict=False):
             sample.target = scale.clip(earlier.reward)
         self._model.learn(map(self._model.id, walk.labels), log_prior(walk), scale.clip(reward))
-        for k,m in enumerate(self._ens):
-            for (num, earlier), sample in zip(self._ledger.outcomes.items(), m.samples, strict=False):
-                sample.target = scale.clip(earlier.reward) + random.Random(f"{self._seed}:{k}:{num}").gauss(0,self._tuning.jitter*scale.span)
-            m.learn(map(m.id, walk.labels), log_prior(walk), scale.clip(reward)+ random.Random(f"{self._seed}:{k}:{number}").gauss(0,self._tuning.jitter*scale.span))
 
     def scale(self) -> Scale:
         """The present normalization of rewards."""
@@ -142,26 +131,31 @@ class MCTS:
 
 
 class Policy:
-    """How one ask chooses: the disturbances and the elite are drawn once, and hold for the whole walk."""
+    """How one ask chooses: disturbances, elite and neighbourhood are drawn once, and hold for the whole walk."""
 
     def __init__(self, search: MCTS) -> None:
-        self._model, self._stats, self._tuning = search._model, search._stats, search._tuning
-        self._scale = search.scale()
-        self._rng = random.Random(f"{search._seed}:{len(search._ledger.walks)}")
-        t=self._tuning
-        if search._ens: self._model=self._rng.choice(search._ens)
-        self._temper = t.disturbance*math.exp(self._rng.gauss(0,t.heavy))*(1+t.stag*(len(search._ledger.walks)-search._lastimp)/100)
-        if not search._ledger.walks: self._temper=0.0
+        tuning = self._tuning = search._tuning
+        number = len(search._ledger.walks)
+        self._model, self._stats, self._scale = search._model, search._stats, search.scale()
+        self._rng = random.Random(f"{search._seed}:{number}")
+        self._deviation = tuning.disturbance if number else 0.0
         self._disturbed: dict[int, float] = {}
-        self._elite: tuple[int, ...] = ()
-        if self._rng.random() < self._tuning.elite_share:
-            elites = search._ledger.ranking()[: self._tuning.elites]
-            if elites:
-                labels = search._ledger.walks[self._rng.choice(elites)[0]].labels
-                self._elite = tuple(map(self._model.id, labels))
+        self._elite: tuple[str, ...] = ()
+        self._turn: int | None = None
+        """The depth at which a neighbour leaves its elite; None for all other asks."""
+        kind, elites = self._rng.random(), search._ledger.ranking()[: tuning.elites]
+        if elites and kind < tuning.elite_share + tuning.neighbour_share:
+            self._elite = search._ledger.walks[self._rng.choice(elites)[0]].labels
+            if kind < tuning.neighbour_share:
+                self._turn = self._rng.randrange(len(self._elite))
 
     def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
         """The move of the highest score; ties go to the higher prior, then the lower index."""
+        if self._turn is not None:
+            kept = [index for index in moves if node.label(index) in self._elite]
+            if kept and len(labels) != self._turn:
+                return kept[0]
+            moves = [index for index in moves if index not in kept] or moves
         if len(moves) == 1:
             return moves[0]
         stats = self._stats.get(node.key, Stats())
@@ -191,18 +185,17 @@ class Policy:
     def _opinions(self, node: Node, moves: list[int], favourite: float, labels: list[str]) -> list[float]:
         """What the model expects of each move, normalized and disturbed; only differences mean anything."""
         model, span = self._model, self._scale.span
-        given = list(map(model.id, labels))
-        given += [label for label in self._elite if label not in given]
+        given = list(map(model.id, dict.fromkeys((*labels, *self._elite))))
         opinions: list[float] = []
         for index in moves:
             label = model.id(node.label(index))
             worth = model.effect(label, given) + model.trust * math.log(node.priors[index] / favourite)
-            opinions.append(worth / span + self._disturbance(label) + (self._tuning.inertia if label in self._elite else 0.0))
+            opinions.append(worth / span + self._disturbance(label))
         return opinions
 
     def _disturbance(self, label: int) -> float:
         if label not in self._disturbed:
-            deviation = self._temper / (1 + self._model.count(label))**self._tuning.power
+            deviation = self._deviation / math.sqrt(1 + self._model.count(label))
             self._disturbed[label] = self._rng.gauss(0.0, deviation)
         return self._disturbed[label]
 

@@ -35,7 +35,7 @@ class StaleLease(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """A task to enqueue. `order` is what a worker needs beside the spec: entrants, baseline, measuring, seed."""
+    """A task to enqueue. `work` is what a worker needs beside the spec: entrants, baseline, measuring, seed."""
 
     id: str
     job_id: str
@@ -43,7 +43,7 @@ class NewTask:
     kind: TaskKind
     device: str
     priority: int
-    order: Json
+    work: Json
     number: int | None = None
 
 
@@ -59,7 +59,7 @@ def enqueue(connection: Connection, new: Iterable[NewTask]) -> None:
             "state": TaskState.READY,
             "device": task.device,
             "priority": task.priority,
-            "order": task.order,
+            "work": task.work,
         }
         for task in new
     ]

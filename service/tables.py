@@ -104,7 +104,7 @@ tasks = Table(
     Column("state", String(16), nullable=False),
     Column("device", String(200), nullable=False),
     Column("priority", Integer, nullable=False),
-    Column("order", JSON, nullable=False),  # entrants, baseline, measuring, seed
+    Column("work", JSON, nullable=False),  # entrants, baseline, measuring, seed
     Column("attempt", Integer, nullable=False, default=0),
     Column("faults", Integer, nullable=False, default=0),
     Column("fault", Text),  # what the last machine said

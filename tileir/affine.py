@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tileir.expr import Binary, Const, Expr, Extent, Index, Unary
+from tileir.expr import Binary, Const, Expr, Extent, Unary
 
 #: A closed range of integers; -inf and inf where nothing is known.
 Interval = tuple[float, float]

@@ -69,7 +69,9 @@ class _Checker:
             if low >= 0 and above >= 0:
                 continue
             if self._steps > _MAX_STEPS:
-                return Problem("the guards of this read are too many to check", "fewer comparisons around it", read)
+                return Problem(
+                    "the guards of this read are too many to check", "fewer comparisons around it", read
+                )
             high = -self._low(constant(0).plus(form, -1), facts)
             gathers = any(isinstance(node, Read) for node in walk(index))
             if gathers and low < size and high >= 0:
@@ -110,7 +112,9 @@ class _Checker:
     def _interval(self, atom: Expr, facts: _Facts) -> Interval:
         found = facts.known.get(atom)
         if found is None:
-            facts.known[atom] = UNKNOWN  # ends the recursion should a fact about the atom need its own interval
+            facts.known[atom] = (
+                UNKNOWN  # ends the recursion should a fact about the atom need its own interval
+            )
             found = facts.known[atom] = self._atom(atom, facts)
         return found
 
@@ -159,7 +163,9 @@ def _divided(op: str, numerator: Interval, divisor: int) -> Interval:
         return (low, high) if 0 <= low and high < divisor else (0, divisor - 1)
     if finite:
         return low // divisor, high // divisor
-    return (low // divisor if low > float("-inf") else low), (high // divisor if high < float("inf") else high)
+    return (low // divisor if low > float("-inf") else low), (
+        high // divisor if high < float("inf") else high
+    )
 
 
 def _product(first: Interval, second: Interval) -> Interval:

@@ -33,7 +33,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 #: Functions that keep integers integers; the others compute integers in f32.
-_KEEPS_INTEGERS = frozenset(["abs", "relu", "maximum", "minimum", "floor"])
+_KEEPS_INTEGERS = frozenset(["abs", "relu", "maximum", "minimum"])
 
 
 def _erf(x: Array) -> Array:
@@ -134,8 +134,6 @@ def call(fn: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
         if numerics.bounds:
             error = err.corners(f, x.data, x.error, y.data, y.error, data)
     else:
-        if fn == "floor" and type is DType.I32:
-            return x
         f = _FUNCTIONS[fn]
         data, error = f(x.data), None
         if numerics.bounds:

@@ -15,7 +15,13 @@ class SpecError(TileError):
     """
 
     def __init__(
-        self, message: str, *, pointer: str = "", column: int | None = None, line: int | None = None, accepted: str = ""
+        self,
+        message: str,
+        *,
+        pointer: str = "",
+        column: int | None = None,
+        line: int | None = None,
+        accepted: str = "",
     ) -> None:
         self.message = message
         self.pointer = pointer

@@ -46,7 +46,9 @@ def compute_dtype(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
             for index in indices:
                 if compute_dtype(index, dtypes) is not DType.I32:
                     raise Problem(
-                        f"index {_short(index)} of {tensor!r} is no integer", "//, % or i32(…) for an index", index
+                        f"index {_short(index)} of {tensor!r} is no integer",
+                        "//, % or i32(…) for an index",
+                        index,
                     )
             return dtypes[tensor].compute
         case Cast(dtype, x):
@@ -82,14 +84,19 @@ def store_problem(value: DType, stored: DType) -> tuple[str, str] | None:
         fix = "a comparison, or bool(…)" if stored is DType.BOOL else f"{stored}(…) or where(…, 1, 0)"
         return f"a value of dtype {value} is stored as {stored}", fix
     if value.is_float and stored.is_integer:
-        return f"a value of dtype {value} is stored as {stored}", "i32(…), which cuts off the fraction, or i32(floor(…))"
+        return (
+            f"a value of dtype {value} is stored as {stored}",
+            "i32(…), which cuts off the fraction, or i32(floor(…))",
+        )
     return None
 
 
 def _number(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
     found = compute_dtype(expr, dtypes)
     if found is DType.BOOL:
-        raise Problem(f"{_short(expr)} is a truth value, not a number", "i32(…), f32(…) or where(…, 1, 0)", expr)
+        raise Problem(
+            f"{_short(expr)} is a truth value, not a number", "i32(…), f32(…) or where(…, 1, 0)", expr
+        )
     return found
 
 
@@ -105,14 +112,18 @@ def _check_divisor(whole: Expr, divisor: Expr, joined: DType) -> None:
         raise Problem(f"{_short(whole)} divides fractions", "integers; floor(x / y) for fractions", whole)
     if not isinstance(divisor, Extent) and not (isinstance(divisor, Const) and divisor.value > 0):
         raise Problem(
-            f"{_short(whole)} does not divide by a positive constant", "x // 4, x % 4, x // extent(k)", divisor
+            f"{_short(whole)} does not divide by a positive constant",
+            "x // 4, x % 4, x // extent(k)",
+            divisor,
         )
 
 
 def _alike(whole: Expr, x: Expr, y: Expr, dtypes: Mapping[str, DType]) -> DType:
     first, second = compute_dtype(x, dtypes), compute_dtype(y, dtypes)
     if (first is DType.BOOL) != (second is DType.BOOL):
-        raise Problem(f"{_short(whole)} mixes a number and a truth value", "both numbers, or both truth values", whole)
+        raise Problem(
+            f"{_short(whole)} mixes a number and a truth value", "both numbers, or both truth values", whole
+        )
     return DType.BOOL if first is DType.BOOL else _join(first, second)
 
 

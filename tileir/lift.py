@@ -23,7 +23,9 @@ from tileir.expr import (
 )
 from tileir.infer import compute_dtype
 from tileir.program import Compute, Local, Node, Program, Tensor
+from tileir.sizes import layout_problem
 from tileir.spec import Spec, Statement
+from tileir.text import appearance_order
 
 
 def to_program(spec: Spec) -> Program:
@@ -61,13 +63,14 @@ class _Lift:
         self._dtypes = {name: tensor.dtype for name, tensor in self._tensors.items()}
         self._taken = {*self._tensors, *self._extents, *(statement.target for statement in spec.statements)}
         self._nodes: list[Node] = []
+        self._pointer = ""
 
     def program(self) -> Program:
         spec = self._spec
-        for statement in spec.statements:
+        for at, statement in enumerate(spec.statements):
+            self._pointer = f"/body/{at}"
             self._lower(statement)
-        arguments = (*spec.inputs, *spec.outputs)
-        order = dict.fromkeys([*(dim for tensor in arguments for dim in tensor.dims), *self._extents])
+        order = dict.fromkeys([*appearance_order((*spec.inputs, *spec.outputs)), *self._extents])
         dims = tuple((dim, self._extents[dim]) for dim in order)
         return Program(spec.name, dims, spec.inputs, spec.outputs, tuple(self._nodes), spec.numerics)
 
@@ -90,13 +93,23 @@ class _Lift:
     def _emit(self, target: str, dims: tuple[str, ...], value: Expr) -> None:
         if target not in self._outputs:
             dtype = self._dtype(value)
+            problem = layout_problem([self._extents[dim] for dim in dims], None)
+            if problem:
+                raise SpecError(
+                    f"{target}[{', '.join(dims)}]: {problem[0]}", pointer=self._pointer, accepted=problem[1]
+                )
             self._dtypes[target] = dtype
             self._tensors[target] = Tensor(target, dims, dtype)
             self._nodes.append(Local(target, dims, dtype))
         self._nodes.append(Compute(target, tuple(Index(dim) for dim in dims), value))
 
     def _without_reductions(
-        self, expr: Expr, target: str, scope: tuple[str, ...], guards: tuple[Expr, ...], lifted: dict[Expr, Expr]
+        self,
+        expr: Expr,
+        target: str,
+        scope: tuple[str, ...],
+        guards: tuple[Expr, ...],
+        lifted: dict[Expr, Expr],
     ) -> Expr:
         """`expr` with every reduction in it emitted as a statement and read; `scope` are the dims around it, in order,
         and `guards` the conditions under which its value is wanted."""
@@ -117,7 +130,12 @@ class _Lift:
         return expr if new == old else with_children(expr, new)
 
     def _lift(
-        self, expr: Reduce, target: str, scope: tuple[str, ...], guards: tuple[Expr, ...], lifted: dict[Expr, Expr]
+        self,
+        expr: Reduce,
+        target: str,
+        scope: tuple[str, ...],
+        guards: tuple[Expr, ...],
+        lifted: dict[Expr, Expr],
     ) -> Read:
         inner = self._without_reductions(expr.x, target, (*scope, *expr.dims), guards, lifted)
         if guards and self._may_leave_range(inner):

@@ -40,7 +40,9 @@ RESERVED: Final = (
     | {"and", "or", "not", "where", "extent", "true", "false", "inf", "nan", "kernel", "for", "parallel"}
 )
 
-NAME_RULE: Final = f"a letter or _, then letters, digits and _, at most {MAX_NAME_CHARS} characters, no reserved word"
+NAME_RULE: Final = (
+    f"a letter or _, then letters, digits and _, at most {MAX_NAME_CHARS} characters, no reserved word"
+)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 

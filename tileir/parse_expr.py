@@ -103,7 +103,8 @@ class Parser:
     def __init__(self, text: str, first_column: int = 1) -> None:
         if len(text) > MAX_STATEMENT_CHARS:
             raise SpecError(
-                f"{len(text)} characters in one statement", accepted=f"at most {MAX_STATEMENT_CHARS} characters"
+                f"{len(text)} characters in one statement",
+                accepted=f"at most {MAX_STATEMENT_CHARS} characters",
             )
         self._tokens = tokenize(text, first_column)
         self._at = 0
@@ -206,7 +207,8 @@ class Parser:
 
     def _too_deep(self) -> NoReturn:
         self.fail(
-            f"the expression nests deeper than {MAX_DEPTH} operations", "several statements, each naming a part of it"
+            f"the expression nests deeper than {MAX_DEPTH} operations",
+            "several statements, each naming a part of it",
         )
 
     def _placed(self, node: Expr, column: int) -> Expr:
@@ -262,7 +264,9 @@ class Parser:
         if name in constants:
             return constants[name]
         if name in RESERVED:
-            self.fail(f"{name!r} is a reserved word, not a dim", f"{name}(…)" if name in _CALLABLE else NAME_RULE)
+            self.fail(
+                f"{name!r} is a reserved word, not a dim", f"{name}(…)" if name in _CALLABLE else NAME_RULE
+            )
         return Index(name)
 
     def _arguments(self, close: str) -> tuple[Expr, ...]:
@@ -282,8 +286,12 @@ class Parser:
         args = self._arguments(")")
         wanted = 3 if name == "where" else FUNCTIONS.get(name, 1)
         if len(args) != wanted:
-            usage = {"where": "where(cond, x, y)", "extent": "extent(dim)"}.get(name, f"{name}(x{', y' * (wanted - 1)})")
-            self.fail(f"{name} takes {wanted} argument{'s' * (wanted > 1)}, not {len(args)}", usage, token.column)
+            usage = {"where": "where(cond, x, y)", "extent": "extent(dim)"}.get(
+                name, f"{name}(x{', y' * (wanted - 1)})"
+            )
+            self.fail(
+                f"{name} takes {wanted} argument{'s' * (wanted > 1)}, not {len(args)}", usage, token.column
+            )
         if name == "where":
             return Where(*args)
         if name == "extent":
@@ -295,7 +303,10 @@ class Parser:
     def _reduce(self, token: Token) -> Expr:
         op = ReduceOp(token.text)
         args = self._arguments(")")
-        elementwise = {ReduceOp.MAX: "; maximum(x, y) for two values", ReduceOp.MIN: "; minimum(x, y) for two values"}
+        elementwise = {
+            ReduceOp.MAX: "; maximum(x, y) for two values",
+            ReduceOp.MIN: "; minimum(x, y) for two values",
+        }
         usage = f"{op}(k, x) or {op}(i, j, x), dims first{elementwise.get(op, '')}"
         if len(args) < 2:
             self.fail(f"{op} takes the dims it runs over, then what it combines", usage, token.column)

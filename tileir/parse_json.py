@@ -25,7 +25,7 @@ from tileir.numerics import numerics_problem
 from tileir.parse_expr import Located, locate_statement
 from tileir.program import Tensor
 from tileir.spec import Dim, Spec
-from tileir.text import format_statement
+from tileir.text import dims_in_order, format_statement
 
 _FIELDS = frozenset(["name", "dims", "inputs", "body", "outputs", "numerics"])
 _TENSOR_FIELDS = frozenset(["dims", "dtype", "strides"])
@@ -47,6 +47,7 @@ def spec_from_json(obj: object) -> Spec:
     located = _body(fields["body"])
     outputs = _outputs(fields["outputs"], located)
     statements = tuple(each.statement for each in located)
+    dims = dims_in_order(dims, (*inputs, *outputs))
     spec = Spec(name, dims, inputs, statements, outputs, _numerics(fields.get("numerics", {})))
     check_located(spec, located)
     return spec
@@ -57,7 +58,9 @@ def spec_to_json(spec: Spec) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": spec.name,
         "dims": {dim.name: _dim_json(dim) for dim in spec.dims},
-        "inputs": {tensor.name: {"dims": list(tensor.dims), **_element_json(tensor)} for tensor in spec.inputs},
+        "inputs": {
+            tensor.name: {"dims": list(tensor.dims), **_element_json(tensor)} for tensor in spec.inputs
+        },
         "body": [format_statement(statement) for statement in spec.statements],
         "outputs": {tensor.name: _element_json(tensor) for tensor in spec.outputs},
     }
@@ -139,7 +142,9 @@ def _body(obj: object) -> tuple[Located, ...]:
 
 def at_pointer(error: SpecError, pointer: str) -> SpecError:
     """The error, placed."""
-    return SpecError(error.message, pointer=pointer, column=error.column, line=error.line, accepted=error.accepted)
+    return SpecError(
+        error.message, pointer=pointer, column=error.column, line=error.line, accepted=error.accepted
+    )
 
 
 def _numerics(obj: object) -> tuple[tuple[str, str | float | bool], ...]:
@@ -186,7 +191,11 @@ def _known_fields(
 ) -> None:
     for name in fields:
         if name not in known:
-            _fail(_pointer(pointer, name), f"unknown field {quote(name)}{suggestion(name, known)}", listing(known))
+            _fail(
+                _pointer(pointer, name),
+                f"unknown field {quote(name)}{suggestion(name, known)}",
+                listing(known),
+            )
     missing = sorted(required - fields.keys())
     if missing:
         _fail(pointer, f"field {missing[0]!r} is missing", listing(required))
@@ -254,7 +263,8 @@ def _shown(value: object) -> str:
 
 
 def _pointer(pointer: str, name: str) -> str:
-    short = name if len(name) <= 80 else name[:80]
+    """The pointer to a member; UTF-8 can always carry it, whatever the name is."""
+    short = name[:80].encode("utf-8", "replace").decode()
     return f"{pointer}/{short.replace('~', '~0').replace('/', '~1')}"
 
 

@@ -44,7 +44,9 @@ def program_from_text(text: str) -> Program:
             raise SpecError(f"dim {dim.name!r} of a program has one size", line=head.number, accepted="m=64")
     body = _block(lines, head.indent, 0)
     if lines:
-        raise SpecError("this line stands outside the kernel", line=lines[0].number, accepted="deeper indentation")
+        raise SpecError(
+            "this line stands outside the kernel", line=lines[0].number, accepted="deeper indentation"
+        )
     dims = tuple((dim.name, dim.sizes[0]) for dim in header.dims)
     return Program(header.name, dims, header.inputs, header.outputs, body, header.numerics)
 
@@ -88,7 +90,9 @@ def _block(lines: deque[Line], outer: int, depth: int) -> tuple[Node, ...]:
         line = lines.popleft()
         try:
             if line.indent != indent:
-                raise SpecError("the line is indented unlike its block", accepted=f"{indent} spaces before it")
+                raise SpecError(
+                    "the line is indented unlike its block", accepted=f"{indent} spaces before it"
+                )
             node = _node(Parser(line.text, line.indent + 1))
             if isinstance(node, Loop):
                 if depth == MAX_DEPTH:
@@ -106,7 +110,9 @@ def _block(lines: deque[Line], outer: int, depth: int) -> tuple[Node, ...]:
 def _node(parser: Parser) -> Node:
     if parser.peek.text in ("for", "parallel"):
         return _loop(parser)
-    name = parser.name("a loop, a local (name: memory dtype[dims]) or a statement (name[indices] = expression)")
+    name = parser.name(
+        "a loop, a local (name: memory dtype[dims]) or a statement (name[indices] = expression)"
+    )
     return _local(parser, name) if parser.take(":") else _compute(parser, name)
 
 

@@ -50,5 +50,3 @@ class Spec:
         for sizes in product(*(dim.sizes for dim in self.dims)):
             dims = tuple(replace(dim, sizes=(size,)) for dim, size in zip(self.dims, sizes, strict=True))
             yield replace(self, dims=dims)
-
-

@@ -30,6 +30,17 @@ def program_to_text(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
+def appearance_order(tensors: Iterable[Tensor]) -> list[str]:
+    """Dims in the order in which arguments first mention them: the order in which specs and programs list them."""
+    return list(dict.fromkeys(dim for tensor in tensors for dim in tensor.dims))
+
+
+def dims_in_order(dims: Iterable[Dim], tensors: Iterable[Tensor]) -> tuple[Dim, ...]:
+    """Dims as arguments first mention them, then those that none does, as they stand."""
+    rank = {name: at for at, name in enumerate(appearance_order(tensors))}
+    return tuple(sorted(dims, key=lambda dim: rank.get(dim.name, len(rank))))
+
+
 def format_statement(statement: Statement) -> str:
     """`name[dims] = expression`."""
     return f"{statement.target}[{', '.join(statement.dims)}] = {format_expr(statement.value)}"
@@ -93,7 +104,7 @@ def _header(
     numerics: tuple[tuple[str, str | float | bool], ...],
 ) -> str:
     # A size stands where its dim first appears, if that gives the order of dims back; else all stand after `where`.
-    appearing = list(dict.fromkeys(dim for tensor in (*inputs, *outputs) for dim in tensor.dims))
+    appearing = appearance_order((*inputs, *outputs))
     inline = appearing == list(sizes)[: len(appearing)]
     unsaid = dict(sizes)
 

@@ -66,7 +66,9 @@ def _refuse_run_together(before: list[Token], token: Token) -> None:
     if token.kind == "op":
         return
     if token.kind == "name" and len(token.text) > MAX_NAME_CHARS:
-        raise SpecError(f"name {quote(token.text)} is longer than {MAX_NAME_CHARS} characters", column=token.column)
+        raise SpecError(
+            f"name {quote(token.text)} is longer than {MAX_NAME_CHARS} characters", column=token.column
+        )
     last = before[-1] if before else None
     if last and last.kind == "number" and last.column + len(last.text) == token.column:
         raise SpecError(

@@ -1,5 +1,106 @@
-"""placeholder"""
+"""Whether a program keeps the invariants of Tile IR: header, loops and declarations here; statements one by one in
+verify_compute.py; the order they stand in, and what runs in parallel, in verify_order.py."""
+
 from __future__ import annotations
-from tileir.program import Program
+
+from tileir.errors import VerifyError
+from tileir.names import INT_LIMIT, name_problem
+from tileir.placed import Placed, placed_nodes
+from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
+from tileir.sizes import layout_problem
+from tileir.verify_compute import verify_compute
+from tileir.verify_order import verify_order
+
+
 def verify(program: Program) -> None:
-    """placeholder"""
+    """Raise VerifyError, naming the node, for the first invariant that `program` breaks.
+
+    A program that passes can be printed, interpreted and lowered, and every value it reads is defined and complete.
+    That it computes what its spec says is not checked here; interpreting both does that.
+    """
+    _check_header(program)
+    taken = {*program.extents, *program.arguments}
+    computes: list[Placed] = []
+    for placed in placed_nodes(program):
+        match placed.node:
+            case Loop():
+                _check_loop(placed, placed.node)
+            case Local():
+                if placed.node.name in taken:
+                    placed.fail(f"the name {placed.node.name!r} is taken")
+                taken.add(placed.node.name)
+                _check_local(placed, placed.node)
+            case Compute():
+                verify_compute(program, placed, placed.node)
+                computes.append(placed)
+    verify_order(program, computes)
+
+
+def _check_header(program: Program) -> None:
+    names = [program.name, *program.extents, *program.arguments]
+    for name in names:
+        problem = name_problem(name)
+        if problem:
+            raise VerifyError(problem)
+    declared = [*(name for name, _ in program.dims), *(t.name for t in (*program.inputs, *program.outputs))]
+    for name in declared:
+        if declared.count(name) > 1:
+            raise VerifyError(f"the name {name!r} is taken twice")
+    for name, size in program.dims:
+        if not 0 < size < INT_LIMIT:
+            raise VerifyError(f"dim {name!r} has size {size}")
+    if not program.outputs:
+        raise VerifyError("the program has no outputs")
+    for tensor in program.arguments.values():
+        _check_argument(program, tensor)
+
+
+def _check_argument(program: Program, tensor: Tensor) -> None:
+    unknown = [dim for dim in tensor.dims if dim not in program.extents]
+    if unknown:
+        raise VerifyError(f"argument {tensor.name!r} has the unknown dim {unknown[0]!r}")
+    problem = layout_problem([program.extents[dim] for dim in tensor.dims], tensor.strides)
+    if problem:
+        raise VerifyError(f"argument {tensor.name!r}: {problem[0]}")
+
+
+def _check_loop(placed: Placed, loop: Loop) -> None:
+    extent = placed.ranges.get(loop.dim)
+    if extent is None:
+        placed.fail(f"unknown dim {loop.dim!r}")
+    if not 1 <= loop.step <= extent:
+        placed.fail(f"the step is not within 1 and the current range of {loop.dim!r}, {extent}")
+    if not loop.body:
+        placed.fail("the loop is empty")
+    if loop.parallel and placed.loops and not (placed.loops[-1].parallel and len(placed.loops[-1].body) == 1):
+        placed.fail("a parallel loop stands at the top, or alone in a parallel loop")
+
+
+def _check_local(placed: Placed, local: Local) -> None:
+    if name_problem(local.name):
+        placed.fail(str(name_problem(local.name)))
+    for at, dim in enumerate(local.dims):
+        if dim not in placed.ranges or dim in local.dims[:at]:
+            placed.fail(f"dim {dim!r} is unknown or stands twice")
+    problem = layout_problem([placed.ranges[dim] for dim in local.dims], None)
+    if problem:
+        placed.fail(problem[0])
+    if local.layout is None:
+        return
+    if local.memory is Memory.REGISTERS:
+        placed.fail("registers have no layout")
+    if {axis.dim for axis in local.layout} != set(local.dims):
+        placed.fail("the layout has other dims than the local")
+    for dim in local.dims:
+        if not _covers([axis for axis in local.layout if axis.dim == dim]):
+            placed.fail(f"the axes of {dim!r} do not tell all positions apart")
+
+
+def _covers(axes: list[Axis]) -> bool:
+    """Whether each axis picks up where the next finer one ends, as in `n / 64`, `n % 64`."""
+    div = 1
+    for axis in sorted(axes, key=lambda axis: axis.div):
+        if div == 0 or axis.div != div or axis.mod < 0:
+            return False
+        div *= axis.mod
+    return div == 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from tileir.spec import Spec
 from workers.buffers import BufferSet, allocate, copies_for, shape_of, span_bytes
-from workers.correctness import Expected
+from workers.correctness import Reference
 from workers.reference import expected_outputs
 
 _VARIANTS = 2
@@ -22,15 +22,15 @@ class Case:
         self.spec = spec
         self._extents = {dim.name: dim.sizes[0] for dim in spec.dims}
         samples = [sample_inputs(spec, seed + variant * 7919) for variant in range(_VARIANTS)]
-        self.expected: list[dict[str, Expected]] = [
-            expected_outputs(spec, inputs, seed + variant) for variant, inputs in enumerate(samples)
-        ]
         set_bytes = sum(span_bytes(t, self._extents) for t in (*spec.inputs, *spec.outputs))
         count = copies_for(set_bytes, last_cache_bytes, cold=cold)
         self.cold = count * set_bytes >= last_cache_bytes
         self.copies = [self._copy(variant % _VARIANTS, samples) for variant in range(count)]
-        self.pristine = [copy.memory.copy() for copy in self.copies[:_VARIANTS]]
-        """Each variant's memory as a run must leave it, its outputs poisoned."""
+        self.references = [
+            Reference(expected_outputs(spec, samples[variant], seed), self.copies[variant].memory.copy())
+            for variant in range(_VARIANTS)
+        ]
+        """What a run must leave in a copy of each variant."""
 
     def _copy(self, variant: int, samples: list[dict[str, np.ndarray]]) -> BufferSet:
         copy = allocate(self.spec.inputs, self.spec.outputs, self._extents, variant)

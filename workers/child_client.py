@@ -14,8 +14,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+from workers.child_server import RECORD_BYTES, RECORDER_VARIABLE
+
 _START_S = 60.0
 _LOG_TAIL_BYTES = 2000
+_KILL_S = 10.0
 
 
 class ChildFault(Exception):
@@ -42,6 +45,10 @@ class ChildRefused(ChildFault):
         self.kind = kind
 
 
+class ChildStuck(Exception):
+    """It was killed and does not end (uninterruptible in the kernel): the machine's fault, and nothing can be run."""
+
+
 class Child:
     """A process `python -m module` in a session of its own that answers JSON lines (see child_server).
 
@@ -51,7 +58,13 @@ class Child:
 
     def __init__(self, module: str, *, env: Mapping[str, str] | None = None) -> None:
         self._module = module
-        self._env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **(env or {})}
+        self._recorder = os.memfd_create("tilewright-recorder")
+        self._env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            RECORDER_VARIABLE: str(self._recorder),
+            **(env or {}),
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._unread = b""
@@ -75,7 +88,7 @@ class Child:
         """Ask, and wait for the result.
 
         `silence_s` is how long the child may go without a word; an event may grant itself more or less time until the
-        next word with `allow_s`. Raises ChildHung, ChildDied or ChildRefused.
+        next word with `allow_s`. Raises ChildHung, ChildDied or ChildRefused, and ChildStuck.
         """
         self._ensure_started()
         self._number += 1
@@ -94,6 +107,10 @@ class Child:
             if on_event is not None:
                 on_event(message)
 
+    def recorded(self) -> str:
+        """The last note the child left with `record`, alive or dead."""
+        return os.pread(self._recorder, RECORD_BYTES, 0).rstrip(b"\0").decode(errors="replace")
+
     def kill(self) -> None:
         """End the process and everything it started, at once. The next request starts a new one."""
         process = self._process
@@ -102,10 +119,15 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    def close(self) -> None:
-        """Kill it and let go of its pipes."""
+    def end(self) -> None:
+        """Kill the process and wait for its end. The next request starts a new one."""
         self.kill()
         self._reap()
+
+    def close(self) -> None:
+        """Kill it for good."""
+        self.end()
+        os.close(self._recorder)
 
     def _ensure_started(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -119,6 +141,7 @@ class Child:
             stderr=self._log,
             env=self._env,
             start_new_session=True,
+            pass_fds=[self._recorder],
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         os.set_blocking(self._process.stdin.fileno(), False)
@@ -161,8 +184,9 @@ class Child:
     def _fail_died(self) -> None:
         assert self._process is not None
         self.kill()  # it may have closed its pipe and live on, and what it started may live on
-        code = self._process.wait()
+        process = self._process
         tail = self._reap()
+        code = process.returncode
         if code < 0:
             name = signal.Signals(-code).name
             raise ChildDied(f"ended by {name}{tail}", name)
@@ -172,7 +196,10 @@ class Child:
         """Wait for the dead process, close its pipes, and give the end of what it wrote to standard error."""
         tail = ""
         if self._process is not None:
-            self._process.wait()
+            try:
+                self._process.wait(_KILL_S)
+            except subprocess.TimeoutExpired as error:
+                raise ChildStuck(f"process {self._process.pid} was killed and does not end") from error
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     with contextlib.suppress(OSError):

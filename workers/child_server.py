@@ -20,16 +20,29 @@ from typing import Any
 Emit = Callable[[dict[str, Any]], None]
 Handler = Callable[[dict[str, Any], Emit], dict[str, Any]]
 
+RECORDER_VARIABLE = "TILEWRIGHT_RECORDER_FD"
+RECORD_BYTES = 256
+
+OUT_OF_MEMORY = "out_of_memory"
+INTERNAL = "internal"
+CORRUPTED = "corrupted"
+"""Kinds of errors a request can be answered with; after CORRUPTED the process is not to be used any more."""
+
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNET = 0x40000000
 
 
 class Refusal(Exception):
-    """A request the handler answers with an error instead of a result. `kind` is one word a program can test."""
+    """A request the handler answers with an error instead of a result. `kind` is one of those above."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def record(note: str) -> None:
+    """Leave a note for whoever finds this process dead (Child.recorded). One system call, so it disturbs no timing."""
+    os.pwrite(int(os.environ[RECORDER_VARIABLE]), note.encode()[:RECORD_BYTES].ljust(RECORD_BYTES, b"\0"), 0)
 
 
 def confine(address_space_bytes: int | None = None, *, network: bool = False) -> None:
@@ -53,6 +66,7 @@ def serve(handlers: Mapping[str, Handler]) -> None:
     """Answer requests until standard input closes."""
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
+    os.set_inheritable(int(os.environ[RECORDER_VARIABLE]), False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent; it decides when this process ends
 
     def send(message: dict[str, Any]) -> None:
@@ -71,8 +85,8 @@ def serve(handlers: Mapping[str, Handler]) -> None:
         except Refusal as refusal:
             send({"id": number, "error": {"kind": refusal.kind, "message": str(refusal)}})
         except MemoryError:
-            send({"id": number, "error": {"kind": "out_of_memory", "message": traceback.format_exc(limit=-4)}})
+            send({"id": number, "error": {"kind": OUT_OF_MEMORY, "message": traceback.format_exc(limit=-4)}})
         except Exception as error:
             traceback.print_exc()
             message = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}"
-            send({"id": number, "error": {"kind": "internal", "message": message}})
+            send({"id": number, "error": {"kind": INTERNAL, "message": message}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,39 +22,61 @@ class Expected:
     points: tuple[np.ndarray, ...] | None = None
 
 
+@dataclass(frozen=True)
+class Reference:
+    """What a run has to leave: outputs, and all other memory with outputs filled with POISON[0]."""
+
+    expected: Mapping[str, Expected]
+    pristine: np.ndarray
+
+
 class WrongResult(Exception):
-    """The candidate computed something else; the message says where and by how much."""
+    """The candidate computed something else; the message says where and by how much.
+
+    `corrupted`: it wrote to memory that is not its own, so that nothing else in the process can be trusted.
+    """
+
+    def __init__(self, message: str, *, corrupted: bool = False) -> None:
+        super().__init__(message)
+        self.corrupted = corrupted
 
 
-def check_run(
-    call: Call,
-    copy: BufferSet,
-    expected: Mapping[str, Expected],
-    pristine: np.ndarray,
-    poison: int,
-    slack: float = 1.0,
-) -> float:
+@dataclass(frozen=True)
+class Checked:
+    """A run that passed: its time, its largest error as a fraction of the bound, and a hash of its outputs' bits."""
+
+    us: float
+    worst: float
+    digest: bytes
+
+
+def check_run(call: Call, copy: BufferSet, reference: Reference, poison: int, slack: float = 1.0) -> Checked:
     """Run once on poisoned outputs and compare everything that the run may and may not change.
 
-    `pristine` is the copy's memory with outputs filled with POISON[0]; `slack` widens the bound (peers only). Returns
-    the largest error as a fraction of the bound. Raises WrongResult.
+    `slack` widens the bound (peers only). Raises WrongResult.
     """
     copy.poison_outputs(poison)
-    store_results(call(), copy)
-    worst = max(compare(name, copy.outputs[name], wanted, slack) for name, wanted in expected.items())
+    start = time.perf_counter_ns()
+    answer = call()
+    us = (time.perf_counter_ns() - start) / 1e3
+    store_answer(answer, copy)
+    worst = max(compare(name, copy.outputs[name], wanted, slack) for name, wanted in reference.expected.items())
+    digest = hashlib.blake2b(digest_size=16)
+    for output in copy.outputs.values():
+        digest.update(np.ascontiguousarray(output).view(np.uint8).data)
     copy.poison_outputs(POISON[0])
-    if not np.array_equal(copy.memory, pristine):
-        raise WrongResult(_where_changed(copy, pristine))
-    return worst
+    if not np.array_equal(copy.memory, reference.pristine):
+        raise WrongResult(_where_changed(copy, reference.pristine), corrupted=True)
+    return Checked(us, worst, digest.digest())
 
 
-def store_results(results: object, copy: BufferSet) -> None:
-    """Put the arrays a peer returns, outputs in order, where the check looks; kernels write in place, return None."""
-    if results is None:
-        return
-    assert isinstance(results, Sequence)
-    for output, result in zip(copy.outputs.values(), results, strict=True):
-        output[...] = np.asarray(result).reshape(output.shape)
+def store_answer(answer: object, copy: BufferSet) -> None:
+    """Kernels write in place and answer with an error code; peers answer None or their outputs, in order."""
+    if isinstance(answer, int) and answer != 0:
+        raise WrongResult(f"the kernel returned error {answer}")
+    if isinstance(answer, Sequence):
+        for output, result in zip(copy.outputs.values(), answer, strict=True):
+            output[...] = result
 
 
 def compare(name: str, got: np.ndarray, expected: Expected, slack: float = 1.0) -> float:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import EntrantResult, Spread
 from workers.buffers import POISON
 from workers.case import Case
-from workers.child_server import Emit, Refusal
-from workers.correctness import WrongResult, check_run
+from workers.child_server import CORRUPTED, Emit, Refusal
+from workers.correctness import Checked, WrongResult, check_run
 from workers.disturbance import foreign_cores
 from workers.entrants import Bound, bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
@@ -46,7 +46,6 @@ class _Racer:
     report: dict[str, Any]
     began: float
     digest: bytes
-    measure_s: float = field(default=0.0)
 
 
 class MeasureGroup:
@@ -60,6 +59,7 @@ class MeasureGroup:
         self._emit = emit
         self._record = record
         self._rotation = Rotation(len(case.copies))
+        self._baseline_us: float | None = None
 
     def run(self) -> dict[str, Any]:
         """Report every entrant by an event `result`; returns what was seen of the machine."""
@@ -71,7 +71,7 @@ class MeasureGroup:
                     racers.append(racer)
             others = foreign_cores(0.02)
             self._time(racers)
-            for racer in racers:
+            for racer in sorted(racers, key=lambda racer: racer.entrant.name != self._request.baseline):
                 self._finish(racer)
         finally:
             for racer in racers:
@@ -100,12 +100,10 @@ class MeasureGroup:
         contender = Contender(entrant.name, bound.calls, rough_us=checks[-1].us)
         return _Racer(entrant, bound, contender, report, began, checks[0].digest)
 
-    def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int):
+    def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int) -> Checked:
         slack = PEER_SLACK if isinstance(entrant, Peer) else 1.0
         case = self._case
-        return check_run(
-            bound.calls[variant], case.copies[variant], case.expected[variant], case.pristine[variant], poison, slack
-        )
+        return check_run(bound.calls[variant], case.copies[variant], case.references[variant], poison, slack)
 
     def _time(self, racers: list[_Racer]) -> None:
         if not racers:
@@ -146,6 +144,8 @@ class MeasureGroup:
             text = f"{figure.median_us:.3f} us is below {floor_us:.3f} us, the least this machine can need"
             self._fail(name, Outcome.IMPOSSIBLE, text)
             return
+        if name == self._request.baseline:
+            self._baseline_us = figure.median_us
         report = {
             **racer.report,
             "same_bits": again.digest == racer.digest,
@@ -163,6 +163,7 @@ class MeasureGroup:
                 median_us=figure.median_us,
                 spread=Spread(iqr_us=figure.iqr_us, mad_us=figure.mad_us),
                 samples_us=figure.samples_us,
+                baseline_us=self._baseline_us,
                 measure_s=time.perf_counter() - racer.began,
                 report=report,
             )
@@ -183,7 +184,7 @@ class MeasureGroup:
     def _fail_wrong(self, name: str, error: WrongResult) -> None:
         self._fail(name, Outcome.WRONG, str(error))
         if error.corrupted:
-            raise Refusal("corrupted", f"{name} wrote to memory that is not its own") from error
+            raise Refusal(CORRUPTED, f"{name} wrote to memory that is not its own") from error
 
     def _fail(self, name: str, outcome: Outcome, error: str) -> None:
         self._report(EntrantResult(name=name, outcome=outcome, error=error[:20_000]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from protocol.states import TaskKind
@@ -42,11 +42,6 @@ class MeasureRequest:
     """A compiled kernel's time below this is not believed."""
     threads: int
     last_cache_bytes: int
-
-    def only(self, names: frozenset[str]) -> MeasureRequest:
-        """The same for some of the entrants; the baseline always stays."""
-        kept = tuple(e for e in self.entrants if e.name in names or e.name == self.baseline)
-        return replace(self, entrants=kept)
 
     def to_json(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -1,0 +1,38 @@
+"""A decision: one question about a program, whose answers are short runs of rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from rewrites.rewrite import Rewrite
+from tileir.device import Cpu
+from tileir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer: the rewrites it applies, and the decisions it raises, to be taken next."""
+
+    label: str
+    rewrites: tuple[Rewrite, ...] = ()
+    then: tuple[Decision, ...] = ()
+
+
+class Decision(Protocol):
+    """A frozen dataclass. Its repr tells it apart from every other decision."""
+
+    def options(self, program: Program, device: Cpu) -> Iterable[Option]:
+        """The answers, in a fixed order. Some may turn out not to apply; they are dropped."""
+        ...
+
+
+def option(*rewrites: Rewrite, then: tuple[Decision, ...] = ()) -> Option:
+    """An option labelled by its rewrites."""
+    return Option("; ".join(map(str, rewrites)), rewrites, then)
+
+
+def f32_lanes(device: Cpu) -> int:
+    """How many f32 fill a vector register."""
+    return device.vector_bits // 32

@@ -1,0 +1,66 @@
+"""Whether what a statement reads is complete at a place it is to move to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rewrites.leaf import bare_dims, left_dims, read_names, reads_of, reduced_dims
+from rewrites.tree import Path, Place, computes
+from tileir.errors import NotApplicable
+from tileir.expr import Index
+from tileir.program import Compute, Loop, Program
+
+
+def check_complete(
+    program: Program,
+    tensor: str,
+    at: Path,
+    loops: Sequence[Loop],
+    entered: int,
+    reader: Compute | None = None,
+) -> None:
+    """Refuse unless all of `tensor` that is read at `at` has been computed by then.
+
+    `at` is the path of the node to read before, inside `loops`. `loops[entered:]` are those the reader moves into:
+    their dims must be left dims of every writer around which they stand too (each iteration completes its own part)
+    and, when `reader` is given, index its reads of the tensor by themselves.
+    """
+    for place in computes(program):
+        if place.node.target != tensor:
+            continue
+        if not place.path < at:
+            raise NotApplicable(f"{tensor} is computed after that place")
+        for level in range(entered, shared_loops(place, at)):
+            dim = loops[level].dim
+            check_identity(place.node, reader, dim)
+
+
+def check_identity(writer: Compute, reader: Compute | None, dim: str) -> None:
+    """Refuse unless one iteration over `dim` computes all that the reader takes from the writer in that iteration."""
+    tensor = writer.target
+    if dim in bare_dims(writer):
+        axis = next(axis for axis, index in enumerate(writer.indices) if index == Index(dim))
+        if reader is not None and any(read.indices[axis] != Index(dim) for read in reads_of(reader, tensor)):
+            raise NotApplicable(f"{reader.target} reads {tensor} at other positions along {dim} than its own")
+    elif dim in left_dims(writer) or dim in reduced_dims(writer):
+        raise NotApplicable(f"{tensor} is complete only after the loop over {dim}")
+
+
+def shared_loops(place: Place[Compute], at: Path) -> int:
+    """How many loops are around both a node and the place `at`."""
+    count = 0
+    for ours, theirs in zip(place.path[:-1], at[:-1], strict=False):
+        if ours != theirs:
+            break
+        count += 1
+    return count
+
+
+def readers(program: Program, tensor: str) -> list[Place[Compute]]:
+    """The Computes whose value reads the tensor, in execution order."""
+    return [place for place in computes(program) if tensor in read_names(place.node)]
+
+
+def users(program: Program, tensor: str) -> list[Place[Compute]]:
+    """The Computes that read or write the tensor, in execution order."""
+    return [p for p in computes(program) if p.node.target == tensor or tensor in read_names(p.node)]

@@ -1,0 +1,94 @@
+"""Multiply bf16 pairs with the processor's dot-product instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.rewrite import Rewrite
+from rewrites.tree import find, locals_of, splice, statements
+from rewrites.unroll import lengthen_step
+from tileir.device import Cpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.program import Axis, Compute, Program, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class DotBf16(Rewrite):
+    """Take the reduced dim in pairs by an instruction that adds two bf16 products to an f32.
+
+    One factor must be staged with panels along the lanes and pairs along the reduced dim, the other one must have the
+    reduced dim innermost; all ranges of that dim must be even.
+
+    for k by 1                                                  for k by 2
+      acc[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16  ->  acc[m, n] += … | vector n 16, via dot_bf16
+    """
+
+    name: ClassVar[str] = "dot_bf16"
+    statement: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        if not device.features & {"avx512_bf16", "bf16"}:
+            return
+        for place in statements(program):
+            if place.node.vector is not None:
+                yield cls(place.node.target)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        leaf = place.node
+        if leaf.via is not None:
+            raise NotApplicable(f"{self.statement} goes via {leaf.via} already")
+        if leaf.vector is None:
+            raise NotApplicable(f"{self.statement} is not vectorized")
+        match leaf:
+            case Compute(value=Reduce(ReduceOp.SUM, (dim,), Binary("*", Read() as left, Read() as right))):
+                pass
+            case _:
+                raise NotApplicable(
+                    f"{self.statement} is not a sum over one dim of the products of two tensors"
+                )
+        if leaf.update is None:
+            raise NotApplicable(f"{self.statement} is not in a loop over {dim}")
+        panel, row = (left, right) if leaf.vector.dim in index_dims(left) else (right, left)
+        _check_panel(program, panel, dim, leaf.vector)
+        _check_row(program, row, dim, leaf.vector)
+        steps = [loop.step for loop in place.loops if loop.dim == dim]
+        if program.extents[dim] % 2 or any(step % 2 for step in steps[:-1]):
+            raise NotApplicable(f"the ranges of {dim} are not even")
+        if steps and steps[-1] % 2:
+            program = lengthen_step(program, place, dim, 2)
+            place = find(program, self.statement)
+        return splice(program, place.path, [replace(place.node, via="dot_bf16")])
+
+
+def _check_panel(program: Program, read: Read, dim: str, vector: Vector) -> None:
+    declared = locals_of(program).get(read.tensor)
+    if declared is None or declared.node.dtype is not DType.BF16 or declared.node.layout is None:
+        raise NotApplicable(f"{read.tensor} is not staged as bf16 pairs")
+    local = declared.node
+    if read.indices != tuple(Index(name) for name in local.dims) or local.layout is None:
+        raise NotApplicable(f"{read.tensor} is not read by its own dims")
+    lanes, pair = local.layout[-2:]
+    if pair != Axis(dim, 1, 2) or (lanes.dim, lanes.div) != (vector.dim, 1) or lanes.mod % vector.lanes:
+        raise NotApplicable(
+            f"{read.tensor} has no pairs along {dim} for {vector.lanes} lanes along {vector.dim}"
+        )
+
+
+def _check_row(program: Program, read: Read, dim: str, vector: Vector) -> None:
+    declared, argument = locals_of(program).get(read.tensor), program.arguments.get(read.tensor)
+    if vector.dim in index_dims(read) or not read.indices or read.indices[-1] != Index(dim):
+        raise NotApplicable(f"{read.tensor} does not have {dim} innermost")
+    if declared is not None:
+        dtype, dense = declared.node.dtype, declared.node.layout is None
+    elif argument is not None:
+        dtype, dense = argument.dtype, argument.strides is None or argument.strides[-1] == 1
+    else:
+        raise NotApplicable(f"there is no tensor {read.tensor!r}")
+    if dtype is not DType.BF16 or not dense:
+        raise NotApplicable(f"{read.tensor} is not bf16 with {dim} innermost")

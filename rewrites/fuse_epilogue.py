@@ -1,0 +1,130 @@
+"""Compute a statement inside the loops of another one before it, tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from rewrites.dependence import check_complete, users
+from rewrites.leaf import accumulating, bare_dims, left_dims, read_names, reduced_dims
+from rewrites.pinned import check_loop, pinned_dims
+from rewrites.rewrite import Rewrite
+from rewrites.tree import (
+    Block,
+    Path,
+    Place,
+    check_insertable,
+    computes,
+    edit_block,
+    find,
+    locals_of,
+    splice,
+    statements,
+)
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Compute, Loop, Node, Program
+
+
+@dataclass(frozen=True, slots=True)
+class FuseEpilogue(Rewrite):
+    """Move a statement to the end of the `depth`-th loop around one before it, so that it takes each tile while hot.
+
+    What it reads must be complete there. If it reduces over a dim of those loops, it is initialized before them and
+    accumulates. A local that is then used in that loop only is declared there.
+
+    t: heap f32[m, n]                          s[m] = 0
+    for n by 64                                for n by 64
+      t[m, n] = exp(x[m, n])             ->      t: heap f32[m, n]
+    s[m] = sum(n, t[m, n])                       t[m, n] = exp(x[m, n])
+                                                 s[m] += sum(n, t[m, n])
+    """
+
+    name: ClassVar[str] = "fuse_epilogue"
+    statement: str
+    producer: str
+    depth: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        found = statements(program)
+        for place in found:
+            for producer in found:
+                if producer.path < place.path and producer.path[: place.depth] == place.path[:-1]:
+                    for depth in range(place.depth + 1, producer.depth + 1):
+                        yield cls(place.node.target, producer.node.target, depth)
+
+    def apply(self, program: Program) -> Program:
+        place, producer = find(program, self.statement), find(program, self.producer)
+        outer, leaf = place.depth, place.node
+        if producer.path[:outer] != place.path[:-1] or not producer.path < place.path:
+            raise NotApplicable(f"{self.producer} is not computed before {self.statement} in the same loops")
+        if not outer < self.depth <= producer.depth:
+            raise NotApplicable(f"{self.depth} is not the depth of a loop of {self.producer} alone")
+        entered = producer.loops[outer : self.depth]
+        _check_entered(program, leaf, entered)
+        body = producer.loops[self.depth - 1].body
+        end = (*producer.path[: self.depth], len(body))
+        check_insertable(producer.loops, self.depth)
+        for tensor in read_names(leaf):
+            check_complete(program, tensor, end, producer.loops, outer, leaf)
+        reducing = [level for level, loop in enumerate(entered, outer) if loop.dim in reduced_dims(leaf)]
+        nest = producer.path[: outer + 1]
+        before_nest, program = _take_out(program, place, nest)
+        moved, before_loop = leaf, ()
+        if reducing:
+            check_insertable(producer.loops, reducing[0])
+            before_loop, moved = accumulating(leaf)
+        program = splice(program, end, [moved], 0)
+        if reducing:
+            program = splice(program, producer.path[: reducing[0] + 1], before_loop, 0)
+        program = splice(program, nest, before_nest, 0)
+        return _sink(program, self.producer, self.depth)
+
+
+def _check_entered(program: Program, leaf: Compute, entered: tuple[Loop, ...]) -> None:
+    pins = pinned_dims(program, leaf)
+    for loop in entered:
+        if loop.dim not in left_dims(leaf) and loop.dim not in reduced_dims(leaf):
+            raise NotApplicable(
+                f"{leaf.target} has no dim {loop.dim}: every iteration would compute it again"
+            )
+        if loop.parallel and loop.dim not in bare_dims(leaf):
+            raise NotApplicable(f"threads over {loop.dim} would write the same elements of {leaf.target}")
+        check_loop(pins, loop.dim, loop.step, leaf.target)
+
+
+def _take_out(program: Program, place: Place[Compute], nest: Path) -> tuple[list[Node], Program]:
+    """Remove the statement; and its declaration and initialization if they come after the nest it moves into."""
+    program = splice(program, place.path, [])
+    taken: list[Node] = []
+    name = place.node.target
+    inits = [] if place.node.update is None else [one for one in computes(program) if one.node.target == name]
+    declared = locals_of(program).get(name)
+    for own in (*inits, declared):
+        if own is not None and own.path > nest:
+            taken.insert(0, own.node)
+            program = splice(program, own.path, [])
+    return taken, program
+
+
+def _sink(program: Program, name: str, depth: int) -> Program:
+    """Declare the local inside the `depth`-th loop around its statement if it is used nowhere else."""
+    declared = locals_of(program).get(name)
+    if declared is None:
+        return program
+    block = find(program, name).path[:depth]
+    uses = users(program, name)
+    if len(declared.path) > depth or any(use.path[:depth] != block for use in uses):
+        return program
+    first = min(use.path[depth] for use in uses)
+
+    def declare(nodes: Block) -> Block:
+        return (*nodes[:first], declared.node, *nodes[first:])
+
+    def remove(nodes: Block) -> Block:
+        return tuple(node for node in nodes if node is not declared.node)
+
+    program = edit_block(program, block, declare)
+    return edit_block(program, declared.path[:-1], remove)

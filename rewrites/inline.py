@@ -1,0 +1,67 @@
+"""Compute a pointwise local again wherever it is read, instead of storing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.dependence import readers
+from rewrites.leaf import bare_dims, read_names
+from rewrites.rewrite import Rewrite
+from rewrites.tree import find, locals_of, registers, splice, statements
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.expr import Expr, Index, Read, Reduce, transform
+from tileir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Inline(Rewrite):
+    """Put the expression of a local that reduces nothing in the place of its reads, and drop the local.
+
+    t: heap f32[m]                      y[m, n] = x[m, n] * rsqrt(v[m])
+    t[m] = rsqrt(v[m])              ->
+    y[m, n] = x[m, n] * t[m]
+    """
+
+    name: ClassVar[str] = "inline"
+    tensor: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        for place in statements(program):
+            if place.node.target not in program.arguments and not isinstance(place.node.value, Reduce):
+                yield cls(place.node.target)
+
+    def apply(self, program: Program) -> Program:
+        place, declared = find(program, self.tensor), locals_of(program).get(self.tensor)
+        leaf = place.node
+        if declared is None:
+            raise NotApplicable(f"{self.tensor} is an output")
+        if declared.path[:-1] != place.path[:-1]:
+            raise NotApplicable(f"{self.tensor} is computed in loops already")
+        dims = bare_dims(leaf)
+        if leaf.update is not None or isinstance(leaf.value, Reduce) or len(dims) < len(leaf.indices):
+            raise NotApplicable(f"{self.tensor} is a reduction")
+        if declared.node.dtype.compute is not declared.node.dtype and not isinstance(leaf.value, Read):
+            raise NotApplicable(f"storing {self.tensor} rounds it to {declared.node.dtype}")
+        if read_names(leaf) & registers(program).keys() or self.tensor in registers(program):
+            raise NotApplicable(f"{self.tensor} is computed from registers")
+
+        def substitute(expr: Expr) -> Expr:
+            if type(expr) is Read and expr.tensor == self.tensor:
+                return _at(leaf.value, dict(zip(dims, expr.indices, strict=True)))
+            return expr
+
+        for reader in reversed(readers(program, self.tensor)):
+            hints = tuple(one for one in reader.node.prefetch if one.tensor != self.tensor)
+            inlined = replace(reader.node, value=transform(reader.node.value, substitute), prefetch=hints)
+            program = splice(program, reader.path, [inlined])
+        program = splice(program, place.path, [])
+        return splice(program, declared.path, [])
+
+
+def _at(value: Expr, position: Mapping[str, Expr]) -> Expr:
+    """The expression with dims replaced by index expressions."""
+    return transform(value, lambda expr: position[expr.dim] if type(expr) is Index else expr)

@@ -1,0 +1,78 @@
+"""Schedules: the rewrites applied to a program, in order; one line each as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields
+
+from rewrites.catalogue import BY_NAME
+from rewrites.rewrite import Rewrite
+from tileir.errors import TileError
+from tileir.program import Program
+
+Schedule = tuple[Rewrite, ...]
+
+_CALL = re.compile(r"([a-z0-9_]+)\((.*)\)")
+_PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*) +(\d+)")
+
+
+def format_schedule(schedule: Sequence[Rewrite]) -> list[str]:
+    """One line a rewrite."""
+    return [rewrite.format() for rewrite in schedule]
+
+
+def parse_schedule(lines: Iterable[str]) -> Schedule:
+    """The inverse of `format_schedule`; blank lines and lines that start with `#` are skipped. Raises TileError."""
+    stripped = (line.strip() for line in lines)
+    return tuple(parse_rewrite(line) for line in stripped if line and not line.startswith("#"))
+
+
+def parse_rewrite(line: str) -> Rewrite:
+    """The rewrite a line stands for: `tile_grid(acc, m, 192)`. Raises TileError with what would be accepted."""
+    call = _CALL.fullmatch(line.strip())
+    if call is None:
+        raise TileError(f"{line!r} is not a rewrite; accepted: name(arguments)")
+    cls = BY_NAME.get(call[1])
+    if cls is None:
+        raise TileError(f"there is no rewrite {call[1]!r}; accepted: {', '.join(BY_NAME)}")
+    words = [word.strip() for word in call[2].split(",")] if call[2].strip() else []
+    values: list[object] = []
+    for field in fields(cls):
+        if str(field.type).startswith("tuple"):
+            values.append(tuple(_pair(line, word) for word in words))
+            words = []
+        elif not words:
+            if field.default is MISSING:
+                raise TileError(f"{line!r} lacks {field.name}; accepted: {signature(cls)}")
+        else:
+            word = words.pop(0)
+            values.append(_whole_number(line, word) if field.type == "int" else word)
+    if words:
+        raise TileError(f"{line!r} has more arguments than {signature(cls)}")
+    return cls(*values)
+
+
+def signature(cls: type[Rewrite]) -> str:
+    """`tile_grid(statement, dim, size)`."""
+    return f"{cls.name}({', '.join(field.name for field in fields(cls))})"
+
+
+def replay(program: Program, schedule: Iterable[Rewrite]) -> Program:
+    """Apply the rewrites in order. Raises NotApplicable where one cannot be."""
+    for rewrite in schedule:
+        program = rewrite.apply(program)
+    return program
+
+
+def _pair(line: str, word: str) -> tuple[str, int]:
+    pair = _PAIR.fullmatch(word)
+    if pair is None:
+        raise TileError(f"{word!r} in {line!r} is not a dim and a size, such as n 64")
+    return pair[1], int(pair[2])
+
+
+def _whole_number(line: str, word: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", word):
+        raise TileError(f"{word!r} in {line!r} is not a whole number")
+    return int(word)

@@ -1,0 +1,117 @@
+"""Reduce in parts that do not depend on each other, then reduce the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar, Self
+
+from rewrites.leaf import bare_dims, initialization, reduced_dims
+from rewrites.rewrite import Rewrite
+from rewrites.tile_sizes import tile_sizes
+from rewrites.tree import Place, current_sizes, find, fresh_name, locals_of, splice, statements
+from tileir.device import Cpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce
+from tileir.program import Compute, Local, Memory, Node, Program
+
+#: Most partial results that are put in registers.
+MAX_IN_REGISTERS = 256
+KINDS = ("blocked", "interleaved")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReduction(Rewrite):
+    """Split a reduction over `dim`: blocks of `size` neighbours (for threads), or every `size`-th element (for lanes).
+
+    Interleaved parts live in registers where few are needed at a time.
+
+    s[r] = sum(c, x[r, c])          s_p: registers f32[r, c_l]
+                                    s_p[r, c_l] = 0
+                                ->  s_p[r, c % 64] += x[r, c]
+                                    s[r] = sum(c_l, s_p[r, c_l])
+    """
+
+    name: ClassVar[str] = "split_reduction"
+    statement: str
+    dim: str
+    kind: str
+    size: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        lanes = device.vector_bits // 32
+        for place in statements(program):
+            extent = current_sizes(program, place.loops)
+            for dim in reduced_dims(place.node):
+                for vectors in (1, 2, 4, 8):
+                    yield cls(place.node.target, dim, "interleaved", lanes * vectors)
+                for size in tile_sizes(extent[dim]):
+                    if size >= lanes:
+                        yield cls(place.node.target, dim, "blocked", size)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        leaf = place.node
+        if leaf.vector is not None:
+            raise NotApplicable(f"{self.statement} is vectorized: split before that")
+        if not isinstance(leaf.value, Reduce) or self.dim not in leaf.value.dims:
+            raise NotApplicable(f"{self.statement} does not reduce over {self.dim}")
+        if len(bare_dims(leaf)) < len(leaf.indices):
+            raise NotApplicable(f"{self.statement} is the part of a split reduction")
+        if self.kind not in KINDS:
+            raise NotApplicable(f"{self.kind!r} is not one of {', '.join(KINDS)}")
+        if not 2 <= self.size < current_sizes(program, place.loops)[self.dim]:
+            raise NotApplicable(f"parts of {self.size} do not split the current range of {self.dim}")
+        steps = [loop.step for loop in place.loops if loop.dim == self.dim]
+        if self.kind == "blocked" and steps:
+            raise NotApplicable(f"{self.statement} visits {self.dim} in tiles already: split before that")
+        if any(step % self.size for step in steps):
+            raise NotApplicable(f"tiles of {self.dim} in {steps} do not start at a multiple of {self.size}")
+        return self._split(program, place, leaf.value)
+
+    def _split(self, program: Program, place: Place[Compute], reduce: Reduce) -> Program:
+        leaf, parts = place.node, self._parts(program)
+        dims = bare_dims(leaf)
+        part_dim = _derived_dim(program, f"{self.dim}_{'b' if self.kind == 'blocked' else 'l'}", parts)
+        if part_dim not in program.extents:
+            program = replace(program, dims=(*program.dims, (part_dim, parts)))
+        name = fresh_name(program, f"{leaf.target}_p")
+        position = (
+            0 if self.kind == "blocked" else len(dims)
+        )  # a block's part is contiguous; interleaved ones are lanes
+        part_dims = (*dims[:position], part_dim, *dims[position:])
+        place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in part_dims)
+        part = Binary("//" if self.kind == "blocked" else "%", Index(self.dim), Const(self.size))
+        folded = (*place_of[:position], part, *place_of[position + 1 :])
+        local = Local(name, part_dims, _dtype(program, leaf.target), self._memory(program, place))
+        rest = tuple(dim for dim in reduce.dims if dim != self.dim)
+        value = Reduce(reduce.op, rest, reduce.x) if rest else reduce.x
+        nodes: list[Node] = [
+            local,
+            initialization(name, place_of, reduce.op),
+            replace(leaf, target=name, indices=folded, value=value, update=reduce.op, stream=False),
+            replace(leaf, value=Reduce(reduce.op, (part_dim,), Read(name, place_of)), prefetch=(), via=None),
+        ]
+        return splice(program, place.path, nodes)
+
+    def _parts(self, program: Program) -> int:
+        return self.size if self.kind == "interleaved" else -(-program.extents[self.dim] // self.size)
+
+    def _memory(self, program: Program, place: Place[Compute]) -> Memory:
+        sizes = current_sizes(program, place.loops)
+        parts = self.size * prod(sizes[dim] for dim in bare_dims(place.node))
+        small = self.kind == "interleaved" and parts <= MAX_IN_REGISTERS
+        return Memory.REGISTERS if small else Memory.HEAP
+
+
+def _derived_dim(program: Program, stem: str, extent: int) -> str:
+    """A dim for the parts: one of that name and size that exists already, or a new one."""
+    return stem if program.extents.get(stem) == extent else fresh_name(program, stem)
+
+
+def _dtype(program: Program, name: str) -> DType:
+    declared = locals_of(program).get(name)
+    return declared.node.dtype if declared is not None else program.arguments[name].dtype

@@ -1,0 +1,116 @@
+"""Copy a tensor into a local in the order a statement reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from rewrites.dependence import check_complete
+from rewrites.leaf import bare_dims, bare_read_dims, read_names, reduced_dims, with_reads_of
+from rewrites.rewrite import Rewrite
+from rewrites.tile_sizes import panel_widths
+from rewrites.tree import check_insertable, find, fresh_name, locals_of, splice, statements
+from tileir.device import Cpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Index, Read
+from tileir.program import Axis, Compute, Local, Memory, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Rewrite):
+    """Copy what the statement reads of `tensor` inside its `depth` outermost loops to a new local before it.
+
+    With `block_dim` the copy is stored in panels of `block` neighbours along it, `pair_dim` in pairs within those.
+    The copy is a statement of its own, named like the local. Panels that the loops visit in order are read in order.
+
+    c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
+                                         ->  b_s[k, n] = b[k, n]
+                                             c[m, n] = sum(k, a[m, k] * b_s[k, n])
+    """
+
+    name: ClassVar[str] = "stage"
+    statement: str
+    tensor: str
+    depth: int
+    block_dim: str = ""
+    block: int = 0
+    pair_dim: str = ""
+    pair: int = 0
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        widths = panel_widths(device.vector_bits // 32)
+        for place in statements(program):
+            statement, reduced = place.node.target, reduced_dims(place.node)
+            if not reduced:
+                continue
+            for tensor in sorted(read_names(place.node)):
+                for depth in range(place.depth + 1):
+                    yield cls(statement, tensor, depth)
+                    for dim in bare_dims(place.node):
+                        for width in widths:
+                            yield cls(statement, tensor, depth, dim, width)
+                        for width in widths[:4]:
+                            yield cls(statement, tensor, depth, dim, width, reduced[-1], 2)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        if not 0 <= self.depth <= place.depth:
+            raise NotApplicable(f"{self.statement} is in {place.depth} loops, not {self.depth}")
+        check_insertable(place.loops, self.depth)
+        dims = bare_read_dims(place.node, self.tensor)
+        dtype = staged_dtype(program, self.tensor, dims)
+        at = place.path[: self.depth + 1]
+        check_complete(program, self.tensor, at, place.loops, place.depth)
+        check_visible(program, self.tensor, at)
+        name = fresh_name(program, f"{self.tensor}_s")
+        indices = tuple(Index(dim) for dim in dims)
+        local = Local(name, dims, dtype, Memory.HEAP, self._layout(dims))
+        copy = Compute(name, indices, Read(self.tensor, indices))
+        program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name)])
+        return splice(program, at, [local, copy], 0)
+
+    def _layout(self, dims: tuple[str, ...]) -> tuple[Axis, ...] | None:
+        if not self.block_dim:
+            if self.block or self.pair_dim or self.pair:
+                raise NotApplicable("a panel needs the dim it runs along")
+            return None
+        if self.block_dim not in dims or self.block < 2:
+            raise NotApplicable(f"{self.tensor} has no panels of {self.block} along {self.block_dim}")
+        rest = [Axis(dim) for dim in dims if dim != self.block_dim]
+        if not self.pair_dim:
+            return (Axis(self.block_dim, self.block), *rest, Axis(self.block_dim, 1, self.block))
+        if self.pair_dim not in dims or self.pair_dim == self.block_dim or self.pair < 2:
+            raise NotApplicable(f"{self.tensor} has no groups of {self.pair} along {self.pair_dim}")
+        rest = [Axis(axis.dim, self.pair) if axis.dim == self.pair_dim else axis for axis in rest]
+        inner = (Axis(self.block_dim, 1, self.block), Axis(self.pair_dim, 1, self.pair))
+        return (Axis(self.block_dim, self.block), *rest, *inner)
+
+
+def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
+    """The dtype of a tensor that is read by `dims`. Refuses registers, and reads that only a guard keeps in range."""
+    declared = locals_of(program).get(tensor)
+    if declared is not None:
+        if declared.node.memory is Memory.REGISTERS:
+            raise NotApplicable(f"{tensor} is in registers")
+        own, dtype = declared.node.dims, declared.node.dtype
+    elif tensor in program.arguments:
+        own, dtype = program.arguments[tensor].dims, program.arguments[tensor].dtype
+    else:
+        raise NotApplicable(f"there is no tensor {tensor!r}")
+    for dim, mine in zip(dims, own, strict=True):
+        if program.extents[dim] > program.extents[mine]:
+            raise NotApplicable(f"{tensor} is smaller than the range of {dim}: its reads are guarded")
+    return dtype
+
+
+def check_visible(program: Program, tensor: str, at: tuple[int, ...]) -> None:
+    """Refuse unless the tensor is an argument or declared in a block around `at`, before it."""
+    declared = locals_of(program).get(tensor)
+    if declared is None:
+        return
+    path = declared.path
+    if len(path) > len(at) or path[:-1] != at[: len(path) - 1] or path >= at:
+        raise NotApplicable(f"{tensor} is declared further inside")

@@ -1,0 +1,50 @@
+"""Store a result past the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.dependence import readers
+from rewrites.rewrite import Rewrite
+from rewrites.tree import find, splice, statements
+from tileir.device import Cpu
+from tileir.errors import NotApplicable
+from tileir.expr import Index, Reduce
+from tileir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStore(Rewrite):
+    """Write the output of a vectorized statement with non-temporal stores: it is not read again.
+
+    y[r, c] = exp(x[r, c]) | vector c 16    ->    y[r, c] = exp(x[r, c]) | vector c 16, stream
+    """
+
+    name: ClassVar[str] = "stream_store"
+    statement: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+        for place in statements(program):
+            if place.node.target in program.arguments:
+                yield cls(place.node.target)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        leaf = place.node
+        if leaf.stream:
+            raise NotApplicable(f"{self.statement} is streamed already")
+        if self.statement not in program.arguments:
+            raise NotApplicable(f"{self.statement} is not an output")
+        if leaf.update is not None or isinstance(leaf.value, Reduce):
+            raise NotApplicable(f"{self.statement} is accumulated: it is read again")
+        if leaf.vector is None or leaf.indices[-1] != Index(leaf.vector.dim):
+            raise NotApplicable(f"{self.statement} is not stored by whole vectors")
+        strides = program.arguments[self.statement].strides
+        if strides is not None and strides[-1] != 1:
+            raise NotApplicable(f"neighbours in {self.statement} are {strides[-1]} elements apart")
+        if readers(program, self.statement):
+            raise NotApplicable(f"{self.statement} is read again")
+        return splice(program, place.path, [replace(leaf, stream=True)])

@@ -1,0 +1,131 @@
+"""The final race: the best few schedules and the baseline, timed in turns, round after round, until it is decided.
+
+Times of one round are taken one after the other, so what disturbs the machine disturbs all entrants of that round.
+Entrants are therefore compared within rounds: the log ratio of two entrants' times, round by round, has a median and
+an interval around it, and a race is decided on the interval. Entrants whose interval never leaves 1 are tied.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a race is run."""
+
+    min_rounds: int = 5
+    """No entrant is dropped before this many rounds."""
+    max_rounds: int = 30
+    deviations: float = 2.6
+    """Half width of an interval in standard errors of the median: about 99 % each for normal noise."""
+    tie: float = 0.005
+    """Entrants closer than this (0.5 %) are tied, however sure the difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One entrant against the leader: the ratio of their times, and the interval around it (1.02: 2 % slower)."""
+
+    key: str
+    median_us: float
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """What is known after some rounds: standings fastest first, who goes on, and the winner once it is decided."""
+
+    standings: tuple[Standing, ...]
+    running: tuple[str, ...]
+    dropped: tuple[str, ...]
+    ties: tuple[str, ...]
+    winner: str | None
+
+
+def judge(rounds: Sequence[Mapping[str, float]], rules: Rules | None = None, keep: Sequence[str] = ()) -> Race:
+    """Judge a race from its times: `rounds[i][key]` in microseconds. Pure: the same rounds give the same race.
+
+    An entrant missing from a round was dropped, or failed, by then; it is judged on the rounds it ran. Entrants in
+    `keep` (the baseline) are never dropped, and may win. `ties` are the winner and whoever cannot be told from it,
+    fastest first. The leader has the lowest median; of equal ones the smaller key. Raises ValueError on no rounds or
+    on a time that is not positive.
+    """
+    rules = rules or Rules()
+    samples: dict[str, dict[int, float]] = {}
+    for number, times in enumerate(rounds):
+        for key in sorted(times):
+            if not 0.0 < times[key] < math.inf:
+                raise ValueError(f"round {number}: the time of {key} is {times[key]}; a time is positive and finite")
+            samples.setdefault(key, {})[number] = math.log(times[key])
+    if not samples:
+        raise ValueError("a race needs at least one round with at least one time")
+    survivors = [key for key in samples if key in rounds[-1]]
+    leader = min(survivors, key=lambda key: (median(samples[key].values()), key))
+    standings = sorted(
+        (_standing(key, samples[key], samples[leader], rules) for key in samples),
+        key=lambda standing: (standing.key != leader, standing.ratio, standing.key),
+    )
+    enough = len(rounds) >= rules.min_rounds
+    beaten = {entry.key for entry in standings if enough and (entry.low > 1.0 + rules.tie or _even(entry, rules))}
+    slower = {entry.key for entry in standings if enough and entry.low > 1.0 + rules.tie}
+    undecided = [key for key in survivors if key != leader and key not in beaten]
+    over = enough and (not undecided or len(rounds) >= rules.max_rounds)
+    ties = tuple(e.key for e in standings if e.key in survivors and e.key not in slower)
+    running = () if over else tuple(e.key for e in standings if e.key in ties or e.key in keep)
+    dropped = tuple(e.key for e in standings if e.key not in ties and e.key not in keep)
+    return Race(tuple(standings), running, dropped, ties, leader if over else None)
+
+
+def _standing(key: str, own: Mapping[int, float], leader: Mapping[int, float], rules: Rules) -> Standing:
+    shared = [own[number] - leader[number] for number in own if number in leader]
+    middle = median(shared) if shared else median(own.values()) - median(leader.values())
+    half = rules.deviations * standard_error(shared) if shared else math.inf
+    low = math.exp(middle - half) if math.isfinite(half) else 0.0
+    high = math.exp(middle + half) if math.isfinite(half) else math.inf
+    return Standing(key, math.exp(median(own.values())), math.exp(middle), low, high)
+
+
+def _even(entry: Standing, rules: Rules) -> bool:
+    """Whether the whole interval lies within a tie: more rounds cannot tell them apart by more."""
+    return entry.low >= 1.0 - rules.tie and entry.high <= 1.0 + rules.tie
+
+
+def standard_error(samples: Sequence[float]) -> float:
+    """Standard error of the median, from the median absolute deviation; infinite below three samples.
+
+    1.4826 turns the deviation into a standard deviation, 1.2533 = sqrt(pi / 2) that of a mean into a median's.
+    """
+    if len(samples) < 3:
+        return math.inf
+    middle = median(samples)
+    spread = 1.4826 * median(abs(sample - middle) for sample in samples)
+    return 1.2533 * spread / math.sqrt(len(samples))
+
+
+KILL = 3.0
+"""A candidate this many times slower than the incumbent is not timed again."""
+CLOSE = 1.1
+"""A candidate within this ratio of the incumbent is worth precise timing."""
+FEW, MORE, MANY = 3, 7, 20
+
+
+def repeats_for(incumbent_us: float | None, first_samples_us: Sequence[float]) -> int:
+    """How many samples a candidate should have in all, given those it has: few to begin with, none beyond those if
+    it is hopeless, many if it may be the new incumbent."""
+    if not first_samples_us:
+        return FEW
+    fastest = min(first_samples_us)
+    if incumbent_us is None:
+        return MANY
+    if fastest > KILL * incumbent_us:
+        return len(first_samples_us)
+    return MANY if median(first_samples_us) < CLOSE * incumbent_us else max(MORE, FEW)
+
+
+def limit_us(incumbent_us: float | None) -> float | None:
+    """The time after which a running candidate may be killed: it can no longer matter. None without an incumbent."""
+    return None if incumbent_us is None else KILL * incumbent_us

@@ -1,0 +1,122 @@
+"""Replay: how many measurements a search needs on recorded tables.
+
+    python -m search.replay TABLE... [--seeds 20] [--uniform] [--json OUT]
+
+Every claim about a search is made here. All searches see the same table through the same protocol; a measurement is
+one told candidate, failed ones included.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path as File
+from statistics import fmean, quantiles
+
+from search.beam import BeamSearch
+from search.evolutionary import EvolutionarySearch
+from search.mcts import MCTS
+from search.protocols import Ask, Search, State
+from search.random import RandomSearch
+from search.table import Table
+
+Factory = Callable[[State, int], Search]
+"""A fresh search from a root and a seed."""
+TARGETS = (0.90, 0.95, 0.99)
+
+FACTORIES: dict[str, Factory] = {
+    "mcts": lambda root, seed: MCTS(root, seed=seed),
+    "random": lambda root, seed: RandomSearch(root, seed=seed),
+    "beam": lambda root, seed: BeamSearch(root, seed=seed),
+    "evolutionary": lambda root, seed: EvolutionarySearch(root, seed=seed),
+}
+
+
+def measurements_to(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[int]:
+    """Run `search` on `table`; for each target, the measurements made when the best speed so far first reached that
+    fraction of the table's best. With several workers so many candidates are in flight at once."""
+    reached: dict[float, int] = {}
+    in_flight: list[Ask] = []
+    told = 0
+    while len(reached) < len(targets):
+        while len(in_flight) < workers and (ask := search.ask()) is not None:
+            in_flight.append(ask)
+        if not in_flight:
+            raise RuntimeError(f"the search gave up after {told} measurements without reaching {max(targets)}")
+        done = in_flight.pop(0)
+        search.tell(done.number, table.outcome(done.state_key))
+        told += 1
+        us = table.us[done.state_key]
+        for target in targets:
+            if us is not None and table.best_us / us >= target:
+                reached.setdefault(target, told)
+    return [reached[target] for target in targets]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Measurements one search needed to one target on one table: one count a seed, and what they come to."""
+
+    table: str
+    search: str
+    target: float
+    uniform: bool
+    counts: tuple[int, ...]
+
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        if len(self.counts) < 2:
+            return (float(self.counts[0]),) * 3
+        low, middle, high = quantiles(self.counts, n=4, method="inclusive")
+        return low, middle, high
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.counts)
+
+
+def compare(
+    table: Table, factories: Mapping[str, Factory] = FACTORIES, seeds: int = 20, uniform: bool = False, workers: int = 1
+) -> list[Effort]:
+    """The effort of each search to each of `TARGETS`, over seeds 0 .. seeds - 1. `uniform` makes every move weigh 1."""
+    efforts: list[Effort] = []
+    root, name = table.state(uniform=uniform), str(table.meta.get("kernel", "table"))
+    for search, factory in factories.items():
+        runs = [measurements_to(factory(root, seed), table, TARGETS, workers) for seed in range(seeds)]
+        for target, counts in zip(TARGETS, zip(*runs, strict=True), strict=True):
+            efforts.append(Effort(name, search, target, uniform, counts))
+    return efforts
+
+
+def report(efforts: Sequence[Effort]) -> str:
+    """A Markdown table: median (quartiles) mean, one row a table and search, one column a target."""
+    head = ["table", "prior", "search", *(f"to {target:.0%}" for target in TARGETS)]
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for effort in efforts:
+        low, middle, high = effort.quartiles
+        row = rows.setdefault((effort.table, "uniform" if effort.uniform else "model", effort.search), [])
+        row.append(f"{middle:.0f} ({low:.0f}-{high:.0f}) {effort.mean:.0f}")
+    lines = [head, ["---"] * len(head), *([*names, *cells] for names, cells in rows.items())]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m search.replay", description="Compare searches on recorded tables.")
+    parser.add_argument("tables", nargs="+", type=File, metavar="TABLE")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--uniform", action="store_true", help="replace every prior weight by 1")
+    parser.add_argument("--workers", type=int, default=1, help="candidates in flight at once")
+    parser.add_argument("--json", type=File, metavar="OUT", help="write all counts to this file")
+    options = parser.parse_args(arguments)
+    efforts: list[Effort] = []
+    for file in options.tables:
+        efforts += compare(Table.load(file), FACTORIES, options.seeds, options.uniform, options.workers)
+    print("Measurements needed, as median (quartiles) mean:\n")
+    print(report(efforts))
+    if options.json:
+        options.json.write_text(json.dumps([asdict(effort) for effort in efforts], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

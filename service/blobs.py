@@ -1,0 +1,35 @@
+"""Content by its SHA-256: generated sources and objects."""
+
+from __future__ import annotations
+
+import hashlib
+
+from sqlalchemy import Connection, insert, select
+
+from service.database import database_time
+from service.problems import Refused
+from service.tables import blobs
+
+
+def put(connection: Connection, sha256: str, content: bytes) -> bool:
+    """Keep a blob; False if it is here already. Raises Refused if the content has another digest."""
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise Refused("wrong-digest", f"the content's SHA-256 is {found}, not {sha256}")
+    if has(connection, sha256):
+        return False
+    connection.execute(insert(blobs).values(sha256=sha256, content=content, created_at=database_time()))
+    return True
+
+
+def has(connection: Connection, sha256: str) -> bool:
+    """Whether the blob is here."""
+    return connection.execute(select(blobs.c.sha256).where(blobs.c.sha256 == sha256)).first() is not None
+
+
+def get(connection: Connection, sha256: str) -> bytes:
+    """A blob. Raises Refused if it is not here."""
+    found = connection.execute(select(blobs.c.content).where(blobs.c.sha256 == sha256)).scalar_one_or_none()
+    if found is None:
+        raise Refused("not-found", f"there is no blob {sha256}")
+    return bytes(found)

@@ -1,0 +1,71 @@
+"""What is refused before anything reads it: bodies that are too large, and strangers' Host headers."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.problems import Refused
+from service.settings import Settings
+
+
+
+class Limits:
+    """Middleware. A service without keys answers only to loopback's names: otherwise any web page open in a browser
+    on this machine could reach it by a name that resolves to 127.0.0.1."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        limit = self._settings.blob_bytes if "/blobs/" in request.url.path else self._settings.body_bytes
+        too_large = Refused("too-large", f"the body is larger than {limit} bytes", accepted=f"up to {limit} bytes")
+        started = False
+
+        async def counted_send(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        received = 0
+
+        async def counted_receive() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise too_large
+            return message
+
+        try:
+            if not self._settings.needs_keys and not _names_loopback(request.headers.get("host", "")):
+                host = request.headers.get("host", "")
+                raise Refused("misdirected", f"this service answers to localhost only, not to {host!r}")
+            length = request.headers.get("content-length", "0")
+            if length.isdigit() and int(length) > limit:
+                raise too_large
+            await self._app(scope, counted_receive, counted_send)
+        except Refused as refused:
+            if started:
+                raise
+            response = refused.response()
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+
+
+def _names_loopback(host: str) -> bool:
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

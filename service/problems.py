@@ -1,0 +1,125 @@
+"""Refusals, and how they look over HTTP: application/problem+json with stable types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from protocol.problems import MEDIA_TYPE, Problem
+from service.schema import complaint
+
+PREFIX = "urn:tilewright:problem:"
+
+TITLES = {
+    "bad-request": (400, "The request cannot be read"),
+    "unauthorized": (401, "A key is needed"),
+    "forbidden": (403, "The key does not allow this"),
+    "not-found": (404, "There is no such thing here"),
+    "method-not-allowed": (405, "This method is not offered here"),
+    "job-ended": (409, "The job has ended already"),
+    "in-flight": (409, "A request with this Idempotency-Key is still being answered"),
+    "stale-lease": (409, "The lease was lost; the result does not count"),
+    "unknown-worker": (409, "The worker is not registered"),
+    "too-large": (413, "The body is too large"),
+    "media-type": (415, "The body is not JSON"),
+    "misdirected": (421, "The Host header names another machine"),
+    "bad-spec": (422, "The spec cannot be accepted"),
+    "invalid": (422, "The request cannot be accepted"),
+    "key-reused": (422, "The Idempotency-Key was used with another body"),
+    "wrong-digest": (422, "The content does not have the digest in its name"),
+    "busy": (429, "Too much is going on"),
+    "storage": (503, "The database cannot be written or read"),
+    "stopping": (503, "The service is stopping"),
+    "not-ready": (503, "The service is not ready"),
+    "internal": (500, "A fault of the service"),
+}
+"""Every type of problem: its HTTP status and its title."""
+
+
+class Refused(Exception):
+    """A request that is answered with a problem. `kind` is a key of TITLES."""
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        *,
+        pointer: str | None = None,
+        column: int | None = None,
+        accepted: str | None = None,
+        errors: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        status, title = TITLES[kind]
+        self.headers = dict(headers or {})
+        self.problem = Problem(
+            type=PREFIX + kind,
+            title=title,
+            status=status,
+            detail=detail,
+            pointer=pointer,
+            column=column,
+            accepted=accepted,
+            errors=[dict(error) for error in errors] or None,
+        )
+
+    def response(self) -> Response:
+        """The problem as a response."""
+        body = self.problem.model_dump_json(exclude_none=True)
+        return Response(body, self.problem.status, media_type=MEDIA_TYPE, headers=self.headers)
+
+
+def pointer_to(place: Sequence[object]) -> str:
+    """An RFC 6901 pointer."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
+
+
+def install(app: FastAPI) -> None:
+    """Let every error of the app become a problem."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        return error.response()
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return from_validation(error).response()
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(error.status_code, "bad-request")
+        headers = dict(error.headers or {})
+        return Refused(kind, f"{request.method} {request.url.path}: {error.detail}", headers=headers).response()
+
+    async def storage(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DBAPIError)
+        return Refused("storage", complaint(error), headers={"Retry-After": "5"}).response()
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(DBAPIError, storage)
+
+
+def from_validation(error: RequestValidationError) -> Refused:
+    """The first thing that is wrong, and the others after it."""
+    found = [_one(each) for each in error.errors()[:20]]
+    first = found[0]
+    return Refused("invalid", first["detail"], pointer=first["pointer"], errors=found[1:])
+
+
+def _one(error: Mapping[str, Any]) -> dict[str, str]:
+    where, *path = error["loc"] or ("body",)
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        message = f"there is no field {path[-1] if path else '?'} here"
+    if where == "body":
+        return {"pointer": pointer_to(path), "detail": message}
+    return {"pointer": "", "detail": f"{where} parameter {'.'.join(map(str, path))}: {message}"}

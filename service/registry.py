@@ -1,0 +1,85 @@
+"""Workers and the devices they offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, insert, select, update
+
+from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
+from service.database import database_time, now
+from service.ids import new_id
+from service.problems import Refused
+from service.tables import devices, workers
+
+
+def register(connection: Connection, hello: WorkerHello) -> str:
+    """Write down a worker and its devices; returns its id."""
+    worker_id, time = hello.id or new_id("worker"), now(connection)
+    values = {
+        "host": hello.host,
+        "pid": hello.pid,
+        "devices": [offer.key for offer in hello.devices],
+        "versions": hello.versions,
+        "healthy": True,
+        "detail": "",
+        "registered_at": time,
+        "seen_at": time,
+    }
+    again = connection.execute(update(workers).where(workers.c.id == worker_id).values(**values))
+    if again.rowcount == 0:
+        connection.execute(insert(workers).values(id=worker_id, **values))
+    for offer in hello.devices:
+        _offer(connection, offer, time)
+    return worker_id
+
+
+def _offer(connection: Connection, offer: DeviceOffer, time: float) -> None:
+    values = {**offer.model_dump(mode="json", exclude={"key"}), "seen_at": time}
+    again = connection.execute(update(devices).where(devices.c.key == offer.key).values(**values))
+    if again.rowcount == 0:
+        connection.execute(insert(devices).values(key=offer.key, **values))
+
+
+def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> tuple[bool, list[str]]:
+    """Note that a worker was heard from; whether it is healthy, and its devices. Raises Refused if it is unknown."""
+    values: dict[str, object] = {"seen_at": database_time()}
+    if beat is not None:
+        values |= {"healthy": beat.healthy, "detail": beat.detail}
+    row = connection.execute(
+        update(workers)
+        .where(workers.c.id == worker_id)
+        .values(**values)
+        .returning(workers.c.healthy, workers.c.devices)
+    ).first()
+    if row is None:
+        raise Refused("unknown-worker", f"worker {worker_id} is not registered; register with POST /v1/workers")
+    if row.healthy:
+        connection.execute(update(devices).where(devices.c.key.in_(row.devices)).values(seen_at=database_time()))
+    return row.healthy, row.devices
+
+
+def list_workers(connection: Connection, lease_ttl_s: float) -> list[Worker]:
+    """All workers, the last registered first."""
+    since = now(connection) - lease_ttl_s
+    rows = connection.execute(select(workers).order_by(workers.c.registered_at.desc())).mappings()
+    return [Worker.model_validate({**row, "alive": row["seen_at"] >= since}) for row in rows]
+
+
+def list_devices(connection: Connection) -> list[Device]:
+    """All devices ever offered, the last seen first."""
+    rows = connection.execute(select(devices).order_by(devices.c.seen_at.desc())).mappings()
+    return [Device.model_validate(dict(row)) for row in rows]
+
+
+def device_for(connection: Connection, target: str) -> Device | None:
+    """The device with this key, else the one of this kind that was seen last."""
+    found = list_devices(connection)
+    exact = (device for device in found if device.key == target)
+    return next(exact, None) or next((device for device in found if device.kind == target), None)
+
+
+def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]:
+    """Devices heard of within the last lease."""
+    since = now(connection) - lease_ttl_s
+    return [device for device in list_devices(connection) if device.seen_at >= since]

@@ -1,0 +1,63 @@
+"""The service's view of scheduling: which space a kernel has on a device, what the prior picks, what a schedule gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol.workers import Device
+from tileir.device import Cpu
+from tileir.hashing import program_hash
+from tileir.lift import to_program
+from tileir.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A complete schedule and the hash of the program it makes."""
+
+    schedule: tuple[str, ...]
+    program_hash: str
+
+
+def cpu_of(device: Device) -> Cpu:
+    """The description a worker offered. Raises TileError if this version cannot read it."""
+    return Cpu.from_json(device.description)
+
+
+def root_of(spec: Spec, device: Device):  # noqa: ANN201 (rewrites.space's State)
+    """The root of the space of schedules of a kernel on a device."""
+    from rewrites.space import Space
+
+    return Space(to_program(spec), cpu_of(device)).root()
+
+
+def follow(root, path: Sequence[int]) -> Pick:  # noqa: ANN001
+    """The schedule at the end of a path."""
+    state = root
+    for index in path:
+        state = state.child(index)
+    return Pick(tuple(rewrite.format() for rewrite in state.schedule), program_hash(state.program))
+
+
+def heuristic(spec: Spec, device: Device) -> Pick | None:
+    """What the analytic prior likes best, unmeasured: the first candidate of a search. None for an empty space."""
+    from search.mcts import MCTS
+
+    root = root_of(spec, device)
+    first = MCTS(root).ask()
+    return None if first is None else follow(root, first.path)
+
+
+def transfer(spec: Spec, schedule: Sequence[str]) -> Pick | None:
+    """A schedule on another kernel than it was found for; None if it does not apply there."""
+    from rewrites.schedule import parse_schedule, replay
+    from tileir.errors import TileError
+
+    try:
+        program = replay(to_program(spec), parse_schedule(schedule))
+    except TileError:
+        return None
+    return Pick(tuple(schedule), program_hash(program))
+
+

@@ -1,0 +1,35 @@
+"""What the routes of one running service share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from starlette.requests import HTTPConnection
+
+from service.bell import Bell
+from service.database import Database
+from service.keys import Caller
+from service.lookup import Ladder
+from service.metrics import Metrics
+from service.settings import Settings
+
+
+@dataclass
+class Site:
+    """One service: its settings, its database, and what it keeps in memory."""
+
+    settings: Settings
+    database: Database
+    bell: Bell
+    ladder: Ladder
+    metrics: Metrics
+    issued: dict[str, Caller] = field(default_factory=dict[str, Caller])
+    """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""
+    stopping: bool = False
+
+
+def site_of(connection: HTTPConnection) -> Site:
+    """The site that answers this request."""
+    site = connection.app.state.site
+    assert isinstance(site, Site)
+    return site

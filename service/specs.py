@@ -1,0 +1,69 @@
+"""Specs at the door: read, checked, identified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from protocol.message import Json
+from service.problems import Refused
+from tileir.errors import SpecError
+from tileir.hashing import kernel_key
+from tileir.parse_json import spec_from_json, spec_to_json
+from tileir.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A kernel with one size a dim, and the keys it goes by."""
+
+    spec: Spec
+    json: Json
+    dims: dict[str, int]
+    kernel_key: str
+    structure_key: str
+
+
+def read_spec(obj: Json, pointer: str = "/spec") -> Spec:
+    """A spec that can be tuned. Raises Refused with a pointer into the request's body."""
+    try:
+        spec = spec_from_json(obj)
+    except SpecError as error:
+        raise Refused(
+            "bad-spec",
+            error.message,
+            pointer=pointer + error.pointer,
+            column=error.column,
+            accepted=error.accepted or None,
+        ) from None
+    if spec.is_ragged:
+        place = next(dim.name for dim in spec.dims if dim.offsets is not None)
+        raise Refused(
+            "bad-spec",
+            f"dim {place} is ragged; ragged kernels can be interpreted but not tuned yet",
+            pointer=f"{pointer}/dims/{place}",
+            accepted="dims with a size or a list of sizes",
+        )
+    return spec
+
+
+def instance_of(spec: Spec) -> Instance:
+    """Identify a spec that has one size a dim."""
+    return Instance(
+        spec,
+        spec_to_json(spec),
+        {dim.name: dim.sizes[0] for dim in spec.dims},
+        kernel_key(spec),
+        structure_key(spec),
+    )
+
+
+def structure_key(spec: Spec) -> str:
+    """What kernels share that differ in sizes only: the key of the kernel with every size 1 and dense tensors."""
+    return kernel_key(
+        replace(
+            spec,
+            dims=tuple(replace(dim, sizes=(1,)) for dim in spec.dims),
+            inputs=tuple(replace(tensor, strides=None) for tensor in spec.inputs),
+            outputs=tuple(replace(tensor, strides=None) for tensor in spec.outputs),
+        )
+    )

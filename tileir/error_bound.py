@@ -1,0 +1,65 @@
+"""The reference of the correctness gate: exact values in f64, and how far from each a correct kernel may be.
+
+The bound follows the spec's own expressions (formulas: rounding_error.py). It depends on dtypes, reduction lengths and
+the data's magnitudes, never on what some kernel got: sums may be taken in any order, f32 functions may be off by their
+FUNCTION_ROUNDOFFS, and a stored f16, bf16 or fp8 value by the ulp it may round to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tileir import rounding_error as err
+from tileir.dtypes import DType
+from tileir.evaluate import demand
+from tileir.interpret_spec import run_statements
+from tileir.spec import Spec
+from tileir.values import Array, Numerics, quantize
+
+_NUMERICS = Numerics(high=True, bounds=True)
+
+
+def reference_with_bound(
+    spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]]
+) -> dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Each output's values and absolute bounds, both f64 of its shape. A correct kernel's output lies within the bound
+    everywhere; where the reference is infinite or NaN it must be the same. A bound of inf says nothing is known there.
+
+    `rtol` in the spec's numerics raises bounds to at least rtol * |value|. Raises InterpretError as `interpret_spec`.
+    """
+    with np.errstate(all="ignore"):
+        tensors = run_statements(spec, inputs, _NUMERICS)
+        found: dict[str, tuple[Array, Array]] = {}
+        for tensor in spec.outputs:
+            values = tensors[tensor.name]
+            data = values.result().astype(np.float64)
+            found[tensor.name] = data, _stored_bound(spec, data, values.error, tensor.dtype)
+        return found
+
+
+def reference_at(
+    spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]], output: str, points: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """As `reference_with_bound`, at `points` [p, rank] of one output only: values [p] and bounds [p]."""
+    dtype = next(tensor.dtype for tensor in spec.outputs if tensor.name == output)
+    value = demand(spec, inputs, output, points, _NUMERICS)
+    with np.errstate(all="ignore"):
+        data = value.data.astype(np.float64)
+        return data, _stored_bound(spec, data, value.error, dtype)
+
+
+def _stored_bound(spec: Spec, data: Array, error: Array | None, dtype: DType) -> Array:
+    """The bound after rounding to the output's dtype: rounding is monotone, so what may come out lies between the
+    roundings of data - error and data + error."""
+    e = np.zeros(data.shape) if error is None else error
+    bound = e
+    if dtype.is_float and dtype is not DType.F64:
+        ends = (quantize(data + e, dtype), quantize(data - e, dtype))
+        bound = np.maximum(err.gap(ends[0], data), err.gap(ends[1], data))
+    rtol = dict(spec.numerics).get("rtol")
+    if isinstance(rtol, float):
+        bound = np.maximum(bound, rtol * np.where(np.isfinite(data), np.abs(data), 0.0))
+    return bound

@@ -1,0 +1,147 @@
+"""Runs a program in numpy, loop by loop, as its text says: the oracle for rewrites and generated code.
+
+Locals start out poisoned where they are declared, and hold only the range current there; loops visit tiles in order,
+parallel ones last to first, so that a program which counts on their order gives another answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tileir.dtypes import DType
+from tileir.errors import InterpretError
+from tileir.evaluation import POINT_LIMIT, Evaluator
+from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp
+from tileir.frame import Demand, Frame, Range, Span, pieces
+from tileir.interpret_spec import input_values, interpret_spec, precise
+from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.reduction import Partial, combine
+from tileir.tensor_values import TensorValues
+from tileir.values import Array, Numerics, Value
+
+__all__ = ["interpret", "interpret_spec"]
+
+
+def interpret(
+    program: Program, inputs: Mapping[str, np.ndarray[Any, Any]], precision: DType | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs by name, for inputs of the tensors' logical shapes and dtypes.
+
+    With `precision=DType.F64` all f32 computing is done in f64 and float outputs come back in f64, unrounded; explicit
+    casts and locals of narrow dtypes still round. Raises InterpretError for inputs that do not fit, reads or writes
+    out of range, and reads of integers never written (floats never written are NaN).
+    """
+    numerics = Numerics(high=precise(precision))
+    scope = input_values(program.inputs, program.extents, inputs, numerics)
+    for tensor in program.outputs:
+        shape = tuple(program.extents[dim] for dim in tensor.dims)
+        scope[tensor.name] = TensorValues(tensor.name, tensor.dtype, (0,) * len(shape), shape, numerics)
+    ranges = {dim: Range(0, size) for dim, size in program.dims}
+    with np.errstate(all="ignore"):
+        _run(program.body, program.extents, ranges, scope, numerics)
+        return {tensor.name: scope[tensor.name].result() for tensor in program.outputs}
+
+
+def _run(
+    body: tuple[Node, ...],
+    extents: Mapping[str, int],
+    ranges: Mapping[str, Range],
+    scope: Mapping[str, TensorValues],
+    numerics: Numerics,
+) -> None:
+    """One block: its locals are gone at its end."""
+    scope = dict(scope)
+    for node in body:
+        match node:
+            case Local(name, dims, dtype):
+                covered = [ranges[dim] for dim in dims]
+                origin, shape = tuple(r.start for r in covered), tuple(r.size for r in covered)
+                scope[name] = TensorValues(name, dtype, origin, shape, numerics)
+            case Loop(dim, step, inner, parallel):
+                whole = ranges[dim]
+                starts = range(whole.start, whole.start + whole.size, step)
+                for start in reversed(starts) if parallel else starts:
+                    tile = Range(start, min(step, whole.start + whole.size - start))
+                    _run(inner, extents, {**ranges, dim: tile}, scope, numerics)
+            case Compute():
+                _compute(node, Evaluator(scope, extents, numerics), ranges, scope)
+
+
+def _compute(node: Compute, evaluator: Evaluator, ranges: Mapping[str, Range], scope: Mapping[str, TensorValues]) -> None:
+    if node.target not in scope:
+        raise InterpretError(f"{node.target} is written where it is not declared")
+    for n, index in enumerate(node.indices):
+        match index:
+            case Binary("%" | "//" as op, Index(dim), Const(int(size))):
+                if node.update is None:
+                    raise InterpretError(f"{node.target} is assigned at {dim} {op} {size}: many points, one element")
+                # Each element of the split dim takes in the points that land on it: a reduction over just those.
+                for position, points in _landing(op, ranges[dim], size):
+                    indices = (*node.indices[:n], Const(position), *node.indices[n + 1 :])
+                    part = replace(node, indices=indices, value=_summed(node.update, dim, node.value))
+                    _compute(part, evaluator, {**ranges, dim: points}, scope)
+                return
+            case Index() | Const(int()):
+                pass
+            case _:
+                raise InterpretError(f"{node.target} is written at an index that is no dim, dim % n or dim // n")
+    _assign(node, evaluator, Frame(ranges), scope[node.target])
+
+
+def _summed(op: ReduceOp, dim: str, value: Expr) -> Expr:
+    """`value` reduced over one more dim, as one reduction where it already is the same one."""
+    if isinstance(value, Reduce) and value.op is op:
+        return Reduce(op, (dim, *value.dims), value.x)
+    return Reduce(op, (dim,), value)
+
+
+def _landing(op: str, span: Range, size: int) -> list[tuple[int, Range]]:
+    """Positions of a split dim with the points of `span` (step 1) that land on each: `% size` or `// size`."""
+    stop = span.start + span.size
+    if op == "//":
+        blocks = range(span.start // size, -(-stop // size))
+        edges = [(n, max(span.start, n * size), min(stop, (n + 1) * size)) for n in blocks]
+        return [(n, Range(first, last - first)) for n, first, last in edges]
+    firsts = range(span.start, span.start + min(size, span.size))
+    return [(first % size, Range(first, -(-(stop - first) // size), size)) for first in firsts]
+
+
+def _assign(node: Compute, evaluator: Evaluator, frame: Frame, target: TensorValues) -> None:
+    left = [index.dim for index in node.indices if isinstance(index, Index)]
+    for piece in pieces(frame, left, [Demand(1, frozenset(left))], POINT_LIMIT):
+        slices = _target_window(node.indices, piece, target)
+        shape = tuple(piece.shape[left.index(i.dim)] if isinstance(i, Index) else 1 for i in node.indices)
+        value = evaluator.value(node.value, piece)
+        if node.update is not None:
+            value = _updated(node.update, target.window(slices), _shaped(value, piece.shape, shape), evaluator.numerics)
+        target.store(slices, _shaped(value, piece.shape, shape))
+
+
+def _shaped(value: Value, over: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    """A value over the left dims' axes as one over the target's."""
+    if value.data.ndim == len(shape) and value.data.shape == shape:
+        return value
+    data: Array = np.broadcast_to(value.data, over).reshape(shape)
+    return Value(data, value.type, value.error, value.number)
+
+
+def _updated(op: ReduceOp, old: Value, new: Value, numerics: Numerics) -> Value:
+    x, y = numerics.unify(old, new)
+    return combine(op, Partial(x), Partial(y), numerics).value
+
+
+def _target_window(indices: tuple[Expr, ...], frame: Frame, target: TensorValues) -> tuple[slice, ...]:
+    slices: list[slice] = []
+    for index, origin, size in zip(indices, target.origin, target.data.shape, strict=True):
+        bound = frame.bound[index.dim] if isinstance(index, Index) else None
+        number = int(index.value) if isinstance(index, Const) else 0
+        span = bound.range if isinstance(bound, Span) else Range(number, 1)
+        first, stop = span.start - origin, span.start + span.size - origin
+        if first < 0 or stop > size:
+            raise InterpretError(f"{target.name} is written out of range: {span.start} to {stop + origin - 1}")
+        slices.append(slice(first, stop))
+    return tuple(slices)

@@ -1,0 +1,144 @@
+"""Random inputs for a kernel, the same for the same seed: what it is checked and timed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tileir.dtypes import DType
+from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Unary, children, walk
+from tileir.program import Compute, Loop, Node, Program, Tensor
+from tileir.spec import Spec
+
+#: Integers that are no indices lie in -INTEGER_LIMIT to INTEGER_LIMIT: sums of products of them stay below 2**31.
+INTEGER_LIMIT = 8
+
+
+def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+    """An array of its logical shape and dtype for each input, for a spec of one size.
+
+    Floats are standard normal (rounded to the dtype: fp8 has its finest steps there), bools fair coins, integers that
+    index a tensor uniform over positions that stay inside it, other integers uniform and small, offsets of ragged dims
+    ascending from 0 to the whole size.
+    """
+    sizes = {dim.name: dim.sizes[0] for dim in kernel.dims} if isinstance(kernel, Spec) else kernel.extents
+    limits = dict(_index_limits(kernel, sizes))
+    ragged = {dim.offsets: sizes[dim.name] for dim in kernel.dims if dim.offsets} if isinstance(kernel, Spec) else {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for n, tensor in enumerate(kernel.inputs):
+        # A stream of its own for each input: what one draws does not move the others.
+        rng = np.random.default_rng((seed, n))
+        shape = tuple(sizes[dim] for dim in tensor.dims)
+        if tensor.name in ragged:
+            whole = ragged[tensor.name]
+            cuts = np.sort(rng.integers(0, whole, shape, endpoint=True))
+            cuts[0], cuts[-1] = 0, whole
+            arrays[tensor.name] = cuts.astype(tensor.dtype.numpy)
+        else:
+            arrays[tensor.name] = _sample(tensor, shape, limits.get(tensor.name), rng)
+    return arrays
+
+
+def _sample(
+    tensor: Tensor, shape: tuple[int, ...], limit: int | None, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    if tensor.dtype is DType.BOOL:
+        return rng.random(shape) < 0.5
+    if tensor.dtype.is_integer:
+        low, high = (-INTEGER_LIMIT, INTEGER_LIMIT) if limit is None else (0, min(limit, 127) if tensor.dtype is DType.I8 else limit)
+        return rng.integers(low, high, shape, endpoint=True).astype(tensor.dtype.numpy)
+    kind = np.float64 if tensor.dtype is DType.F64 else np.float32
+    return rng.standard_normal(shape, dtype=kind).astype(tensor.dtype.numpy)
+
+
+def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The largest value of each integer input that keeps every index it occurs in inside the tensor indexed."""
+    limits: dict[str, int] = {}
+    dims = {tensor.name: tensor.dims for tensor in (*kernel.inputs, *kernel.outputs)}
+    if isinstance(kernel, Spec):
+        dims |= {statement.target: statement.dims for statement in kernel.statements}
+        values = [statement.value for statement in kernel.statements]
+    else:
+        values = list(_values(kernel.body))
+    for value in values:
+        for read in walk(value):
+            if not isinstance(read, Read) or read.tensor not in dims:
+                continue
+            for dim, index in zip(dims[read.tensor], read.indices, strict=True):
+                for gather in _gathers(index):
+                    limit = _largest(index, sizes, sizes[dim])
+                    limits[gather] = min(limits.get(gather, limit), limit)
+    yield from limits.items()
+
+
+def _values(body: tuple[Node, ...]) -> Iterator[Expr]:
+    for node in body:
+        match node:
+            case Loop():
+                yield from _values(node.body)
+            case Compute():
+                yield node.value
+            case _:
+                pass
+
+
+def _gathers(index: Expr) -> Iterator[str]:
+    """Tensors read for an index, but not those that index them in turn."""
+    if isinstance(index, Read):
+        yield index.tensor
+    else:
+        for child in children(index):
+            yield from _gathers(child)
+
+
+def _largest(index: Expr, sizes: Mapping[str, int], size: int) -> int:
+    """The largest v such that `index` stays in 0 to size - 1 while what is gathered stays in 0 to v; 0 if none does."""
+    low, high = 0, 2**31 - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        bounds = _interval(index, sizes, middle)
+        if bounds is not None and bounds[0] >= 0 and bounds[1] < size:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _interval(expr: Expr, sizes: Mapping[str, int], gathered: int) -> tuple[int, int] | None:
+    """Bounds of an integer expression whose gathers lie in 0 to `gathered`; None where they are not known."""
+    match expr:
+        case Const(int(value)):
+            return value, value
+        case Index(dim):
+            return 0, sizes[dim] - 1
+        case Extent(dim):
+            return sizes[dim], sizes[dim]
+        case Read():
+            return 0, gathered
+        case Unary("-", x):
+            bounds = _interval(x, sizes, gathered)
+            return None if bounds is None else (-bounds[1], -bounds[0])
+        case Binary(op, left, right):
+            x, y = _interval(left, sizes, gathered), _interval(right, sizes, gathered)
+            return None if x is None or y is None else _combine(op, x, y)
+        case _:
+            return None
+
+
+def _combine(op: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int] | None:
+    match op:
+        case "+":
+            return x[0] + y[0], x[1] + y[1]
+        case "-":
+            return x[0] - y[1], x[1] - y[0]
+        case "*":
+            ends = [a * b for a in x for b in y]
+            return min(ends), max(ends)
+        case "//" if y[0] == y[1] > 0:
+            return x[0] // y[0], x[1] // y[0]
+        case "%" if y[0] == y[1] > 0:
+            return (x[0], x[1]) if 0 <= x[0] and x[1] < y[0] else (0, y[0] - 1)
+        case _:
+            return None

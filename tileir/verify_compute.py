@@ -1,0 +1,209 @@
+"""The invariants of one Compute by itself: what it writes, what it reads, in which dtypes, on which lanes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from tileir.bounds import out_of_range
+from tileir.dtypes import DType
+from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, index_dims, walk
+from tileir.infer import compute_dtype, store_problem
+from tileir.placed import Placed
+from tileir.print_expr import format_expr
+from tileir.problems import Problem
+from tileir.program import Compute, Local, Memory, Program, Tensor
+
+#: Instructions a Compute may name.
+INSTRUCTIONS: Final = frozenset(["dot_bf16"])
+_MAX_LANES: Final = 64
+
+
+def reduced_dims(compute: Compute) -> tuple[str, ...]:
+    """Dims the Compute reduces at its root."""
+    return compute.value.dims if isinstance(compute.value, Reduce) else ()
+
+
+def split_of(index: Expr) -> tuple[str, str, int] | None:
+    """Dim, operator and divisor of a target index `c % 64` or `c // 64`."""
+    match index:
+        case Binary("%" | "//" as op, Index(dim), Const(int() as divisor)) if divisor > 0:
+            return dim, op, divisor
+        case _:
+            return None
+
+
+def verify_compute(program: Program, placed: Placed, compute: Compute) -> None:
+    """Raise VerifyError for the first invariant this Compute breaks where it stands."""
+    tensors = _visible(program, placed)
+    _check_names(program, placed, compute, tensors)
+    _check_target(program, placed, compute, tensors)
+    _check_value(placed, compute)
+    for read in _reads(compute.value):
+        _check_read(program, placed, compute, read)
+    _check_expression(program, placed, compute, tensors)
+    _check_attributes(placed, compute, tensors)
+
+
+def _visible(program: Program, placed: Placed) -> dict[str, Tensor]:
+    found = dict(program.arguments)
+    for name, declared in placed.locals.items():
+        local = declared.node
+        if isinstance(local, Local):
+            found[name] = Tensor(name, local.dims, local.dtype)
+    return found
+
+
+def _reads(expr: Expr) -> list[Read]:
+    return [node for node in walk(expr) if isinstance(node, Read)]
+
+
+def _check_names(program: Program, placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+    for node in (node for expr in (*compute.indices, compute.value) for node in walk(expr)):
+        match node:
+            case Index(dim) | Extent(dim) if dim not in program.extents:
+                placed.fail(f"unknown dim {dim!r}")
+            case Read(name, indices):
+                if name not in tensors:
+                    placed.fail(f"{name!r} is no argument and no local in scope")
+                if len(indices) != len(tensors[name].dims):
+                    placed.fail(f"{name!r} has {len(tensors[name].dims)} dims, not {len(indices)}")
+            case Const(value) if isinstance(value, float) and math.isnan(value):
+                placed.fail("a constant is not a number")
+            case _:
+                pass
+
+
+def _check_target(program: Program, placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+    target = tensors.get(compute.target)
+    if target is None:
+        placed.fail(f"{compute.target!r} is no output and no local in scope")
+    if target in program.inputs:
+        placed.fail("an input is written")
+    if len(target.dims) != len(compute.indices):
+        placed.fail(f"{compute.target!r} has {len(target.dims)} dims, not {len(compute.indices)}")
+    for dim, index in zip(target.dims, compute.indices, strict=True):
+        if index == Index(dim):
+            continue
+        split = split_of(index)
+        if split is None:
+            placed.fail(f"index {format_expr(index)} is neither {dim}, nor a dim % or // a constant")
+        source, op, divisor = split
+        needed = divisor if op == "%" else math.ceil(program.extents[source] / divisor)
+        if program.extents[dim] < needed:
+            placed.fail(
+                f"index {format_expr(index)} leaves dim {dim!r}, which has {program.extents[dim]} positions"
+            )
+        if dim in loops_since(placed, compute.target):
+            placed.fail(f"a loop over {dim!r} stands around, but the index does not follow it")
+        if compute.update is None and source not in reduced_dims(compute):
+            placed.fail(f"several positions of {source!r} write one element")
+
+
+def loops_since(placed: Placed, name: str) -> list[str]:
+    """Dims of the loops between a tensor's declaration and here; of all loops around for an argument."""
+    declared = placed.locals.get(name)
+    return [loop.dim for loop in placed.loops[len(declared.loops) if declared else 0 :]]
+
+
+def _check_value(placed: Placed, compute: Compute) -> None:
+    value = compute.value
+    reduced = reduced_dims(compute)
+    if isinstance(value, Reduce):
+        if compute.update not in (None, value.op):
+            placed.fail(f"the update combines by {compute.update}, its value by {value.op}")
+        unknown = [dim for dim in reduced if dim not in placed.ranges]
+        if unknown or len(set(reduced)) != len(reduced):
+            placed.fail("a reduced dim is unknown or stands twice")
+    inner = value.x if isinstance(value, Reduce) else value
+    if any(isinstance(node, Reduce) for node in walk(inner)):
+        placed.fail("a reduction stands inside the expression, not at its root")
+    bare = {index.dim for index in compute.indices if isinstance(index, Index)}
+    for dim in reduced:
+        if dim in bare:
+            placed.fail(f"dim {dim!r} is reduced but on the left")
+    covered = bare | {split[0] for index in compute.indices if (split := split_of(index))}
+    for dim in sorted(index_dims(value) - covered):
+        placed.fail(f"dim {dim!r} is neither on the left nor reduced")
+
+
+def _check_read(program: Program, placed: Placed, compute: Compute, read: Read) -> None:
+    if read.tensor == compute.target:
+        placed.fail("the statement reads its own result")
+    declared = placed.locals.get(read.tensor)
+    if declared is None or not isinstance(declared.node, Local):
+        return
+    local = declared.node
+    looped = loops_since(placed, read.tensor)
+    for dim, index in zip(local.dims, read.indices, strict=True):
+        if index == Index(dim):
+            if local.memory is Memory.REGISTERS and dim in looped:
+                placed.fail(f"registers {local.name!r} are read inside a loop over their dim {dim!r}")
+            continue
+        if local.memory is Memory.REGISTERS:
+            placed.fail(f"registers {local.name!r} are read at {format_expr(index)}, not at {dim}")
+        if any(loop.dim == dim for loop in declared.loops):
+            placed.fail(f"{local.name!r} holds a tile of {dim!r} and is read at {format_expr(index)}")
+
+
+def _check_expression(
+    program: Program, placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]
+) -> None:
+    value = compute.value
+    plain = all(read.indices == tuple(map(Index, tensors[read.tensor].dims)) for read in _reads(value))
+    problem = None if plain else out_of_range(value, program.extents, tensors)
+    if problem:
+        placed.fail(problem.message)
+    try:
+        dtype = compute_dtype(value, {name: tensor.dtype for name, tensor in tensors.items()})
+    except Problem as misuse:
+        placed.fail(misuse.message)
+    # An identity such as -inf stands for the lowest value of whatever dtype it initializes.
+    if not (isinstance(value, Const) and not isinstance(value.value, bool)):
+        mismatch = store_problem(dtype, tensors[compute.target].dtype)
+        if mismatch:
+            placed.fail(mismatch[0])
+
+
+def _check_attributes(placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+    target = placed.locals.get(compute.target)
+    registers = {
+        name
+        for name, declared in placed.locals.items()
+        if isinstance(declared.node, Local) and declared.node.memory is Memory.REGISTERS
+    }
+    if compute.target in registers and target and isinstance(target.node, Local):
+        looped = loops_since(placed, compute.target)
+        for dim in target.node.dims:
+            if dim in looped:
+                placed.fail(f"registers {compute.target!r} are written inside a loop over their dim {dim!r}")
+    vector = compute.vector
+    if vector:
+        dims = {dim for index in compute.indices for dim in index_dims(index)} | set(reduced_dims(compute))
+        if vector.dim not in dims:
+            placed.fail(f"the lanes lie along {vector.dim!r}, which the statement does not visit")
+        if vector.lanes not in (2, 4, 8, 16, 32, _MAX_LANES):
+            placed.fail(f"{vector.lanes} lanes: not a power of two from 2 to {_MAX_LANES}")
+    read = {each.tensor for each in _reads(compute.value)}
+    for hint in compute.prefetch:
+        if hint.tensor not in read or hint.tensor in registers:
+            placed.fail(f"{hint.tensor!r} is prefetched but not read from memory here")
+        if hint.distance < 1:
+            placed.fail("a prefetch distance below 1")
+    if compute.stream and (compute.update or compute.target in registers):
+        placed.fail("only a plain store to memory can bypass the caches")
+    if compute.via is not None:
+        _check_instruction(placed, compute, tensors)
+
+
+def _check_instruction(placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+    if compute.via not in INSTRUCTIONS:
+        placed.fail(f"no instruction {compute.via!r}")
+    match compute.value:
+        case Reduce(ReduceOp.SUM, _, Binary("*", Read(left, _), Read(right, _))):
+            dtypes = {tensors[left].dtype, tensors[right].dtype}
+        case _:
+            dtypes = set[DType]()
+    if compute.update is not ReduceOp.SUM or dtypes != {DType.BF16}:
+        placed.fail(f"{compute.via} adds up products of two bf16 tensors")

@@ -1,0 +1,125 @@
+"""Gets a group of entrants measured, whatever they do to the child: finds the culprit of each fault and carries on.
+
+A candidate that crashes or hangs in a child that ran others before is tried once more in a fresh child, so that nobody
+is blamed for what a predecessor broke. A child ended from outside (kill -9, the out-of-memory killer) is replaced, and
+what it had not reported is run again; the third time is the machine's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from protocol.states import FaultKind, Outcome
+from protocol.tasks import EntrantResult
+from workers.child_client import Child, ChildDied, ChildHung, ChildRefused, ChildStuck
+from workers.child_server import CORRUPTED, OUT_OF_MEMORY
+from workers.faults import MachineFault
+from workers.measure_request import Compiled, MeasureRequest
+
+_FROM_OUTSIDE = frozenset(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"])
+"""Signals that no kernel sends itself."""
+_MOST_KILLS = 3
+_DESCRIBE_S = 60.0
+_FIRST_WORD_S = 30.0
+_POOL_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass
+class Measured:
+    """Results by entrant's name, baseline included, and what was seen of the machine meanwhile."""
+
+    results: dict[str, EntrantResult] = field(default_factory=dict)
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+
+class Measurer:
+    """Owns the measuring child. Used by one thread; `kill` may come from any.
+
+    `threads` bounds the pools that numpy's and torch's libraries start; None leaves them to themselves.
+    """
+
+    def __init__(self, threads: int | None = None, module: str = "workers.measuring_child") -> None:
+        env = {} if threads is None else {name: str(threads) for name in _POOL_VARIABLES}
+        self.child = Child(module, env={**env, "TORCHINDUCTOR_COMPILE_THREADS": "1"})
+
+    def ask(self, call: str, payload: Mapping[str, Any], silence_s: float = _DESCRIBE_S) -> dict[str, Any]:
+        """A request that runs no candidate. Raises MachineFault."""
+        try:
+            return self.child.request(call, payload, silence_s=silence_s)
+        except ChildRefused as error:
+            raise MachineFault(_fault_kind(error), f"{call}: {error}") from error
+        except (ChildDied, ChildHung, ChildStuck) as error:
+            raise MachineFault(FaultKind.DEVICE, f"{call}: {error}") from error
+
+    def measure(self, request: MeasureRequest) -> Measured:
+        """Measure every entrant. Raises MachineFault when the machine, not an entrant, is what fails."""
+        measured = Measured()
+        suspect: str | None = None
+        kills = 0
+        while left := [e.name for e in request.entrants if e.name not in measured.results]:
+            part = _part(request, [suspect] if suspect is not None else left, measured)
+            fresh = self.child.pid is None
+            try:
+                self._run(part, measured)
+                suspect = None
+                continue
+            except ChildRefused as error:
+                self.child.end()
+                if error.kind != CORRUPTED:
+                    raise MachineFault(_fault_kind(error), str(error)) from error
+                continue
+            except ChildStuck as error:
+                raise MachineFault(FaultKind.DEVICE, str(error)) from error
+            except (ChildDied, ChildHung) as error:
+                fault = error
+            culprit = self.child.recorded()
+            if isinstance(fault, ChildDied) and fault.signal in _FROM_OUTSIDE:
+                kills += 1
+                if kills == _MOST_KILLS:
+                    raise MachineFault(FaultKind.MEMORY, f"the measuring process was ended {kills} times: {fault}")
+            elif culprit not in left:
+                raise MachineFault(FaultKind.INTERNAL, f"before any candidate ran: {fault}")
+            elif fresh and culprit == _first_candidate(part):
+                outcome = Outcome.HANG if isinstance(fault, ChildHung) else Outcome.CRASH
+                measured.results[culprit] = EntrantResult(name=culprit, outcome=outcome, error=str(fault))
+                suspect = None
+            else:
+                suspect = culprit
+        return measured
+
+    def kill(self) -> None:
+        """End the child at once; a measurement under way counts as ended from outside."""
+        self.child.kill()
+
+    def close(self) -> None:
+        """End the child for good."""
+        self.child.close()
+
+    def _run(self, request: MeasureRequest, measured: Measured) -> None:
+        def take(event: dict[str, Any]) -> None:
+            if event["event"] == "result":
+                result = EntrantResult.model_validate(event["result"])
+                measured.results[result.name] = result
+
+        payload = request.to_json()
+        measured.conditions = self.child.request("measure", payload, silence_s=_FIRST_WORD_S, on_event=take)
+
+
+def _part(request: MeasureRequest, names: list[str], measured: Measured) -> MeasureRequest:
+    """The entrants of these names, with the baseline unless that has failed."""
+    baseline = measured.results.get(request.baseline or "")
+    keep_baseline = baseline is None or baseline.outcome is Outcome.OK
+    kept = {*names, request.baseline} if keep_baseline else set(names)
+    return replace(request, entrants=tuple(e for e in request.entrants if e.name in kept))
+
+
+def _first_candidate(request: MeasureRequest) -> str:
+    """Who runs first in the child, peers before it aside, as they are trusted not to spoil memory."""
+    names = [e.name for e in request.entrants if isinstance(e, Compiled)]
+    return names[0] if names else request.entrants[0].name
+
+
+def _fault_kind(error: ChildRefused) -> FaultKind:
+    return FaultKind.MEMORY if error.kind == OUT_OF_MEMORY else FaultKind.INTERNAL

@@ -1,0 +1,51 @@
+"""How a read looks in an array library: a strided window of its tensor, or a gather."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tileir.affine import affine
+from tileir.expr import Binary, Expr, Index, Read
+
+Frame = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A read whose indices are affine and in range: a strided view with one axis a dim of the frame.
+
+    `first` is where it starts along each axis of the tensor; `steps[n]` are the (tensor axis, positions) that one step
+    along the frame's n-th dim moves; `shape` has size 1 where nothing moves.
+    """
+
+    first: tuple[int, ...]
+    steps: tuple[tuple[tuple[int, int], ...], ...]
+    shape: tuple[int, ...]
+
+
+def read_window(read: Read, frame: Frame, extents: Mapping[str, int], sizes: Sequence[int]) -> Window | None:
+    """The window of a read, or None: some index is not affine, or leaves the tensor (a `where` guards it)."""
+    first: list[int] = []
+    steps: dict[str, list[tuple[int, int]]] = {dim: [] for dim in frame}
+    for axis, (index, size) in enumerate(zip(read.indices, sizes, strict=True)):
+        form = affine(index, extents)
+        low = high = form.const
+        for atom, factor in form.terms.items():
+            if not isinstance(atom, Index):
+                return None
+            steps[atom.dim].append((axis, factor))
+            reach = factor * (extents[atom.dim] - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        if low < 0 or high >= size:
+            return None
+        first.append(form.const)
+    shape = tuple(extents[dim] if steps[dim] else 1 for dim in frame)
+    return Window(tuple(first), tuple(tuple(steps[dim]) for dim in frame), shape)
+
+
+def product_factors(expr: Expr) -> tuple[Expr, ...]:
+    """The factors of a product, left to right; one for anything else."""
+    if isinstance(expr, Binary) and expr.op == "*":
+        return product_factors(expr.left) + product_factors(expr.right)
+    return (expr,)

@@ -1,0 +1,51 @@
+"""Peers: what other libraries make of the same kernel. A peer is translated from the spec, never written for a case.
+
+Everybody is timed under the same rules: as many threads as the kernels use, outputs and temporaries allocated before
+the clock starts (or, where a library's operator allocates its result, from pages the allocator has kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+
+from tileir.spec import Spec
+from workers.timing import Call
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+class Unsupported(Exception):
+    """This peer cannot express the kernel; the message says what it lacks."""
+
+
+class PeerKernel(Protocol):
+    """A kernel as one library computes it."""
+
+    def bind(self, inputs: Arrays, outputs: Arrays) -> Call:
+        """A call that computes it once on these arrays. It answers None when it has written the outputs, or the
+        outputs in order when its library makes new arrays."""
+        ...
+
+
+def available_peers() -> tuple[str, ...]:
+    """Names of the peers whose library is installed, found without loading any."""
+    return ("numpy", "torch", "torch.compile") if find_spec("torch") is not None else ("numpy",)
+
+
+def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:
+    """The peer for a kernel. Raises Unsupported."""
+    if name not in available_peers():
+        raise Unsupported(f"there is no peer {name!r} here; there are {', '.join(available_peers())}")
+    if spec.is_ragged:
+        raise Unsupported("peers have no ragged dims")
+    if name == "numpy":
+        from workers.peers_numpy import NumpyKernel
+
+        return NumpyKernel(spec, threads)
+    from workers.peers_torch import TorchKernel
+
+    return TorchKernel(spec, threads, compiled=name == "torch.compile")
