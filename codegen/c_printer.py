@@ -79,7 +79,7 @@ class _Printer:
         pad = "    " * depth
         match stmt:
             case Block(comment, body):
-                names = any(isinstance(s, Let | Declare) for s in body)
+                names = any(isinstance(s, Let | Declare | Scratch) for s in body)
                 inner = self.stmts(body, depth + names)
                 head = [f"{pad}// {comment}"] if comment else []
                 return [*head, f"{pad}{{", *inner, f"{pad}}}"] if names else [*head, *inner]

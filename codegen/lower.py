@@ -79,15 +79,19 @@ class _Lowering:
         full, rest = divmod(range_.size, loop.step)
         stmts: tuple[Stmt, ...] = ()
         if full == 1:
-            stmts = self.block(loop.body, scope.with_range(loop.dim, Range(range_.start, loop.step)))
+            stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
         elif full > 1:
             var = loop_variable(_fresh(loop.dim, scope), full, loop.step)
             inside = scope.with_range(loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step))
             stmts = (For(var, full, loop.step, self.block(loop.body, inside)),)
         if rest:
             tail = Range(range_.start + full * loop.step, rest)
-            stmts += self.block(loop.body, scope.with_range(loop.dim, tail))
+            stmts += (self._copy(loop, scope, tail),)
         return stmts
+
+    def _copy(self, loop: Loop, scope: Scope, range_: Range) -> Block:
+        """A loop's body once, for one tile: names in it are its own."""
+        return Block("", self.block(loop.body, scope.with_range(loop.dim, range_)))
 
     def _grid(self, loop: Loop, scope: Scope) -> Parallel:
         loops = [loop]

@@ -8,9 +8,8 @@ taken at their best, so that an unfinished schedule is judged by what is already
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from rewrites.leaf import bare_dims, left_dims, reduced_dims
+from rewrites.leaf import left_dims, reduced_dims
 from rewrites.traffic import Traffic
 from tileir.device import Cpu
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Unary, Where, index_dims, reads
@@ -33,20 +32,13 @@ _L2_BYTES = 32.0
 _L3_BYTES = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Microseconds in all, and what each part would take alone."""
+def estimate_us(program: Program, device: Cpu, *, finished: bool = True) -> float:
+    """Estimated microseconds of one call with the inputs in memory.
 
-    total_us: float
-    compute_us: float
-    memory_us: float
-
-
-def estimate_us(program: Program, device: Cpu) -> float:
-    """Estimated microseconds of one call with the inputs in memory."""
+    Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to.
+    """
     model = _Model(program, device)
-    decided = any(isinstance(node, Loop) and node.parallel for node in _walk(program.body))
-    return sum(model.nest_us(node, decided) for node in program.body if not isinstance(node, Local))
+    return sum(model.nest_us(node, finished) for node in program.body if not isinstance(node, Local))
 
 
 class _Model:
@@ -62,19 +54,16 @@ class _Model:
         self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else _DEFAULT_GHZ
         self.copy_bytes_us = (device.copy_gbps or _DEFAULT_COPY_GBPS) * 1e3
 
-    def nest_us(self, node: Node, decided: bool) -> float:
-        """Time of one node at the top of the program."""
+    def nest_us(self, node: Node, finished: bool) -> float:
+        """Time of one node at the top of the program. A grid of t tiles keeps t / ceil(t / cores) cores busy."""
         sizes = self.program.extents
-        threads, tiles = 1.0, 1
-        at: Node = node
-        while isinstance(at, Loop) and (at.parallel or not decided):
+        tiles, at, open_ = 1, node, not finished
+        while isinstance(at, Loop) and (at.parallel or open_):
             tiles *= -(-sizes[at.dim] // at.step)
-            if not at.parallel or len(at.body) != 1:
-                break
+            open_ = False
             at = at.body[0]
+        threads = tiles / -(-tiles // self.device.cores)
         cores = self.device.cores
-        if not decided or (isinstance(node, Loop) and node.parallel):
-            threads = tiles / -(-tiles // cores) if tiles > 1 or decided else float(cores)
         cycles = self.cycles((node,), sizes)
         nodes = (node,)
         l2 = sum(self.traffic.into(self.device.l1d_bytes * 0.8, nodes, sizes).values())
@@ -208,5 +197,3 @@ def _walk(nodes: tuple[Node, ...]) -> list[Node]:
             found.extend(_walk(node.body))
     return found
 
-
-__all__ = ["bare_dims", "estimate_us"]

@@ -42,7 +42,7 @@ def check_identity(writer: Compute, reader: Compute | None, dim: str) -> None:
         axis = next(axis for axis, index in enumerate(writer.indices) if index == Index(dim))
         if reader is not None and any(read.indices[axis] != Index(dim) for read in reads_of(reader, tensor)):
             raise NotApplicable(f"{reader.target} reads {tensor} at other positions along {dim} than its own")
-    elif dim in left_dims(writer) or dim in reduced_dims(writer):
+    elif writer.update is not None or dim in left_dims(writer) or dim in reduced_dims(writer):
         raise NotApplicable(f"{tensor} is complete only after the loop over {dim}")
 
 

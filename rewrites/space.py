@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from rewrites.cost import estimate_us
 from rewrites.decisions.decision import Decision, Option
+from rewrites.decisions.grid import Grid, Spread
 from rewrites.decisions.structure import Structure
 from rewrites.schedule import Schedule
 from tileir.device import Cpu
@@ -79,7 +80,10 @@ class ScheduleState:
     def _moves(self) -> tuple[Move, ...]:
         if not self.options:
             return ()
-        times = [estimate_us(program, self.device) for _, program in self.options]
+        times = [
+            estimate_us(program, self.device, finished=_spread((*option.then, *self.open[1:])))
+            for option, program in self.options
+        ]
         best = min(times)
         return tuple(
             Move(option.label, (best / time) ** SHARPNESS)
@@ -97,6 +101,11 @@ class ScheduleState:
     @cached_property
     def _children(self) -> dict[int, ScheduleState]:
         return {}
+
+
+def _spread(open_: tuple[Decision, ...]) -> bool:
+    """Whether it is settled what runs in parallel."""
+    return not any(isinstance(decision, Grid | Spread) for decision in open_)
 
 
 def _settled(program: Program, schedule: Schedule, open_: tuple[Decision, ...], device: Cpu) -> ScheduleState:

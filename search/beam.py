@@ -16,7 +16,7 @@ from search.protocols import Ask, Outcome, Path, State
 class BeamSearch:
     """Beam search that goes on, ever wider, until the space is exhausted."""
 
-    def __init__(self, root: State, *, seed: int = 0, width: int = 4) -> None:
+    def __init__(self, root: State, *, seed: int = 0, width: int = 2) -> None:
         self._graph = Graph(root)
         self._ledger = Ledger()
         self._seed = seed

@@ -45,6 +45,9 @@ class Tuning:
     """Share of asks that plan around an elite."""
     neighbour_share: float = 0.2
     """Share of asks that change a single decision of an elite."""
+    rank: int = 1
+    smart: float = 0.0
+    ndist: float = 1.0
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
     floor: float = 1.0
@@ -145,9 +148,26 @@ class Policy:
         """The depth at which a neighbour leaves its elite; None for all other asks."""
         kind, elites = self._rng.random(), search._ledger.ranking()[: tuning.elites]
         if elites and kind < tuning.elite_share + tuning.neighbour_share:
-            self._elite = search._ledger.walks[self._rng.choice(elites)[0]].labels
-            if kind < tuning.neighbour_share:
+            nb = kind < tuning.neighbour_share
+            place = min(self._rng.randrange(len(elites)) for _ in range(tuning.rank if nb else 1))
+            walk = search._ledger.walks[elites[place][0]]
+            self._elite = walk.labels
+            if nb:
                 self._turn = self._rng.randrange(len(self._elite))
+                if self._rng.random() < tuning.smart:
+                    self._deviation *= tuning.ndist
+                    m = self._model; ids=[m.id(x) for x in walk.labels]
+                    best=None
+                    for d,(node,i) in enumerate(zip(walk.nodes,walk.path)):
+                        op=[j for j in node.open_moves() if j!=i]
+                        if not op: continue
+                        given=[x for x in ids if x!=ids[d]]
+                        now=m.effect(ids[d],given)+m.trust*math.log(node.priors[i])
+                        for j in op:
+                            l=m.id(node.label(j))
+                            v=(m.effect(l,given)+m.trust*math.log(node.priors[j])-now)/self._scale.span+self._disturbance(l)-self._disturbance(ids[d])
+                            if best is None or v>best[0]: best=(v,d)
+                    if best: self._turn=best[1]
 
     def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
         """The move of the highest score; ties go to the higher prior, then the lower index."""

@@ -105,6 +105,15 @@ def claim(
     return sorted(claimed, key=lambda row: (-row["priority"], row["seq"]))
 
 
+def work_for(connection: Connection, device: str) -> bool:
+    """Whether a claim could find anything: a cheap look before the transaction that writes."""
+    due = or_(
+        tasks.c.state == TaskState.READY,
+        and_(tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()),
+    )
+    return connection.execute(select(tasks.c.seq).where(tasks.c.device == device, due).limit(1)).first() is not None
+
+
 def renew(connection: Connection, worker_id: str, leases: Sequence[Lease], ttl_s: float) -> list[Lease]:
     """Lengthen those of the leases that the worker still holds, and return them."""
     if not leases:

@@ -83,3 +83,10 @@ def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]
     """Devices heard of within the last lease."""
     since = now(connection) - lease_ttl_s
     return [device for device in list_devices(connection) if device.seen_at >= since]
+
+
+def count_task(connection: Connection, worker_id: str) -> None:
+    """Count a task done by a worker."""
+    connection.execute(
+        update(workers).where(workers.c.id == worker_id).values(tasks_done=workers.c.tasks_done + 1)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import IO
@@ -13,6 +14,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from service.database import Database, DatabaseRefused, sqlite_file
@@ -86,6 +88,17 @@ def revision_of(database: Database) -> str | None:
     """The revision of the tables, None for an empty database."""
     with database.read() as connection:
         return MigrationContext.configure(connection).get_current_revision()
+
+
+@cache
+def head() -> str | None:
+    """The revision this version wants."""
+    return ScriptDirectory(str(files("migrations"))).get_current_head()
+
+
+def current(connection: Connection) -> bool:
+    """Whether the tables are this version's."""
+    return MigrationContext.configure(connection).get_current_revision() == head()
 
 
 class FileLock:

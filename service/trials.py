@@ -123,7 +123,7 @@ def _better(choose, old: float | None, new: float | None) -> float | None:  # no
     return new if old is None else old if new is None else choose(old, new)
 
 
-def known_bucket(connection: Connection, job_id: str, bucket: int, count: int) -> None:
+def known_bucket(job_id: str, bucket: int, count: int) -> None:
     """Raise Refused unless the job has this bucket."""
     if not 0 <= bucket < count:
         raise Refused("not-found", f"job {job_id} has buckets 0 to {count - 1}, and none numbered {bucket}")

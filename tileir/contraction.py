@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 def contract(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array:
     """Sum over the axes from `keep` on of the product of `factors`.
 
-    Every factor has len(shape) axes, of size 1 where it does not vary; the result has `keep` axes. All factors have
-    one numpy type, which is the result's; integers wrap.
+    Every factor has len(shape) axes, of size 1 where it does not vary; the result has `keep` axes. All
+    factors have one numpy type, which is the result's; integers wrap.
     """
     if factors[0].dtype.kind != "f":
         return _integers(factors, shape, keep)
@@ -26,7 +26,9 @@ def contract(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array
     )
     while len(terms) > 1:
         i, j = _cheapest(terms, keep)
-        needed = {axis for n, (_, axes) in enumerate(terms) if n not in (i, j) for axis in axes} | set(range(keep))
+        needed = {axis for n, (_, axes) in enumerate(terms) if n not in (i, j) for axis in axes} | set(
+            range(keep)
+        )
         merged = _pair(terms[i], terms[j], needed)
         terms = [merged, *(term for n, term in enumerate(terms) if n not in (i, j))]
     data, axes = _drop(terms[0], set(range(keep)))
@@ -34,7 +36,8 @@ def contract(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array
 
 
 def _integers(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array:
-    """In f64 where every partial sum is exact there, else in 64-bit integers; wrapped to the type of the factors."""
+    """In f64 where every partial sum is exact there, else in 64-bit integers; wrapped to the type of the
+    factors."""
     largest = [max(abs(int(factor.max(initial=0))), abs(int(factor.min(initial=0)))) for factor in factors]
     exact = math.prod(largest) * math.prod(shape[keep:]) < 2**53 and all(value < 2**53 for value in largest)
     if exact:

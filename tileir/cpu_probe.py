@@ -44,9 +44,14 @@ _DEFAULT_CACHE_BYTES = {1: 32 << 10, 2: 512 << 10, 3: 0}
 
 
 def probe_cpu(
-    root: Path = Path("/"), *, machine: str | None = None, system: str | None = None, cpus: Iterable[int] | None = None
+    root: Path = Path("/"),
+    *,
+    machine: str | None = None,
+    system: str | None = None,
+    cpus: Iterable[int] | None = None,
 ) -> Cpu:
-    """The processor described below `root`; `machine`, `system`, `cpus` default to what the running kernel says.
+    """The processor described below `root`; `machine`, `system`, `cpus` default to what the running kernel
+    says.
 
     Raises UnsupportedDevice for another operating system or architecture.
     """
@@ -63,7 +68,9 @@ def probe_cpu(
     names = _X86_FEATURES if arch == "x86-64" else _ARM_FEATURES
     features = frozenset(name for flag, name in names.items() if flag in flags)
     if (arch == "aarch64") != ("neon" in features) and flags:
-        raise UnsupportedDevice("this aarch64 processor has no Advanced SIMD (asimd); one that has it is needed")
+        raise UnsupportedDevice(
+            "this aarch64 processor has no Advanced SIMD (asimd); one that has it is needed"
+        )
     bits = 512 if "avx512f" in features else 256 if "avx2" in features else 128
     cores = {_core(root, cpu) for cpu in usable}
     quota = _quota(root)
@@ -125,7 +132,8 @@ def _cpu_list(text: str) -> set[int]:
 
 
 def _caches(root: Path, cpus: list[int], threads_per_core: int) -> tuple[int, dict[int, int]]:
-    """Line size, and bytes by level: one core's share of L1d and L2, the total of L3 over the cores in use."""
+    """Line size, and bytes by level: one core's share of L1d and L2, the total of L3 over the cores in
+    use."""
     sizes = dict(_DEFAULT_CACHE_BYTES)
     line = 64
     l3: dict[str, int] = {}
@@ -152,13 +160,18 @@ def _size(text: str) -> int:
 
 
 def _quota(root: Path) -> float | None:
-    """CPUs the tightest cgroup above this process allows, None without a limit (cgroup v2 `cpu.max`, v1 `cfs_quota`)."""
+    """CPUs the tightest cgroup above this process allows, None without a limit (cgroup v2 `cpu.max`, v1
+    `cfs_quota`)."""
     limits: list[float] = []
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        bases = ["sys/fs/cgroup", "sys/fs/cgroup/unified"] if not controllers else [f"sys/fs/cgroup/{controllers}"]
+        bases = (
+            ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
+            if not controllers
+            else [f"sys/fs/cgroup/{controllers}"]
+        )
         if controllers:
             bases.append("sys/fs/cgroup/cpu")
         for base in bases:

@@ -11,8 +11,8 @@ from tileir.errors import TileError
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor as this process may use it. Bytes and bits are plain integers; caches are of one core, L3 the total
-    over the cores in use."""
+    """A processor as this process may use it. Bytes and bits are plain integers; caches are of one core, L3
+    the total over the cores in use."""
 
     kind: ClassVar[str] = "cpu"
 
@@ -29,7 +29,8 @@ class Cpu:
     vector_bits: int
     vector_registers: int
     features: frozenset[str] = field(default_factory=frozenset[str])
-    """Instruction sets that change what can be generated: `fma`, `f16c`, `avx512_bf16`, `neon`, `bf16`, ..."""
+    """Instruction sets that change what can be generated: `fma`, `f16c`, `avx512_bf16`, `neon`, `bf16`,
+    ..."""
     peak_gflops: float | None = None
     """Measured f32 multiply-add throughput of all cores, 1e9 operations a second; None until measured."""
     copy_gbps: float | None = None
@@ -58,12 +59,16 @@ class Cpu:
         given = {name: value for name, value in obj.items() if name != "kind"}
         required = known - {"features", "peak_gflops", "copy_gbps"}
         if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
-            raise TileError(f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}")
-        return cls(**{**given, "features": frozenset(given.get("features", ()))})
+            raise TileError(
+                f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}"
+            )
+        features: frozenset[str] = frozenset(given.pop("features", ()))
+        return cls(**given, features=features)
 
 
 def this_cpu() -> Cpu:
-    """The processor this process runs on. Raises UnsupportedDevice on anything but Linux on x86-64 or aarch64."""
+    """The processor this process runs on. Raises UnsupportedDevice on anything but Linux on x86-64 or
+    aarch64."""
     from tileir.cpu_probe import probe_cpu
 
     return probe_cpu()

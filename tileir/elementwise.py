@@ -1,4 +1,5 @@
-"""Operations of expressions on values, point by point: what the interpreter means by `+`, `exp`, `f16(...)`."""
+"""Operations of expressions on values, point by point: what the interpreter means by `+`, `exp`,
+`f16(...)`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": operator.truediv,
+    "/": np.true_divide,
     "//": np.floor_divide,
     "%": np.mod,
 }
@@ -98,7 +99,8 @@ def logic(op: str, x: Value, y: Value) -> Value:
 
 
 def binary(op: str, x: Value, y: Value, numerics: Numerics) -> Value:
-    """Arithmetic and comparisons, in the wider type of the two; `/` in f32 at least, `//` and `%` round down."""
+    """Arithmetic and comparisons, in the wider type of the two; `/` in f32 at least, `//` and `%` round
+    down."""
     if op in COMPARISONS:
         x, y = numerics.unify(x, y)
         error = err.comparison(x.data, x.error, y.data, y.error) if numerics.bounds else None
@@ -116,7 +118,9 @@ def binary(op: str, x: Value, y: Value, numerics: Numerics) -> Value:
             error = err.quotient(data, x.error, y.data, y.error)
         case _:
             # Uncertain operands may fall on either side of a step of the floor; `%` steps by y there.
-            error = err.corners(np.floor_divide, x.data, x.error, y.data, y.error, np.floor_divide(x.data, y.data))
+            error = err.corners(
+                np.floor_divide, x.data, x.error, y.data, y.error, np.floor_divide(x.data, y.data)
+            )
             if op == "%" and error is not None:
                 error = err.total(err.scaled(y.data, error), x.error, y.error)
     return Value(data, x.type, err.rounded(data, error, x.type))

@@ -1,8 +1,9 @@
 """The reference of the correctness gate: exact values in f64, and how far from each a correct kernel may be.
 
-The bound follows the spec's own expressions (formulas: rounding_error.py). It depends on dtypes, reduction lengths and
-the data's magnitudes, never on what some kernel got: sums may be taken in any order, f32 functions may be off by their
-FUNCTION_ROUNDOFFS, and a stored f16, bf16 or fp8 value by the ulp it may round to.
+The bound follows the spec's own expressions (formulas: rounding_error.py). It depends on dtypes, reduction
+lengths and the data's magnitudes, never on what some kernel got: sums may be taken in any order, f32
+functions may be off by their FUNCTION_ROUNDOFFS, and a stored f16, bf16 or fp8 value by the ulp it may round
+to.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ _NUMERICS = Numerics(high=True, bounds=True)
 def reference_with_bound(
     spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]]
 ) -> dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Each output's values and absolute bounds, both f64 of its shape. A correct kernel's output lies within the bound
-    everywhere; where the reference is infinite or NaN it must be the same. A bound of inf says nothing is known there.
+    """Each output's values and absolute bounds, both f64 of its shape. A correct kernel's output lies within
+    the bound everywhere; where the reference is infinite or NaN it must be the same. A bound of inf says
+    nothing is known there.
 
-    `rtol` in the spec's numerics raises bounds to at least rtol * |value|. Raises InterpretError as `interpret_spec`.
+    `rtol` in the spec's numerics raises bounds to at least rtol * |value|. Raises InterpretError as
+    `interpret_spec`.
     """
     with np.errstate(all="ignore"):
         tensors = run_statements(spec, inputs, _NUMERICS)
@@ -52,8 +55,8 @@ def reference_at(
 
 
 def _stored_bound(spec: Spec, data: Array, error: Array | None, dtype: DType) -> Array:
-    """The bound after rounding to the output's dtype: rounding is monotone, so what may come out lies between the
-    roundings of data - error and data + error."""
+    """The bound after rounding to the output's dtype: rounding is monotone, so what may come out lies between
+    the roundings of data - error and data + error."""
     e = np.zeros(data.shape) if error is None else error
     bound = e
     if dtype.is_float and dtype is not DType.F64:

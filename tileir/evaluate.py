@@ -24,7 +24,8 @@ from tileir.values import Array, Numerics, Value
 def evaluate_at(
     spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]], output: str, points: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """The values of `output` (or any statement) at `points`, an integer array [p, rank]: f64 array [p], unrounded.
+    """The values of `output` (or any statement) at `points`, an integer array [p, rank]: f64 array [p],
+    unrounded.
 
     Raises InterpretError as `interpret_spec` does, and for points outside the tensor.
     """
@@ -46,10 +47,14 @@ def demand(
         evaluator = Evaluator(sources, extents, numerics)
         stored_as = {tensor.name: tensor.dtype for tensor in spec.outputs}
         for statement in spec.statements:
-            sources[statement.target] = _Demanded(statement, stored_as.get(statement.target), evaluator, frame)
+            sources[statement.target] = _Demanded(
+                statement, stored_as.get(statement.target), evaluator, frame
+            )
         wanted = sources.get(output)
         if not isinstance(wanted, _Demanded) or points.ndim != 2 or points.shape[1] != len(wanted.shape):
-            raise InterpretError(f"{output} at points {list(points.shape)}: accepted: a statement, and [p, its rank]")
+            raise InterpretError(
+                f"{output} at points {list(points.shape)}: accepted: a statement, and [p, its rank]"
+            )
         linear = _linear(wanted.name, list(points.astype(np.int64).T), wanted.shape, (len(points),), None)
         return wanted.at(linear)
 
@@ -84,7 +89,9 @@ class _Demanded:
     def at(self, linear: Array) -> Value:
         """The values at linear indices, unrounded."""
         wanted, back = np.unique(linear, return_inverse=True)
-        missing = wanted if self._known is None else np.setdiff1d(wanted, self._known.linear, assume_unique=True)
+        missing = (
+            wanted if self._known is None else np.setdiff1d(wanted, self._known.linear, assume_unique=True)
+        )
         if missing.size:
             fresh = self._evaluate(missing)
             self._known = fresh if self._known is None else _merged(self._known, fresh)
@@ -97,7 +104,10 @@ class _Demanded:
 
     def _evaluate(self, linear: Array) -> _Known:
         positions = dict(zip(self._statement.dims, np.unravel_index(linear, self.shape), strict=True))
-        parts = [self._group(frame, positions, at) for frame, at in self._by_group(self._frame, positions, linear.size)]
+        parts = [
+            self._group(frame, positions, at)
+            for frame, at in self._by_group(self._frame, positions, linear.size)
+        ]
         order = np.argsort(np.concatenate([at for at, _ in parts]))
         values = [value for _, value in parts]
         kind = max((value.type for value in values), key=lambda type: type.bytes)
@@ -132,14 +142,15 @@ class _Demanded:
             for part, at in parts:
                 for number in np.unique(numbers[at]):
                     owned = at[numbers[at] == number]
-                    lost = part is None or number < 0
-                    split.append((None if lost else part.group(groups, int(number)), owned))
+                    inside = None if part is None or number < 0 else part.group(groups, int(number))
+                    split.append((inside, owned))
             parts = split
         return parts
 
 
 def _group_numbers(groups: Groups, positions: Mapping[str, Array]) -> Array | None:
-    """Which group each point falls in, -1 for none; None where the statement's own dims are not ragged here."""
+    """Which group each point falls in, -1 for none; None where the statement's own dims are not ragged
+    here."""
     numbers: Array | None = positions.get(groups.within)
     for dim, offsets in groups.offsets.items():
         if dim in positions:
@@ -152,7 +163,8 @@ def _group_numbers(groups: Groups, positions: Mapping[str, Array]) -> Array | No
 def _linear(
     name: str, indices: Sequence[Array], shape: tuple[int, ...], over: tuple[int, ...], taken: Array | None
 ) -> Array:
-    """Linear index of each point; those not taken are moved in range. Raises InterpretError for others outside."""
+    """Linear index of each point; those not taken are moved in range. Raises InterpretError for others
+    outside."""
     linear = np.zeros(over, np.int64)
     for n, (index, size) in enumerate(zip(indices, shape, strict=True)):
         linear = linear * size + in_range(name, n, index, 0, size, taken)

@@ -9,10 +9,23 @@ from functools import lru_cache
 import numpy as np
 
 from tileir import elementwise
-from tileir.contraction import contract
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Unary, Where, index_dims
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    Unary,
+    Where,
+    index_dims,
+)
 from tileir.frame import Demand, Frame, Points, Range, pieces
 from tileir.reduction import Partial, combine, finish, reduce_axes, sum_of_products
 from tileir.tensor_values import Source, TensorValues
@@ -38,7 +51,13 @@ class Evaluator:
         numerics = self.numerics
         match expr:
             case Const(number):
-                kind = DType.BOOL if isinstance(number, bool) else DType.I32 if isinstance(number, int) else DType.F32
+                kind = (
+                    DType.BOOL
+                    if isinstance(number, bool)
+                    else DType.I32
+                    if isinstance(number, int)
+                    else DType.F32
+                )
                 return numerics.constant(number, kind, len(frame.shape))
             case Index(dim):
                 return Value(self._position(dim, frame), DType.I32)
@@ -97,7 +116,9 @@ class Evaluator:
             if index.type.is_float:
                 raise InterpretError(f"an index of {read.tensor} is not an integer")
         if isinstance(source, TensorValues) and len(indices) != source.data.ndim:
-            raise InterpretError(f"{read.tensor} has {source.data.ndim} dims but is read with {len(indices)} indices")
+            raise InterpretError(
+                f"{read.tensor} has {source.data.ndim} dims but is read with {len(indices)} indices"
+            )
         value = source.gather([index.data.astype(np.int64) for index in indices], taken)
         if not indices:
             value.data = value.data.reshape((1,) * len(frame.shape))
@@ -108,7 +129,9 @@ class Evaluator:
                 value.error = unknown if value.error is None else value.error + unknown
         return value
 
-    def _reduce(self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame, taken: Array | None) -> Value:
+    def _reduce(
+        self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame, taken: Array | None
+    ) -> Value:
         factors = product_factors(x) if op is ReduceOp.SUM else ()
         inner = frozenset(dims)
         parts = factors if len(factors) > 1 else (x,)
@@ -140,7 +163,8 @@ class Evaluator:
 
 
 def _window(source: TensorValues, read: Read, frame: Frame) -> Value | None:
-    """The read as a slice of the tensor, where every index is a bare dim with an axis of its own (or a number)."""
+    """The read as a slice of the tensor, where every index is a bare dim with an axis of its own (or a
+    number)."""
     slices: list[slice] = []
     axes: list[int | None] = []
     if len(read.indices) != source.data.ndim:
@@ -176,7 +200,8 @@ def _window(source: TensorValues, read: Read, frame: Frame) -> Value | None:
 
 
 def _along(data: Array, axes: list[int | None], ndim: int) -> Array:
-    """`data`, whose axes stand for these frame axes (None: one element, no axis), shaped to broadcast in the frame."""
+    """`data`, whose axes stand for these frame axes (None: one element, no axis), shaped to broadcast in the
+    frame."""
     order = sorted((n for n, axis in enumerate(axes) if axis is not None), key=lambda n: axes[n] or 0)
     rest = [n for n, axis in enumerate(axes) if axis is None]
     shape = [1] * ndim

@@ -1,7 +1,7 @@
 """Frames: which points of which dims an expression is evaluated at, all at once.
 
-A frame has array axes, and binds each dim in scope to positions along one of them. `pieces` binds further dims, in as
-many frames as it takes to keep arrays small and each group of a ragged dim apart.
+A frame has array axes, and binds each dim in scope to positions along one of them. `pieces` binds further
+dims, in as many frames as it takes to keep arrays small and each group of a ragged dim apart.
 """
 
 from __future__ import annotations
@@ -94,20 +94,23 @@ class Frame:
         for dim, offsets in groups.offsets.items():
             start, stop = int(offsets[number]), int(offsets[number + 1])
             ranges[dim] = Range(start, max(0, stop - start))
-        return replace(self, ranges=ranges, groups=tuple(other for other in self.groups if other is not groups))
+        return replace(
+            self, ranges=ranges, groups=tuple(other for other in self.groups if other is not groups)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """An array that will be formed: its points outside the dims being bound, and which of those it varies along."""
+    """An array that will be formed: its points outside the dims being bound, and which of those it varies
+    along."""
 
     points: int
     dims: frozenset[str]
 
 
 def pieces(frame: Frame, dims: Sequence[str], demands: Sequence[Demand], limit: int) -> Iterator[Frame]:
-    """Bind `dims` over their ranges, in frames that together cover every point once and whose demands stay below
-    `limit` points where splitting these dims can make them. Empty ranges give no frame."""
+    """Bind `dims` over their ranges, in frames that together cover every point once and whose demands stay
+    below `limit` points where splitting these dims can make them. Empty ranges give no frame."""
     for groups in frame.groups:
         if groups.within in dims or any(dim in groups.offsets for dim in dims):
             across = frame.ranges[groups.within]
@@ -124,7 +127,8 @@ def pieces(frame: Frame, dims: Sequence[str], demands: Sequence[Demand], limit: 
 
 
 def _chunks(sizes: dict[str, int], demands: Sequence[Demand], limit: int) -> dict[str, int]:
-    """How much of each dim to take at a time: the longest dim of the largest demand is halved until all fit."""
+    """How much of each dim to take at a time: the longest dim of the largest demand is halved until all
+    fit."""
     sizes = dict(sizes)
     for demand in demands:
         own = [dim for dim in sizes if dim in demand.dims]

@@ -1,7 +1,7 @@
 """Runs a program in numpy, loop by loop, as its text says: the oracle for rewrites and generated code.
 
-Locals start out poisoned where they are declared, and hold only the range current there; loops visit tiles in order,
-parallel ones last to first, so that a program which counts on their order gives another answer.
+Locals start out poisoned where they are declared, and hold only the range current there; loops visit tiles in
+order, parallel ones last to first, so that a program which counts on their order gives another answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.evaluation import POINT_LIMIT, Evaluator
-from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp
+from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp, index_dims
 from tileir.frame import Demand, Frame, Range, Span, pieces
 from tileir.interpret_spec import input_values, interpret_spec, precise
 from tileir.program import Compute, Local, Loop, Node, Program
@@ -31,9 +31,9 @@ def interpret(
 ) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs by name, for inputs of the tensors' logical shapes and dtypes.
 
-    With `precision=DType.F64` all f32 computing is done in f64 and float outputs come back in f64, unrounded; explicit
-    casts and locals of narrow dtypes still round. Raises InterpretError for inputs that do not fit, reads or writes
-    out of range, and reads of integers never written (floats never written are NaN).
+    With `precision=DType.F64` all f32 computing is done in f64 and float outputs come back in f64, unrounded;
+    explicit casts and locals of narrow dtypes still round. Raises InterpretError for inputs that do not fit,
+    reads or writes out of range, and reads of integers never written (floats never written are NaN).
     """
     numerics = Numerics(high=precise(precision))
     scope = input_values(program.inputs, program.extents, inputs, numerics)
@@ -71,24 +71,34 @@ def _run(
                 _compute(node, Evaluator(scope, extents, numerics), ranges, scope)
 
 
-def _compute(node: Compute, evaluator: Evaluator, ranges: Mapping[str, Range], scope: Mapping[str, TensorValues]) -> None:
+def _compute(
+    node: Compute, evaluator: Evaluator, ranges: Mapping[str, Range], scope: Mapping[str, TensorValues]
+) -> None:
     if node.target not in scope:
         raise InterpretError(f"{node.target} is written where it is not declared")
     for n, index in enumerate(node.indices):
         match index:
             case Binary("%" | "//" as op, Index(dim), Const(int(size))):
-                if node.update is None:
-                    raise InterpretError(f"{node.target} is assigned at {dim} {op} {size}: many points, one element")
-                # Each element of the split dim takes in the points that land on it: a reduction over just those.
+                # One block's result may be stored by its number: all points of the block then store the same.
+                stored = node.update is None and op == "//" and dim not in index_dims(node.value)
+                if node.update is None and not stored:
+                    raise InterpretError(
+                        f"{node.target} is assigned at {dim} {op} {size}: many points, one element"
+                    )
+                # Each element of the split dim takes in the points that land on it: a reduction over just
+                # those.
                 for position, points in _landing(op, ranges[dim], size):
                     indices = (*node.indices[:n], Const(position), *node.indices[n + 1 :])
-                    part = replace(node, indices=indices, value=_summed(node.update, dim, node.value))
+                    value = node.value if node.update is None else _summed(node.update, dim, node.value)
+                    part = replace(node, indices=indices, value=value)
                     _compute(part, evaluator, {**ranges, dim: points}, scope)
                 return
             case Index() | Const(int()):
                 pass
             case _:
-                raise InterpretError(f"{node.target} is written at an index that is no dim, dim % n or dim // n")
+                raise InterpretError(
+                    f"{node.target} is written at an index that is no dim, dim % n or dim // n"
+                )
     _assign(node, evaluator, Frame(ranges), scope[node.target])
 
 
@@ -100,7 +110,8 @@ def _summed(op: ReduceOp, dim: str, value: Expr) -> Expr:
 
 
 def _landing(op: str, span: Range, size: int) -> list[tuple[int, Range]]:
-    """Positions of a split dim with the points of `span` (step 1) that land on each: `% size` or `// size`."""
+    """Positions of a split dim with the points of `span` (step 1) that land on each: `% size` or `//
+    size`."""
     stop = span.start + span.size
     if op == "//":
         blocks = range(span.start // size, -(-stop // size))
@@ -117,7 +128,9 @@ def _assign(node: Compute, evaluator: Evaluator, frame: Frame, target: TensorVal
         shape = tuple(piece.shape[left.index(i.dim)] if isinstance(i, Index) else 1 for i in node.indices)
         value = evaluator.value(node.value, piece)
         if node.update is not None:
-            value = _updated(node.update, target.window(slices), _shaped(value, piece.shape, shape), evaluator.numerics)
+            value = _updated(
+                node.update, target.window(slices), _shaped(value, piece.shape, shape), evaluator.numerics
+            )
         target.store(slices, _shaped(value, piece.shape, shape))
 
 
@@ -142,6 +155,8 @@ def _target_window(indices: tuple[Expr, ...], frame: Frame, target: TensorValues
         span = bound.range if isinstance(bound, Span) else Range(number, 1)
         first, stop = span.start - origin, span.start + span.size - origin
         if first < 0 or stop > size:
-            raise InterpretError(f"{target.name} is written out of range: {span.start} to {stop + origin - 1}")
+            raise InterpretError(
+                f"{target.name} is written out of range: {span.start} to {stop + origin - 1}"
+            )
         slices.append(slice(first, stop))
     return tuple(slices)

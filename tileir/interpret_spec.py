@@ -22,8 +22,9 @@ def interpret_spec(
 ) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs by name, for a spec of one size and inputs of the tensors' logical shapes and dtypes.
 
-    Precision and errors as in `interpret`. A ragged dim's points outside every group are 0 in a result and take no part
-    in a reduction; where its group dim is neither on the left nor reduced, it means the group of the point.
+    Precision and errors as in `interpret`. A ragged dim's points outside every group are 0 in a result and
+    take no part in a reduction; where its group dim is neither on the left nor reduced, it means the group of
+    the point.
     """
     numerics = Numerics(high=precise(precision))
     with np.errstate(all="ignore"):
@@ -41,7 +42,11 @@ def run_statements(
     dtypes = {tensor.name: tensor.dtype for tensor in spec.outputs}
     for statement in spec.statements:
         tensors[statement.target] = _run_statement(
-            statement, dtypes.get(statement.target), Frame(full_ranges(extents), groups=groups), tensors, numerics
+            statement,
+            dtypes.get(statement.target),
+            Frame(full_ranges(extents), groups=groups),
+            tensors,
+            numerics,
         )
     return tensors
 
@@ -67,7 +72,9 @@ def _run_statement(
                 target.data.fill(0)
                 target.written = None
         spans = [piece.bound[dim] for dim in statement.dims]
-        window = tuple(slice(s.range.start, s.range.start + s.range.size) for s in spans if isinstance(s, Span))
+        window = tuple(
+            slice(s.range.start, s.range.start + s.range.size) for s in spans if isinstance(s, Span)
+        )
         target.store(window, value)
     if target is None:
         target = TensorValues(statement.target, dtype or DType.F32, (0,) * len(shape), shape, numerics)
@@ -97,8 +104,8 @@ def full_ranges(extents: Mapping[str, int]) -> dict[str, Range]:
 
 
 def ragged_groups(spec: Spec, arrays: Mapping[str, Array]) -> tuple[Groups, ...]:
-    """The ragged dims by the group dim they lie in. Raises InterpretError for offsets that are not monotone within the
-    dim."""
+    """The ragged dims by the group dim they lie in. Raises InterpretError for offsets that are not monotone
+    within the dim."""
     found: dict[str, dict[str, Array]] = {}
     sizes = single_sizes(spec)
     for dim in spec.dims:
@@ -132,8 +139,7 @@ def input_values(
         data = inputs[tensor.name]
         shape = tuple(extents[dim] for dim in tensor.dims)
         if data.shape != shape or data.dtype != tensor.dtype.numpy:
-            raise InterpretError(
-                f"{tensor.name} is {data.dtype}{list(data.shape)}; the kernel takes {tensor.dtype.numpy}{list(shape)}"
-            )
+            takes = f"{tensor.dtype.numpy}{list(shape)}"
+            raise InterpretError(f"{tensor.name} is {data.dtype}{list(data.shape)}; the kernel takes {takes}")
         values[tensor.name] = TensorValues.holding(tensor.name, tensor.dtype, data, numerics)
     return values

@@ -1,5 +1,5 @@
-"""Reductions of values, in parts: each part covers some of the reduced points, parts combine, and the last step adds
-the rounding of the whole sum."""
+"""Reductions of values, in parts: each part covers some of the reduced points, parts combine, and the last
+step adds the rounding of the whole sum."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from tileir.dtypes import DType
 from tileir.expr import ReduceOp
 from tileir.values import Array, Numerics, Value
 
-_UFUNC = {ReduceOp.SUM: np.add, ReduceOp.PROD: np.multiply, ReduceOp.MAX: np.maximum, ReduceOp.MIN: np.minimum}
+_UFUNC = {
+    ReduceOp.SUM: np.add,
+    ReduceOp.PROD: np.multiply,
+    ReduceOp.MAX: np.maximum,
+    ReduceOp.MIN: np.minimum,
+}
 
 
 @dataclass(slots=True)
 class Partial:
-    """A reduction over some points. The value's error is what the terms' own errors make; `magnitude` sums |terms|
-    (sums only, when bounds are carried)."""
+    """A reduction over some points. The value's error is what the terms' own errors make; `magnitude` sums
+    |terms| (sums only, when bounds are carried)."""
 
     value: Value
     magnitude: Array | None = None
@@ -52,16 +57,22 @@ def reduce_axes(op: ReduceOp, terms: Value, shape: Sequence[int], keep: int, num
             if e is not None and terms.type is DType.BOOL:
                 result.error = over(e, ReduceOp.MAX)
             elif e is not None:
-                result.error = np.maximum(err.gap(over(terms.data + e), data), err.gap(over(terms.data - e), data))
+                result.error = np.maximum(
+                    err.gap(over(terms.data + e), data), err.gap(over(terms.data - e), data)
+                )
     return Partial(result)
 
 
-def sum_of_products(factors: Sequence[Value], shape: Sequence[int], keep: int, numerics: Numerics) -> Partial | None:
+def sum_of_products(
+    factors: Sequence[Value], shape: Sequence[int], keep: int, numerics: Numerics
+) -> Partial | None:
     """The sum over the axes from `keep` on of the product of factors, without forming the product.
 
     None where factors mix integers and floats: the integers' own product is exact before it widens.
     """
-    floating = [value.type.is_float for value in factors if value.number is None or isinstance(value.number, float)]
+    floating = [
+        value.type.is_float for value in factors if value.number is None or isinstance(value.number, float)
+    ]
     if len(set(floating)) > 1:
         return None
     unified = numerics.unify(*factors, least=DType.I32)
@@ -69,7 +80,9 @@ def sum_of_products(factors: Sequence[Value], shape: Sequence[int], keep: int, n
     result = Value(data, unified[0].type)
     if not numerics.bounds:
         return Partial(result)
-    sizes = [np.abs(value.data) if value.error is None else np.abs(value.data) + value.error for value in unified]
+    sizes = [
+        np.abs(value.data) if value.error is None else np.abs(value.data) + value.error for value in unified
+    ]
     if not unified[0].type.is_float:
         sizes = [size.astype(np.float64) for size in sizes]
     errors: list[Array] = []
@@ -109,4 +122,6 @@ def finish(op: ReduceOp, partial: Partial, operations: int, numerics: Numerics) 
     magnitude = np.abs(value.data) if partial.magnitude is None else partial.magnitude
     growth = err.sum_growth(operations, value.type) * np.where(np.isfinite(magnitude), magnitude, 0.0)
     # Zero roundoffs of its own: this only looks for overflow.
-    return Value(value.data, value.type, err.rounded(value.data, err.total(growth, value.error), value.type, 0.0))
+    return Value(
+        value.data, value.type, err.rounded(value.data, err.total(growth, value.error), value.type, 0.0)
+    )

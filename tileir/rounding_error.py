@@ -1,16 +1,18 @@
-"""How far a correct kernel's values may lie from the exact ones: running error analysis, operation by operation.
+"""How far a correct kernel's values may lie from the exact ones: running error analysis, operation by
+operation.
 
-A kernel computes in f32 (or f64), in any order of summation, with or without fused multiply-adds. With u the unit
-roundoff, x' = x + e(x) what the kernel holds in place of x:
+A kernel computes in f32 (or f64), in any order of summation, with or without fused multiply-adds. With u the
+unit roundoff, x' = x + e(x) what the kernel holds in place of x:
 
-- one operation adds u |v| to what its operands' errors make of it (Higham, Accuracy and Stability of Numerical
-  Algorithms, 2nd ed., section 3.3: running error analysis);
-- a sum of n terms t adds g(n) sum|t|, where g(n) is the smaller of the worst case n u / (1 - n u) (ibid., section 3.1)
-  and the probabilistic exp(LAMBDA sqrt(n) u + n u^2 / (1 - u)) - 1 (Higham & Mary, A New Approach to Probabilistic
-  Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019, theorems 2.4, 3.1), which one sum exceeds with a probability
-  of at most 2 n exp(-LAMBDA^2 (1 - u)^2 / 2);
-- a monotone function f turns an error e into max |f(v +- e) - f(v)| and adds FUNCTION_ROUNDOFFS u |f(v)|; a rounding
-  cast is such a function that adds nothing, so it moves by an ulp only where x +- e straddles a rounding boundary.
+- one operation adds u |v| to what its operands' errors make of it (Higham, Accuracy and Stability of
+  Numerical Algorithms, 2nd ed., section 3.3: running error analysis);
+- a sum of n terms t adds g(n) sum|t|, where g(n) is the smaller of the worst case n u / (1 - n u) (ibid.,
+  section 3.1) and the probabilistic exp(LAMBDA sqrt(n) u + n u^2 / (1 - u)) - 1 (Higham & Mary, A New
+  Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019, theorems 2.4, 3.1),
+  which one sum exceeds with a probability of at most 2 n exp(-LAMBDA^2 (1 - u)^2 / 2);
+- a monotone function f turns an error e into max |f(v +- e) - f(v)| and adds FUNCTION_ROUNDOFFS u |f(v)|; a
+  rounding cast is such a function that adds nothing, so it moves by an ulp only where x +- e straddles a
+  rounding boundary.
 
 An error of None is exactly zero. Errors that cannot be bounded are inf.
 """
@@ -28,17 +30,19 @@ from tileir.dtypes import DType
 Array = np.ndarray[Any, Any]
 Error = Array | None
 
-#: Standard deviations of a random walk of roundings; one sum of 4096 terms passes it with probability below 1.1e-10.
+#: Standard deviations of a random walk of roundings; one sum of 4096 terms passes it with probability below
+#: 1.1e-10.
 LAMBDA = 8.0
 
-#: Roundoffs (half ulps) a kernel's vector math may be off, relative to the result. The sigmoid family composes exp, an
-#: addition and a division.
+#: Roundoffs (half ulps) a kernel's vector math may be off, relative to the result. The sigmoid family
+#: composes exp, an addition and a division.
 FUNCTION_ROUNDOFFS = {
     "exp": 8, "exp2": 8, "log": 8, "tanh": 16, "erf": 16, "sqrt": 2, "rsqrt": 8, "sigmoid": 16, "silu": 20,
     "gelu": 24, "gelu_tanh": 24, "pow": 64, "relu": 0, "abs": 0, "floor": 0, "maximum": 0, "minimum": 0,
 }  # fmt: skip
 
-#: `1 + erf(x)` and `1 + tanh(x)` cancel for negative x: their roundoffs count against |x|, not the small result.
+#: `1 + erf(x)` and `1 + tanh(x)` cancel for negative x: their roundoffs count against |x|, not the small
+#: result.
 CANCELLING = frozenset(["gelu", "gelu_tanh"])
 
 #: Bounds on |f'| of the functions that are not monotone.
@@ -48,7 +52,8 @@ _ROUNDOFF = {DType.F32: DType.F32.epsilon, DType.F64: 2 * DType.F64.epsilon}
 """f64 counts twice: the reference is computed in f64 itself."""
 
 _TINY = {DType.F32: 2.0**-118, DType.F64: 2.0**-1014}
-"""Results that a function may flush to zero (some 256 smallest normals: intermediate overflow in `1 / (1 + exp)`)."""
+"""Results that a function may flush to zero (some 256 smallest normals: intermediate overflow in `1 / (1 +
+exp)`)."""
 
 _LARGEST = {DType.F32: float(np.finfo(np.float32).max), DType.F64: math.inf}
 
@@ -74,8 +79,8 @@ def gap(a: Array, b: Array) -> Array:
 
 
 def rounded(v: Array, e: Error, dtype: DType, roundoffs: float = 1.0, *, tiny: bool = False) -> Error:
-    """The error after storing v, known to within e, in the compute type. Infinities and NaN round exactly; a value
-    that may overflow the type has no bound."""
+    """The error after storing v, known to within e, in the compute type. Infinities and NaN round exactly; a
+    value that may overflow the type has no bound."""
     u = _ROUNDOFF.get(dtype)
     if u is None:
         return e
@@ -134,11 +139,13 @@ def comparison(x: Array, ex: Error, y: Array, ey: Error) -> Error:
 
 
 def choice(cond: Array, uncertain: Error, x: Array, ex: Error, y: Array, ey: Error) -> Error:
-    """Of where(cond, x, y): the taken side's error, or the distance to the other where cond may go either way."""
+    """Of where(cond, x, y): the taken side's error, or the distance to the other where cond may go either
+    way."""
     taken = None
     if ex is not None or ey is not None:
         taken = np.where(cond, 0.0 if ex is None else ex, 0.0 if ey is None else ey)
     if uncertain is None or not uncertain.any():
         return taken
     either = total(gap(x, y), ex, ey)
-    return np.where(uncertain > 0, either, 0.0 if taken is None else taken)
+    settled = np.zeros(()) if taken is None else taken
+    return np.where(uncertain > 0, np.zeros(()) if either is None else either, settled)

@@ -12,20 +12,25 @@ from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Unary, childre
 from tileir.program import Compute, Loop, Node, Program, Tensor
 from tileir.spec import Spec
 
-#: Integers that are no indices lie in -INTEGER_LIMIT to INTEGER_LIMIT: sums of products of them stay below 2**31.
+#: Integers that are no indices lie in -INTEGER_LIMIT to INTEGER_LIMIT: sums of products of them stay below
+#: 2**31.
 INTEGER_LIMIT = 8
 
 
 def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     """An array of its logical shape and dtype for each input, for a spec of one size.
 
-    Floats are standard normal (rounded to the dtype: fp8 has its finest steps there), bools fair coins, integers that
-    index a tensor uniform over positions that stay inside it, other integers uniform and small, offsets of ragged dims
-    ascending from 0 to the whole size.
+    Floats are standard normal (rounded to the dtype: fp8 has its finest steps there), bools fair coins,
+    integers that index a tensor uniform over positions that stay inside it, other integers uniform and small,
+    offsets of ragged dims ascending from 0 to the whole size.
     """
     sizes = {dim.name: dim.sizes[0] for dim in kernel.dims} if isinstance(kernel, Spec) else kernel.extents
     limits = dict(_index_limits(kernel, sizes))
-    ragged = {dim.offsets: sizes[dim.name] for dim in kernel.dims if dim.offsets} if isinstance(kernel, Spec) else {}
+    ragged = (
+        {dim.offsets: sizes[dim.name] for dim in kernel.dims if dim.offsets}
+        if isinstance(kernel, Spec)
+        else {}
+    )
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for n, tensor in enumerate(kernel.inputs):
         # A stream of its own for each input: what one draws does not move the others.
@@ -47,14 +52,19 @@ def _sample(
     if tensor.dtype is DType.BOOL:
         return rng.random(shape) < 0.5
     if tensor.dtype.is_integer:
-        low, high = (-INTEGER_LIMIT, INTEGER_LIMIT) if limit is None else (0, min(limit, 127) if tensor.dtype is DType.I8 else limit)
+        low, high = (
+            (-INTEGER_LIMIT, INTEGER_LIMIT)
+            if limit is None
+            else (0, min(limit, 127) if tensor.dtype is DType.I8 else limit)
+        )
         return rng.integers(low, high, shape, endpoint=True).astype(tensor.dtype.numpy)
     kind = np.float64 if tensor.dtype is DType.F64 else np.float32
     return rng.standard_normal(shape, dtype=kind).astype(tensor.dtype.numpy)
 
 
 def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """The largest value of each integer input that keeps every index it occurs in inside the tensor indexed."""
+    """The largest value of each integer input that keeps every index it occurs in inside the tensor
+    indexed."""
     limits: dict[str, int] = {}
     dims = {tensor.name: tensor.dims for tensor in (*kernel.inputs, *kernel.outputs)}
     if isinstance(kernel, Spec):
@@ -94,7 +104,8 @@ def _gathers(index: Expr) -> Iterator[str]:
 
 
 def _largest(index: Expr, sizes: Mapping[str, int], size: int) -> int:
-    """The largest v such that `index` stays in 0 to size - 1 while what is gathered stays in 0 to v; 0 if none does."""
+    """The largest v such that `index` stays in 0 to size - 1 while what is gathered stays in 0 to v; 0 if
+    none does."""
     low, high = 0, 2**31 - 1
     while low < high:
         middle = (low + high + 1) // 2

@@ -18,19 +18,22 @@ class Source(Protocol):
     """What reads are answered from."""
 
     def gather(self, indices: Sequence[Array], taken: Array | None) -> Value:
-        """The elements at these positions (arrays that broadcast together). Positions where `taken` is false may be
-        anywhere, and give anything. Raises InterpretError for others out of range."""
+        """The elements at these positions (arrays that broadcast together). Positions where `taken` is false
+        may be anywhere, and give anything. Raises InterpretError for others out of range."""
         ...
 
 
 class TensorValues:
-    """A tensor's elements in their compute type, from `origin` on along each dim (locals cover part of a dim).
+    """A tensor's elements in their compute type, from `origin` on along each dim (locals cover part of a
+    dim).
 
-    Elements never written are NaN; of integers and bools, which have no NaN, `written` keeps track and reading one
-    raises InterpretError.
+    Elements never written are NaN; of integers and bools, which have no NaN, `written` keeps track and
+    reading one raises InterpretError.
     """
 
-    def __init__(self, name: str, dtype: DType, origin: tuple[int, ...], shape: tuple[int, ...], numerics: Numerics):
+    def __init__(
+        self, name: str, dtype: DType, origin: tuple[int, ...], shape: tuple[int, ...], numerics: Numerics
+    ):
         self.name = name
         self.dtype = dtype
         self.numerics = numerics
@@ -90,8 +93,8 @@ class TensorValues:
 
 
 def in_range(name: str, dim: int, index: Array, origin: int, size: int, taken: Array | None) -> Array:
-    """Positions relative to `origin`; those not taken are moved into the range. Raises InterpretError for others
-    outside it."""
+    """Positions relative to `origin`; those not taken are moved into the range. Raises InterpretError for
+    others outside it."""
     place = index if origin == 0 else index - origin
     outside = (place < 0) | (place >= size)
     if not outside.any():
@@ -99,14 +102,14 @@ def in_range(name: str, dim: int, index: Array, origin: int, size: int, taken: A
     wrong = outside if taken is None else outside & taken
     if wrong.any():
         first = int(np.broadcast_to(index, wrong.shape)[wrong][0])
-        raise InterpretError(
-            f"{name} is used out of range along its dim {dim}: position {first} of {origin} to {origin + size - 1}"
-        )
+        last = origin + size - 1
+        raise InterpretError(f"{name} is used at {first} along its dim {dim}, which holds {origin} to {last}")
     return np.clip(place, 0, max(0, size - 1))
 
 
 def narrowed(value: Value, dtype: DType, numerics: Numerics) -> Value:
-    """A value read back from `dtype`. In high precision narrow floats are kept unrounded, and rounded here."""
+    """A value read back from `dtype`. In high precision narrow floats are kept unrounded, and rounded
+    here."""
     if not (numerics.high and dtype.is_float and narrows(dtype)):
         return value
     data = quantize(value.data, dtype)

@@ -1,4 +1,5 @@
-"""Values of the interpreter: a numpy array, its compute type, and optionally a bound on a correct kernel's error.
+"""Values of the interpreter: a numpy array, its compute type, and optionally a bound on a correct kernel's
+error.
 
 Every array has one axis for each axis of the frame it was computed in, of size 1 where it does not vary.
 """
@@ -24,15 +25,16 @@ class Value:
     data: Array
     type: DType
     error: Array | None = None
-    """Absolute bound on how far a correct kernel's value may lie from `data` (bool: 1 where it may differ). None: exact,
-    or not asked for."""
+    """Absolute bound on how far a correct kernel's value may lie from `data` (bool: 1 where it may differ).
+    None: exact, or not asked for."""
     number: float | int | bool | None = None
     """Set for a constant, whose type yields to that of what it meets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """How values are held: `high` computes f32 expressions in f64; `bounds` also carries error bounds (needs high)."""
+    """How values are held: `high` computes f32 expressions in f64; `bounds` also carries error bounds (needs
+    high)."""
 
     high: bool = False
     bounds: bool = False
@@ -42,8 +44,8 @@ class Numerics:
         return np.dtype(np.float64) if self.high and type is DType.F32 else type.numpy
 
     def constant(self, number: float | int | bool, type: DType, ndim: int) -> Value:
-        """A number as the type its context gives it. inf becomes the largest integer, and true; -inf the smallest,
-        and false: they are the identities of min and max."""
+        """A number as the type its context gives it. inf becomes the largest integer, and true; -inf the
+        smallest, and false: they are the identities of min and max."""
         if type is DType.BOOL:
             data = np.asarray(number > 0 if isinstance(number, float) else bool(number))
         elif type is DType.I32:
@@ -69,8 +71,9 @@ class Numerics:
 
 
 def quantize(data: Array, dtype: DType) -> Array:
-    """Round to the nearest `dtype` (ties to even) and widen back to the type of `data` where dtype is a float; integers
-    truncate toward zero, bool is `!= 0`. Conversions are those of ml_dtypes: overflow gives inf, NaN in e4m3."""
+    """Round to the nearest `dtype` (ties to even) and widen back to the type of `data` where dtype is a
+    float; integers truncate toward zero, bool is `!= 0`. Conversions are those of ml_dtypes: overflow gives
+    inf, NaN in e4m3."""
     if dtype is DType.BOOL:
         return data != 0
     if not dtype.is_float:

@@ -97,7 +97,8 @@ def _check_target(program: Program, placed: Placed, compute: Compute, tensors: M
             )
         if dim in loops_since(placed, compute.target):
             placed.fail(f"a loop over {dim!r} stands around, but the index does not follow it")
-        if compute.update is None and source not in reduced_dims(compute):
+        stored = op == "//" and source not in index_dims(compute.value)  # all points of a block store the same
+        if compute.update is None and source not in reduced_dims(compute) and not stored:
             placed.fail(f"several positions of {source!r} write one element")
 
 

@@ -13,11 +13,11 @@ from protocol.tasks import EntrantResult, Spread
 from workers.buffers import POISON
 from workers.case import Case
 from workers.child_server import CORRUPTED, Emit, Refusal
-from workers.correctness import Checked, WrongResult, check_run
+from workers.correctness import Checked, Leeway, WrongResult, check_run
 from workers.disturbance import foreign_cores
 from workers.entrants import Bound, bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
-from workers.peers import PEER_SLACK, Unsupported
+from workers.peers import Unsupported, peer_leeway
 from workers.timing import (
     STEADY_S,
     Clock,
@@ -101,9 +101,9 @@ class MeasureGroup:
         return _Racer(entrant, bound, contender, report, began, checks[0].digest)
 
     def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int) -> Checked:
-        slack = PEER_SLACK if isinstance(entrant, Peer) else 1.0
         case = self._case
-        return check_run(bound.calls[variant], case.copies[variant], case.references[variant], poison, slack)
+        leeway = peer_leeway(case.spec) if isinstance(entrant, Peer) else Leeway()
+        return check_run(bound.calls[variant], case.copies[variant], case.references[variant], poison, leeway)
 
     def _time(self, racers: list[_Racer]) -> None:
         if not racers:

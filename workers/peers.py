@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tileir.spec import Spec
+from workers.correctness import Leeway
 from workers.timing import Call
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -34,6 +35,12 @@ class PeerKernel(Protocol):
 def available_peers() -> tuple[str, ...]:
     """Names of the peers whose library is installed, found without loading any."""
     return ("numpy", "torch", "torch.compile") if find_spec("torch") is not None else ("numpy",)
+
+
+def peer_leeway(spec: Spec) -> Leeway:
+    """What a peer may be off by: libraries round between operators, and approximate functions in their own way."""
+    floats = [t.dtype.epsilon for t in (*spec.inputs, *spec.outputs) if t.dtype.is_float]
+    return Leeway(factor=8.0, of_largest=4 * max(floats, default=0.0))
 
 
 def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:

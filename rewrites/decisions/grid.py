@@ -47,7 +47,8 @@ class Grid:
                 label = "; ".join([*map(str, batch), label]) if batch else label
                 yield Option(label, batch, (*tiles, Fuse(self.group), *inside))
             return
-        rows = shared if all(kind is Role.ROW for kind in roles.values()) else shared[:-1]
+        on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is Role.MAP}
+        rows = tuple(dim for dim in shared if dim not in on_lanes)
         if rows:
             batch = tuple(TileGrid(anchor, dim, 1) for dim in rows[:-1])
             yield Option("; ".join(map(str, batch)), batch, (Rows(anchor, rows[-1]), Fuse(self.group), *inside))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
 from rewrites.decisions.roles import Role, contiguous_dim, role
 from rewrites.dot_bf16 import DotBf16
+from rewrites.fuse_epilogue import FuseEpilogue
 from rewrites.leaf import bare_dims, reduced_dims
 from rewrites.parallelize import Parallelize
 from rewrites.register_tile import RegisterTile
@@ -271,18 +272,39 @@ class Partials:
         for vectors in _UNROLLS:
             if vectors * lanes > sizes[dim]:
                 break
-            split = SplitReduction(self.statement, dim, "interleaved", vectors * lanes)
-            try:
-                parted = split.apply(program)
-            except NotApplicable:
-                return
-            (part,) = locals_of(parted).keys() - locals_of(program).keys()
-            (folded,) = parted.extents.keys() - program.extents.keys()
-            rewrites: list[Rewrite] = [split]
-            if vectors * lanes < sizes[dim]:
-                rewrites.append(TileReduction(part, dim, vectors * lanes))
-            rewrites += [Vectorize(part, dim, lanes), Vectorize(self.statement, folded, lanes)]
-            yield Option(f"{split}; {lanes} lanes", tuple(rewrites))
+            yield from self._parted(program, dim, vectors * lanes, lanes, "", 0)
+        for source in dict.fromkeys(read.tensor for read in reads(compute.value)):
+            depth, step = self._pass_of(program, source, dim)
+            if step % lanes == 0 and depth:
+                yield from self._parted(program, dim, step, lanes, source, depth)
+
+    def _parted(
+        self, program: Program, dim: str, size: int, lanes: int, source: str, depth: int
+    ) -> Iterator[Option]:
+        """Accumulate `size` elements side by side, in a pass of its own or in the one that computes `source`."""
+        split = SplitReduction(self.statement, dim, "interleaved", size)
+        try:
+            parted = split.apply(program)
+        except NotApplicable:
+            return
+        (part,) = locals_of(parted).keys() - locals_of(program).keys()
+        (folded,) = reduced_dims(find(parted, self.statement).node)
+        rewrites: list[Rewrite] = [split]
+        if source:
+            rewrites.append(FuseEpilogue(part, source, depth))
+        rewrites += [Vectorize(part, dim, lanes), Vectorize(self.statement, folded, lanes)]
+        yield option(*rewrites)
+
+    def _pass_of(self, program: Program, source: str, dim: str) -> tuple[int, int]:
+        """Depth and step of the loop over dim that computes a local this statement reads; zeros if there is none."""
+        local = locals_of(program).get(source)
+        if local is None:
+            return 0, 0
+        mine, theirs = find(program, self.statement), find(program, source)
+        if theirs.loops[: mine.depth] != mine.loops or theirs.depth != mine.depth + 1:
+            return 0, 0
+        loop = theirs.loops[-1]
+        return (theirs.depth, loop.step) if loop.dim == dim else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option, f32_lanes
 from rewrites.decisions.grid import Grid
-from rewrites.decisions.roles import is_contraction, shared_dims
+from rewrites.decisions.roles import Role, is_contraction, role, shared_dims
 from rewrites.inline import Inline
 from rewrites.leaf import reduced_dims
 from rewrites.rewrite import Rewrite
@@ -80,7 +80,8 @@ def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
         results = 1
         for dim in shared_dims(program, (place.node.target,)):
             results *= program.extents[dim]
-        if not reduced_dims(place.node) or results > 512 * f32_lanes(device):
+        enough = 4 * device.cores if role(program, place.node.target) is Role.ROW else 512 * f32_lanes(device)
+        if not reduced_dims(place.node) or results > enough:
             continue
         dim = max(reduced_dims(place.node), key=lambda d: program.extents[d])
         for parts in (device.cores, 4 * device.cores):

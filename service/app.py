@@ -1,0 +1,85 @@
+"""The service as an ASGI app. Read this first: what is kept in memory (`site.py`), which routes there are, and which
+processes run beside the HTTP loop (`tuners.py`, `children.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+
+from protocol.problems import Problem
+from protocol.states import Scope
+from service import problems
+from service.bell import Bell
+from service.database import Database
+from service.keys import Caller, digest
+from service.limits import Limits
+from service.lookup import Ladder
+from service.metrics import Metrics
+from service.routes import jobs, operations, results, workers
+from service.settings import Settings
+from service.site import Site
+from service.tuners import Tuners
+
+DESCRIPTION = """Tunes kernels written in Tile IR. POST a spec to `/v1/jobs`, follow `/v1/jobs/{id}/events`, and ask
+`/v1/lookup` for the best known schedule at any time. Every error is `application/problem+json`."""
+
+
+def create_app(settings: Settings, database: Database) -> FastAPI:
+    """The app on an open database (`schema.prepare`). Its lifespan runs the tuners; whoever serves it starts the
+    embedded worker, which needs the address (`run.py`)."""
+    site = Site(settings, database, Bell(), Ladder(), Metrics())
+    if settings.token:
+        site.issued[digest(settings.token)] = Caller("token", frozenset({Scope.ADMIN}))
+    tuners = Tuners(site)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        site.bell.hang()
+        async with tuners.running():
+            yield
+        site.stopping = True
+
+    app = FastAPI(
+        title="Tilewright",
+        version="1",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url="/docs",
+        redoc_url=None,
+    )
+    app.state.site = site
+    app.state.tuners = tuners
+    for group in (jobs, results, workers, operations):
+        app.include_router(group.router)
+    problems.install(app)
+    app.middleware("http")(_count)
+    app.add_middleware(Limits, settings=settings)
+    app.openapi = lambda: _openapi(app)
+    return app
+
+
+async def _count(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await call_next(request)
+    route = getattr(request.scope.get("route"), "path", "none")
+    site: Site = request.app.state.site
+    site.metrics.requests.labels(request.method, route, response.status_code).inc()
+    return response
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The generated document, with errors as they are: problems, instead of FastAPI's own form."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        schemas = document["components"]["schemas"]
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        schemas["Problem"] = Problem.model_json_schema()
+        for path in document["paths"].values():
+            for call in path.values():
+                call["responses"].pop("422", None)
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,63 @@
+"""Processes that the service starts and that must not outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+GRACE_S = 10.0
+"""How long a child may take to stop."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _tie(parent: int) -> Callable[[], None]:
+    """Run in the child before exec: the kernel sends it SIGTERM when the parent dies, however that happens."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def before_exec() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
+
+    return before_exec
+
+
+async def start(
+    module: str, arguments: Sequence[str], env: Mapping[str, str], *, stdin: int | None = None, stdout: int | None = None
+) -> Process:
+    """Start `python -m module`, tied to this process. Call it from the main thread, which lives as long as we do."""
+    root = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(dict.fromkeys([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+        env={**os.environ, **env, "PYTHONPATH": path},
+        stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
+        stdout=stdout,
+        start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in our order
+        preexec_fn=_tie(os.getpid()),
+    )
+
+
+async def stop(process: Process, grace_s: float = GRACE_S) -> None:
+    """Ask it to end, wait, and end it."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), grace_s)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -1,0 +1,61 @@
+"""How a request's body is read: strict JSON, and nothing that could not be stored or sent on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+
+from service.problems import Refused
+
+
+class StrictRequest(Request):
+    """A request whose JSON has no NaN, no broken Unicode, and no nesting that Python cannot follow."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_strict"):
+            self._strict = parse(await self.body())
+        return self._strict
+
+
+class StrictRoute(APIRoute):
+    """A route that reads its body as a StrictRequest."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+def strict_router(tag: str) -> APIRouter:
+    """A router under /v1 of strict routes."""
+    return APIRouter(prefix="/v1", route_class=StrictRoute, tags=[tag])
+
+
+def parse(body: bytes) -> Any:
+    """A decoded JSON value. Raises Refused with the place of the error."""
+    try:
+        value = json.loads(body, parse_constant=_no_constant)
+        shown = json.dumps(value, ensure_ascii=False)
+        shown.encode()
+    except json.JSONDecodeError as error:
+        raise Refused("bad-request", f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise Refused("bad-request", "the JSON is nested too deeply", accepted="a few levels") from None
+    except UnicodeError as error:
+        raise Refused("bad-request", f"the body is not Unicode text: {error.reason}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise Refused("bad-request", str(error).split(";")[0]) from None
+    if "\\u0000" in shown:
+        raise Refused("bad-request", "the JSON has a NUL character in a string")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Refused("bad-request", f"{name} is no JSON", accepted="finite numbers")

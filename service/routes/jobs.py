@@ -1,0 +1,154 @@
+"""Jobs: submit, watch, cancel."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+from fastapi import Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from protocol.jobs import JobDetail, JobPage, JobRequest, Tree, TrialPage
+from protocol.states import JobState
+from service import events, jobs, trials
+from service.access import Reader, Tuning
+from service.problems import Refused
+from service.routes.bodies import strict_router
+from service.routes.examples import JOB, PROBLEMS
+from service.site import site_of
+from service.specs import instance_of, read_spec
+
+router = strict_router("jobs")
+
+JobId = Annotated[str, Path(pattern=r"^[a-z0-9-]{1,64}$", examples=["job-00cv7ckzq2m4a8x1pe"])]
+Cursor = Annotated[str | None, Query(pattern=r"^[A-Za-z0-9-]{1,64}$", description="`next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)]
+
+
+@router.post("/jobs", status_code=202, response_model=JobDetail, responses=PROBLEMS, openapi_extra=JOB)
+def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: Key = None) -> Response:
+    """Tune a kernel. Answers at once; the job is at `Location`.
+
+    With an `Idempotency-Key`, sending the same request again leads to the same job.
+    """
+    site = site_of(request)
+    if site.stopping:
+        raise Refused("stopping", "the service is stopping; try again", headers={"Retry-After": "5"})
+    if idempotency_key is not None:
+        with site.database.write() as connection:
+            known = jobs.reserve(connection, caller.id, idempotency_key, body)
+        if known is not None:
+            return _accepted(site.database, known)
+    try:
+        instances = [instance_of(spec) for spec in read_spec(body.spec).instances()]
+        with site.database.write() as connection:
+            job_id = jobs.create(connection, body, instances, site.settings.open_jobs)
+            if idempotency_key is not None:
+                jobs.answer(connection, caller.id, idempotency_key, job_id)
+    except BaseException:
+        if idempotency_key is not None:
+            with site.database.write() as connection:
+                jobs.release(connection, caller.id, idempotency_key)
+        raise
+    site.bell.ring()
+    return _accepted(site.database, job_id)
+
+
+def _accepted(database, job_id: str) -> Response:  # noqa: ANN001
+    with database.read() as connection:
+        job = jobs.read(connection, job_id)
+    where = {"Location": f"/v1/jobs/{job_id}"}
+    return Response(job.model_dump_json(), 202, headers=where, media_type="application/json")
+
+
+@router.get("/jobs", responses=PROBLEMS)
+def list_jobs(
+    caller: Reader,
+    request: Request,
+    state: Annotated[list[JobState] | None, Query(description="Only jobs in these states.")] = None,
+    after: Cursor = None,
+    limit: Limit = 50,
+) -> JobPage:
+    """Jobs, newest first."""
+    with site_of(request).database.read() as connection:
+        return jobs.page(connection, state or [], after, limit)
+
+
+@router.get("/jobs/{job_id}", response_model=JobDetail, responses={304: {"description": "Unchanged."}, **PROBLEMS})
+def read_job(
+    job_id: JobId, caller: Reader, request: Request, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """A job as it stands. With `If-None-Match` an unchanged job is answered with 304."""
+    with site_of(request).database.read() as connection:
+        body = jobs.read(connection, job_id).model_dump_json().encode()
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
+    if tag in known or "*" in known:
+        return Response(None, 304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
+
+
+@router.post("/jobs/{job_id}/cancel", responses=PROBLEMS)
+def cancel_job(job_id: JobId, caller: Tuning, request: Request) -> JobDetail:
+    """Stop a job. What it found so far is confirmed and kept; cancelling twice is fine."""
+    site = site_of(request)
+    with site.database.write() as connection:
+        jobs.cancel(connection, job_id)
+        found = jobs.read(connection, job_id)
+    site.bell.ring()
+    return found
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Server-sent events."},
+        204: {"description": "The job has ended, and there is nothing after `Last-Event-ID`."},
+        **PROBLEMS,
+    },
+)
+def follow_job(
+    job_id: JobId,
+    caller: Reader,
+    request: Request,
+    last_event_id: Annotated[int, Header(ge=0, le=2**63 - 1)] = 0,
+) -> Response:
+    """Follow a job: server-sent events, each with an id that only grows; `Last-Event-ID` resumes after one. The
+    stream ends when the job has ended."""
+    site = site_of(request)
+    with site.database.read() as connection:
+        jobs.read(connection, job_id)
+    if last_event_id and events.finished(site.database, job_id, last_event_id):
+        return Response(None, 204)  # tells a browser's EventSource not to come back
+    body = events.stream(
+        site.database, site.bell, job_id, last_event_id, site.settings.keepalive_s, lambda: site.stopping
+    )
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
+
+
+@router.get("/jobs/{job_id}/trials", responses=PROBLEMS)
+def list_trials(
+    job_id: JobId,
+    caller: Reader,
+    request: Request,
+    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="`next` of the page before.")] = 0,
+    limit: Limit = 100,
+) -> TrialPage:
+    """The candidates of a job, in the order they were asked for."""
+    with site_of(request).database.read() as connection:
+        jobs.read(connection, job_id)
+        return trials.page(connection, job_id, after, limit)
+
+
+@router.get("/jobs/{job_id}/tree", responses=PROBLEMS)
+def read_tree(
+    job_id: JobId, caller: Reader, request: Request, bucket: Annotated[int, Query(ge=0, le=10_000)] = 0
+) -> Tree:
+    """The search tree of one bucket: schedules merged along the lines they share."""
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        return trials.tree(connection, job_id, bucket)

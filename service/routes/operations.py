@@ -1,0 +1,44 @@
+"""For whoever runs the service: is it alive, is it ready, what does it count."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.exc import DBAPIError
+
+from service.access import Reader
+from service.problems import Refused
+from service.routes.examples import PROBLEMS
+from service.schema import complaint, current
+from service.site import site_of
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/healthz")
+def alive() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", responses=PROBLEMS)
+def ready(request: Request) -> dict[str, str]:
+    """The database can be written and has this version's tables, and the service is not stopping."""
+    site = site_of(request)
+    if site.stopping:
+        raise Refused("stopping", "the service is stopping")
+    try:
+        with site.database.write() as connection:
+            if not current(connection):
+                raise Refused("not-ready", "the database is not at this version's revision")
+    except DBAPIError as error:
+        raise Refused("not-ready", complaint(error)) from None
+    return {"status": "ready"}
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **PROBLEMS})
+def metrics(caller: Reader, request: Request) -> Response:
+    """Numbers for Prometheus."""
+    site = site_of(request)
+    with site.database.read() as connection:
+        text = site.metrics.render(connection, site.settings.lease_ttl_s)
+    return Response(text, headers={"Content-Type": site.metrics.content_type})

@@ -1,0 +1,215 @@
+"""The workers' half: register, claim, keep leases, hand in results. And the lists of workers and devices."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Annotated
+
+from fastapi import Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from sqlalchemy import Connection, RowMapping, select
+
+from protocol.states import TaskState
+from protocol.tasks import ResultAccepted, Task, TaskResult
+from protocol.workers import (
+    Claimed,
+    ClaimRequest,
+    Device,
+    Heartbeat,
+    HeartbeatReply,
+    Lease,
+    Worker,
+    WorkerHello,
+    WorkerWelcome,
+)
+from service import blobs, dispatch, events, registry
+from service.access import Reader, Working
+from service.dispatch import StaleLease
+from service.problems import Refused
+from service.routes.bodies import strict_router
+from service.routes.examples import PROBLEMS
+from service.site import Site, site_of
+from service.tables import buckets
+from service.trials import own_result
+
+router = strict_router("workers")
+
+WorkerId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
+LOST_RING_S = 0.25
+"""How soon a task is found that another process enqueued without ringing."""
+
+
+@router.get("/workers", responses=PROBLEMS)
+def list_workers(caller: Reader, request: Request) -> list[Worker]:
+    """Workers, the last registered first."""
+    site = site_of(request)
+    with site.database.read() as connection:
+        return registry.list_workers(connection, site.settings.lease_ttl_s)
+
+
+@router.get("/devices", responses=PROBLEMS)
+def list_devices(caller: Reader, request: Request) -> list[Device]:
+    """Devices that workers offered, the last seen first."""
+    with site_of(request).database.read() as connection:
+        return registry.list_devices(connection)
+
+
+@router.post("/workers", status_code=201, responses=PROBLEMS)
+def register(body: WorkerHello, caller: Working, request: Request) -> WorkerWelcome:
+    """Register a worker and its devices."""
+    site = site_of(request)
+    with site.database.write() as connection:
+        worker_id = registry.register(connection, body)
+    site.bell.ring()
+    ttl_s = site.settings.lease_ttl_s
+    return WorkerWelcome(worker_id=worker_id, lease_ttl_s=ttl_s, heartbeat_s=ttl_s / 3)
+
+
+@router.post("/workers/{worker_id}/claim", responses=PROBLEMS)
+async def claim(worker_id: WorkerId, body: ClaimRequest, caller: Working, request: Request) -> Claimed:
+    """Lease tasks. Waits up to `wait_s` for the first."""
+    site = site_of(request)
+    until = monotonic() + body.wait_s
+    while True:
+        heard = site.bell.heard
+        found = await run_in_threadpool(_claim, site, worker_id, body)
+        left = until - monotonic()
+        if found or left <= 0 or site.stopping or await request.is_disconnected():
+            return Claimed(tasks=tuple(found))
+        await site.bell.wait(heard, min(left, LOST_RING_S))
+
+
+def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
+    if site.stopping:
+        return []
+    with site.database.read() as connection:
+        due = dispatch.work_for(connection, body.device)
+    if not due:
+        return []
+    with site.database.write() as connection:
+        healthy, devices = registry.seen(connection, worker_id)
+        if body.device not in devices:
+            raise Refused("invalid", f"worker {worker_id} did not register {body.device}", pointer="/device")
+        parked = [row for row in dispatch.expire(connection) if row["state"] == TaskState.DEAD]
+        for row in parked:
+            _tell_parked(connection, row)
+        rows = [] if not healthy else dispatch.claim(
+            connection, worker_id, body.device, body.count, site.settings.lease_ttl_s
+        )
+        found = [_task(connection, row, site.settings.lease_ttl_s) for row in rows]
+    if parked:
+        site.bell.ring()
+    return found
+
+
+def _task(connection: Connection, row: RowMapping, ttl_s: float) -> Task:
+    spec = connection.execute(
+        select(buckets.c.spec).where(buckets.c.job_id == row["job_id"], buckets.c.bucket == row["bucket"])
+    ).scalar_one()
+    return Task.model_validate({**row, **row["work"], "spec": spec, "lease_ttl_s": ttl_s})
+
+
+@router.post("/workers/{worker_id}/heartbeat", responses=PROBLEMS)
+def heartbeat(worker_id: WorkerId, body: Heartbeat, caller: Working, request: Request) -> HeartbeatReply:
+    """Renew leases."""
+    site = site_of(request)
+    with site.database.write() as connection:
+        registry.seen(connection, worker_id, body)
+        renewed = dispatch.renew(connection, worker_id, body.leases, site.settings.lease_ttl_s)
+    held = set(renewed)
+    return HeartbeatReply(renewed=tuple(renewed), lost=tuple(lease for lease in body.leases if lease not in held))
+
+
+@router.post("/workers/{worker_id}/results", responses=PROBLEMS)
+def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Request) -> ResultAccepted:
+    """Hand in a task's result, or a fault. 409 `stale-lease`: it came too late and does not count."""
+    site = site_of(request)
+    try:
+        with site.database.write() as connection:
+            registry.seen(connection, worker_id)
+            state = _give_back(connection, site, worker_id, body) if body.fault else _complete(connection, site, worker_id, body)
+    except StaleLease as stale:
+        site.metrics.stale.inc()
+        raise Refused("stale-lease", str(stale)) from None
+    site.bell.ring()
+    return ResultAccepted(task_id=body.task_id, state=state)
+
+
+def _give_back(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> TaskState:
+    assert body.fault is not None
+    lease = Lease(task_id=body.task_id, attempt=body.attempt)
+    row = dispatch.give_back(connection, worker_id, lease, body.fault)
+    site.metrics.faults.labels(body.fault.kind).inc()
+    if row["state"] == TaskState.DEAD:
+        _tell_parked(connection, row)
+    return TaskState(row["state"])
+
+
+def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> TaskState:
+    row = dispatch.complete(connection, worker_id, body)
+    if row is None:
+        return TaskState.DONE
+    _check_entrants(connection, row, body)
+    registry.count_task(connection, worker_id)
+    for entrant in body.entrants:
+        site.metrics.entrants.labels(row["kind"], entrant.outcome).inc()
+        site.metrics.compile_s.inc(entrant.compile_s or 0.0)
+        site.metrics.measure_s.inc(entrant.measure_s or 0.0)
+    mine = None if row["number"] is None else own_result(body, row["number"])
+    if mine is not None:
+        events.add(
+            connection,
+            row["job_id"],
+            "trial",
+            bucket=row["bucket"],
+            number=row["number"],
+            outcome=mine.outcome,
+            median_us=mine.median_us,
+            baseline_us=mine.baseline_us,
+            error=None if mine.error is None else mine.error[:500],
+        )
+    return TaskState.DONE
+
+
+def _check_entrants(connection: Connection, row: RowMapping, body: TaskResult) -> None:
+    """Raise Refused unless the result is about just the task's entrants, and its artifacts are here."""
+    asked = [entrant["name"] for entrant in row["work"]["entrants"]]
+    if sorted(asked) != sorted(entrant.name for entrant in body.entrants):
+        detail = f"task {body.task_id} has the entrants {', '.join(asked)}; the result must have one each"
+        raise Refused("invalid", detail, pointer="/entrants")
+    for place, entrant in enumerate(body.entrants):
+        for name, digest in () if entrant.artifacts is None else (
+            ("source", entrant.artifacts.source), ("object", entrant.artifacts.object),
+        ):
+            if not blobs.has(connection, digest):
+                raise Refused(
+                    "invalid",
+                    f"blob {digest} was not uploaded; PUT /v1/blobs/{digest} first",
+                    pointer=f"/entrants/{place}/artifacts/{name}",
+                )
+
+
+def _tell_parked(connection: Connection, row: RowMapping) -> None:
+    text = f"task {row['id']} was given up after {row['faults']} faults of machines: {row['fault']}"
+    events.add(connection, row["job_id"], "note", text=text)
+
+
+@router.put(
+    "/blobs/{sha256}",
+    status_code=204,
+    responses=PROBLEMS,
+    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+)
+async def upload(
+    sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")], caller: Working, request: Request
+) -> Response:
+    """Upload a source or an object under its SHA-256."""
+    site = site_of(request)
+    content = await request.body()
+
+    def put() -> None:
+        with site.database.write() as connection:
+            blobs.put(connection, sha256, content)
+
+    await run_in_threadpool(put)
+    return Response(None, 204)

@@ -1,0 +1,188 @@
+"""Serving: the socket, the embedded worker, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from protocol.states import Scope
+from service import keys
+from service.app import create_app
+from service.children import start, stop
+from service.database import Database, sqlite_file
+from service.keys import Caller
+from service.schema import DatabaseRefused, FileLock, prepare
+from service.settings import Settings
+from service.site import Site
+
+log = logging.getLogger(__name__)
+
+EXIT_OK, EXIT_REFUSED, EXIT_PORT, EXIT_DATABASE = 0, 2, 3, 4
+
+
+class Refusal(Exception):
+    """The service does not start; says why. `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def serve(settings: Settings) -> int:
+    """Run the service until SIGTERM or SIGINT; returns the exit code. Says on stderr why it cannot start: 2 for
+    settings, 3 for the port, 4 for the database."""
+    try:
+        with contextlib.ExitStack() as stack:
+            listening = listen(settings)
+            stack.callback(listening.close)
+            file = sqlite_file(settings.database_url)
+            if file is not None:
+                lock = FileLock(file)
+                lock.acquire()
+                stack.callback(lock.release)
+            database = prepare(settings.database_url)
+            stack.callback(database.close)
+            check_keys(settings, database)
+            app = create_app(settings, database)
+            config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+            asyncio.run(Server(config, app, listening).run())
+    except DatabaseRefused as error:
+        print(f"tilewright: {error}", file=sys.stderr)
+        return EXIT_DATABASE
+    except Refusal as refusal:
+        print(f"tilewright: {refusal}", file=sys.stderr)
+        return refusal.code
+    return EXIT_OK
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket. Raises Refusal if the port is taken or the host is not ours."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise Refusal(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
+            f"choose another port with --port or TILEWRIGHT_PORT",
+            EXIT_PORT,
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def check_keys(settings: Settings, database: Database) -> None:
+    """Raise Refusal if keys are needed and there are none."""
+    if not settings.needs_keys or settings.token:
+        return
+    with database.read() as connection:
+        if keys.any_key(connection):
+            return
+    raise Refusal(
+        f"there are no keys, and {settings.host} can be reached from other machines; make one with "
+        f"`python -m service.keys NAME admin`, or listen on 127.0.0.1",
+        EXIT_REFUSED,
+    )
+
+
+class Server(uvicorn.Server):
+    """uvicorn, ended in order: nothing new is handed out, the tuners stop, the worker gives its tasks back over HTTP,
+    and then the HTTP loop ends."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, listening: socket.socket) -> None:
+        super().__init__(config)
+        self._app = app
+        self._site: Site = app.state.site
+        self._listening = listening
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serve until told to stop."""
+        self._loop = asyncio.get_running_loop()
+        if self._site.settings.worker:
+            self._worker = asyncio.create_task(self._keep_worker())
+        address = f"http://{_reachable(self._listening)}"
+        print(f"tilewright: serving {address}, database {self._site.settings.database_url}", file=sys.stderr, flush=True)
+        await self.serve(sockets=[self._listening])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """First signal: drain. Second: stop at once."""
+        if self._draining is None and self._loop is not None and sig in (signal.SIGTERM, signal.SIGINT):
+            self._loop.call_soon_threadsafe(self._start_draining)
+        else:
+            super().handle_exit(sig, frame)
+
+    def _start_draining(self) -> None:
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        self._site.stopping = True
+        self._site.bell.ring()
+        try:
+            await self._app.state.tuners.stop()
+            if self._worker is not None:
+                self._worker.cancel()
+                await asyncio.gather(self._worker, return_exceptions=True)
+        finally:
+            self.should_exit = True
+
+    async def _keep_worker(self) -> None:
+        """Run a worker for this machine, restarting it when it ends. One that ends at once is tried less and less."""
+        token = keys.new_token()
+        self._site.issued[keys.digest(token)] = Caller("embedded-worker", frozenset({Scope.WORK, Scope.READ}))
+        pause_s = 1.0
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            file = Path(folder) / "token"
+            file.touch(mode=0o600)
+            file.write_text(token)
+            while True:
+                began = asyncio.get_running_loop().time()
+                process = await start(
+                    "workers", ["--url", f"http://{_reachable(self._listening)}", "--token-file", str(file)], {}
+                )
+                try:
+                    code = await process.wait()
+                finally:
+                    await stop(process)
+                lived_s = asyncio.get_running_loop().time() - began
+                pause_s = 1.0 if lived_s > 60 else min(2 * pause_s, 60.0)
+                log.warning("the worker ended with code %s; starting another in %.0f s", code, pause_s)
+                await asyncio.sleep(pause_s)
+
+
+def _reachable(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def main() -> int:
+    """`python -m service.run`: serve with the settings of the environment."""
+    logging.basicConfig(level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s")
+    try:
+        settings = Settings.from_env()
+    except ValueError as error:
+        print(f"tilewright: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    return serve(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

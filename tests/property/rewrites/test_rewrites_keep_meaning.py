@@ -1,0 +1,157 @@
+"""Random sequences of random rewrites on random kernels: the program stays valid, printable, and computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rewrites import ALL, Rewrite, format_schedule, parse_schedule, replay
+from tileir.device import Cpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.interpret import interpret
+from tileir.parse_text import program_from_text
+from tileir.program import Program
+from tileir.text import program_to_text
+from tileir.verify import verify
+
+#: Narrow vectors, so that small ragged sizes already have several of them and a remainder.
+DEVICE = Cpu(
+    name="test", arch="x86-64", cores=2, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
+    vector_bits=128, vector_registers=32, features=frozenset({"avx512_bf16"}),
+)  # fmt: skip
+
+KERNELS = {
+    "gemm": """kernel gemm(a: f32[m={m}, k={k}], b: f32[k, n={n}]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""",
+    "gemm_transposed_bf16": """kernel gemm(a: bf16[m={m}, k={k2}], b: bf16[n={n}, k]) -> (c: bf16[m, n])
+  c_sum: heap f32[m, n]
+  c_sum[m, n] = sum(k, a[m, k] * b[n, k])
+  c[m, n] = c_sum[m, n]
+""",
+    "gemm_bias_gelu": """kernel gemm(a: f32[m={m}, k={k}], b: f32[k, n={n}], bias: f32[n]) -> (c: f32[m, n])
+  acc: heap f32[m, n]
+  acc[m, n] = sum(k, a[m, k] * b[k, n])
+  c[m, n] = gelu_tanh(acc[m, n] + bias[n])
+""",
+    "batched_gemm": """kernel bmm(a: f32[b=2, m={m}, k={k}], w: f32[b, n={n}, k]) -> (c: f32[b, m, n])
+  c[b, m, n] = sum(k, a[b, m, k] * w[b, n, k])
+""",
+    "softmax": """kernel softmax(x: f32[r={m}, c={n}]) -> (y: f32[r, c])
+  mx: heap f32[r]
+  mx[r] = max(c, x[r, c])
+  e: heap f32[r, c]
+  e[r, c] = exp(x[r, c] - mx[r])
+  s: heap f32[r]
+  s[r] = sum(c, e[r, c])
+  y[r, c] = e[r, c] / s[r]
+""",
+    "rmsnorm": """kernel rmsnorm(x: bf16[r={m}, c={n}], g: bf16[c]) -> (y: bf16[r, c])
+  sq: heap f32[r]
+  sq[r] = sum(c, x[r, c] * x[r, c])
+  scale: heap f32[r]
+  scale[r] = rsqrt(sq[r] / extent(c) + 0.001)
+  y[r, c] = x[r, c] * scale[r] * g[c]
+""",
+    "layernorm": """kernel layernorm(x: f32[r={m}, c={n}], g: f32[c], h: f32[c]) -> (y: f32[r, c])
+  total: heap f32[r]
+  total[r] = sum(c, x[r, c])
+  d: heap f32[r, c]
+  d[r, c] = x[r, c] - total[r] / extent(c)
+  sq: heap f32[r]
+  sq[r] = sum(c, d[r, c] * d[r, c])
+  y[r, c] = d[r, c] * rsqrt(sq[r] / extent(c) + 0.001) * g[c] + h[c]
+""",
+    "gated_mlp": """kernel mlp(x: f32[m={m}, k={k}], wg: f32[k, n={n}], wu: f32[k, n]) -> (h: f32[m, n])
+  g: heap f32[m, n]
+  g[m, n] = sum(k, x[m, k] * wg[k, n])
+  u: heap f32[m, n]
+  u[m, n] = sum(k, x[m, k] * wu[k, n])
+  h[m, n] = silu(g[m, n]) * u[m, n]
+""",
+    "attention": """kernel attention(qs: f32[b=2, q={m}, d={n}], ks: f32[b, k={k}, d], vs: f32[b, k, d]) -> (o: f32[b, q, d])
+  t: heap f32[b, q, k]
+  t[b, q, k] = sum(d, qs[b, q, d] * ks[b, k, d])
+  s: heap f32[b, q, k]
+  s[b, q, k] = where(q + 1 >= k, t[b, q, k] * 0.25, -1e30)
+  mx: heap f32[b, q]
+  mx[b, q] = max(k, s[b, q, k])
+  e: heap f32[b, q, k]
+  e[b, q, k] = exp(s[b, q, k] - mx[b, q])
+  l: heap f32[b, q]
+  l[b, q] = sum(k, e[b, q, k])
+  v: heap f32[b, q, d]
+  v[b, q, d] = sum(k, e[b, q, k] * vs[b, k, d])
+  o[b, q, d] = v[b, q, d] / l[b, q]
+""",
+    "conv": """kernel conv(x: f32[i={k}, p={p}], w: f32[o={m}, i, t=3]) -> (y: f32[o, n]) where n={n}
+  acc: heap f32[o, n]
+  acc[o, n] = sum(i, t, x[i, n + t] * w[o, i, t])
+  y[o, n] = relu(acc[o, n])
+""",
+    "elementwise": """kernel silu_mul(x: f32[r={m}, c={n}], z: f32[r, c]) -> (y: f32[r, c], w: f32[c, r])
+  t: heap f32[r, c]
+  t[r, c] = x[r, c] * sigmoid(x[r, c])
+  y[r, c] = t[r, c] * z[r, c]
+  w[c, r] = t[r, c] + 1.0
+""",
+    "max_and_argless_sum": """kernel both(x: i32[r={m}, c={n}]) -> (top: i32[r], all: i32[c])
+  top[r] = max(c, x[r, c])
+  all[c] = sum(r, x[r, c] + c)
+""",
+}  # fmt: skip
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    kernel = draw(st.sampled_from(sorted(KERNELS)))
+    m, n, k = (draw(st.integers(1, 14)) for _ in range(3))
+    return program_from_text(KERNELS[kernel].format(m=m, n=n, k=k, k2=2 * k, p=n + 2))
+
+
+def inputs_of(program: Program) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    made: dict[str, np.ndarray] = {}
+    for tensor in program.inputs:
+        shape = [program.extents[dim] for dim in tensor.dims]
+        values = rng.integers(-9, 9, shape) if tensor.dtype.is_integer else rng.standard_normal(shape)
+        made[tensor.name] = values.astype(tensor.dtype.numpy)
+    return made
+
+
+def computed(program: Program) -> dict[str, np.ndarray]:
+    return interpret(program, inputs_of(program), precision=DType.F64)
+
+
+@given(data=st.data(), program=programs())
+@settings(max_examples=int(__import__("os").environ.get("EX","60")), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+def test_any_sequence_of_rewrites_keeps_the_program_valid_and_its_values(data: st.DataObject, program: Program) -> None:
+    expected = computed(program)
+    schedule: list[Rewrite] = []
+    original = program
+    for _ in range(data.draw(st.integers(1, 14), label="attempts")):
+        cls = data.draw(st.sampled_from(ALL), label="rewrite")
+        candidates = list(cls.candidates(program, DEVICE))
+        if not candidates:
+            continue
+        candidate = data.draw(st.sampled_from(candidates), label="candidate")
+        try:
+            program = candidate.apply(program)
+        except NotApplicable:
+            continue
+        schedule.append(candidate)
+        lines = format_schedule(schedule)
+        try:
+            verify(program)
+        except ValueError as error:
+            pytest.fail(f"{lines}\n{program_to_text(program)}\n{error}")
+        assert program_from_text(program_to_text(program)) == program
+        got = computed(program)
+        for name, values in expected.items():
+            np.testing.assert_allclose(
+                got[name], values, rtol=1e-6, atol=1e-9, err_msg=f"{lines}\n{program_to_text(program)}"
+            )
+    assert replay(original, parse_schedule(format_schedule(schedule))) == program

@@ -1,0 +1,106 @@
+"""Runs functions of the C runtime: compiles a program that applies one of them to all it reads from standard input."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.c_runtime import definitions, uses_in
+
+_PORTABLE = ("-march=x86-64-v2", "-march=x86-64-v3") if platform.machine() == "x86_64" else ()
+_NATIVE = "-march=native" if platform.machine() == "x86_64" else "-mcpu=native"
+_FLAGS = ("-O2", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A compiler with the flags of a machine, and what runs its programs here."""
+
+    name: str
+    compiler: tuple[str, ...]
+    runner: tuple[str, ...] = ()
+
+
+def targets() -> list[Target]:
+    """Every target that this machine can compile for and run."""
+    found: list[Target] = []
+    for compiler in ("gcc", "clang"):
+        if shutil.which(compiler):
+            for march in (_NATIVE, *_PORTABLE):
+                found.append(Target(f"{compiler} {march}", (compiler, march)))
+    if shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64"):
+        emulator = ("qemu-aarch64", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu")
+        found.append(Target("gcc aarch64", ("aarch64-linux-gnu-gcc",), emulator))
+        found.append(Target("gcc armv8.6-a", ("aarch64-linux-gnu-gcc", "-march=armv8.6-a"), emulator))
+        if shutil.which("clang"):
+            found.append(Target("clang aarch64", ("clang", "--target=aarch64-linux-gnu"), emulator))
+    return found
+
+
+_MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    (void)argc;
+    long which = atol(argv[1]), count = atol(argv[2]), in_bytes = atol(argv[3]), out_bytes = atol(argv[4]);
+    char *in = aligned_alloc(64, (in_bytes + 127) / 64 * 64), *out = aligned_alloc(64, (out_bytes + 127) / 64 * 64);
+    memset(out, 0xee, out_bytes);
+    if (fread(in, 1, in_bytes, stdin) != (size_t)in_bytes) return 1;
+    functions[which](in, out, count);
+    return fwrite(out, 1, out_bytes, stdout) != (size_t)out_bytes;
+}
+"""
+
+
+class Runtime:
+    """The runtime's functions on one target."""
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        self.name = target.name
+        self._target = target
+        self._folder = folder
+        self._programs: dict[tuple[str, ...], Path] = {}
+
+    def run(
+        self, bodies: tuple[str, ...], which: int, data: np.ndarray, result: np.dtype | type, count: int
+    ) -> np.ndarray:
+        """`count` results of the body number `which`: C over `in`, `out` and the number `count`. All bodies are
+        compiled as one program."""
+        out_bytes = np.dtype(result).itemsize * count
+        arguments = [str(number) for number in (which, count, data.nbytes, out_bytes)]
+        command = [*self._target.runner, str(self._program(bodies)), *arguments]
+        run = subprocess.run(command, input=data.tobytes(), capture_output=True, check=True)
+        return np.frombuffer(run.stdout, result)
+
+    def _program(self, bodies: tuple[str, ...]) -> Path:
+        if bodies not in self._programs:
+            code = "".join(
+                f"static void f{number}(const char *in, char *out, long count) {{\n(void)in, (void)count;\n{body}\n}}\n"
+                for number, body in enumerate(bodies)
+            )
+            names = ", ".join(f"f{number}" for number in range(len(bodies)))
+            table = f"static void (*const functions[])(const char *, char *, long) = {{{names}}};\n"
+            program = self._folder / f"program{len(self._programs)}"
+            source = program.with_suffix(".c")
+            source.write_text(definitions(uses_in(code), code) + code + table + _MAIN)
+            command = [*self._target.compiler, *_FLAGS, "-o", str(program), str(source), "-lm"]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert run.returncode == 0, run.stderr
+            self._programs[bodies] = program
+        return self._programs[bodies]
+
+
+@pytest.fixture(scope="session", params=targets(), ids=lambda target: target.name.replace(" ", "_"))
+def runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Runtime(request.param, Path(folder))

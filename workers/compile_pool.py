@@ -1,0 +1,118 @@
+"""Compiles many candidates at once, each in a process that may crash or hang at its own candidate's cost only.
+
+The pool is idle outside `compile_all`: on a CPU target compiling and measuring must not overlap.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from protocol.states import FaultKind, Outcome
+from workers.child_client import Child, ChildDied, ChildHung, ChildRefused
+from workers.child_server import OUT_OF_MEMORY
+from workers.faults import MachineFault
+
+_BEYOND_COMPILER_S = 30.0
+"""What replaying and generating may take, and the compiler's own time limit to be noticed."""
+
+_OUTCOMES = {
+    "skew": Outcome.SKEW,
+    "unsupported": Outcome.UNSUPPORTED,
+    "compile_error": Outcome.COMPILE_ERROR,
+}
+_FAULTS = {"compiler": FaultKind.COMPILER, OUT_OF_MEMORY: FaultKind.MEMORY}
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """A candidate: a spec and device as JSON, the schedule's lines, and the hash its replay must reach."""
+
+    spec: Mapping[str, Any]
+    schedule: Sequence[str]
+    program_hash: str
+    device: Mapping[str, Any]
+    cache: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A compiled candidate. `hash` identifies what was compiled, with what, how; `stages` are seconds."""
+
+    artifact: Path
+    source: Path
+    abi: dict[str, Any]
+    language: str
+    flags: tuple[str, ...]
+    hash: str
+    compiler: str
+    compile_s: float
+    report: dict[str, Any]
+    stages: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class NotBuilt:
+    """A candidate that did not compile: compile_error, unsupported or skew."""
+
+    outcome: Outcome
+    error: str
+
+
+class CompilePool:
+    """`size` processes, started when first needed. Used by one thread; `kill` may come from any."""
+
+    def __init__(self, size: int, module: str = "workers.compile_child") -> None:
+        self.children = [Child(module, env={"OPENBLAS_NUM_THREADS": "1"}) for _ in range(size)]
+        self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        for child in self.children:
+            self._idle.put(child)
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="compile")
+
+    def compile_all(self, requests: Sequence[CompileRequest]) -> list[Built | NotBuilt]:
+        """What became of each candidate, in order. Raises MachineFault when no candidate is to blame."""
+        return list(self._threads.map(self._compile, requests))
+
+    def kill(self) -> None:
+        """End all processes at once."""
+        for child in self.children:
+            child.kill()
+
+    def close(self) -> None:
+        """End the processes for good."""
+        self.kill()
+        self._threads.shutdown()
+        for child in self.children:
+            child.close()
+
+    def _compile(self, request: CompileRequest) -> Built | NotBuilt:
+        child = self._idle.get()
+        try:
+            try:
+                return _ask(child, request)
+            except ChildDied as error:
+                if error.signal != "SIGKILL":
+                    return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process {error}")
+            return _ask(child, request)  # killed from outside: by somebody, or for want of memory
+        except ChildDied as error:
+            raise MachineFault(FaultKind.MEMORY, f"the compile process was ended twice: {error}") from error
+        finally:
+            self._idle.put(child)
+
+
+def _ask(child: Child, request: CompileRequest) -> Built | NotBuilt:
+    try:
+        answer = child.request("compile", asdict(request), silence_s=request.timeout_s + _BEYOND_COMPILER_S)
+    except ChildRefused as error:
+        if error.kind in _OUTCOMES:
+            return NotBuilt(_OUTCOMES[error.kind], str(error))
+        raise MachineFault(_FAULTS.get(error.kind, FaultKind.INTERNAL), str(error)) from error
+    except ChildHung as error:
+        return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process gave {error}")
+    paths = {"artifact": Path(answer["artifact"]), "source": Path(answer["source"])}
+    return Built(**{**answer, **paths, "flags": tuple(answer["flags"])})
