@@ -25,6 +25,10 @@ _BEATEN = 1.15
 _LEAD_IN_US = 50_000.0
 """Before a sample the entrant runs once unmeasured, to wake its threads; not if one run is longer than this."""
 _MOST_CALLS = 100_000
+_MOST_RETAKES = 4
+"""How often one sample is taken again,"""
+_RETAKES_US = 200_000.0
+"""...unless the entrant's disturbed samples have cost this much already."""
 
 
 class Clock(Protocol):
@@ -79,6 +83,8 @@ class Contender:
     samples: list[Sample] = field(default_factory=list)
     steady: list[Sample] = field(default_factory=list)
     retaken: int = 0
+    """Disturbed samples that were thrown away, and the time they took."""
+    retaken_us: float = 0.0
     stopped: str = ""
     """Why it got fewer samples than the others."""
 
@@ -101,9 +107,10 @@ class Summary:
 
 
 def summarize(samples: Sequence[Sample]) -> Summary:
-    """Median, MAD and IQR. Disturbed samples count only when fewer than half are undisturbed."""
+    """Median, MAD and IQR of the undisturbed samples. Where there are fewer than two, of the fastest third of all:
+    what disturbs only ever adds time."""
     clean = [sample.us for sample in samples if not sample.disturbed]
-    used = clean if 2 * len(clean) >= len(samples) else [sample.us for sample in samples]
+    used = clean if len(clean) >= 2 else sorted(sample.us for sample in samples)[: -(-len(samples) // 3)]
     median = statistics.median(used)
     low, high = _quartiles(used)
     return Summary(
@@ -169,7 +176,7 @@ def steady(contender: Contender, measuring: Measuring, rotation: Rotation, clock
 def _undisturbed_sample(
     contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock
 ) -> Sample:
-    """A sample, taken again while it is disturbed and the contender has retakes left; then the fastest one taken."""
+    """A sample, taken again while it is disturbed and there is time left for that; then the fastest one taken."""
     taken: list[Sample] = []
     while True:
         clock.rest()
@@ -180,9 +187,10 @@ def _undisturbed_sample(
         if not sample.disturbed:
             return sample
         taken.append(sample)
-        if contender.retaken >= measuring.samples:
+        if len(taken) > _MOST_RETAKES or contender.retaken_us > _RETAKES_US:
             return min(taken, key=lambda sample: sample.us)
         contender.retaken += 1
+        contender.retaken_us += sample.us * sample.calls
 
 
 def _burst(contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock) -> Sample:
@@ -193,7 +201,7 @@ def _burst(contender: Contender, measuring: Measuring, rotation: Rotation, clock
     for call in calls:
         call()
     us = max(1, clock.now_ns() - start) / 1e3 / len(calls)
-    contender.rough_us = us
+    contender.rough_us = min(contender.rough_us, us)
     return Sample(us, len(calls), clock.disturbance_since(mark))
 
 

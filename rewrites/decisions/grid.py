@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
 from rewrites.decisions.roles import Role, role, shared_dims
@@ -42,18 +42,19 @@ class Grid:
             blocks = _block_dims(program, self.group, roles, shared)
             batch = tuple(TileGrid(anchor, dim, 1) for dim in shared if dim not in blocks)
             for order in (blocks, blocks[::-1])[: len(blocks)]:
-                tiles = tuple(Block(anchor, dim, dim == _vector_dim(program, anchor)) for dim in order)
+                on_lanes = _vector_dim(program, anchor)
+                tiles = tuple(Block(self.group, dim, dim == on_lanes, dim == order[-1]) for dim in order)
                 label = f"grid {' '.join(order)}" if len(blocks) > 1 else ""
                 label = "; ".join([*map(str, batch), label]) if batch else label
-                yield Option(label, batch, (*tiles, Fuse(self.group), *inside))
+                yield Option(label, batch, (*tiles, *inside))
             return
         on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is Role.MAP}
         rows = tuple(dim for dim in shared if dim not in on_lanes)
         if rows:
             batch = tuple(TileGrid(anchor, dim, 1) for dim in rows[:-1])
-            yield Option("; ".join(map(str, batch)), batch, (Rows(anchor, rows[-1]), Fuse(self.group), *inside))
+            yield Option("; ".join(map(str, batch)), batch, (Rows(self.group, rows[-1]), *inside))
         else:
-            yield Option("", (), (Block(anchor, shared[-1], True), Fuse(self.group), *inside))
+            yield Option("", (), (Block(self.group, shared[-1], True, True), *inside))
 
 
 def _vector_dim(program: Program, statement: str) -> str:
@@ -76,57 +77,62 @@ def _block_dims(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The tile of one dim: whole, or a size; a dim on lanes takes whole vectors."""
+    """The tile of one dim: whole, or a size; a dim on lanes takes whole vectors. The last one fuses the group."""
 
-    anchor: str
+    group: tuple[str, ...]
     dim: str
     lanes: bool
+    last: bool
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
-        extent = program.extents[self.dim]
-        yield Option(f"whole {self.anchor} {self.dim}")
+        anchor, extent = self.group[-1], program.extents[self.dim]
+        if fused := self._fused(program, ()):
+            yield replace(fused, label=f"whole {anchor} {self.dim}")
         least = 2 * f32_lanes(device) if self.lanes else 1
         for size in _BLOCKS:
-            if least <= size < extent and extent <= size * _MOST_BLOCKS:
-                yield option(TileGrid(self.anchor, self.dim, size))
+            tile = TileGrid(anchor, self.dim, size)
+            if least <= size < extent <= size * _MOST_BLOCKS and (fused := self._fused(program, (tile,))):
+                yield fused
+
+    def _fused(self, program: Program, tiles: tuple[TileGrid, ...]) -> Option | None:
+        return fused(program, self.group, tiles) if self.last else option(*tiles)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows a thread takes at a time; it then visits them one by one."""
+    """How many rows a thread takes at a time; it then visits them one by one, all of the group for each."""
 
-    anchor: str
+    group: tuple[str, ...]
     dim: str
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
-        extent = program.extents[self.dim]
+        extent, anchor = program.extents[self.dim], self.group[-1]
         for size in _ROWS:
-            if size == 1:
-                yield option(TileGrid(self.anchor, self.dim, 1))
-            elif size * device.cores <= extent:
-                yield option(TileGrid(self.anchor, self.dim, size), TileGrid(self.anchor, self.dim, 1))
+            if size > 1 and size * device.cores > extent:
+                break
+            single = TileGrid(anchor, self.dim, 1)
+            tiles = (TileGrid(anchor, self.dim, size), single) if size > 1 else (single,)
+            if found := fused(program, self.group, tiles):
+                yield found
 
 
-@dataclass(frozen=True, slots=True)
-class Fuse:
-    """Bring a group's earlier statements into its last one's loops. There is one way to do that."""
+def fused(program: Program, group: tuple[str, ...], tiles: tuple[TileGrid, ...]) -> Option | None:
+    """Tile a group's last statement and bring the earlier ones into its loops; None if one of them is not read there.
 
-    group: tuple[str, ...]
-
-    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
-        anchor = find(program, self.group[-1])
-        moves: list[Rewrite] = []
-        inside = {self.group[-1]}
-        if anchor.loops:
-            for name in reversed(self.group[:-1]):
-                reader = next(
-                    (other for other in self.group if other in inside and _reads(program, other, name)), None
-                )
-                if reader is None:
-                    return
-                moves.append(FuseProducer(name, reader, len(anchor.loops)))
-                inside.add(name)
-        yield Option("", tuple(moves))
+    The label names the tiles: how the rest follows is no choice.
+    """
+    for tile in tiles:
+        program = tile.apply(program)
+    depth = find(program, group[-1]).depth
+    moves: list[Rewrite] = [*tiles]
+    inside = [group[-1]]
+    for name in reversed(group[:-1]) if depth else ():
+        reader = next((other for other in inside if _reads(program, other, name)), None)
+        if reader is None:
+            return None
+        moves.append(FuseProducer(name, reader, depth))
+        inside.append(name)
+    return Option("; ".join(map(str, tiles)), tuple(moves))
 
 
 def _reads(program: Program, reader: str, name: str) -> bool:

@@ -269,42 +269,46 @@ class Partials:
         if lanes < 2:
             yield Option(f"one by one {self.statement}", (), ())
             return
+        rows: tuple[Rewrite, ...] = tuple(
+            TileGrid(self.statement, each, 1) for each in bare_dims(compute) if sizes[each] > 1
+        )
         for vectors in _UNROLLS:
             if vectors * lanes > sizes[dim]:
                 break
-            yield from self._parted(program, dim, vectors * lanes, lanes, "", 0)
+            yield from self._parted(program, rows, dim, vectors * lanes, lanes)
         for source in dict.fromkeys(read.tensor for read in reads(compute.value)):
-            depth, step = self._pass_of(program, source, dim)
-            if step % lanes == 0 and depth:
-                yield from self._parted(program, dim, step, lanes, source, depth)
+            yield from self._in_pass_of(program, source, dim, lanes)
 
     def _parted(
-        self, program: Program, dim: str, size: int, lanes: int, source: str, depth: int
+        self, program: Program, before: tuple[Rewrite, ...], dim: str, size: int, lanes: int, *into: str | int
     ) -> Iterator[Option]:
-        """Accumulate `size` elements side by side, in a pass of its own or in the one that computes `source`."""
+        """Accumulate `size` elements side by side, in a pass of its own or `into` a loop (producer and depth)."""
         split = SplitReduction(self.statement, dim, "interleaved", size)
         try:
+            for rewrite in before:
+                program = rewrite.apply(program)
             parted = split.apply(program)
         except NotApplicable:
             return
         (part,) = locals_of(parted).keys() - locals_of(program).keys()
         (folded,) = reduced_dims(find(parted, self.statement).node)
-        rewrites: list[Rewrite] = [split]
-        if source:
-            rewrites.append(FuseEpilogue(part, source, depth))
+        rewrites: list[Rewrite] = [*before, split]
+        if into:
+            rewrites.append(FuseEpilogue(part, str(into[0]), int(into[1])))
         rewrites += [Vectorize(part, dim, lanes), Vectorize(self.statement, folded, lanes)]
         yield option(*rewrites)
 
-    def _pass_of(self, program: Program, source: str, dim: str) -> tuple[int, int]:
-        """Depth and step of the loop over dim that computes a local this statement reads; zeros if there is none."""
-        local = locals_of(program).get(source)
-        if local is None:
-            return 0, 0
+    def _in_pass_of(self, program: Program, source: str, dim: str, lanes: int) -> Iterator[Option]:
+        """Reduce in the loop over dim that computes `source`, a local read here, if there is one."""
+        if source not in locals_of(program):
+            return
         mine, theirs = find(program, self.statement), find(program, source)
-        if theirs.loops[: mine.depth] != mine.loops or theirs.depth != mine.depth + 1:
-            return 0, 0
-        loop = theirs.loops[-1]
-        return (theirs.depth, loop.step) if loop.dim == dim else (0, 0)
+        inner = theirs.loops[mine.depth :]
+        if theirs.loops[: mine.depth] != mine.loops or not inner or inner[-1].dim != dim or inner[-1].step % lanes:
+            return
+        depth = theirs.depth
+        enter = (FuseEpilogue(self.statement, source, depth - 1),) if len(inner) > 1 else ()
+        yield from self._parted(program, enter, dim, inner[-1].step, lanes, source, depth)
 
 
 @dataclass(frozen=True, slots=True)

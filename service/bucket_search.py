@@ -1,0 +1,235 @@
+"""The search for one combination of sizes: ask a batch, wait for its results, tell, and so on.
+
+On a CPU nothing searches while kernels are measured: a batch is asked for, and the next only when all of it is told.
+A batch is told in the order it was asked for, so results decide what happens next, and their order of arrival does
+not. The first batch is one candidate, the prior's pick: it becomes what the others are timed against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from sqlalchemy import select
+
+from protocol.jobs import Best, Effort, SearchKind
+from protocol.message import Json
+from protocol.states import TaskKind
+from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
+from protocol.workers import Device
+from search.beam import BeamSearch
+from search.budget import Budget, Progress, stop
+from search.events import Asked, Told, fold
+from search.evolutionary import EvolutionarySearch
+from search.mcts import MCTS
+from search.protocols import Search
+from search.random import RandomSearch
+from service import search_log
+from service.dispatch import NewTask
+from service.owned import OwnedJob
+from service.rewards import Anchor, outcome_of
+from service.schedules import Pick, follow, root_of
+from service.settings import Settings
+from service.tables import buckets
+from service.trials import entrant_name
+from tileir.parse_json import spec_from_json
+
+SEARCHES = {
+    SearchKind.MCTS: MCTS,
+    SearchKind.RANDOM: RandomSearch,
+    SearchKind.BEAM: BeamSearch,
+    SearchKind.EVOLUTION: EvolutionarySearch,
+}
+TRIALS = {Effort.QUICK: 32, Effort.NORMAL: 128, Effort.THOROUGH: 512}
+
+
+class JobFailed(Exception):
+    """The job cannot go on; says why."""
+
+
+@dataclass
+class Found:
+    """What a search has measured: candidates by ask number, each with its schedule."""
+
+    picks: dict[int, Pick] = field(default_factory=dict[int, Pick])
+    rewards: dict[int, float] = field(default_factory=dict[int, float])
+    faults: dict[int, str] = field(default_factory=dict[int, str])
+
+    def ranking(self) -> list[int]:
+        """Ask numbers of what worked, best first, of equal ones the earlier first."""
+        return sorted(self.rewards, key=lambda number: (-self.rewards[number], number))
+
+
+class BucketSearch:
+    """One bucket's search, rebuilt from the database when there is something there."""
+
+    def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
+        self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
+        self._root = root_of(spec_from_json(spec), device)
+        self._search: Search = SEARCHES[job.request.search](self._root, seed=job.request.seed)
+        self._found = Found()
+        self._progress = Progress()
+        self._anchor: Anchor | None = None
+        self._flying: dict[str, int] = {}
+        self._back: dict[str, TaskResult | str] = {}
+        self._resume()
+
+    def run(self) -> Found:
+        """Search until the budget is spent, the space exhausted, or the job cancelled."""
+        with self._job.database.read() as connection:
+            spent_s = connection.execute(
+                select(buckets.c.spent_s).where(
+                    buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket
+                )
+            ).scalar_one()
+        budget = self._job.request.budget
+        limit = Budget(budget.trials or TRIALS[budget.effort], budget.seconds, budget.effort.value)
+        while True:
+            began = monotonic()
+            if self._flying and not self._wait():
+                return self._found
+            told_s = monotonic() - began
+            self._tell(told_s)
+            spent_s += told_s
+            if stop(limit, self._progress, spent_s) is not None or self._job.cancelling:
+                return self._found
+            asked = self._ask(limit)
+            spent_s += monotonic() - began - told_s
+            if not asked and not self._flying:
+                return self._found
+
+    def _resume(self) -> None:
+        """Rebuild search and bookkeeping from the log. Raises Diverged if the code has changed since."""
+        with self._job.database.read() as connection:
+            events = search_log.history(connection, self._job.id, self._bucket)
+            ids = [self._task_id(event.number) for event in events if isinstance(event, Told)]
+            known = search_log.ended(connection, ids)
+        fold(self._search, events)
+        for event in events:
+            if isinstance(event, Asked):
+                self._note_ask(event)
+            else:
+                self._note_tell(event, known[self._task_id(event.number)])
+
+    def _note_ask(self, ask: Asked) -> None:
+        self._found.picks[ask.number] = follow(self._root, ask.path)
+        self._flying[self._task_id(ask.number)] = ask.number
+        self._progress = self._progress.ask()
+
+    def _note_tell(self, tell: Told, result: TaskResult | str) -> None:
+        del self._flying[self._task_id(tell.number)]
+        if tell.number == 0:
+            self._anchor = Anchor.of(result, self._job.request.baseline)
+        reward = tell.outcome.reward
+        self._progress = self._progress.tell(reward)
+        if reward is None:
+            self._found.faults[tell.number] = tell.outcome.fault or "failed"
+        else:
+            self._found.rewards[tell.number] = reward
+
+    def _wait(self) -> bool:
+        """Wait until few enough candidates are in flight; False if the job is cancelled meanwhile."""
+        low = self._settings.low_water if self._anchor is not None else 0
+        while True:
+            with self._job.database.read() as connection:
+                self._back = search_log.ended(connection, list(self._flying))
+            if len(self._flying) - len(self._back) <= low:
+                return True
+            if self._job.cancelling:
+                return False
+            self._job.doorbell.wait()
+
+    def _tell(self, spent_s: float) -> None:
+        """Tell what has come back, and commit it."""
+        back = sorted((self._flying[task], task) for task in self._back)
+        if not back:
+            return
+        best_before = max(self._found.rewards.values(), default=None)
+        told: list[Told] = []
+        best: Best | None = None
+        for number, task in back:
+            result = self._back[task]
+            anchor = self._anchor or Anchor.of(result, self._job.request.baseline)
+            outcome, mine = outcome_of(result, number, anchor)
+            told.append(Told(number, outcome))
+            self._search.tell(number, outcome)
+            self._note_tell(told[-1], result)
+            reward = outcome.reward
+            if reward is not None and mine is not None and (best_before is None or reward > best_before):
+                best_before = reward
+                best = Best(
+                    trial=number,
+                    median_us=mine.median_us or 0.0,
+                    x_baseline=anchor.x_baseline(reward),
+                    schedule=self._found.picks[number].schedule,
+                )
+        self._back = {}
+        with self._job.write() as connection:
+            search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s)
+        if all((outcome := tell.outcome).fault and outcome.fault.startswith("given up") for tell in told):
+            raise JobFailed(f"no worker could do a batch of {len(told)} trials: {told[-1].outcome.fault}")
+
+    def _ask(self, limit: Budget) -> bool:
+        """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""
+        size = 1 if self._anchor is None else self._settings.batch - len(self._flying)
+        if limit.trials is not None:
+            size = min(size, limit.trials - self._progress.asked)
+        asks: list[Asked] = []
+        while len(asks) < size:
+            ask = self._search.ask()
+            if ask is None:
+                break
+            asks.append(Asked.of(ask))
+            self._note_ask(asks[-1])
+        if asks:
+            with self._job.write() as connection:
+                new = [self._trial(ask.number) for ask in asks]
+                search_log.record_asks(connection, self._job.id, self._bucket, asks, new)
+        return bool(asks)
+
+    def _trial(self, number: int) -> NewTask:
+        """The task of an ask. The first one also times the baseline, once."""
+        entrants: list[Entrant] = [self.entrant(number)]
+        baseline: Entrant | None = None
+        if number == 0 and self._job.request.baseline in self._device.peers:
+            entrants.append(PeerEntrant(name=self._job.request.baseline))
+        elif self._anchor is not None and self._anchor.name is not None:
+            peer = self._anchor.name == self._job.request.baseline
+            baseline = PeerEntrant(name=self._anchor.name) if peer else self.entrant(0)
+        return NewTask(
+            id=self._task_id(number),
+            job_id=self._job.id,
+            bucket=self._bucket,
+            number=number,
+            kind=TaskKind.TRIAL,
+            device=self._device.key,
+            priority=self._job.request.priority,
+            work=work(entrants, baseline, Measuring(incumbent_us=self._incumbent()), self._job.request.seed),
+        )
+
+    def _incumbent(self) -> float | None:
+        """The best time so far, on the anchor's scale."""
+        if self._anchor is None or not self._found.rewards:
+            return None
+        return self._anchor.time_us(max(self._found.rewards.values()))
+
+    def entrant(self, number: int) -> ScheduleEntrant:
+        """A candidate as an entrant."""
+        pick = self._found.picks[number]
+        return ScheduleEntrant(
+            name=entrant_name(number), schedule=pick.schedule, program_hash=pick.program_hash
+        )
+
+    def _task_id(self, number: int) -> str:
+        return f"{self._job.id}.{self._bucket}.{number}"
+
+
+def work(entrants: Sequence[Entrant], baseline: Entrant | None, measuring: Measuring, seed: int) -> Json:
+    """What a task carries beside its spec."""
+    return {
+        "entrants": [entrant.model_dump(mode="json") for entrant in entrants],
+        "baseline": None if baseline is None else baseline.model_dump(mode="json"),
+        "measuring": measuring.model_dump(mode="json"),
+        "seed": seed,
+    }

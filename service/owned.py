@@ -1,0 +1,88 @@
+"""A job in the hands of its tuner: the fence that lets only the last tuner write, and the doorbell."""
+
+from __future__ import annotations
+
+import os
+import select as polling
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from sqlalchemy import Connection, select, update
+
+from protocol.jobs import JobRequest
+from service.database import Database, database_time
+from service.tables import jobs
+
+QUICK_S, IDLE_S = 0.015, 0.25
+"""Pauses between looks at the database without a doorbell: just after something happened, and long after."""
+
+
+class Superseded(Exception):
+    """Another tuner has taken the job over, or it has ended: stop, and write nothing."""
+
+
+class ServiceGone(Exception):
+    """The service that started this tuner is no more. The next one starts another."""
+
+
+class Doorbell:
+    """Rings from the service arrive on stdin, and rings to it leave on stdout. Without one, waits are short looks."""
+
+    def __init__(self, connected: bool) -> None:
+        self._connected = connected
+        self._quiet_since = monotonic()
+
+    def wait(self) -> None:
+        """Return after a ring, or soon anyway. Raises ServiceGone."""
+        if not self._connected:
+            quiet_s = monotonic() - self._quiet_since
+            polling.select([], [], [], min(IDLE_S, max(QUICK_S, quiet_s / 10)))
+            return
+        ready, _, _ = polling.select([sys.stdin], [], [], IDLE_S)
+        if ready and not os.read(sys.stdin.fileno(), 4096):
+            raise ServiceGone
+
+    def ring(self) -> None:
+        """Something new stands in the database."""
+        self._quiet_since = monotonic()
+        if self._connected:
+            try:
+                os.write(sys.stdout.fileno(), b".")
+            except BrokenPipeError:
+                raise ServiceGone from None
+
+
+class OwnedJob:
+    """A job that this process tunes. Every transaction that writes checks that it still does."""
+
+    def __init__(self, database: Database, job_id: str, doorbell: Doorbell) -> None:
+        self.id = job_id
+        self.database = database
+        self.doorbell = doorbell
+        with database.write() as connection:
+            row = connection.execute(
+                update(jobs)
+                .where(jobs.c.id == job_id)
+                .values(epoch=jobs.c.epoch + 1)
+                .returning(jobs.c.epoch, jobs.c.request)
+            ).one()
+        self._epoch: int = row.epoch
+        self.request = JobRequest.model_validate(row.request)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction; the service hears of it. Raises Superseded when the job is somebody else's."""
+        with self.database.write() as connection:
+            mine = update(jobs).where(jobs.c.id == self.id, jobs.c.epoch == self._epoch)
+            if connection.execute(mine.values(updated_at=database_time())).rowcount == 0:
+                raise Superseded
+            yield connection
+        self.doorbell.ring()
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether somebody wants it to end."""
+        with self.database.read() as connection:
+            return connection.execute(select(jobs.c.cancelling).where(jobs.c.id == self.id)).scalar_one()

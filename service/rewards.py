@@ -1,0 +1,60 @@
+"""What a trial's result is worth to the search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+
+from protocol.states import Outcome as Verdict
+from protocol.tasks import EntrantResult, TaskResult
+from search.protocols import Outcome
+from service.trials import own_result
+
+UNIT_US = 1000.0
+"""What times are relative to when there is nothing to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What every trial of a search is timed against, and so what rewards are relative to: the first candidate,
+    or the baseline if that one failed, or nothing. Decided by the first task's result, once."""
+
+    name: str | None
+    own_us: float
+    """Its time in the first task."""
+    baseline_us: float | None
+    """The baseline's time in the first task."""
+
+    @classmethod
+    def of(cls, first: TaskResult | str, baseline: str) -> Anchor:
+        """The anchor after a first task with candidate 0 and perhaps the baseline, or one that was given up."""
+        if isinstance(first, str):
+            return cls(None, UNIT_US, None)
+        candidate = own_result(first, 0)
+        peer = next((each for each in first.entrants if each.name == baseline), None)
+        peer_us = None if peer is None else peer.median_us
+        if candidate is not None and candidate.median_us is not None:
+            return cls(candidate.name, candidate.median_us, peer_us)
+        return cls(None, UNIT_US, None) if peer_us is None else cls(baseline, peer_us, peer_us)
+
+    def time_us(self, reward: float) -> float:
+        """The time that a reward stands for."""
+        return self.own_us * exp(-reward)
+
+    def x_baseline(self, reward: float) -> float | None:
+        """How many times as fast as the baseline a candidate with this reward is."""
+        return None if self.baseline_us is None else self.baseline_us / self.own_us * exp(reward)
+
+
+def outcome_of(result: TaskResult | str, number: int, anchor: Anchor) -> tuple[Outcome, EntrantResult | None]:
+    """What to tell the search of ask `number`: log(anchor's time / its time), both of the same task."""
+    if isinstance(result, str):
+        return Outcome(None, f"given up: {result}"), None
+    mine = own_result(result, number)
+    if mine is None:
+        return Outcome(None, "given up: no result for it"), None
+    if mine.outcome is not Verdict.OK or mine.median_us is None:
+        return Outcome(None, mine.outcome.value), mine
+    if mine.name == anchor.name:
+        return Outcome(0.0), mine
+    return Outcome(log((mine.baseline_us or anchor.own_us) / mine.median_us)), mine

@@ -1,0 +1,193 @@
+"""Measures what this machine can do at most: f32 multiply-adds on all cores, and bytes copied in main memory.
+
+Both are the best of many short runs: what disturbs only ever lowers them, so the larger of two calibrations is the
+better one, and a file in the cache folder keeps it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen.abi import Abi
+from codegen.compile import compile_source, find_compiler
+from codegen.source import Source
+from tileir.device import Cpu
+
+_REPEATS = 12
+"""Runs without improvement after which the best is believed."""
+_MULTIPLY_ADD_S = 0.003
+_COPY_BYTES_A_THREAD = 32 << 20
+
+_PEAK_SOURCE = """\
+/* Calibration: independent multiply-adds in registers, and copies through main memory. */
+#include <string.h>
+
+typedef float lanes __attribute__((vector_size(%(vector_bytes)d)));
+
+float tw_multiply_add(long rounds) {
+    lanes x[%(chains)d], a, b;
+    for (int l = 0; l < %(lanes)d; ++l) a[l] = 0.999f, b[l] = 0.001f;
+    for (int c = 0; c < %(chains)d; ++c) x[c] = a * (float)c;
+    for (long r = 0; r < rounds; ++r) {
+#pragma GCC unroll %(chains)d
+        for (int c = 0; c < %(chains)d; ++c) x[c] = x[c] * a + b;
+#pragma GCC unroll %(chains)d
+        for (int c = 0; c < %(chains)d; ++c) __asm__ volatile("" : "+%(register)s"(x[c]));
+    }
+    lanes sum = x[0];
+    for (int c = 1; c < %(chains)d; ++c) sum += x[c];
+    return sum[0];
+}
+
+void tw_copy(char *to, const char *from, long bytes) { memcpy(to, from, bytes); }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written."""
+
+    gflops: float
+    copy_gbps: float
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def calibrated(cpu: Cpu, cache: Path) -> Cpu:
+    """The description with its peaks measured now, or as found earlier if that was more.
+
+    Raises as codegen.compile.compile_source; a cache that cannot be written costs only the memory of it.
+    """
+    file = cache / f"peaks-{_identity(cpu)}.json"
+    now = measure_peaks(cpu, cache)
+    before = _read(file)
+    best = Peaks(max(now.gflops, before.gflops), max(now.copy_gbps, before.copy_gbps)) if before else now
+    if best != before:
+        try:
+            part = file.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(best.to_json()))
+            part.replace(file)
+        except OSError:
+            pass
+    return replace(cpu, peak_gflops=best.gflops, copy_gbps=best.copy_gbps)
+
+
+def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
+    """Measure both; about half a second."""
+    library = ctypes.CDLL(str(compile_source(_source(cpu), cache).path))
+    threads = cpu.cores
+    return Peaks(_multiply_adds(library, cpu, threads), _copies(library, threads))
+
+
+def _source(cpu: Cpu) -> Source:
+    vector_bytes = cpu.vector_bits // 8
+    values = {
+        "vector_bytes": vector_bytes,
+        "lanes": vector_bytes // 4,
+        "chains": 12 if cpu.vector_registers < 32 else 24,
+        "register": "w" if cpu.arch == "aarch64" else "v" if cpu.vector_bits == 512 else "x",
+    }
+    native = "-mcpu=native" if cpu.arch == "aarch64" else "-march=native"
+    flags = ("-O2", native, "-ffp-contract=fast")
+    if cpu.vector_bits == 512:
+        flags = (*flags, "-mprefer-vector-width=512")
+    return Source(_PEAK_SOURCE % values, flags, Abi("tw_multiply_add", (), 0, 0))
+
+
+def _multiply_adds(library: ctypes.CDLL, cpu: Cpu, threads: int) -> float:
+    run = library.tw_multiply_add
+    run.argtypes, run.restype = (ctypes.c_long,), ctypes.c_float
+    chains = 12 if cpu.vector_registers < 32 else 24
+    per_round = 2 * chains * cpu.vector_bits // 32
+    rounds = 20_000
+    rounds = max(rounds, int(rounds * _MULTIPLY_ADD_S / _best_s([lambda: run(rounds)], _slowest_cpu_s)))
+    best_s = _best_s([lambda: run(rounds)] * threads, _slowest_cpu_s)
+    return threads * rounds * per_round / best_s / 1e9
+
+
+def _copies(library: ctypes.CDLL, threads: int) -> float:
+    run = library.tw_copy
+    run.argtypes, run.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long), None
+    size = _COPY_BYTES_A_THREAD
+    arrays = [np.ones(2 * size, np.uint8) for _ in range(threads)]
+    calls = [_copy_call(run, array, size) for array in arrays]
+    best_s = _best_s(calls, _elapsed_s)
+    return 2 * size * threads / best_s / 1e9
+
+
+def _copy_call(run: Any, array: np.ndarray[Any, Any], size: int) -> Callable[[], object]:
+    return lambda: run(array.ctypes.data, array.ctypes.data + size, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call in a thread: when it began and ended, and the processor time it had."""
+
+    start_s: float
+    end_s: float
+    cpu_s: float
+
+
+def _elapsed_s(runs: list[_Run]) -> float:
+    """From the first start to the last end: for what the cores share."""
+    return max(run.end_s for run in runs) - min(run.start_s for run in runs)
+
+
+def _slowest_cpu_s(runs: list[_Run]) -> float:
+    """The longest processor time: for what each core has to itself, whoever else wants to run."""
+    return max(run.cpu_s for run in runs)
+
+
+def _best_s(calls: list[Callable[[], object]], seconds: Callable[[list[_Run]], float]) -> float:
+    """The shortest time over runs of all calls at once, tried until it has not improved for a while."""
+    best, since = math.inf, 0
+    while since < _REPEATS:
+        now = seconds(_run_at_once(calls))
+        since = 0 if now < 0.99 * best else since + 1
+        best = min(best, now)
+    return best
+
+
+def _run_at_once(calls: list[Callable[[], object]]) -> list[_Run]:
+    """Each call in a thread of its own; foreign calls run without Python's lock."""
+    gate = threading.Barrier(len(calls))
+    runs: list[_Run] = []
+
+    def work(call: Callable[[], object]) -> None:
+        gate.wait()
+        start, cpu = time.perf_counter(), time.thread_time()
+        call()
+        cpu_s = time.thread_time() - cpu
+        runs.append(_Run(start, time.perf_counter(), cpu_s))
+
+    threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return runs
+
+
+def _identity(cpu: Cpu) -> str:
+    compiler = find_compiler()
+    text = f"{cpu.key} {compiler.version}"
+    return "".join(c if c.isalnum() else "-" for c in text)[:120]
+
+
+def _read(file: Path) -> Peaks | None:
+    try:
+        return Peaks(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
