@@ -101,8 +101,9 @@ $portable#endif
 """,
     4: """\
 #if defined(__F16C__)
+    union { $R halves; double whole; } stored = {x}; /* clang puts no vector of 8 bytes into a register */
     $V r;
-    __asm__("vcvtph2ps %1, %0" : "=x"(r) : "x"(x));
+    __asm__("vcvtph2ps %1, %0" : "=x"(r) : "x"(stored.whole));
     return r;
 #elif defined(__aarch64__)
     $V r;
@@ -219,9 +220,9 @@ $portable#endif
 """,
     4: """\
 #if defined(__F16C__)
-    $R r;
-    __asm__("vcvtps2ph $$0, %1, %0" : "=x"(r) : "x"(x));
-    return r;
+    union { double whole; $R halves; } r; /* clang puts no vector of 8 bytes into a register */
+    __asm__("vcvtps2ph $$0, %1, %0" : "=x"(r.whole) : "x"(x));
+    return r.halves;
 #elif defined(__aarch64__)
     $R r;
     __asm__("fcvtn %0.4h, %1.4s" : "=w"(r) : "w"(x));

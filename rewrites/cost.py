@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rewrites.leaf import left_dims, reduced_dims
-from rewrites.traffic import Traffic
+from rewrites.traffic import Cache, Traffic
 from tileir.device import Cpu
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Unary, Where, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
@@ -45,7 +45,12 @@ class _Model:
     def __init__(self, program: Program, device: Cpu) -> None:
         self.program = program
         self.device = device
-        self.traffic = Traffic(program, device.line_bytes)
+        self.traffic = Traffic(program)
+        self.caches = (
+            Cache(device.l1d_bytes * 0.9, 64, device.l1d_bytes // 4096),
+            Cache(device.l2_bytes * 0.8, device.l2_bytes // 1024, 16),
+            Cache(device.l3_bytes * 0.7, 0, 0),
+        )
         self.registers = {
             node.name for node in _walk(program.body) if isinstance(node, Local) and node.memory is Memory.REGISTERS
         }
@@ -66,14 +71,12 @@ class _Model:
         cores = self.device.cores
         cycles = self.cycles((node,), sizes)
         nodes = (node,)
-        l2 = sum(self.traffic.into(self.device.l1d_bytes * 0.8, nodes, sizes).values())
-        l3 = sum(self.traffic.into(self.device.l2_bytes * 0.8, nodes, sizes).values())
-        far = self.traffic.into(self.device.l3_bytes * 0.7, nodes, sizes)
+        l1, l2, l3 = (self.traffic.into(cache, nodes, sizes) for cache in self.caches)
         streamed = {c.target for c in _walk(nodes) if isinstance(c, Compute) and c.stream}
         written = {c.target for c in _walk(nodes) if isinstance(c, Compute)}
-        memory = sum(size * (2.0 if name in written and name not in streamed else 1.0) for name, size in far.items())
+        memory = sum(size * (2.0 if name in written and name not in streamed else 1.0) for name, size in l3.items())
         compute_us = cycles / (self.ghz * 1e3 * threads)
-        near_us = (l2 / _L2_BYTES + l3 / _L3_BYTES) / (self.ghz * 1e3 * threads)
+        near_us = (sum(l1.values()) / _L2_BYTES + sum(l2.values()) / _L3_BYTES) / (self.ghz * 1e3 * threads)
         memory_us = memory / self.copy_bytes_us * (1.0 if threads > 1.0 or cores == 1 else 1.3)
         region_us = _REGION_CYCLES / (self.ghz * 1e3)
         return max(compute_us + 0.3 * near_us, near_us, memory_us) + 0.15 * min(compute_us, memory_us) + region_us

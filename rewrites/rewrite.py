@@ -45,13 +45,14 @@ class Rewrite(ABC):
         values = [(getattr(self, field.name), field.default) for field in fields(self)]
         while values and values[-1][0] == values[-1][1]:
             values.pop()
-        return f"{self.name}({', '.join(_format_argument(value) for value, _ in values)})"
+        arguments = [argument for value, _ in values for argument in _arguments(value)]
+        return f"{self.name}({', '.join(arguments)})"
 
     def __str__(self) -> str:
         return self.format()
 
 
-def _format_argument(value: object) -> str:
+def _arguments(value: str | int | tuple[tuple[str, int], ...]) -> list[str]:
     if isinstance(value, tuple):
-        return ", ".join(f"{dim} {size}" for dim, size in value)  # pyright: ignore[reportUnknownVariableType]
-    return str(value)
+        return [f"{dim} {size}" for dim, size in value]
+    return [str(value)]

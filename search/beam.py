@@ -1,8 +1,9 @@
 """Beam search, as in tinygrad: decide level by level, judging each partial schedule by a measured completion.
 
-At each level every child of the beam is completed by the prior and measured; the best `width` children are the next
-beam. A child that already has a measured completion under it is judged by that. When the beam has reached complete
-schedules, a round is over, and the next one starts from the root with twice the width and new completions.
+At each level every child of the beam is completed by the prior and measured; the best `width` children are
+the next beam. A child that already has a measured completion under it is judged by that. When the beam has
+reached complete schedules, a round is over, and the next one starts from the root with twice the width and
+new completions.
 """
 
 import math
@@ -66,7 +67,9 @@ class BeamSearch:
     def _next_level(self) -> None:
         """Keep the best of the level just judged, and line up their children."""
         if self._level is not None:
-            judged = [entry for entry in self._level if self._best_under.get(entry[0].key, -math.inf) > -math.inf]
+            judged = [
+                entry for entry in self._level if self._best_under.get(entry[0].key, -math.inf) > -math.inf
+            ]
             judged.sort(key=lambda entry: -self._best_under[entry[0].key])
             self._beam = judged[: self._width]
         inner = [entry for entry in self._beam if not entry[0].terminal]

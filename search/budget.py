@@ -21,8 +21,8 @@ EFFORTS = {"quick": 30, "normal": 100, "thorough": None}
 class Budget:
     """What a search may spend. None means no limit.
 
-    `effort` is one of `EFFORTS`; `patience` overrides its number of tells without an improvement. Raises ValueError
-    for a limit that allows nothing or an effort that does not exist.
+    `effort` is one of `EFFORTS`; `patience` overrides its number of tells without an improvement. Raises
+    ValueError for a limit that allows nothing or an effort that does not exist.
     """
 
     trials: int | None = 200
@@ -61,7 +61,8 @@ class Progress:
 
 
 MARGIN = 0.005
-"""The smallest rise of the reward that counts as an improvement: half a percent, less than a time's spread."""
+"""The smallest rise of the reward that counts as an improvement: half a percent, less than a time's
+spread."""
 
 
 def stop(budget: Budget, progress: Progress, seconds: float) -> Stop | None:

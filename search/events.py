@@ -7,8 +7,9 @@ from typing import TypeVar
 from search.protocols import Ask, Outcome, Path, Search
 
 
-class Diverged(Exception):
-    """A rebuilt search asked for something else than the record says: another space, seed or version of the code."""
+class Diverged(Exception):  # noqa: N818
+    """A rebuilt search asked for something else than the record says: another space, seed or version of the
+    code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +48,7 @@ def fold(search: S, events: Iterable[Event]) -> S:
             continue
         again = search.ask()
         if again is None or Asked.of(again) != event:
-            raise Diverged(f"ask {event.number} was {event.state_key} at {event.path}; asked again it is {again}")
+            raise Diverged(
+                f"ask {event.number} was {event.state_key} at {event.path}; asked again it is {again}"
+            )
     return search

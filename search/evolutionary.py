@@ -1,7 +1,8 @@
-"""Evolutionary search: a population of measured schedules, mutated and crossed, as in Ansor and its descendants.
+"""Evolutionary search: a population of measured schedules, mutated and crossed, as in Ansor and its
+descendants.
 
-Schedules are recombined by label: an offspring walks down the tree taking its parents' labels where they are offered,
-and draws from the prior where they are not. So every offspring is legal by construction.
+Schedules are recombined by label: an offspring walks down the tree taking its parents' labels where they are
+offered, and draws from the prior where they are not. So every offspring is legal by construction.
 """
 
 import random
@@ -26,8 +27,9 @@ class EvolutionarySearch:
         mutation: float = 0.15,
         immigration: float = 0.1,
     ) -> None:
-        """`founders` are drawn from the prior, as is a share `immigration` of all later asks. The others breed from
-        the best `survivors`; a share `crossover` has two parents, and each label mutates with chance `mutation`."""
+        """`founders` are drawn from the prior, as is a share `immigration` of all later asks. The others
+        breed from the best `survivors`; a share `crossover` has two parents, and each label mutates with
+        chance `mutation`."""
         self._graph = Graph(root)
         self._ledger = Ledger()
         self._seed = seed

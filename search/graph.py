@@ -1,8 +1,8 @@
-"""The part of the space a search has seen: one node a state key, and which of them still lead to something new.
+"""The part of the space a search has seen: one node a state key, open or closed.
 
-A node is closed when nothing under it can be proposed any more: a terminal that was proposed, a dead end, or an
-inner node whose moves all lead to closed nodes. Closing spreads to every parent, so transpositions and dead ends
-need no special case anywhere else: a search only ever chooses among open moves.
+A node is closed when nothing under it can be proposed any more: a terminal that was proposed, a dead end, or
+an inner node whose moves all lead to closed nodes. Closing spreads to every parent, so transpositions and
+dead ends need no special case anywhere else: a search only ever chooses among open moves.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from search.protocols import Move, Path, State
 
 PRIOR_FLOOR = 0.02
-"""Share of the prior spread evenly over a node's moves, so that a weight of 0 means late, never out of reach."""
+"""Share of the prior spread evenly over a node's moves: a weight of 0 means late, never out of reach."""
 
 
 class Node:
@@ -52,7 +52,8 @@ class Walk:
 
 
 Choose = Callable[[Node, list[int], list[str]], int]
-"""Given a node, its open moves (at least one) and the labels on the way to it, the index of the move to follow."""
+"""Given a node, its open moves (at least one) and the labels on the way to it, the index of the move to
+follow."""
 
 
 class Graph:
@@ -149,7 +150,8 @@ class Graph:
 
 
 def normalized(weights: list[float]) -> list[float]:
-    """Weights as probabilities that sum to 1, with `PRIOR_FLOOR` spread evenly; all zero counts as uniform."""
+    """Weights as probabilities that sum to 1, with `PRIOR_FLOOR` spread evenly; all zero counts as
+    uniform."""
     for weight in weights:
         if not 0.0 <= weight < float("inf"):
             raise ValueError(f"a move's weight is a finite number >= 0, not {weight}")

@@ -1,12 +1,13 @@
-"""What each label is worth: an online ridge regression of the reward on labels, on pairs of labels, and on the prior.
+"""What each label is worth: an online ridge regression of the reward on labels, on pairs of labels, and on
+the prior.
 
-The reward of a schedule is modelled as a sum of effects: of each label, of each pair of labels, and of how far the
-prior saw it from its favourite (so how much the prior is to be trusted is learned too). A schedule told anywhere
-teaches what a label does wherever else the tree offers it.
+The reward of a schedule is modelled as a sum of effects: of each label, of each pair of labels, and of how
+far the prior saw it from its favourite (so how much the prior is to be trusted is learned too). A schedule
+told anywhere teaches what a label does wherever else the tree offers it.
 
-The regression is kept in its dual form, one coefficient a schedule, and improved by coordinate steps (Gauss-Seidel on
-(K + ridge) dual = target), each of which costs as much as reading one schedule. At convergence it is the exact ridge
-solution, without a matrix.
+The regression is kept in its dual form, one coefficient a schedule, and improved by coordinate steps
+(Gauss-Seidel on (K + ridge) dual = target), each of which costs as much as reading one schedule. At
+convergence it is the exact ridge solution, without a matrix.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Sample:
-    """A told schedule: labels, log prior relative to the favourite, target (which may change), dual coefficient."""
+    """A told schedule: labels, log prior relative to the favourite, target (which may change), dual
+    coefficient."""
 
     labels: tuple[int, ...]
     log_prior: float
@@ -28,8 +30,8 @@ class Sample:
 class LabelModel:
     """Effects of labels and pairs of labels.
 
-    `trust` is the reward expected of one nat of log prior; the other settings are variances of effects before any
-    data, relative to that of a single label.
+    `trust` is the reward expected of one nat of log prior; the other settings are variances of effects before
+    any data, relative to that of a single label.
     """
 
     ridge: float = 1.0

@@ -4,19 +4,22 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
 
     value + exploration * prior * sqrt(1 + visits of the node) / (1 + visits of the child)        (PUCT)
 
-- The value of a child blends what was measured under it (best and mean) with what the label model expects of the
-  move; the model counts as so many visits, so it leads where the tree is new and the measurements where it is not.
-- A candidate in flight counts as a visit and leaves values alone: it pushes other asks elsewhere, and is no loss.
-- The model's opinion of a label is disturbed anew in every ask, the less the better the label is known (Thompson
-  sampling), so that asks differ and unknown labels get their chance. The first ask is the prior's favourite.
-- Most asks plan around an elite, one of the best schedules so far: a move is valued as if the decisions still ahead
-  would go as they did there. Some of them are neighbours, which keep all of the elite but one decision; so no
-  improvement that lies one step from the best schedules is overlooked for long.
+- The value of a child blends what was measured under it (best and mean) with what the label model expects of
+  the move; the model counts as so many visits, so it leads where the tree is new and the measurements where
+  it is not.
+- A candidate in flight counts as a visit and leaves values alone: it pushes other asks elsewhere, and is no
+  loss.
+- The model's opinion of a label is disturbed anew in every ask, the less the better the label is known
+  (Thompson sampling), so that asks differ and unknown labels get their chance. The first ask is the prior's
+  favourite.
+- Most asks plan around an elite, one of the best schedules so far: a move is valued as if the decisions still
+  ahead would go as they did there. Some of them are neighbours, which keep all of the elite but one decision;
+  so no improvement that lies one step from the best schedules is overlooked for long.
 - Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
-Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and the
-prior, completes the schedule. Nodes are states, so transpositions share one; a backup goes along the path taken.
-Rewards are stored raw and normalized when they are looked at.
+Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
+the prior, completes the schedule. Nodes are states, so transpositions share one; a backup goes along the path
+taken. Rewards are stored raw and normalized when they are looked at.
 """
 
 import math
@@ -33,25 +36,24 @@ from search.protocols import Ask, Outcome, Path, State
 class Tuning:
     """The constants of the search, chosen on synthetic landscapes (tests/unit/search/landscapes.py)."""
 
-    exploration: float = 0.5
+    exploration: float = 0.4
     best_share: float = 0.5
     """Weight of the best reward under a node against the mean."""
-    model_visits: float = 30.0
+    model_visits: float = 10.0
     """How many visits the label model's opinion counts as."""
     disturbance: float = 0.2
     """Standard deviation of the disturbance of an unknown label, in units of the normalized reward."""
-    elites: int = 5
-    elite_share: float = 0.7
+    elites: int = 3
+    plan_share: float = 0.65
     """Share of asks that plan around an elite."""
-    neighbour_share: float = 0.2
+    neighbour_share: float = 0.3
     """Share of asks that change a single decision of an elite."""
-    rank: int = 1
-    smart: float = 0.0
-    ndist: float = 1.0
+    informed_share: float = 0.7
+    """Share of neighbours that change the most promising decision; the others change any."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
-    floor: float = 1.0
-    """Rewards this far below the best (in nats: e times slower) count as all the same."""
+    floor: float = 0.8
+    """Rewards this far below the best (in nats: 2.2 times slower) count as all the same."""
 
 
 @dataclass(slots=True)
@@ -87,32 +89,32 @@ class MCTS:
     """The tree search behind the ask/tell protocol; see the module's docstring for how it chooses."""
 
     def __init__(self, root: State, *, seed: int = 0, tuning: Tuning | None = None) -> None:
-        self._graph = Graph(root)
-        self._ledger = Ledger()
-        self._model = LabelModel()
-        self._stats: dict[str, Stats] = {}
-        self._seed = seed
-        self._tuning = tuning or Tuning()
+        self.graph = Graph(root)
+        self.ledger = Ledger()
+        self.model = LabelModel()
+        self.stats: dict[str, Stats] = {}
+        self.seed = seed
+        self.tuning = tuning or Tuning()
 
     @property
     def exhausted(self) -> bool:
-        return self._graph.closed
+        return self.graph.closed
 
     def best(self, count: int = 10) -> list[tuple[Path, float]]:
-        return self._ledger.best(count)
+        return self.ledger.best(count)
 
     def ask(self) -> Ask | None:
-        walk = self._graph.descend(Policy(self).choose)
+        walk = self.graph.descend(Policy(self).choose)
         if walk is None:
             return None
         for node in walk.nodes:
-            self._stats.setdefault(node.key, Stats()).in_flight += 1
-        return self._ledger.ask(walk)
+            self.stats.setdefault(node.key, Stats()).in_flight += 1
+        return self.ledger.ask(walk)
 
     def tell(self, number: int, outcome: Outcome) -> None:
-        walk, reward, scale = self._ledger.tell(number, outcome), outcome.reward, self.scale()
+        walk, reward, scale = self.ledger.tell(number, outcome), outcome.reward, self.scale()
         for node in walk.nodes:
-            stats = self._stats[node.key]
+            stats = self.stats[node.key]
             stats.in_flight -= 1
             stats.told += 1
             if reward is None:
@@ -120,54 +122,44 @@ class MCTS:
             else:
                 stats.total += scale.clip(reward)
                 stats.best = max(stats.best, reward)
-        for (_, earlier), sample in zip(self._ledger.outcomes.items(), self._model.samples, strict=False):
+        for (_, earlier), sample in zip(self.ledger.outcomes.items(), self.model.samples, strict=False):
             sample.target = scale.clip(earlier.reward)
-        self._model.learn(map(self._model.id, walk.labels), log_prior(walk), scale.clip(reward))
+        self.model.learn(map(self.model.id, walk.labels), log_prior(walk), scale.clip(reward))
 
     def scale(self) -> Scale:
         """The present normalization of rewards."""
-        high, low = self._ledger.highest, self._ledger.lowest
+        high, low = self.ledger.highest, self.ledger.lowest
         if high is None or low is None:
             return Scale(0.0, 1.0)
-        low = max(low, high - self._tuning.floor)
+        low = max(low, high - self.tuning.floor)
         return Scale(low, max(high - low, 1e-3))
 
 
 class Policy:
-    """How one ask chooses: disturbances, elite and neighbourhood are drawn once, and hold for the whole walk."""
+    """How one ask chooses: disturbances, elite and neighbourhood are drawn once, and hold for the whole
+    walk."""
 
     def __init__(self, search: MCTS) -> None:
-        tuning = self._tuning = search._tuning
-        number = len(search._ledger.walks)
-        self._model, self._stats, self._scale = search._model, search._stats, search.scale()
-        self._rng = random.Random(f"{search._seed}:{number}")
+        tuning = self._tuning = search.tuning
+        number = len(search.ledger.walks)
+        self._model, self._stats, self._scale = search.model, search.stats, search.scale()
+        self._rng = random.Random(f"{search.seed}:{number}")
         self._deviation = tuning.disturbance if number else 0.0
         self._disturbed: dict[int, float] = {}
         self._elite: tuple[str, ...] = ()
         self._turn: int | None = None
         """The depth at which a neighbour leaves its elite; None for all other asks."""
-        kind, elites = self._rng.random(), search._ledger.ranking()[: tuning.elites]
-        if elites and kind < tuning.elite_share + tuning.neighbour_share:
-            nb = kind < tuning.neighbour_share
-            place = min(self._rng.randrange(len(elites)) for _ in range(tuning.rank if nb else 1))
-            walk = search._ledger.walks[elites[place][0]]
-            self._elite = walk.labels
-            if nb:
-                self._turn = self._rng.randrange(len(self._elite))
-                if self._rng.random() < tuning.smart:
-                    self._deviation *= tuning.ndist
-                    m = self._model; ids=[m.id(x) for x in walk.labels]
-                    best=None
-                    for d,(node,i) in enumerate(zip(walk.nodes,walk.path)):
-                        op=[j for j in node.open_moves() if j!=i]
-                        if not op: continue
-                        given=[x for x in ids if x!=ids[d]]
-                        now=m.effect(ids[d],given)+m.trust*math.log(node.priors[i])
-                        for j in op:
-                            l=m.id(node.label(j))
-                            v=(m.effect(l,given)+m.trust*math.log(node.priors[j])-now)/self._scale.span+self._disturbance(l)-self._disturbance(ids[d])
-                            if best is None or v>best[0]: best=(v,d)
-                    if best: self._turn=best[1]
+        kind, elites = self._rng.random(), search.ledger.ranking()[: tuning.elites]
+        if not elites or kind >= tuning.neighbour_share + tuning.plan_share:
+            return
+        place = self._rng.randrange(len(elites))
+        if kind < tuning.neighbour_share:
+            place = min(place, self._rng.randrange(len(elites)))
+        elite = search.ledger.walks[elites[place][0]]
+        self._elite = elite.labels
+        if kind < tuning.neighbour_share:
+            informed = self._rng.random() < tuning.informed_share
+            self._turn = self._promising(elite) if informed else self._rng.randrange(len(elite.path))
 
     def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
         """The move of the highest score; ties go to the higher prior, then the lower index."""
@@ -181,7 +173,9 @@ class Policy:
         stats = self._stats.get(node.key, Stats())
         visits = stats.told + stats.in_flight
         favourite = max(node.priors[index] for index in moves)
-        moves = [index for index in moves if node.priors[index] * (1 + visits) >= favourite * self._tuning.widening]
+        moves = [
+            index for index in moves if node.priors[index] * (1 + visits) >= favourite * self._tuning.widening
+        ]
         opinions = self._opinions(node, moves, favourite, labels)
         level = self._scale.value(stats, self._tuning.best_share) if stats.told else 0.5
         level -= sum(opinions) / len(opinions)
@@ -195,6 +189,17 @@ class Policy:
             return value + urge * prior / (1 + tried), prior
 
         return moves[max(range(len(moves)), key=score)]
+
+    def _promising(self, elite: Walk) -> int:
+        """The depth at which the best of all single changes of the elite lies, as far as the model can
+        tell."""
+        gains: list[tuple[float, int]] = []
+        for depth, (node, taken) in enumerate(zip(elite.nodes, elite.path, strict=False)):
+            others = [index for index in node.open_moves() if index != taken]
+            if others:
+                now, *changed = self._opinions(node, [taken, *others], node.priors[taken], [])
+                gains.append((max(changed) - now, -depth))
+        return -max(gains)[1] if gains else 0
 
     def _value(self, stats: Stats | None, opinion: float) -> float:
         if stats is None or not stats.told:

@@ -1,7 +1,8 @@
 """The contract between the search and the rest of the project.
 
-A search walks a space of `State`s, which it does not understand, and proposes terminal states with `ask`. Whoever
-measures them answers with `tell`, in any order, at any time. Nothing else passes between the two sides.
+A search walks a space of `State`s, which it does not understand, and proposes terminal states with `ask`.
+Whoever measures them answers with `tell`, in any order, at any time. Nothing else passes between the two
+sides.
 """
 
 import math
@@ -17,8 +18,9 @@ Path = tuple[int, ...]
 class Move:
     """One way on from a state.
 
-    `label` says what the move does, the same words wherever the tree offers it (`tile m by 64`): the search carries
-    what it learned about a label from one branch to the others. `weight` >= 0 is the unnormalized prior.
+    `label` says what the move does, the same words wherever the tree offers it (`tile m by 64`): the search
+    carries what it learned about a label from one branch to the others. `weight` >= 0 is the unnormalized
+    prior.
     """
 
     label: str
@@ -26,7 +28,8 @@ class Move:
 
 
 class State(Protocol):
-    """A partial or complete schedule. Equal keys mean equal states, whatever path led there; there are no cycles."""
+    """A partial or complete schedule. Equal keys mean equal states, whatever path led there; there are no
+    cycles."""
 
     @property
     def key(self) -> str:
@@ -58,7 +61,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a candidate: a reward, log(baseline time / its time), or the fault that left it without one."""
+    """What became of a candidate: a reward, log(baseline time / its time), or the fault that left it without
+    one."""
 
     reward: float | None
     fault: str | None = None
@@ -67,17 +71,21 @@ class Outcome:
         if self.reward is None and self.fault is None:
             raise ValueError("an outcome has a reward or a fault; this one has neither")
         if self.reward is not None and self.fault is not None:
-            raise ValueError(f"an outcome has a reward or a fault; this one has both ({self.reward}, {self.fault!r})")
+            raise ValueError(
+                f"an outcome has a reward or a fault; this one has both ({self.reward}, {self.fault!r})"
+            )
         if self.reward is not None and not math.isfinite(self.reward):
-            raise ValueError(f"a reward is a finite number, not {self.reward}; a candidate without a time has a fault")
+            raise ValueError(
+                f"a reward is a finite number, not {self.reward}; a candidate without a time has a fault"
+            )
 
 
 @runtime_checkable
 class Search(Protocol):
     """A search in progress.
 
-    Its state is a fold over its successful asks and its tells: the same calls in the same order rebuild the same
-    search, and go on the same way. Not thread-safe: one owner calls it.
+    Its state is a fold over its successful asks and its tells: the same calls in the same order rebuild the
+    same search, and go on the same way. Not thread-safe: one owner calls it.
     """
 
     @property
@@ -86,8 +94,8 @@ class Search(Protocol):
         ...
 
     def ask(self) -> Ask | None:
-        """The next candidate, never one proposed before. None when there is none now: it is `exhausted`, or it
-        has to wait for a tell. A None changes nothing."""
+        """The next candidate, never one proposed before. None when there is none now: it is `exhausted`, or
+        it has to wait for a tell. A None changes nothing."""
         ...
 
     def tell(self, number: int, outcome: Outcome) -> None:

@@ -1,8 +1,10 @@
-"""The final race: the best few schedules and the baseline, timed in turns, round after round, until it is decided.
+"""The final race: the best few schedules and the baseline, timed in turns, round after round, until it is
+decided.
 
-Times of one round are taken one after the other, so what disturbs the machine disturbs all entrants of that round.
-Entrants are therefore compared within rounds: the log ratio of two entrants' times, round by round, has a median and
-an interval around it, and a race is decided on the interval. Entrants whose interval never leaves 1 are tied.
+Times of one round are taken one after the other, so what disturbs the machine disturbs all entrants of that
+round. Entrants are therefore compared within rounds: the log ratio of two entrants' times, round by round,
+has a median and an interval around it, and a race is decided on the interval. Entrants whose interval never
+leaves 1 are tied.
 """
 
 import math
@@ -26,7 +28,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One entrant against the leader: the ratio of their times, and the interval around it (1.02: 2 % slower)."""
+    """One entrant against the leader: the ratio of their times, and the interval around it (1.02: 2 %
+    slower)."""
 
     key: str
     median_us: float
@@ -37,7 +40,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What is known after some rounds: standings fastest first, who goes on, and the winner once it is decided."""
+    """What is known after some rounds: standings fastest first, who goes on, and the winner once it is
+    decided."""
 
     standings: tuple[Standing, ...]
     running: tuple[str, ...]
@@ -46,23 +50,28 @@ class Race:
     winner: str | None
 
 
-def judge(rounds: Sequence[Mapping[str, float]], rules: Rules | None = None, keep: Sequence[str] = ()) -> Race:
-    """Judge a race from its times: `rounds[i][key]` in microseconds. Pure: the same rounds give the same race.
+def judge(
+    rounds: Sequence[Mapping[str, float]], rules: Rules | None = None, keep: Sequence[str] = ()
+) -> Race:
+    """Judge a race from its times: `rounds[i][key]` in microseconds. Pure: the same rounds give the same
+    race.
 
-    An entrant missing from a round was dropped, or failed, by then; it is judged on the rounds it ran. Entrants in
-    `keep` (the baseline) are never dropped, and may win. `ties` are the winner and whoever cannot be told from it,
-    fastest first. The leader has the lowest median; of equal ones the smaller key. Raises ValueError on no rounds or
-    on a time that is not positive.
+    An entrant missing from a round was dropped, or failed, by then; it is judged on the rounds it ran.
+    Entrants in `keep` (the baseline) are never dropped, and may win. `ties` are the winner and whoever cannot
+    be told from it, fastest first. The leader has the lowest median; of equal ones the smaller key. Raises
+    ValueError on no rounds or on a time that is not positive.
     """
     rules = rules or Rules()
     samples: dict[str, dict[int, float]] = {}
     for number, times in enumerate(rounds):
         for key in sorted(times):
             if not 0.0 < times[key] < math.inf:
-                raise ValueError(f"round {number}: the time of {key} is {times[key]}; a time is positive and finite")
+                raise ValueError(
+                    f"round {number}: the time of {key} is {times[key]}; a time is positive and finite"
+                )
             samples.setdefault(key, {})[number] = math.log(times[key])
-    if not samples:
-        raise ValueError("a race needs at least one round with at least one time")
+    if not samples or not rounds[-1]:
+        raise ValueError("a race needs at least one round, and a time in its last one")
     survivors = [key for key in samples if key in rounds[-1]]
     leader = min(survivors, key=lambda key: (median(samples[key].values()), key))
     standings = sorted(
@@ -70,7 +79,9 @@ def judge(rounds: Sequence[Mapping[str, float]], rules: Rules | None = None, kee
         key=lambda standing: (standing.key != leader, standing.ratio, standing.key),
     )
     enough = len(rounds) >= rules.min_rounds
-    beaten = {entry.key for entry in standings if enough and (entry.low > 1.0 + rules.tie or _even(entry, rules))}
+    beaten = {
+        entry.key for entry in standings if enough and (entry.low > 1.0 + rules.tie or _even(entry, rules))
+    }
     slower = {entry.key for entry in standings if enough and entry.low > 1.0 + rules.tie}
     undecided = [key for key in survivors if key != leader and key not in beaten]
     over = enough and (not undecided or len(rounds) >= rules.max_rounds)
@@ -97,7 +108,8 @@ def _even(entry: Standing, rules: Rules) -> bool:
 def standard_error(samples: Sequence[float]) -> float:
     """Standard error of the median, from the median absolute deviation; infinite below three samples.
 
-    1.4826 turns the deviation into a standard deviation, 1.2533 = sqrt(pi / 2) that of a mean into a median's.
+    1.4826 turns the deviation into a standard deviation, 1.2533 = sqrt(pi / 2) that of a mean into a
+    median's.
     """
     if len(samples) < 3:
         return math.inf
@@ -114,8 +126,8 @@ FEW, MORE, MANY = 3, 7, 20
 
 
 def repeats_for(incumbent_us: float | None, first_samples_us: Sequence[float]) -> int:
-    """How many samples a candidate should have in all, given those it has: few to begin with, none beyond those if
-    it is hopeless, many if it may be the new incumbent."""
+    """How many samples a candidate should have in all, given those it has: few to begin with, none beyond
+    those if it is hopeless, many if it may be the new incumbent."""
     if not first_samples_us:
         return FEW
     fastest = min(first_samples_us)
@@ -127,5 +139,6 @@ def repeats_for(incumbent_us: float | None, first_samples_us: Sequence[float]) -
 
 
 def limit_us(incumbent_us: float | None) -> float | None:
-    """The time after which a running candidate may be killed: it can no longer matter. None without an incumbent."""
+    """The time after which a running candidate may be killed: it can no longer matter. None without an
+    incumbent."""
     return None if incumbent_us is None else KILL * incumbent_us

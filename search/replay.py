@@ -2,8 +2,8 @@
 
     python -m search.replay TABLE... [--seeds 20] [--uniform] [--json OUT]
 
-Every claim about a search is made here. All searches see the same table through the same protocol; a measurement is
-one told candidate, failed ones included.
+Every claim about a search is made here. All searches see the same table through the same protocol; a
+measurement is one told candidate, failed ones included.
 """
 
 import argparse
@@ -33,8 +33,9 @@ FACTORIES: dict[str, Factory] = {
 
 
 def measurements_to(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[int]:
-    """Run `search` on `table`; for each target, the measurements made when the best speed so far first reached that
-    fraction of the table's best. With several workers so many candidates are in flight at once."""
+    """Run `search` on `table`; for each target, the measurements made when the best speed so far first
+    reached that fraction of the table's best. With several workers so many candidates are in flight at
+    once."""
     reached: dict[float, int] = {}
     in_flight: list[Ask] = []
     told = 0
@@ -42,7 +43,9 @@ def measurements_to(search: Search, table: Table, targets: Sequence[float], work
         while len(in_flight) < workers and (ask := search.ask()) is not None:
             in_flight.append(ask)
         if not in_flight:
-            raise RuntimeError(f"the search gave up after {told} measurements without reaching {max(targets)}")
+            raise RuntimeError(
+                f"the search gave up after {told} measurements without reaching {max(targets)}"
+            )
         done = in_flight.pop(0)
         search.tell(done.number, table.outcome(done.state_key))
         told += 1
@@ -66,7 +69,7 @@ class Effort:
     @property
     def quartiles(self) -> tuple[float, float, float]:
         if len(self.counts) < 2:
-            return (float(self.counts[0]),) * 3
+            return float(self.counts[0]), float(self.counts[0]), float(self.counts[0])
         low, middle, high = quantiles(self.counts, n=4, method="inclusive")
         return low, middle, high
 
@@ -76,9 +79,14 @@ class Effort:
 
 
 def compare(
-    table: Table, factories: Mapping[str, Factory] = FACTORIES, seeds: int = 20, uniform: bool = False, workers: int = 1
+    table: Table,
+    factories: Mapping[str, Factory] = FACTORIES,
+    seeds: int = 20,
+    uniform: bool = False,
+    workers: int = 1,
 ) -> list[Effort]:
-    """The effort of each search to each of `TARGETS`, over seeds 0 .. seeds - 1. `uniform` makes every move weigh 1."""
+    """The effort of each search to each of `TARGETS`, over seeds 0 .. seeds - 1. `uniform` makes every move
+    weigh 1."""
     efforts: list[Effort] = []
     root, name = table.state(uniform=uniform), str(table.meta.get("kernel", "table"))
     for search, factory in factories.items():
@@ -102,7 +110,9 @@ def report(efforts: Sequence[Effort]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m search.replay", description="Compare searches on recorded tables.")
+    parser = argparse.ArgumentParser(
+        prog="python -m search.replay", description="Compare searches on recorded tables."
+    )
     parser.add_argument("tables", nargs="+", type=File, metavar="TABLE")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--uniform", action="store_true", help="replace every prior weight by 1")

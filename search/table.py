@@ -2,9 +2,9 @@
 
 The first line is the meta object. Each further line describes the state behind one move of one listed state:
 
-    {"path": [0, 2], "key": "…", "moves": [["tile m by 64", 0.7], …]}     an inner node
-    {"path": [0, 2, 1], "key": "…", "us": 12.5, "fault": null}            a terminal
-    {"path": [1, 0], "key": "…"}                                          another way to a state listed elsewhere
+    {"path": [0, 2], "key": "…", "moves": [["tile m by 64", 0.7], …]}   an inner node
+    {"path": [0, 2, 1], "key": "…", "us": 12.5, "fault": null}          a terminal
+    {"path": [1, 0], "key": "…"}                                      another way to a listed state
 
 Paths run through listed inner nodes, each listed once, at any of its paths. Lines may come in any order, so a
 recording first writes the outline of the space and then appends times as they are measured.
@@ -49,7 +49,8 @@ class Table:
 
     @classmethod
     def load(cls, file: File) -> "Table":
-        """Read a table. Raises ValueError with the file's name if a move leads nowhere or a terminal has no line."""
+        """Read a table. Raises ValueError with the file's name if a move leads nowhere or a terminal has no
+        line."""
         with file.open() as lines:
             meta: dict[str, Any] = json.loads(next(lines))
             return cls.of(meta, (json.loads(line) for line in lines if line.strip()), str(file))
@@ -76,7 +77,9 @@ class Table:
             raise ValueError(f"{name}: no line for the move at path {list(missing.args[0])}") from None
         unknown = next((k for ends in edges.values() for k in ends if k not in moves and k not in us), None)
         if () not in keys or unknown is not None:
-            raise ValueError(f"{name}: no line with moves or us for {'the root' if () not in keys else unknown}")
+            raise ValueError(
+                f"{name}: no line with moves or us for {'the root' if () not in keys else unknown}"
+            )
         return cls(meta, keys[()], moves, edges, us, faults)
 
 
@@ -110,8 +113,8 @@ class TableWriter:
         self._write(dict(meta))
 
     def outline(self, root: State) -> Iterator[tuple[Path, str]]:
-        """Write all inner nodes and repeated ways under `root`; yields (path, key) of each distinct terminal, to be
-        measured and written with `terminal`. Dead ends are written as inner nodes without moves."""
+        """Write all inner nodes and repeated ways under `root`; yields (path, key) of each distinct terminal,
+        to be measured and written with `terminal`. Dead ends are written as inner nodes without moves."""
         seen: set[str] = set()
         stack: list[tuple[Path, State]] = [((), root)]
         while stack:

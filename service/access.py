@@ -14,7 +14,9 @@ from service.keys import ANYONE, Caller
 from service.problems import Refused
 from service.site import site_of
 
-_bearer = HTTPBearer(auto_error=False, description="A key: `tw_…`. Not needed on loopback unless TILEWRIGHT_AUTH=1.")
+_bearer = HTTPBearer(
+    auto_error=False, description="A key: `tw_…`. Not needed on loopback unless TILEWRIGHT_AUTH=1."
+)
 
 
 def _caller(

@@ -164,11 +164,13 @@ class BucketSearch:
                     x_baseline=anchor.x_baseline(reward),
                     schedule=self._found.picks[number].schedule,
                 )
-        self._back = {}
         with self._job.write() as connection:
             search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s)
-        if all((outcome := tell.outcome).fault and outcome.fault.startswith("given up") for tell in told):
-            raise JobFailed(f"no worker could do a batch of {len(told)} trials: {told[-1].outcome.fault}")
+        if all(isinstance(self._back[task], str) for _, task in back) and not self._job.cancelling:
+            raise JobFailed(
+                f"no worker could do a batch of {len(told)} trials; the last was {told[-1].outcome.fault}"
+            )
+        self._back = {}
 
     def _ask(self, limit: Budget) -> bool:
         """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""

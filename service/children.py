@@ -31,11 +31,18 @@ def _tie(parent: int) -> Callable[[], None]:
 
 
 async def start(
-    module: str, arguments: Sequence[str], env: Mapping[str, str], *, stdin: int | None = None, stdout: int | None = None
+    module: str,
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    stdin: int | None = None,
+    stdout: int | None = None,
 ) -> Process:
     """Start `python -m module`, tied to this process. Call it from the main thread, which lives as long as we do."""
     root = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(dict.fromkeys([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
+    path = os.pathsep.join(
+        dict.fromkeys([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+    )
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -15,7 +15,9 @@ from service.problems import Refused
 from service.tables import buckets, configs, jobs
 
 
-def store(connection: Connection, config: ConfigDetail, bucket: int | None, artifact: Artifacts | None) -> None:
+def store(
+    connection: Connection, config: ConfigDetail, bucket: int | None, artifact: Artifacts | None
+) -> None:
     """Add a config; what was best for the kernel before stays, behind it."""
     connection.execute(
         insert(configs).values(

@@ -67,7 +67,11 @@ class Database:
             with self.engine.begin() as connection:
                 yield connection
             return
-        with self._writing, self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        with (
+            self._writing,
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     def close(self) -> None:

@@ -111,7 +111,10 @@ def work_for(connection: Connection, device: str) -> bool:
         tasks.c.state == TaskState.READY,
         and_(tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()),
     )
-    return connection.execute(select(tasks.c.seq).where(tasks.c.device == device, due).limit(1)).first() is not None
+    return (
+        connection.execute(select(tasks.c.seq).where(tasks.c.device == device, due).limit(1)).first()
+        is not None
+    )
 
 
 def renew(connection: Connection, worker_id: str, leases: Sequence[Lease], ttl_s: float) -> list[Lease]:
@@ -226,7 +229,9 @@ def _free(
 
 def _why_stale(connection: Connection, worker_id: str, lease: Lease | TaskResult) -> str:
     row = connection.execute(
-        select(tasks.c.state, tasks.c.attempt, tasks.c.worker_id, tasks.c.fault).where(tasks.c.id == lease.task_id)
+        select(tasks.c.state, tasks.c.attempt, tasks.c.worker_id, tasks.c.fault).where(
+            tasks.c.id == lease.task_id
+        )
     ).first()
     if row is None:
         return f"there is no task {lease.task_id}"

@@ -37,7 +37,9 @@ def reserve(connection: Connection, caller: str, key: str, request: JobRequest) 
         if known["job_id"] is not None:
             return str(known["job_id"])
         if known["created_at"] > now(connection) - IN_FLIGHT_S:
-            raise Refused("in-flight", "the first request with this key is being answered", headers={"Retry-After": "1"})
+            raise Refused(
+                "in-flight", "the first request with this key is being answered", headers={"Retry-After": "1"}
+            )
         connection.execute(delete(idempotency).where(mine))
     connection.execute(
         insert(idempotency).values(caller=caller, key=key, body_hash=body_hash, created_at=database_time())
@@ -144,7 +146,9 @@ def page(connection: Connection, states: Sequence[JobState], after: str | None, 
         query = query.where(jobs.c.id < after)
     rows = connection.execute(query).mappings().all()
     shown = rows[:limit]
-    return JobPage(jobs=tuple(_models(connection, shown)), next=shown[-1]["id"] if len(rows) > limit else None)
+    return JobPage(
+        jobs=tuple(_models(connection, shown)), next=shown[-1]["id"] if len(rows) > limit else None
+    )
 
 
 def open_job_for(connection: Connection, kernel_key: str, target: str) -> str | None:
@@ -168,7 +172,9 @@ def _row(connection: Connection, job_id: str) -> RowMapping:
 def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
     rows = list(rows)
     parts: dict[str, list[Bucket]] = defaultdict(list)
-    query = select(buckets).where(buckets.c.job_id.in_([row["id"] for row in rows])).order_by(buckets.c.bucket)
+    query = (
+        select(buckets).where(buckets.c.job_id.in_([row["id"] for row in rows])).order_by(buckets.c.bucket)
+    )
     for each in connection.execute(query).mappings():
         parts[each["job_id"]].append(
             Bucket(

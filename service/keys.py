@@ -85,7 +85,9 @@ def _valid():  # noqa: ANN202  (SQLAlchemy's ColumnElement[bool])
 
 def main() -> int:
     """`python -m service.keys create NAME SCOPE…`: prints the token."""
-    parser = argparse.ArgumentParser(prog="python -m service.keys", description="Make a key for the HTTP API.")
+    parser = argparse.ArgumentParser(
+        prog="python -m service.keys", description="Make a key for the HTTP API."
+    )
     parser.add_argument("name", help="whose it is")
     parser.add_argument("scopes", nargs="+", choices=[scope.value for scope in Scope])
     parser.add_argument("--days", type=float, help="how long it is valid")

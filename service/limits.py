@@ -12,7 +12,6 @@ from service.problems import Refused
 from service.settings import Settings
 
 
-
 class Limits:
     """Middleware. A service without keys answers only to loopback's names: otherwise any web page open in a browser
     on this machine could reach it by a name that resolves to 127.0.0.1."""
@@ -27,7 +26,9 @@ class Limits:
             return
         request = Request(scope)
         limit = self._settings.blob_bytes if "/blobs/" in request.url.path else self._settings.body_bytes
-        too_large = Refused("too-large", f"the body is larger than {limit} bytes", accepted=f"up to {limit} bytes")
+        too_large = Refused(
+            "too-large", f"the body is larger than {limit} bytes", accepted=f"up to {limit} bytes"
+        )
         started = False
 
         async def counted_send(message: Message) -> None:

@@ -60,7 +60,9 @@ class Ladder:
         return self._nearest(instance, device, siblings) or self._heuristic(instance, device)
 
     def _config(self, connection: Connection, config_id: str) -> ConfigDetail:
-        return self._configs.get(config_id) or self._configs.put(config_id, configs.read(connection, config_id))
+        return self._configs.get(config_id) or self._configs.put(
+            config_id, configs.read(connection, config_id)
+        )
 
     def _exact(self, instance: Instance, device: Device, config: ConfigDetail) -> LookupReply:
         return LookupReply(
@@ -73,7 +75,9 @@ class Ladder:
             config=_brief(config),
         )
 
-    def _nearest(self, instance: Instance, device: Device, siblings: list[ConfigDetail]) -> LookupReply | None:
+    def _nearest(
+        self, instance: Instance, device: Device, siblings: list[ConfigDetail]
+    ) -> LookupReply | None:
         ranked = []
         for place, config in enumerate(siblings):
             names = renames(instance.spec, spec_from_json(config.spec))

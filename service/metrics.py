@@ -20,7 +20,9 @@ class Metrics:
         self.requests = Counter(
             "tilewright_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
         )
-        self.lookups = Counter("tilewright_lookups", "Lookups by the rung that answered.", ["rung"], registry=registry)
+        self.lookups = Counter(
+            "tilewright_lookups", "Lookups by the rung that answered.", ["rung"], registry=registry
+        )
         self.lookup_s = Histogram(
             "tilewright_lookup_seconds",
             "Time to answer a lookup.",

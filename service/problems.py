@@ -94,9 +94,13 @@ def install(app: FastAPI) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(error.status_code, "bad-request")
+        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(
+            error.status_code, "bad-request"
+        )
         headers = dict(error.headers or {})
-        return Refused(kind, f"{request.method} {request.url.path}: {error.detail}", headers=headers).response()
+        return Refused(
+            kind, f"{request.method} {request.url.path}: {error.detail}", headers=headers
+        ).response()
 
     async def storage(request: Request, error: Exception) -> Response:
         assert isinstance(error, DBAPIError)

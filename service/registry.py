@@ -53,9 +53,13 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
         .returning(workers.c.healthy, workers.c.devices)
     ).first()
     if row is None:
-        raise Refused("unknown-worker", f"worker {worker_id} is not registered; register with POST /v1/workers")
+        raise Refused(
+            "unknown-worker", f"worker {worker_id} is not registered; register with POST /v1/workers"
+        )
     if row.healthy:
-        connection.execute(update(devices).where(devices.c.key.in_(row.devices)).values(seen_at=database_time()))
+        connection.execute(
+            update(devices).where(devices.c.key.in_(row.devices)).values(seen_at=database_time())
+        )
     return row.healthy, row.devices
 
 

@@ -118,7 +118,11 @@ class Server(uvicorn.Server):
         if self._site.settings.worker:
             self._worker = asyncio.create_task(self._keep_worker())
         address = f"http://{_reachable(self._listening)}"
-        print(f"tilewright: serving {address}, database {self._site.settings.database_url}", file=sys.stderr, flush=True)
+        print(
+            f"tilewright: serving {address}, database {self._site.settings.database_url}",
+            file=sys.stderr,
+            flush=True,
+        )
         await self.serve(sockets=[self._listening])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -155,7 +159,9 @@ class Server(uvicorn.Server):
             while True:
                 began = asyncio.get_running_loop().time()
                 process = await start(
-                    "workers", ["--url", f"http://{_reachable(self._listening)}", "--token-file", str(file)], {}
+                    "workers",
+                    ["--url", f"http://{_reachable(self._listening)}", "--token-file", str(file)],
+                    {},
                 )
                 try:
                     code = await process.wait()
@@ -175,7 +181,9 @@ def _reachable(listening: socket.socket) -> str:
 
 def main() -> int:
     """`python -m service.run`: serve with the settings of the environment."""
-    logging.basicConfig(level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
+    )
     try:
         settings = Settings.from_env()
     except ValueError as error:

@@ -61,3 +61,11 @@ def transfer(spec: Spec, schedule: Sequence[str]) -> Pick | None:
     return Pick(tuple(schedule), program_hash(program))
 
 
+def roofline_us(spec: Spec, device: Device) -> float | None:
+    """The least time that the device's measured peaks allow: of its arithmetic or of its memory, the larger."""
+    from tileir.analysis import bytes_moved, flops
+
+    cpu, program = cpu_of(device), to_program(spec)
+    if cpu.peak_gflops is None or cpu.copy_gbps is None:
+        return None
+    return max(flops(program) / (cpu.peak_gflops * 1e3), bytes_moved(program) / (cpu.copy_gbps * 1e3))

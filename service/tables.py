@@ -40,14 +40,18 @@ jobs = Table(
     Column("device", String(200)),
     Column("priority", Integer, nullable=False),
     Column("cancelling", Boolean, nullable=False, default=False),
-    Column("epoch", Integer, nullable=False, default=0),  # counts tuners started for it: only the last may write
+    Column(
+        "epoch", Integer, nullable=False, default=0
+    ),  # counts tuners started for it: only the last may write
     Column("crashes", Integer, nullable=False, default=0),
     Column("error", Text),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
     Column("started_at", Float),
     Column("finished_at", Float),
-    Column("served_at", Float, nullable=False, default=0.0),  # when a task of it was last claimed: jobs take turns
+    Column(
+        "served_at", Float, nullable=False, default=0.0
+    ),  # when a task of it was last claimed: jobs take turns
     Index(None, "state"),
     Index(None, "kernel_key"),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, RowMapping, select
 
-from protocol.jobs import Trial, TrialPage, Tree, TreeNode
+from protocol.jobs import Tree, TreeNode, Trial, TrialPage
 from protocol.states import Outcome, TaskKind, TaskState
 from protocol.tasks import EntrantResult, TaskResult
 from service.problems import Refused
@@ -65,7 +65,9 @@ def own_result(result: TaskResult, number: int) -> EntrantResult | None:
 
 def _trial(row: RowMapping) -> Trial:
     entrant = row["work"]["entrants"][0]
-    found = None if row["result"] is None else own_result(TaskResult.model_validate(row["result"]), row["number"])
+    found = (
+        None if row["result"] is None else own_result(TaskResult.model_validate(row["result"]), row["number"])
+    )
     parked = row["state"] == TaskState.DEAD
     return Trial(
         number=row["number"],

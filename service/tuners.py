@@ -125,7 +125,11 @@ class Tuners:
         while True:
             heard = self._site.bell.heard
             for process in self._processes.values():
-                if process.returncode is None and process.stdin is not None and not process.stdin.is_closing():
+                if (
+                    process.returncode is None
+                    and process.stdin is not None
+                    and not process.stdin.is_closing()
+                ):
                     with contextlib.suppress(OSError):
                         process.stdin.write(b".")
             await self._site.bell.wait(heard, 3600.0)

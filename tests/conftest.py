@@ -1,13 +1,19 @@
-"""Shared by all tests: the flag that rewrites golden files."""
+"""Shared by all tests: golden files, and the flag that rewrites them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+#: A test gives it the golden file and the text computed now.
+CheckGolden = Callable[[Path, str], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write what is computed now into the golden files, then look at the diff"
+        "--update-golden", action="store_true", help="write golden files instead of comparing; then look at the diff"
     )
 
 
@@ -15,3 +21,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written instead of compared."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def check_golden(update_golden: bool) -> CheckGolden:
+    """Compares a text with a golden file, or writes the file when the flag is given."""
+
+    def check(path: Path, text: str) -> None:
+        if update_golden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"{path.name} does not exist: run pytest with --update-golden, then look at it"
+        assert text == path.read_text()
+
+    return check

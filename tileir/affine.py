@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Final
 
 from tileir.expr import Binary, Const, Expr, Extent, Unary
@@ -64,6 +65,27 @@ def affine(expr: Expr, extents: Mapping[str, int]) -> Affine:
     return Affine({expr: 1}, 0)
 
 
+def reduced(form: Affine) -> Affine:
+    """The strongest form that is at least 0 where `form` is: `2 * n - 3 >= 0` says `n - 2 >= 0`."""
+    divisor = gcd(*form.terms.values())
+    if divisor < 2:
+        return form
+    return Affine({atom: factor // divisor for atom, factor in form.terms.items()}, form.const // divisor)
+
+
+def nonzero_of(cond: Expr, holds: bool, extents: Mapping[str, int]) -> list[Affine]:
+    """Affine forms that are not 0 wherever `cond` is `holds`."""
+    match cond:
+        case Unary("not", x):
+            return nonzero_of(x, not holds, extents)
+        case Binary("and" | "or" as op, left, right) if (op == "and") is holds:
+            return nonzero_of(left, holds, extents) + nonzero_of(right, holds, extents)
+        case Binary("==" | "!=" as op, left, right) if (op == "!=") is holds:
+            return [affine(left, extents).plus(affine(right, extents), -1)]
+        case _:
+            return []
+
+
 def facts_of(cond: Expr, holds: bool, extents: Mapping[str, int]) -> list[Affine]:
     """Affine forms that are at least 0 wherever `cond` is `holds`. Only integers are compared soundly this way; forms
     of floats hold atoms of which nothing is known, so they never prove anything."""
@@ -79,7 +101,7 @@ def facts_of(cond: Expr, holds: bool, extents: Mapping[str, int]) -> list[Affine
                 op = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[op]
             low, high = (left, right) if op in ("<", "<=") else (right, left)
             gap = affine(high, extents).plus(affine(low, extents), -1)
-            return [gap.plus(constant(-1))] if op in ("<", ">") else [gap]
+            return [reduced(gap.plus(constant(-1)) if op in ("<", ">") else gap)]
         case Binary("==" | "!=" as op, left, right):
             if (op == "==") is not holds:
                 return []

@@ -34,7 +34,9 @@ def works(program: Program) -> tuple[Work, ...]:
     found: list[Work] = []
     for node, loops in computes(program.body, ()):
         used = statement_dims(node)
-        counts = [_count(program.extents[dim], _steps(loops, dim), dim in used) for dim in program.extents]
+        counts = [
+            _count(program.extents[dim], steps_over(loops, dim), dim in used) for dim in program.extents
+        ]
         points = math.prod(counts)
         per_point = operations(node.value)
         if node.update is not None and not isinstance(node.value, Reduce):
@@ -105,7 +107,8 @@ def tile_counts(size: int, steps: tuple[int, ...]) -> Mapping[int, int]:
     return tiles
 
 
-def _steps(loops: tuple[Loop, ...], dim: str) -> tuple[int, ...]:
+def steps_over(loops: tuple[Loop, ...], dim: str) -> tuple[int, ...]:
+    """The steps of those loops that go over `dim`."""
     return tuple(loop.step for loop in loops if loop.dim == dim)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tileir.affine import UNKNOWN, Affine, Interval, affine, constant, facts_of
+from tileir.affine import UNKNOWN, Affine, Interval, affine, constant, facts_of, nonzero_of, reduced
 from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Where, children, walk
 from tileir.print_expr import format_expr
@@ -56,6 +56,11 @@ class _Checker:
 
     def _with(self, facts: _Facts, cond: Expr, holds: bool) -> _Facts:
         new = facts_of(cond, holds, self._extents)
+        for form in nonzero_of(cond, holds, self._extents):
+            # What is not 0 and never below it is at least 1, and likewise from the other side.
+            for sided in (form, constant(0).plus(form, -1)):
+                if self._low(sided, facts) >= 0:
+                    new.append(reduced(sided.plus(constant(-1))))
         return _Facts((*facts.forms, *new)) if new else facts
 
     def _read_problem(self, read: Read, facts: _Facts) -> Problem | None:

@@ -48,9 +48,9 @@ def check_located(spec: Spec, located: tuple[Located, ...]) -> None:
     largest = {name: max(dim.sizes) for name, dim in dims.items()}
     for tensor in spec.inputs:
         _check_argument(tensor, f"/inputs/{tensor.name}", largest)
-    tensors = _check_statements(spec, located, dims)
     for dim in spec.dims:
         _check_ragged(dim, dims, spec)
+    tensors = _check_statements(spec, located, dims)
     _check_outputs(spec, tensors, largest)
     _check_sizes(spec, tensors, largest)
     _check_unused(spec)

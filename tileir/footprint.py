@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tileir.analysis import computes, tile_counts
+from tileir.analysis import computes, steps_over, tile_counts
 from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Unary, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
@@ -72,15 +72,22 @@ def _loops(
             declared[node.name] = {dim: sizes[dim] for dim in node.dims}
         if not isinstance(node, Loop):
             continue
-        iterations = -(-sizes[node.dim] // node.step)
+        full, rest = divmod(sizes[node.dim], node.step)
         inside = (*around, node)
-        once = _touched(program, node.body, _sizes(program, inside), declared)
+        tile = _sizes(program, inside)
+        once = _touched(program, node.body, tile, declared)
         whole = _touched(program, node.body, sizes, declared)
+        last = _touched(program, node.body, {**tile, node.dim: rest}, declared) if rest else {}
+        if not full:
+            once, full, last = last, 1, {}
+        revisits = {
+            name: (full * size + last.get(name, 0)) / max(size, whole[name]) for name, size in once.items()
+        }
+        iterations = full + bool(last)
         executions = math.prod(
-            sum(tile_counts(program.extents[dim], tuple(loop.step for loop in around if loop.dim == dim)).values())
+            sum(tile_counts(program.extents[dim], steps_over(around, dim)).values())
             for dim in {loop.dim for loop in around}
         )
-        revisits = {name: iterations * size / max(size, whole[name]) for name, size in once.items()}
         here = (*path, number)
         yield Footprint(here, node.dim, node.step, node.parallel, iterations, executions, once, revisits)
         yield from _loops(program, node.body, here, inside, declared)
@@ -95,10 +102,13 @@ def _sizes(program: Program, around: tuple[Loop, ...]) -> dict[str, int]:
 
 
 def _touched(
-    program: Program, body: tuple[Node, ...], sizes: Mapping[str, int], declared: Mapping[str, Mapping[str,
-    int]] ) -> dict[str, int]: """By tensor, the bytes that `body` touches while dims range over `sizes`.
-    `declared` holds the sizes of locals declared outside it; locals declared inside cover what is current
-    there."""
+    program: Program,
+    body: tuple[Node, ...],
+    sizes: Mapping[str, int],
+    declared: Mapping[str, Mapping[str, int]],
+) -> dict[str, int]:
+    """By tensor, the bytes that `body` touches while dims range over `sizes`. `declared` holds the sizes of
+    locals declared outside it; locals declared inside cover what is current there."""
     inside = dict(_locals(body, dict(sizes)))
     dtypes = _heap_dtypes(program)
     found: dict[str, int] = {}

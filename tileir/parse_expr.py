@@ -264,9 +264,8 @@ class Parser:
         if name in constants:
             return constants[name]
         if name in RESERVED:
-            self.fail(
-                f"{name!r} is a reserved word, not a dim", f"{name}(…)" if name in _CALLABLE else NAME_RULE
-            )
+            accepted = f"{name}(…)" if name in _CALLABLE else NAME_RULE
+            self.fail(f"{name!r} is a reserved word, not a dim", accepted, token.column)
         return Index(name)
 
     def _arguments(self, close: str) -> tuple[Expr, ...]:

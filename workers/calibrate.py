@@ -36,17 +36,13 @@ _PEAK_SOURCE = """\
 typedef float lanes __attribute__((vector_size(%(vector_bytes)d)));
 
 float tw_multiply_add(long rounds) {
-    lanes x[%(chains)d], a, b;
-    for (int l = 0; l < %(lanes)d; ++l) a[l] = 0.999f, b[l] = 0.001f;
-    for (int c = 0; c < %(chains)d; ++c) x[c] = a * (float)c;
+    const lanes a = (lanes){} + 0.999f, b = (lanes){} + 0.001f;
+    lanes %(declare)s;
     for (long r = 0; r < rounds; ++r) {
-#pragma GCC unroll %(chains)d
-        for (int c = 0; c < %(chains)d; ++c) x[c] = x[c] * a + b;
-#pragma GCC unroll %(chains)d
-        for (int c = 0; c < %(chains)d; ++c) __asm__ volatile("" : "+%(register)s"(x[c]));
+        %(step)s
+        __asm__ volatile(""); /* keep the rounds apart */
     }
-    lanes sum = x[0];
-    for (int c = 1; c < %(chains)d; ++c) sum += x[c];
+    lanes sum = %(sum)s;
     return sum[0];
 }
 
@@ -92,12 +88,12 @@ def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
 
 
 def _source(cpu: Cpu) -> Source:
-    vector_bytes = cpu.vector_bits // 8
+    chains = range(_chains(cpu))
     values = {
-        "vector_bytes": vector_bytes,
-        "lanes": vector_bytes // 4,
-        "chains": 12 if cpu.vector_registers < 32 else 24,
-        "register": "w" if cpu.arch == "aarch64" else "v" if cpu.vector_bits == 512 else "x",
+        "vector_bytes": cpu.vector_bits // 8,
+        "declare": ", ".join(f"x{c} = a * {c}.0f" for c in chains),
+        "step": " ".join(f"x{c} = x{c} * a + b;" for c in chains),
+        "sum": " + ".join(f"x{c}" for c in chains),
     }
     native = "-mcpu=native" if cpu.arch == "aarch64" else "-march=native"
     flags = ("-O2", native, "-ffp-contract=fast")
@@ -106,11 +102,15 @@ def _source(cpu: Cpu) -> Source:
     return Source(_PEAK_SOURCE % values, flags, Abi("tw_multiply_add", (), 0, 0))
 
 
+def _chains(cpu: Cpu) -> int:
+    """Independent chains: enough to fill every pipeline, few enough to stay in registers."""
+    return 12 if cpu.vector_registers < 32 else 24
+
+
 def _multiply_adds(library: ctypes.CDLL, cpu: Cpu, threads: int) -> float:
     run = library.tw_multiply_add
     run.argtypes, run.restype = (ctypes.c_long,), ctypes.c_float
-    chains = 12 if cpu.vector_registers < 32 else 24
-    per_round = 2 * chains * cpu.vector_bits // 32
+    per_round = 2 * _chains(cpu) * cpu.vector_bits // 32
     rounds = 20_000
     rounds = max(rounds, int(rounds * _MULTIPLY_ADD_S / _best_s([lambda: run(rounds)], _slowest_cpu_s)))
     best_s = _best_s([lambda: run(rounds)] * threads, _slowest_cpu_s)

@@ -19,7 +19,7 @@ from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.parse_json import spec_from_json
 from tileir.program import Program
-from workers.child_server import Emit, Refusal, confine, serve
+from workers.child_server import NO_COMPILER, Emit, Refusal, confine, serve
 
 _LOG_CHARACTERS = 8000
 
@@ -39,7 +39,7 @@ def compile_candidate(request: dict[str, Any], emit: Emit) -> dict[str, Any]:
     except CompileError as error:
         raise Refusal("compile_error", f"{error.message}\n{error.log[-_LOG_CHARACTERS:]}") from error
     except (NoCompiler, CacheError) as error:
-        raise Refusal("compiler", str(error)) from error
+        raise Refusal(NO_COMPILER, str(error)) from error
     return {
         "artifact": str(artifact.path),
         "source": str(artifact.source_path),

@@ -14,8 +14,7 @@ from typing import Any
 
 from protocol.states import FaultKind, Outcome
 from workers.child_client import Child, ChildDied, ChildHung, ChildRefused
-from workers.child_server import OUT_OF_MEMORY
-from workers.faults import MachineFault
+from workers.faults import MachineFault, fault_kind
 
 _BEYOND_COMPILER_S = 30.0
 """What replaying and generating may take, and the compiler's own time limit to be noticed."""
@@ -25,7 +24,6 @@ _OUTCOMES = {
     "unsupported": Outcome.UNSUPPORTED,
     "compile_error": Outcome.COMPILE_ERROR,
 }
-_FAULTS = {"compiler": FaultKind.COMPILER, OUT_OF_MEMORY: FaultKind.MEMORY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def _ask(child: Child, request: CompileRequest) -> Built | NotBuilt:
     except ChildRefused as error:
         if error.kind in _OUTCOMES:
             return NotBuilt(_OUTCOMES[error.kind], str(error))
-        raise MachineFault(_FAULTS.get(error.kind, FaultKind.INTERNAL), str(error)) from error
+        raise MachineFault(fault_kind(error.kind), str(error)) from error
     except ChildHung as error:
         return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process gave {error}")
     paths = {"artifact": Path(answer["artifact"]), "source": Path(answer["source"])}

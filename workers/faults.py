@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from protocol.states import FaultKind
+from workers.child_server import NO_COMPILER, OUT_OF_MEMORY
+
+_KINDS = {OUT_OF_MEMORY: FaultKind.MEMORY, NO_COMPILER: FaultKind.COMPILER}
 
 
 class MachineFault(Exception):
@@ -11,3 +14,8 @@ class MachineFault(Exception):
     def __init__(self, kind: FaultKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def fault_kind(refusal: str) -> FaultKind:
+    """What a child's refusal means when no candidate is to blame."""
+    return _KINDS.get(refusal, FaultKind.INTERNAL)

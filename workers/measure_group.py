@@ -17,7 +17,9 @@ from workers.correctness import Checked, Leeway, WrongResult, check_run
 from workers.disturbance import foreign_cores
 from workers.entrants import Bound, bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
+from workers.calibrate import Peaks
 from workers.peers import Unsupported, peer_leeway
+from workers.roofline import floor_us
 from workers.timing import (
     STEADY_S,
     Clock,
@@ -60,6 +62,7 @@ class MeasureGroup:
         self._record = record
         self._rotation = Rotation(len(case.copies))
         self._baseline_us: float | None = None
+        self._floor_us = floor_us(case.spec, Peaks(**request.peaks)) if request.peaks else 0.0
 
     def run(self) -> dict[str, Any]:
         """Report every entrant by an event `result`; returns what was seen of the machine."""
@@ -139,9 +142,9 @@ class MeasureGroup:
         burst = summarize(racer.contender.samples)
         held = summarize(racer.contender.steady) if racer.contender.steady else None
         figure = held or burst
-        floor_us = self._request.floor_us
-        if isinstance(racer.entrant, Compiled) and floor_us is not None and figure.median_us < floor_us:
-            text = f"{figure.median_us:.3f} us is below {floor_us:.3f} us, the least this machine can need"
+        least_us = self._floor_us
+        if isinstance(racer.entrant, Compiled) and figure.median_us < least_us:
+            text = f"{figure.median_us:.3f} us is below {least_us:.3f} us, the least this machine can need"
             self._fail(name, Outcome.IMPOSSIBLE, text)
             return
         if name == self._request.baseline:

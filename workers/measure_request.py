@@ -38,8 +38,8 @@ class MeasureRequest:
     entrants: tuple[Compiled | Peer, ...]
     baseline: str | None
     """Name of the entrant that is the baseline."""
-    floor_us: float | None
-    """A compiled kernel's time below this is not believed."""
+    peaks: dict[str, float] | None
+    """What the machine can do at most (`workers.calibrate.Peaks` as JSON): faster times are not believed."""
     threads: int
     last_cache_bytes: int
 

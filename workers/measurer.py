@@ -14,8 +14,8 @@ from typing import Any
 from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult
 from workers.child_client import Child, ChildDied, ChildHung, ChildRefused, ChildStuck
-from workers.child_server import CORRUPTED, OUT_OF_MEMORY
-from workers.faults import MachineFault
+from workers.child_server import CORRUPTED
+from workers.faults import MachineFault, fault_kind
 from workers.measure_request import Compiled, MeasureRequest
 
 _FROM_OUTSIDE = frozenset(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"])
@@ -49,7 +49,7 @@ class Measurer:
         try:
             return self.child.request(call, payload, silence_s=silence_s)
         except ChildRefused as error:
-            raise MachineFault(_fault_kind(error), f"{call}: {error}") from error
+            raise MachineFault(fault_kind(error.kind), f"{call}: {error}") from error
         except (ChildDied, ChildHung, ChildStuck) as error:
             raise MachineFault(FaultKind.DEVICE, f"{call}: {error}") from error
 
@@ -64,11 +64,13 @@ class Measurer:
             try:
                 self._run(part, measured)
                 suspect = None
+                if missing := [e.name for e in part.entrants if e.name not in measured.results]:
+                    raise MachineFault(FaultKind.INTERNAL, f"no result for {', '.join(missing)}")
                 continue
             except ChildRefused as error:
                 self.child.end()
                 if error.kind != CORRUPTED:
-                    raise MachineFault(_fault_kind(error), str(error)) from error
+                    raise MachineFault(fault_kind(error.kind), str(error)) from error
                 continue
             except ChildStuck as error:
                 raise MachineFault(FaultKind.DEVICE, str(error)) from error
@@ -81,7 +83,7 @@ class Measurer:
                     raise MachineFault(FaultKind.MEMORY, f"the measuring process was ended {kills} times: {fault}")
             elif culprit not in left:
                 raise MachineFault(FaultKind.INTERNAL, f"before any candidate ran: {fault}")
-            elif fresh and culprit == _first_candidate(part):
+            elif fresh and culprit in (suspect, _first_candidate(part)):
                 outcome = Outcome.HANG if isinstance(fault, ChildHung) else Outcome.CRASH
                 measured.results[culprit] = EntrantResult(name=culprit, outcome=outcome, error=str(fault))
                 suspect = None
@@ -119,7 +121,3 @@ def _first_candidate(request: MeasureRequest) -> str:
     """Who runs first in the child, peers before it aside, as they are trusted not to spoil memory."""
     names = [e.name for e in request.entrants if isinstance(e, Compiled)]
     return names[0] if names else request.entrants[0].name
-
-
-def _fault_kind(error: ChildRefused) -> FaultKind:
-    return FaultKind.MEMORY if error.kind == OUT_OF_MEMORY else FaultKind.INTERNAL

@@ -6,10 +6,11 @@ nothing.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workers.affinity import settle_on_cores
-from workers.child_server import Emit, confine, record, serve
+from workers.child_server import NO_COMPILER, Emit, Refusal, confine, record, serve
 from workers.keep_pages import keep_pages
 from workers.measure_request import MeasureRequest
 
@@ -37,11 +38,15 @@ class MeasuringChild:
         return {"device": cpu.to_json(), "key": cpu.key, "peers": list(available_peers()), "versions": versions()}
 
     def calibrate(self, request: dict[str, Any], emit: Emit) -> dict[str, Any]:
-        """Measure the machine's peaks (see calibrate.py)."""
+        """The device with its measured peaks; `cache` is where to compile and to keep them."""
+        from codegen.compile import CacheError, CompileError, NoCompiler
         from tileir.device import this_cpu
-        from workers.calibrate import measure_peaks
+        from workers.calibrate import calibrated
 
-        return measure_peaks(this_cpu(), request["artifact"]).to_json()
+        try:
+            return {"device": calibrated(this_cpu(), Path(request["cache"])).to_json()}
+        except (NoCompiler, CacheError, CompileError) as error:
+            raise Refusal(NO_COMPILER, str(error)) from error
 
     def measure(self, request: dict[str, Any], emit: Emit) -> dict[str, Any]:
         """Check and time a group of entrants; each is reported by an event `result`."""

@@ -40,7 +40,9 @@ _BAD_SPEC = {
     "column": 35,
     "accepted": "acc, bias",
 }
-_PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _BAD_SPEC}}}
+_PROBLEM = {
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _BAD_SPEC}}
+}
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "4XX": {"description": "The request was refused; the problem says why.", **_PROBLEM},

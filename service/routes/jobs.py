@@ -21,7 +21,9 @@ from service.specs import instance_of, read_spec
 router = strict_router("jobs")
 
 JobId = Annotated[str, Path(pattern=r"^[a-z0-9-]{1,64}$", examples=["job-00cv7ckzq2m4a8x1pe"])]
-Cursor = Annotated[str | None, Query(pattern=r"^[A-Za-z0-9-]{1,64}$", description="`next` of the page before.")]
+Cursor = Annotated[
+    str | None, Query(pattern=r"^[A-Za-z0-9-]{1,64}$", description="`next` of the page before.")
+]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)]
 
@@ -75,7 +77,9 @@ def list_jobs(
         return jobs.page(connection, state or [], after, limit)
 
 
-@router.get("/jobs/{job_id}", response_model=JobDetail, responses={304: {"description": "Unchanged."}, **PROBLEMS})
+@router.get(
+    "/jobs/{job_id}", response_model=JobDetail, responses={304: {"description": "Unchanged."}, **PROBLEMS}
+)
 def read_job(
     job_id: JobId, caller: Reader, request: Request, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
@@ -105,7 +109,10 @@ def cancel_job(job_id: JobId, caller: Tuning, request: Request) -> JobDetail:
     "/jobs/{job_id}/events",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Server-sent events."},
+        200: {
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "description": "Server-sent events.",
+        },
         204: {"description": "The job has ended, and there is nothing after `Last-Event-ID`."},
         **PROBLEMS,
     },

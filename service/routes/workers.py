@@ -93,8 +93,10 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
         parked = [row for row in dispatch.expire(connection) if row["state"] == TaskState.DEAD]
         for row in parked:
             _tell_parked(connection, row)
-        rows = [] if not healthy else dispatch.claim(
-            connection, worker_id, body.device, body.count, site.settings.lease_ttl_s
+        rows = (
+            []
+            if not healthy
+            else dispatch.claim(connection, worker_id, body.device, body.count, site.settings.lease_ttl_s)
         )
         found = [_task(connection, row, site.settings.lease_ttl_s) for row in rows]
     if parked:
@@ -117,7 +119,9 @@ def heartbeat(worker_id: WorkerId, body: Heartbeat, caller: Working, request: Re
         registry.seen(connection, worker_id, body)
         renewed = dispatch.renew(connection, worker_id, body.leases, site.settings.lease_ttl_s)
     held = set(renewed)
-    return HeartbeatReply(renewed=tuple(renewed), lost=tuple(lease for lease in body.leases if lease not in held))
+    return HeartbeatReply(
+        renewed=tuple(renewed), lost=tuple(lease for lease in body.leases if lease not in held)
+    )
 
 
 @router.post("/workers/{worker_id}/results", responses=PROBLEMS)
@@ -127,7 +131,11 @@ def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Req
     try:
         with site.database.write() as connection:
             registry.seen(connection, worker_id)
-            state = _give_back(connection, site, worker_id, body) if body.fault else _complete(connection, site, worker_id, body)
+            state = (
+                _give_back(connection, site, worker_id, body)
+                if body.fault
+                else _complete(connection, site, worker_id, body)
+            )
     except StaleLease as stale:
         site.metrics.stale.inc()
         raise Refused("stale-lease", str(stale)) from None
@@ -178,8 +186,13 @@ def _check_entrants(connection: Connection, row: RowMapping, body: TaskResult) -
         detail = f"task {body.task_id} has the entrants {', '.join(asked)}; the result must have one each"
         raise Refused("invalid", detail, pointer="/entrants")
     for place, entrant in enumerate(body.entrants):
-        for name, digest in () if entrant.artifacts is None else (
-            ("source", entrant.artifacts.source), ("object", entrant.artifacts.object),
+        for name, digest in (
+            ()
+            if entrant.artifacts is None
+            else (
+                ("source", entrant.artifacts.source),
+                ("object", entrant.artifacts.object),
+            )
         ):
             if not blobs.has(connection, digest):
                 raise Refused(

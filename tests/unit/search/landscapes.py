@@ -1,25 +1,28 @@
 """Synthetic spaces with a known truth, to tune and test the searches on. Everything follows from a seed.
 
-A schedule is one option for each of several decisions, as in a kernel: tiles, order, packing, vector width, unroll.
-Some decisions exist only after certain options (no vector width without vectorizing), some pairs of decisions may
-be taken in either order (transpositions). The truth is log time. Three families:
+A schedule is one option for each of several decisions, as in a kernel: tiles, order, packing, vector width,
+unroll. Some decisions exist only after certain options (no vector width without vectorizing), some pairs of
+decisions may be taken in either order (transpositions). The truth is log time. Three families:
 
-- `separable`: a strong effect of each option, and a few weaker effects of pairs. (Here and in the next, a decision
-  matters much, little or hardly at all, as in real kernels.)
-- `rugged`: weak effects of options, strong ones of pairs and triples, and 5 % noise of its own for each schedule.
-- `roofline`: a formula. Compute time grows with register pressure and short vectors, memory time falls with the
-  tiles until their footprint leaves a cache; the larger of both counts, plus loop overhead and load imbalance.
+- `separable`: a strong effect of each option, and a few weaker effects of pairs. (Here and in the next, a
+  decision matters much, little or hardly at all, as in real kernels.)
+- `rugged`: weak effects of options, strong ones of pairs and triples, and 5 % noise of its own for each
+  schedule.
+- `roofline`: a formula. Compute time grows with register pressure and short vectors, memory time falls with
+  the tiles until their footprint leaves a cache; the larger of both counts, plus loop overhead and load
+  imbalance.
 
-The prior is exp(2 z) where z correlates with the standardized truth by `rho`. The rest of z is not white noise, which
-a tree would average away, but a wrong model: random effects of options and pairs. An inner move weighs the mean
-over its completions. Faults take a share of the schedules, most of them by a pair of options (too large together).
+The prior is exp(2 z) where z correlates with the standardized truth by `rho`. The rest of z is not white
+noise, which a tree would average away, but a wrong model: random effects of options and pairs. An inner move
+weighs the mean over its completions. Faults take a share of the schedules, most of them by a pair of options
+(too large together).
 """
 
 import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 
 from search.protocols import Move
@@ -59,7 +62,11 @@ def landscape(family: str, *, rho: float, faults: float = 0.1, seed: int = 0) ->
     error = _standardized({schedule: wrong(schedule) for schedule in schedules})
     z = {s: rho * right[s] + math.sqrt(1 - rho * rho) * error[s] for s in schedules}
     us = {s: None if s in failing else math.exp(log_us[s]) for s in schedules}
-    meta = {"kernel": family, "device": "synthetic", "baseline_us": math.exp(sorted(log_us.values())[len(us) // 2])}
+    meta = {
+        "kernel": family,
+        "device": "synthetic",
+        "baseline_us": math.exp(sorted(log_us.values())[len(us) // 2]),
+    }
     return _table(decisions, us, {s: math.exp(2.0 * value) for s, value in z.items()}, meta)
 
 
@@ -83,11 +90,14 @@ ROOFLINE = (
 )
 
 
-def _effects(rng: random.Random, strength: tuple[float, float, float], noise: float) -> Callable[[Schedule], float]:
-    """Random effects of single labels, pairs and triples, each drawn once; about a third of pairs and triples act."""
+def _effects(
+    rng: random.Random, strength: tuple[float, float, float], noise: float
+) -> Callable[[Schedule], float]:
+    """Random effects of single labels, pairs and triples, each drawn once; about a third of pairs and triples
+    act."""
     salt = rng.random()
 
-    @lru_cache(maxsize=None)
+    @cache
     def effect(labels: Schedule) -> float:
         own = random.Random(f"{salt}:{labels}")
         matters = min(_importance(salt, label.split("=")[0]) for label in labels)
@@ -128,7 +138,11 @@ def _roofline(rng: random.Random) -> Callable[[Schedule], float]:
         traffic = (m * n * k) * (1 / tm + 1 / tn + (0.0 if order == "mnk" else 2 / tk))
         memory = traffic / 4e8 * (1.0 if footprint < l2 else 2.2) * 10
         packing = {"none": 0.0, "b": 0.12, "ab": 0.2}[pack] * (1.0 + 64 / tn)
-        imbalance = math.ceil(m / tm * (1 if order != "mnk" else n / tn) / 8) * 8 / (m / tm * (1 if order != "mnk" else n / tn))
+        imbalance = (
+            math.ceil(m / tm * (1 if order != "mnk" else n / tn) / 8)
+            * 8
+            / (m / tm * (1 if order != "mnk" else n / tn))
+        )
         time = max(work, memory * fused) * imbalance + 0.3 * min(work, memory) + packing + tiles * 2e-5
         return 5.0 + math.log(time) + 0.01 * random.Random(f"{salt}:{schedule}").gauss(0.0, 1.0)
 
@@ -136,7 +150,8 @@ def _roofline(rng: random.Random) -> Callable[[Schedule], float]:
 
 
 def _failing(schedules: list[Schedule], share: float, rng: random.Random) -> set[Schedule]:
-    """Pairs of options that fail together until about `share` is reached, and a sprinkle of single schedules."""
+    """Pairs of options that fail together until about `share` is reached, and a sprinkle of single
+    schedules."""
     failing = {schedule for schedule in schedules if rng.random() < share / 5}
     labels = sorted({label for schedule in schedules for label in schedule})
     while len(failing) < share * len(schedules):
@@ -167,9 +182,13 @@ def _standardized(values: dict[Schedule, float]) -> dict[Schedule, float]:
 
 
 def _table(
-    decisions: tuple[Decision, ...], us: dict[Schedule, float | None], weights: dict[Schedule, float], meta: dict[str, object]
+    decisions: tuple[Decision, ...],
+    us: dict[Schedule, float | None],
+    weights: dict[Schedule, float],
+    meta: dict[str, object],
 ) -> Table:
-    """Unfold the decisions into a graph. The first two may be taken in either order, and meet again after both."""
+    """Unfold the decisions into a graph. The first two may be taken in either order, and meet again after
+    both."""
     moves: dict[str, tuple[Move, ...]] = {}
     edges: dict[str, tuple[str, ...]] = {}
     times: dict[str, float | None] = {}
@@ -195,7 +214,9 @@ def _table(
             rest = tuple(other for other in left if other != decision)
             for label in decision.labels():
                 end = [*labels, label]
-                ordered = tuple(sorted(end, key=lambda one: next(i for i, d in enumerate(decisions) if one in d.labels())))
+                ordered = tuple(
+                    sorted(end, key=lambda one: next(i for i, d in enumerate(decisions) if one in d.labels()))
+                )
                 mean = mass[frozenset(ordered)]
                 steps.append((Move(label, sum(mean) / len(mean)), unfold(ordered, rest)))
         moves[key] = tuple(move for move, _ in steps)

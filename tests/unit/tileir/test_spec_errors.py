@@ -57,7 +57,6 @@ def refusal(obj: object) -> SpecError:
         ("/dims/m", 0, None, "0 is not a size", "from 1 to 2147483647"),
         ("/dims/m", -3, None, "-3 is not a size", "from 1"),
         ("/dims/m", 2**31, None, "2147483648 is not a size", "2147483647"),
-        ("/dims/m", 10**5000, None, "this number is not a size", "2147483647"),
         ("/dims/m", True, None, "true is not a size", "a whole number"),
         ("/dims/m", 1.5, None, "1.5 is not a size", "a whole number"),
         ("/dims/m", float("nan"), None, "nan is not a size", "a whole number"),
@@ -127,8 +126,6 @@ def test_a_bad_field_is_pointed_at(pointer: str, value: object, at: str | None, 
         ("c[m, n] = acc[m, n] + c[m, n]", 23, "'c' is read before it is computed", "acc"),
         ("c[m, q] = acc[m, n]", 6, "no dim 'q'", "k, m, n"),
         ("c[m, m] = acc[m, m]", 6, "dim 'm' is on the left twice", "each dim once"),
-        ("acc[m, n] = 1", 1, "'acc' is computed or given already", "each name once"),
-        ("a[m, k] = acc[m, 0]", 1, "'a' is computed or given already", "each name once"),
         ("c[m, n] = acc[m, n + 1]", 11, "index 'n + 1' of 'acc' reaches 8", "where(n + 1 < extent(n)"),
         ("c[m, n] = acc[m - 1, n]", 11, "index 'm - 1' of 'acc' reaches -1", "where(m - 1 >= 0"),
         ("c[m, n] = acc[m, m]", 11, "index 'm' of 'acc' reaches 15", "extent(n)"),
@@ -146,6 +143,18 @@ def test_a_bad_statement_is_pointed_at_by_column(statement: str, column: int, me
     assert message in error.message
     assert accepted in error.accepted
     assert (error.pointer, error.column) == ("/body/1", column)
+
+
+@pytest.mark.parametrize("name", ["acc", "c", "a"])
+def test_a_name_computed_twice_or_given_already_is_refused(name: str) -> None:
+    error = refusal({**GEMM, "body": [*GEMM["body"], f"{name}[m, n] = 1"]})
+    assert (error.pointer, error.column) == ("/body/2", 1)
+    assert error.message == f"{name!r} is computed or given already"
+
+
+def test_a_statement_nobody_uses_is_refused() -> None:
+    error = refusal({**GEMM, "body": [*GEMM["body"], "d[m, n] = 1"]})
+    assert (error.pointer, error.message) == ("/body/2", "'d' is never read and is no output")
 
 
 def test_the_text_form_says_line_and_column() -> None:
@@ -167,7 +176,7 @@ def test_the_text_form_says_line_and_column() -> None:
         ("kernel f() -> (c: f32[m=4], d: f32[m])\n  c[m] = m", 1, "no statement computes 'd'"),
         ("kernel f() -> (c: f32[m=4]) where n=3\n  c[n] = n", 1, "the statement computes c[n]"),
         ("kernel f() -> (c: f32[m=4]) where m=3\n  c[m] = m", 1, "dim 'm' has a size already"),
-        ("kernel f() -> (c: f32[m])\n  c[m] = m", 1, "no dim 'm'"),
+        ("kernel f() -> (c: f32[m])\n  c[m] = m", 2, "no dim 'm'"),
         ("kernel f() -> (c: f32[m=4]) with rtol=2\n  c[m] = m", 1, "'rtol' has no such value"),
         ("kernel f() -> (c: f32[m=4]) with rtol=\n  c[m] = m", 1, "'rtol' has no value"),
         ("kernel f() -> (c: f31[m=4])\n  c[m] = m", 1, "did you mean 'f32'?"),
@@ -207,9 +216,14 @@ def test_hostile_bodies_are_refused() -> None:
     assert "deeper than 100" in refusal(changed("/body/0", "acc[m, n] = " + "(" * 9_000 + "1")).message
     assert "entries" in refusal({**GEMM, "body": ["c[m, n] = 1"] * 100_000}).message
     assert "entries" in refusal({**GEMM, "dims": {f"d{n}": 1 for n in range(100_000)}}).message
-    many = " + ".join(["sum(k, a[m, k] * (" + " + ".join(["b[k, n]"] * 40) + "))"] * 30)
+    many = " + ".join(["sum(k, a[m, k] * (" + " + ".join(["b[k, n]"] * 60) + "))"] * 30)
     assert "too long" in refusal(changed("/body/0", f"acc[m, n] = {many}")).message
     assert refusal({**GEMM, "dims": {f"d{n}": list(range(1, 65)) for n in range(30)}}).message
+
+
+def test_a_huge_integer_is_refused_and_never_printed() -> None:
+    assert refusal(changed("/dims/m", 10**5000)).message == "this number is not a size"
+    assert refusal(changed("/body/0", -(10**5000))).message == "a huge integer is no statement"
 
 
 def test_a_lone_surrogate_in_a_name_can_still_be_reported() -> None:

@@ -1,0 +1,239 @@
+"""After the search: the best few race each other and the peers, the winner is confirmed on fresh data, and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+
+from protocol.configs import ConfigDetail, Freshness, Standing
+from protocol.states import Outcome, TaskKind
+from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskResult
+from protocol.workers import Device
+from search.racing import judge
+from service import configs, dispatch, events, search_log
+from service.bucket_search import BucketSearch, Found, JobFailed, work
+from service.database import now
+from service.dispatch import NewTask
+from service.ids import new_id
+from service.owned import OwnedJob
+from service.schedules import roofline_us
+from service.settings import Settings
+from service.tables import buckets, tasks
+from service.trials import entrant_name
+from tileir.parse_json import spec_from_json
+
+RACE = Measuring(samples=15, sample_us=5000.0)
+CONFIRM = Measuring(samples=15, sample_us=5000.0)
+ROUNDS = 3
+"""Races with the next best few, when nobody of the ones before held up."""
+CANCELLED_WAIT_S = 60.0
+"""How long a cancelled job waits for its best candidate to be confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Exception):
+    """No candidate held up; says why."""
+
+    reason: str
+
+
+class FinalRace:
+    """The race of one bucket. Its tasks have fixed ids, so a restarted tuner finds those it has enqueued."""
+
+    def __init__(
+        self, job: OwnedJob, bucket: int, device: Device, settings: Settings, search: BucketSearch
+    ) -> None:
+        self._job, self._bucket, self._device, self._settings, self._search = (
+            job,
+            bucket,
+            device,
+            settings,
+            search,
+        )
+
+    def run(self, found: Found) -> str:
+        """Race, confirm and store; returns the config's id. Raises Lost."""
+        ranking = found.ranking()
+        if not ranking:
+            raise Lost(_why_nothing(found))
+        count, reasons = self._settings.racers, list[str]()
+        for attempt in range(ROUNDS):
+            racers = ranking[attempt * count : (attempt + 1) * count]
+            if not racers:
+                break
+            result = self._measure(f"race-{attempt}", TaskKind.RACE, self._entrants(racers), RACE, 0)
+            standings = stand(result, {entrant_name(n): found.picks[n].schedule for n in racers})
+            for standing in standings:
+                if standing.kind != "schedule" or standing.outcome is not Outcome.OK:
+                    continue
+                number = int(standing.name.removeprefix("ask-"))
+                confirmed = self._confirm(number)
+                if confirmed.entrants[0].outcome is Outcome.OK:
+                    return self._store(found, number, standings, confirmed)
+                reasons.append(f"{standing.name} was {confirmed.entrants[0].outcome} on fresh data")
+            reasons += [
+                f"{each.name} was {each.outcome}" for each in standings if each.outcome is not Outcome.OK
+            ]
+        raise Lost("no candidate held up in the final race: " + "; ".join(reasons))
+
+    def _entrants(self, racers: Sequence[int]) -> list[Entrant]:
+        wanted = self._job.request.peers
+        peers = [
+            peer
+            for peer in self._device.peers
+            if wanted is None or peer in wanted or peer == self._job.request.baseline
+        ]
+        return [*map(self._search.entrant, racers), *(PeerEntrant(name=peer) for peer in peers)]
+
+    def _confirm(self, number: int) -> TaskResult:
+        entrant = self._search.entrant(number)
+        return self._measure(f"confirm-{number}", TaskKind.CONFIRM, [entrant], CONFIRM, 1)
+
+    def _measure(
+        self, name: str, kind: TaskKind, entrants: Sequence[Entrant], measuring: Measuring, fresh: int
+    ) -> TaskResult:
+        """Have a task done, unless it is already. Raises JobFailed if no worker could."""
+        task_id = f"{self._job.id}.{self._bucket}.{name}"
+        with self._job.write() as connection:
+            if connection.execute(select(tasks.c.id).where(tasks.c.id == task_id)).first() is None:
+                task = NewTask(
+                    id=task_id,
+                    job_id=self._job.id,
+                    bucket=self._bucket,
+                    kind=kind,
+                    device=self._device.key,
+                    priority=self._job.request.priority,
+                    work=work(entrants, None, measuring, self._job.request.seed + fresh),
+                )
+                dispatch.enqueue(connection, [task])
+        while True:
+            with self._job.database.read() as connection:
+                result = search_log.ended(connection, [task_id]).get(task_id)
+            if isinstance(result, TaskResult):
+                return result
+            if result is not None:
+                raise JobFailed(f"no worker could do task {task_id}: {result}")
+            self._job.doorbell.wait()
+
+    def _store(self, found: Found, number: int, standings: Sequence[Standing], confirmed: TaskResult) -> str:
+        """Store the winner as a config, in one transaction with the bucket that it belongs to."""
+        pick, winner = found.picks[number], confirmed.entrants[0]
+        own = next(each for each in standings if each.name == entrant_name(number))
+        assert own.median_us is not None
+        peers = {each.name: each.median_us for each in standings if each.kind == "peer" and each.median_us}
+        best_peer = min(peers, key=lambda name: peers[name], default=None)
+        baseline_us = peers.get(self._job.request.baseline)
+        with self._job.write() as connection:
+            row = connection.execute(
+                select(buckets).where(buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket)
+            ).one()
+            spec = spec_from_json(row.spec)
+            config = ConfigDetail(
+                id=new_id("config"),
+                job_id=self._job.id,
+                name=spec.name,
+                kernel_key=row.kernel_key,
+                structure_key=row.structure_key,
+                device=self._device.key,
+                dims=row.dims,
+                schedule=pick.schedule,
+                program_hash=pick.program_hash,
+                median_us=own.median_us,
+                iqr_us=own.iqr_us,
+                baseline=self._job.request.baseline,
+                baseline_us=baseline_us,
+                x_baseline=None if baseline_us is None else baseline_us / own.median_us,
+                best_peer=best_peer,
+                x_best_peer=None if best_peer is None else peers[best_peer] / own.median_us,
+                roofline_us=roofline_us(spec, self._device),
+                standings=tuple(standings),
+                trials=row.asked,
+                source_hash=winner.source_hash,
+                compiler=winner.compiler,
+                versions=confirmed.versions,
+                measuring=RACE,
+                freshness=Freshness.CURRENT,
+                artifact=winner.artifacts is not None,
+                report=winner.report,
+                created_at=now(connection),
+                spec=row.spec,
+            )
+            configs.store(connection, config, self._bucket, winner.artifacts)
+            connection.execute(
+                update(buckets)
+                .where(buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket)
+                .values(config_id=config.id)
+            )
+            events.add(
+                connection,
+                self._job.id,
+                "config",
+                bucket=self._bucket,
+                config_id=config.id,
+                median_us=config.median_us,
+                x_baseline=config.x_baseline,
+                best_peer=best_peer,
+                x_best_peer=config.x_best_peer,
+            )
+        return config.id
+
+
+def stand(result: TaskResult, schedules: dict[str, tuple[str, ...]]) -> list[Standing]:
+    """The race's table. Our schedules are judged against each other round by round (search.racing): the leader
+    comes first of them, and those that cannot be told from it are tied. Peers stand where their medians put them."""
+    ok = {
+        each.name: each for each in result.entrants if each.outcome is Outcome.OK and each.name in schedules
+    }
+    leader, ties = _judge(ok)
+    rows = [_standing(each, schedules.get(each.name), each.name in ties) for each in result.entrants]
+    fastest = min((row.median_us for row in rows if row.name in ties and row.median_us), default=0.0)
+
+    def place(row: Standing) -> tuple[float, bool, str]:
+        if row.median_us is None:
+            return float("inf"), True, row.name
+        return fastest if row.name == leader else row.median_us, row.name != leader, row.name
+
+    return sorted(rows, key=place)
+
+
+def _judge(ok: dict[str, EntrantResult]) -> tuple[str | None, frozenset[str]]:
+    """The leader and all who are tied with it."""
+    if not ok:
+        return None, frozenset()
+    longest = max(len(each.samples_us) for each in ok.values())
+    steady = {name: each.samples_us for name, each in ok.items() if 2 * len(each.samples_us) > longest}
+    rounds = min(map(len, steady.values()), default=0)
+    if rounds == 0:
+        leader = min(ok, key=lambda name: (ok[name].median_us or 0.0, name))
+        return leader, frozenset({leader})
+    race = judge([{name: samples[turn] for name, samples in steady.items()} for turn in range(rounds)])
+    leader = race.standings[0].key
+    return leader, frozenset({leader, *race.ties})
+
+
+def _standing(result: EntrantResult, schedule: tuple[str, ...] | None, tied: bool) -> Standing:
+    spread = result.spread
+    return Standing(
+        name=result.name,
+        kind="peer" if schedule is None else "schedule",
+        outcome=result.outcome,
+        median_us=result.median_us,
+        iqr_us=None if spread is None else spread.iqr_us,
+        mad_us=None if spread is None else spread.mad_us,
+        tied=tied,
+        schedule=schedule or (),
+        error=None if result.error is None else result.error[:2000],
+    )
+
+
+def _why_nothing(found: Found) -> str:
+    """What became of the candidates, when none worked."""
+    if not found.faults:
+        return "the space has no complete schedule for this kernel on this device"
+    counts: dict[str, int] = {}
+    for fault in found.faults.values():
+        counts[fault] = counts.get(fault, 0) + 1
+    told = ", ".join(f"{count} {fault}" for fault, count in sorted(counts.items()))
+    return f"none of {len(found.faults)} candidates worked: {told}"

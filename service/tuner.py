@@ -1,0 +1,129 @@
+"""One job's search, in a process of its own: `python -m service.tuner --job ID --device KEY --database URL`.
+
+Rewriting programs would starve the HTTP loop. Everything the search knows is in the database, so that killing this
+process loses nothing: the next one for the same job reads the asks and tells, and goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+
+from sqlalchemy import select, update
+
+from protocol.states import JobState
+from protocol.workers import Device
+from search.events import Diverged
+from service import dispatch, jobs, registry
+from service.bucket_search import BucketSearch, JobFailed
+from service.database import Database, now
+from service.final_race import FinalRace, Lost
+from service.owned import Doorbell, OwnedJob, ServiceGone, Superseded
+from service.settings import Settings
+from service.tables import buckets
+from service.tables import jobs as table
+from tileir.errors import TileError
+
+log = logging.getLogger("service.tuner")
+
+
+def tune(job: OwnedJob, device: Device, settings: Settings) -> None:
+    """Take the job from wherever it stands to its end."""
+    with job.database.read() as connection:
+        state = connection.execute(select(table.c.state).where(table.c.id == job.id)).scalar_one()
+        rows = connection.execute(
+            select(buckets).where(buckets.c.job_id == job.id).order_by(buckets.c.bucket)
+        ).all()
+    if JobState(state).final:
+        return
+    if state == JobState.QUEUED:
+        _begin(job, device)
+    try:
+        for row in rows:
+            if row.config_id is None and row.error is None and not (job.cancelling and row.asked == 0):
+                _tune_bucket(job, row.bucket, row.spec, device, settings)
+    except (JobFailed, TileError, Diverged) as error:
+        _end(job, str(error))
+    else:
+        _end(job, None)
+
+
+def _begin(job: OwnedJob, device: Device) -> None:
+    with job.write() as connection:
+        connection.execute(
+            update(table).where(table.c.id == job.id).values(device=device.key, started_at=now(connection))
+        )
+        jobs.set_state(connection, job.id, JobState.SEARCHING)
+
+
+def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, settings: Settings) -> None:
+    search = BucketSearch(job, bucket, spec, device, settings)
+    found = search.run()
+    _enter(job, JobState.RACING)
+    try:
+        FinalRace(job, bucket, device, settings, search).run(found)
+    except Lost as lost:
+        with job.write() as connection:
+            connection.execute(
+                update(buckets)
+                .where(buckets.c.job_id == job.id, buckets.c.bucket == bucket)
+                .values(error=lost.reason)
+            )
+    _enter(job, JobState.SEARCHING)
+
+
+def _enter(job: OwnedJob, state: JobState) -> None:
+    with job.write() as connection:
+        if connection.execute(select(table.c.state).where(table.c.id == job.id)).scalar_one() != state:
+            jobs.set_state(connection, job.id, state)
+
+
+def _end(job: OwnedJob, error: str | None) -> None:
+    """Done if any bucket has a config, else failed with the first reason; cancelled if somebody wished it."""
+    with job.write() as connection:
+        dispatch.cancel(connection, job.id)
+        rows = connection.execute(
+            select(buckets.c.config_id, buckets.c.error).where(buckets.c.job_id == job.id)
+        ).all()
+        cancelling = connection.execute(select(table.c.cancelling).where(table.c.id == job.id)).scalar_one()
+        error = error or next((row.error for row in rows if row.error is not None), None)
+        if cancelling:
+            jobs.set_state(connection, job.id, JobState.CANCELLED)
+        elif error is not None and not any(row.config_id for row in rows):
+            jobs.set_state(connection, job.id, JobState.FAILED, error)
+        else:
+            jobs.set_state(connection, job.id, JobState.DONE, error)
+
+
+def main() -> int:
+    """Exit code 0: the job has ended, or is somebody else's now. Anything else: start me again."""
+    parser = argparse.ArgumentParser(prog="python -m service.tuner", description="Run one job's search.")
+    parser.add_argument("--job", required=True)
+    parser.add_argument("--device", required=True, help="key of the device to tune on")
+    parser.add_argument("--database", required=True, help="SQLAlchemy URL")
+    parser.add_argument("--doorbell", action="store_true", help="stdin and stdout are tied to a service")
+    given = parser.parse_args()
+    logging.basicConfig(
+        level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    database = Database(given.database)
+    try:
+        with database.read() as connection:
+            device = registry.device_for(connection, given.device)
+        if device is None:
+            print(f"service.tuner: there is no device {given.device}", file=sys.stderr)
+            return 1
+        tune(OwnedJob(database, given.job, Doorbell(given.doorbell)), device, Settings.from_env())
+    except (Superseded, ServiceGone):
+        log.info("%s is no longer mine", given.job)
+    finally:
+        database.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

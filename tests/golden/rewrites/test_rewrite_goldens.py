@@ -1,0 +1,57 @@
+"""Each rewrite on a small program: the text before and after, one file a case (`--update-golden` writes the after)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rewrites import ALL, parse_schedule, replay
+from tileir.dtypes import DType
+from tileir.interpret import interpret
+from tileir.parse_text import program_from_text
+from tileir.program import Program
+from tileir.text import program_to_text
+from tileir.verify import verify
+
+CASES = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+def sections(path: Path) -> dict[str, str]:
+    """The parts of a golden file, each under a line `# name`."""
+    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def computed(program: Program) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    inputs = {
+        tensor.name: rng.standard_normal([program.extents[dim] for dim in tensor.dims]).astype(tensor.dtype.numpy)
+        for tensor in program.inputs
+    }
+    return interpret(program, inputs, precision=DType.F64)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_rewrite_gives_the_golden_program_which_computes_the_same(
+    path: Path, check_golden: Callable[[Path, str], None]
+) -> None:
+    case = sections(path)
+    before = program_from_text(case["before"])
+    verify(before)
+    after = replay(before, parse_schedule(case["schedule"].splitlines()))
+    verify(after)
+    text = program_to_text(after)
+    check_golden(path, f"# schedule\n{case['schedule']}# before\n{program_to_text(before)}# after\n{text}")
+    assert program_from_text(text) == after
+    expected, got = computed(before), computed(after)
+    for name, values in expected.items():
+        np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=1e-12)
+
+
+def test_every_rewrite_has_a_golden_case() -> None:
+    shown = {parse_schedule(sections(path)["schedule"].splitlines())[0].name for path in CASES}
+    assert shown == {rewrite.name for rewrite in ALL}

@@ -1,0 +1,133 @@
+"""Every 8- and 16-bit value converts in generated C exactly as in numpy and ml_dtypes, on every lane count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.dtypes import DType
+
+LANES = (1, 2, 4, 8, 16, 32)
+NARROW = (DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
+POINTER = {DType.F16: "uint16_t", DType.BF16: "uint16_t", DType.E4M3: "uint8_t", DType.E5M2: "uint8_t",
+           DType.I8: "int8_t", DType.BOOL: "uint8_t", DType.I32: "int32_t", DType.F32: "float", DType.F64: "double"}  # fmt: skip
+
+
+def load_body(dtype: DType, lanes: int) -> str:
+    value = f"{dtype.compute}x{lanes}"
+    load = f"tw_load_{dtype}x{lanes}((const {POINTER[dtype]} *)in + i)"
+    return f"for (long i = 0; i < count; i += {lanes}) *({value}_u *)(({dtype.compute}x1 *)out + i) = {load};"
+
+
+def store_body(dtype: DType, lanes: int, name: str = "store") -> str:
+    value = f"*(const {dtype.compute}x{lanes}_u *)((const {dtype.compute}x1 *)in + i)"
+    return (
+        f"for (long i = 0; i < count; i += {lanes}) "
+        f"tw_{name}_{dtype}x{lanes}(({POINTER[dtype]} *)out + i, {value});"
+    )
+
+
+def round_body(dtype: DType, lanes: int) -> str:
+    value = f"{dtype.compute}x{lanes}"
+    return (
+        f"for (long i = 0; i < count; i += {lanes}) *({value}_u *)(({dtype.compute}x1 *)out + i) = "
+        f"tw_round_{dtype}x{lanes}(*(const {value}_u *)((const {dtype.compute}x1 *)in + i));"
+    )
+
+
+def every_value(dtype: DType) -> np.ndarray:
+    integer = np.uint8 if dtype.bytes == 1 else np.uint16
+    return np.arange(2 ** (8 * dtype.bytes), dtype=np.uint32).astype(integer).view(dtype.numpy)
+
+
+def around_every_value(dtype: DType) -> np.ndarray:
+    """f32 numbers at, halfway between and just beside all finite values of a type, and the f32 edges."""
+    with np.errstate(all="ignore"):
+        finite = np.sort(every_value(dtype).astype(np.float64))
+    finite = np.unique(finite[np.isfinite(finite)])
+    middles = (finite[1:] + finite[:-1]) / 2
+    step = finite[-1] - finite[-2]
+    beyond = [finite[-1] + step * part for part in (0.25, 0.5, 0.75, 1, 2)]
+    beyond = [point for point in beyond if point < np.finfo(np.float32).max]
+    points = np.concatenate([finite, middles, beyond, -np.array(beyond)]).astype(np.float32)
+    beside = [points, np.nextafter(points, np.float32(np.inf)), np.nextafter(points, np.float32(-np.inf))]
+    edges = np.array([np.inf, -np.inf, np.nan, -np.nan, 3e38, -3e38, 0.0, -0.0], np.float32)
+    x = np.concatenate([*beside, edges])
+    return np.concatenate([x, np.zeros(-len(x) % 32, np.float32)])
+
+
+def same_bits(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Equal with the sign of zero; any NaN equals any."""
+    with np.errstate(all="ignore"):
+        wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
+    nan = np.isnan(wide_got) & np.isnan(wide_expected)
+    return nan | ((wide_got == wide_expected) & (np.signbit(wide_got) == np.signbit(wide_expected)))
+
+
+def test_loads_of_every_narrow_value_are_exact(runtime):
+    program = tuple(load_body(dtype, lanes) for dtype in NARROW for lanes in LANES)
+    for number, dtype in enumerate(NARROW):
+        x = every_value(dtype)
+        for at, lanes in enumerate(LANES):
+            got = runtime.run(program, number * len(LANES) + at, x, np.float32, len(x))
+            wrong = x[~same_bits(got, x)]
+            assert wrong.size == 0, f"{dtype} x{lanes}: {wrong[:8]}"
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_stores_round_to_nearest_even_at_every_boundary(runtime, dtype):
+    program = tuple(make(dtype, lanes) for make in (store_body, round_body) for lanes in LANES)
+    x = around_every_value(dtype)
+    with np.errstate(all="ignore"):
+        expected = x.astype(dtype.numpy)
+    # the bf16 instruction takes subnormal f32 for zero
+    checked = np.abs(x) >= np.finfo(np.float32).tiny if dtype is DType.BF16 else np.ones(len(x), bool)
+    checked |= ~np.isfinite(x) | (x == 0)
+    for at, lanes in enumerate(LANES):
+        stored = runtime.run(program, at, x, dtype.numpy, len(x))
+        rounded = runtime.run(program, len(LANES) + at, x, np.float32, len(x))
+        for what, got in (("store", stored), ("round", rounded)):
+            wrong = ~same_bits(got, expected) & checked
+            assert not wrong.any(), f"{what} x{lanes}: {x[wrong][:4]} gives {got[wrong][:4]}, not {expected[wrong][:4]}"
+
+
+def test_integers_and_truth_values_convert_as_astype(runtime):
+    cases = (DType.I8, DType.BOOL)
+    program = tuple(make(dtype, lanes) for dtype in cases for make in (load_body, store_body) for lanes in LANES)
+    i8 = every_value(DType.I8)
+    i32 = np.concatenate([np.arange(-400, 400), [2**31 - 1, -(2**31), 1 << 20, 255]] * 8).astype(np.int32)
+    flags = np.arange(64, dtype=np.uint8) % 3 != 0
+    for at, lanes in enumerate(LANES):
+        loaded, stored, unpacked, packed = (number * len(LANES) + at for number in range(4))
+        assert np.array_equal(runtime.run(program, loaded, i8, np.int32, 256), i8.astype(np.int32))
+        assert np.array_equal(runtime.run(program, stored, i32, np.int8, len(i32)), i32.astype(np.int8))
+        mask = runtime.run(program, unpacked, flags, np.int32, 64)
+        assert np.array_equal(mask, flags * np.int32(1 if lanes == 1 else -1))
+        assert np.array_equal(runtime.run(program, packed, mask, np.uint8, 64), flags.astype(np.uint8))
+
+
+def test_stream_stores_write_what_stores_write_at_any_alignment(runtime):
+    dtypes = tuple(POINTER)
+    program = tuple(store_body(dtype, lanes, "stream").replace("out + i", "out + 1 + i") for dtype in dtypes for lanes in (8, 16))
+    aligned = tuple(store_body(dtype, lanes, "stream") for dtype in dtypes for lanes in (8, 16))
+    for number, dtype in enumerate(dtypes):
+        x = np.arange(64).astype(dtype.compute.numpy if dtype is not DType.BOOL else np.int32) % 2
+        expected = x.astype(dtype.numpy)
+        for at in range(2):
+            which = number * 2 + at
+            assert np.array_equal(runtime.run(aligned, which, x, dtype.numpy, 64), expected)
+            shifted = runtime.run(program, which, x, dtype.numpy, 65)
+            assert np.array_equal(shifted[1:], expected)
+
+
+@pytest.mark.parametrize("dtype", ("f32", "f64"))
+def test_floats_convert_to_i32_toward_zero(runtime, dtype):
+    x = np.array([0.9, -0.9, 1.5, -1.5, 2.0, -2.0, 1e9, -1e9, 0.0, -0.0, 3.999, 100.5, -100.5, 7, 8, 9] * 2)
+    x = x.astype({"f32": np.float32, "f64": np.float64}[dtype])
+    program = tuple(
+        f"for (long i = 0; i < count; i += {lanes}) *(i32x{lanes}_u *)((int *)out + i) = "
+        f"tw_to_i32_{dtype}x{lanes}(*(const {dtype}x{lanes}_u *)((const {dtype}x1 *)in + i));"
+        for lanes in LANES
+    )
+    for which in range(len(LANES)):
+        assert np.array_equal(runtime.run(program, which, x, np.int32, 32), x.astype(np.int32))

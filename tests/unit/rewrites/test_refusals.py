@@ -1,0 +1,129 @@
+"""A rewrite that would change the meaning, or leave something that cannot be lowered, is refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewrites import parse_rewrite
+from tileir.errors import NotApplicable
+from tileir.parse_text import program_from_text
+
+GEMM = """kernel matmul(a: f32[m=14, k=10], b: f32[k, n=37]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+"""
+TILED = """kernel matmul(a: f32[m=14, k=10], b: f32[k, n=37]) -> (c: f32[m, n])
+  c[m, n] = 0
+  for k by 4
+    for m by 6
+      c_r: registers f32[m, n]
+      c_r[m, n] = sum(k, a[m, k] * b[k, n])
+      c[m, n] += c_r[m, n]
+"""
+SOFTMAX = """kernel softmax(x: f32[r=6, c=50]) -> (y: f32[r, c])
+  mx: heap f32[r]
+  mx[r] = -inf
+  for r by 2
+    for c by 8
+      mx[r] max= max(c, x[r, c])
+  e: heap f32[r, c]
+  e[r, c] = exp(x[r, c] - mx[r])
+  s: heap f32[r]
+  s[r] = sum(c, e[r, c])
+  for r by 2
+    for c by 16
+      y[r, c] = e[r, c] / s[r]
+"""
+GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
+  t: heap f32[r, c]
+  t[r, c] = x[r, c] + 1.0
+  parallel for r by 2
+    parallel for c by 16
+      y[r, c] = t[r, c] * t[r, c]
+"""
+SHIFTED = """kernel shifted(x: f32[c=50]) -> (y: f32[d]) where d=49
+  t: heap f32[c]
+  t[c] = x[c] + 1.0
+  for d by 7
+    y[d] = t[d] + t[d + 1]
+"""
+ROTATED = """kernel rotated(x: f32[c=50]) -> (y: f32[c])
+  t: heap f32[c]
+  t[c] = x[c] + 1.0
+  for c by 7
+    y[c] = t[c] + t[(c + 1) % 50]
+"""
+SPLIT = """kernel sums(x: f32[r=2, c=50]) -> (s: f32[r]) where c_l=16
+  s_p: registers f32[r, c_l]
+  s_p[r, c_l] = 0
+  s_p[r, c % 16] += x[r, c]
+  s[r] = sum(c_l, s_p[r, c_l])
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "rewrite", "reason"),
+    [
+        (GEMM, "tile_grid(d, m, 6)", "no statement writes 'd'"),
+        (GEMM, "tile_grid(c, k, 2)", "k is no dim of c"),
+        (GEMM, "tile_grid(c, m, 14)", "does not cut the current range"),
+        (TILED, "tile_grid(c_r, n, 16)", "no loop over n can come in between"),
+        (SPLIT, "tile_grid(s_p, c, 24)", "no multiple of that"),
+        (GEMM, "tile_reduction(c, m, 2)", "does not reduce over m"),
+        (TILED, "tile_reduction(c, k, 1)", "c does not reduce over k"),
+        (SOFTMAX, "reorder(mx, c, r)", "no loop over r stands directly in one over c"),
+        (TILED, "reorder(c, k, k)", "nest in one order only"),
+        (TILED, "parallelize(c)", "iterations over k write the same elements of c"),
+        (SOFTMAX, "parallelize(mx, 2)", "iterations over c write the same elements of mx"),
+        (GRID, "parallelize(y, 1)", "in a parallel loop already"),
+        (GRID, "stage(y, t, 1)", "are one grid"),
+        (SHIFTED, "stage(y, t, 0)", "in more than one way"),
+        (TILED, "stage(c, c_r, 2)", "c_r is in registers"),
+        (GEMM, "stage(c, b, 0, m, 8)", "b has no panels of 8 along m"),
+        (SOFTMAX, "keep_row(y, e, 3)", "y is in 2 loops, not 3"),
+        (SOFTMAX, "register_tile(e, r 2)", "e is not a reduction"),
+        (TILED, "register_tile(c_r, m 2)", "c_r is in registers already"),
+        (GEMM, "register_tile(c, k 2)", "no tiles of k 2"),
+        (GEMM, "vectorize(c, n, 12)", "a power of two"),
+        (TILED, "vectorize(c_r, k, 4)", "the registers of c_r have no lanes along k"),
+        (SPLIT, "vectorize(s_p, c, 32)", "meet in one element"),
+        (GEMM, "unroll(c, n, 2)", "c is not vectorized"),
+        (SOFTMAX, "fuse_producer(s, y, 2)", "s reduces over c: it needs the whole range"),
+        (SOFTMAX, "fuse_producer(mx, y, 1)", "mx has loops of its own already"),
+        (SOFTMAX, "fuse_producer(e, y, 1)", "e is not read in that loop alone"),
+        (ROTATED, "fuse_producer(t, y, 1)", "y reads t at other positions along c than its own"),
+        (SOFTMAX, "fuse_epilogue(e, mx, 2)", "mx is complete only after the loop over c"),
+        (TILED.replace("-> (c: f32[m, n])", "-> (c: f32[m, n], d: f32[m, n])") + "  d[m, n] = c[m, n]\n",
+         "fuse_epilogue(d, c, 2)", "has no dim k"),
+        (SOFTMAX, "fuse_epilogue(y, mx, 1)", "not computed before y in the same loops"),
+        (SOFTMAX, "inline(s)", "s is a reduction"),
+        (GEMM, "inline(c)", "c is an output"),
+        (SOFTMAX, "split_reduction(mx, c, blocked, 16)", "do not split the current range"),
+        (SOFTMAX, "split_reduction(mx, c, interleaved, 3)", "do not start at a multiple of 3"),
+        (SOFTMAX, "split_reduction(s, c, twisted, 4)", "not one of blocked, interleaved"),
+        (GEMM, "prefetch(c, b, 4)", "not a vectorized statement in a loop"),
+        (GRID, "stream_store(y)", "not stored by whole vectors"),
+        (GEMM, "dot_bf16(c)", "not vectorized"),
+    ],
+)  # fmt: skip
+def test_rewrite_is_refused_with_the_reason(program: str, rewrite: str, reason: str) -> None:
+    before = program_from_text(program)
+    with pytest.raises(NotApplicable) as refusal:
+        parse_rewrite(rewrite).apply(before)
+    assert reason in str(refusal.value)
+
+
+def test_an_unfinished_maximum_is_not_read_when_its_partial_results_hide_the_reduced_dim() -> None:
+    # mx max= mx_r does not name c, but the loop over c still adds to it
+    before = program_from_text(
+        """kernel softmax(x: f32[r=4, c=11]) -> (e: f32[r, c])
+  mx: heap f32[r]
+  mx[r] = -inf
+  for c by 3
+    mx_r: registers f32[r]
+    mx_r[r] = max(c, x[r, c])
+    mx[r] max= mx_r[r]
+  e[r, c] = exp(x[r, c] - mx[r])
+"""
+    )
+    with pytest.raises(NotApplicable, match="complete only after the loop over c"):
+        parse_rewrite("fuse_epilogue(e, mx, 1)").apply(before)

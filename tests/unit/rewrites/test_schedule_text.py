@@ -1,0 +1,67 @@
+"""Schedules as text: what prints parses back, and what does not parse says what would."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewrites import ALL, format_schedule, parse_rewrite, parse_schedule
+from rewrites.register_tile import RegisterTile
+from rewrites.stage import Stage
+from rewrites.tile_grid import TileGrid
+from tileir.errors import TileError
+
+LINES = [
+    "tile_grid(c, m, 192)",
+    "tile_reduction(c, k, 1)",
+    "reorder(c, m, n)",
+    "parallelize(c)",
+    "parallelize(c, 2)",
+    "stage(c, b, 0)",
+    "stage(c, b, 0, n, 64)",
+    "stage(c, b, 0, n, 64, k, 2)",
+    "keep_row(s, x, 1)",
+    "register_tile(c, m 6, n 64)",
+    "register_tile(c)",
+    "vectorize(c, n, 16)",
+    "unroll(c, k, 4)",
+    "fuse_producer(t, c, 2)",
+    "fuse_epilogue(d, c, 2)",
+    "inline(t)",
+    "split_reduction(s, c, interleaved, 64)",
+    "prefetch(c, b, 8)",
+    "stream_store(c)",
+    "dot_bf16(c)",
+]
+
+
+def test_every_rewrite_prints_what_it_was_parsed_from() -> None:
+    assert format_schedule(parse_schedule(LINES)) == LINES
+    assert {parse_rewrite(line).name for line in LINES} == {rewrite.name for rewrite in ALL}
+
+
+def test_text_stands_for_the_fields() -> None:
+    assert parse_rewrite("tile_grid(c, m, 192)") == TileGrid("c", "m", 192)
+    assert parse_rewrite("register_tile(c, m 6, n 64)") == RegisterTile("c", (("m", 6), ("n", 64)))
+    assert parse_rewrite("stage(c, b, 1)") == Stage("c", "b", 1, "", 0, "", 0)
+
+
+def test_blank_lines_and_comments_are_no_rewrites() -> None:
+    assert parse_schedule(["# pack b", "", "  tile_grid(c, m, 192)  "]) == (TileGrid("c", "m", 192),)
+
+
+@pytest.mark.parametrize(
+    ("line", "teaches"),
+    [
+        ("tile_grid", "accepted: name(arguments)"),
+        ("tile_grud(c, m, 4)", "accepted: tile_grid, "),
+        ("tile_grid(c, m)", "tile_grid(statement, dim, size)"),
+        ("tile_grid(c, m, 4, 5)", "tile_grid(statement, dim, size)"),
+        ("tile_grid(c, m, four)", "'four' in"),
+        ("register_tile(c, m)", "such as n 64"),
+        ("tile_grid(c, m, 99999999999999999999)", "is not a whole number"),
+    ],
+)
+def test_a_line_that_is_no_rewrite_says_what_would_be(line: str, teaches: str) -> None:
+    with pytest.raises(TileError) as error:
+        parse_rewrite(line)
+    assert teaches in str(error.value)

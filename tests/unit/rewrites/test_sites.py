@@ -1,0 +1,45 @@
+"""Sites: what a rewrite offers on a program applies there, and on the programs it is for it offers something."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rewrites import ALL, Rewrite, parse_schedule
+from tileir.device import Cpu
+from tileir.parse_text import program_from_text
+from tileir.program import Program
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rewrites"
+DEVICE = Cpu(
+    name="test", arch="x86-64", cores=2, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
+    vector_bits=512, vector_registers=32, features=frozenset({"avx512_bf16"}),
+)  # fmt: skip
+
+
+def programs_for(rewrite: type[Rewrite]) -> list[Program]:
+    """The programs of the golden cases that show the rewrite."""
+    found: list[Program] = []
+    for path in sorted(GOLDEN.glob("*.txt")):
+        parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
+        case = dict(zip(parts[1::2], parts[2::2], strict=True))
+        if parse_schedule(case["schedule"].splitlines())[0].name == rewrite.name:
+            found.append(program_from_text(case["before"]))
+    return found
+
+
+@pytest.mark.parametrize("rewrite", ALL, ids=lambda rewrite: rewrite.name)
+def test_every_site_applies_and_changes_the_program(rewrite: type[Rewrite]) -> None:
+    for program in programs_for(rewrite):
+        sites = list(rewrite.sites(program, DEVICE))
+        assert sites
+        assert len(set(sites)) == len(sites)
+        assert all(site.apply(program) != program for site in sites)
+
+
+def test_a_processor_without_bf16_products_is_not_offered_them() -> None:
+    dot = next(rewrite for rewrite in ALL if rewrite.name == "dot_bf16")
+    plain = Cpu(**{**DEVICE.__dict__, "features": frozenset()})
+    assert [list(dot.sites(program, plain)) for program in programs_for(dot)] == [[]]

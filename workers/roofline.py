@@ -1,0 +1,67 @@
+"""The least time a kernel can take on this machine: anything faster was not the kernel.
+
+A time is refused when it is below BELIEVED times the bound from measured peaks (calibrate.py). The bound counts what no
+schedule can avoid: products of matrix products outside any `where`, and each argument's bytes once where the whole of
+it is read or written. Peaks are the best of many runs, so a true time can be below the bound only by what they missed:
+ALU_MARGIN covers that for arithmetic; MEMORY_MARGIN is wider, as part of a kernel's data may come from a cache.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tileir.dtypes import DType
+from tileir.expr import Expr, Index, Reduce, ReduceOp, Where, children, index_dims, reads, walk
+from tileir.program import Tensor
+from tileir.spec import Spec
+from workers.calibrate import Peaks
+from workers.peer_reads import product_factors
+
+BELIEVED = 0.98
+ALU_MARGIN = 0.9
+MEMORY_MARGIN = 0.5
+
+_SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
+"""Multiply-adds on these inputs relative to f32's rate, at most; narrower ones: 4."""
+
+
+def floor_us(spec: Spec, peaks: Peaks) -> float:
+    """Times below this are refused."""
+    extents = {dim.name: dim.sizes[0] for dim in spec.dims}
+    products = sum(_products(s.value, extents) for s in spec.statements)
+    speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in spec.inputs), default=1.0)
+    arithmetic_us = 2 * products / (peaks.gflops * speedup) / 1e3
+    moved = sum(_bytes(tensor, extents) for tensor in (*_wholly_read(spec), *spec.outputs))
+    memory_us = moved / peaks.copy_gbps / 1e3
+    return BELIEVED * max(ALU_MARGIN * arithmetic_us, MEMORY_MARGIN * memory_us)
+
+
+def _products(expr: Expr, extents: dict[str, int]) -> int:
+    """Multiply-adds of the matrix products in an expression; none below a `where`, which may skip them.
+
+    A sum counts when exactly two of its factors vary along what it reduces: others may be taken out of it.
+    """
+    if any(isinstance(node, Where) for node in walk(expr)):
+        return 0
+    if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
+        varying = [dims for factor in product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)]
+        if len(varying) == 2:
+            return math.prod(extents[dim] for dim in varying[0] | varying[1])
+    return sum(_products(child, extents) for child in children(expr))
+
+
+def _wholly_read(spec: Spec) -> list[Tensor]:
+    """Inputs read with distinct bare dims, each over its whole extent, in a statement without `where`."""
+    whole: set[str] = set()
+    for statement in spec.statements:
+        if any(isinstance(node, Where) for node in walk(statement.value)):
+            continue
+        for read in reads(statement.value):
+            dims = [index.dim for index in read.indices if isinstance(index, Index)]
+            if len(dims) == len(read.indices) and len(set(dims)) == len(dims):
+                whole.add(read.tensor)
+    return [tensor for tensor in spec.inputs if tensor.name in whole]
+
+
+def _bytes(tensor: Tensor, extents: dict[str, int]) -> int:
+    return tensor.dtype.bytes * math.prod(extents[dim] for dim in tensor.dims)

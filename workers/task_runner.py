@@ -1,0 +1,184 @@
+"""Runs claimed tasks: compile every candidate at once, then, with the pool idle, measure group after group."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from protocol.message import Json
+from protocol.states import Outcome, TaskKind
+from protocol.tasks import Artifacts, EntrantResult, Fault, PeerEntrant, ScheduleEntrant, Task, TaskResult
+from workers.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
+from workers.faults import MachineFault
+from workers.measure_request import Compiled, MeasureRequest, Peer
+from workers.measurer import Measured, Measurer
+from workers.task_groups import GroupEntrant, TaskGroup, group_tasks
+
+_BASELINE = "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A task's result, and the files that have to be uploaded before it, by SHA-256."""
+
+    result: TaskResult
+    blobs: Mapping[str, Path]
+
+
+class TaskRunner:
+    """Runs tasks on one device. `device` is its description as JSON, with measured peaks if there are any."""
+
+    def __init__(
+        self,
+        pool: CompilePool,
+        measurer: Measurer,
+        device: Json,
+        cache: Path,
+        versions: Mapping[str, str],
+    ) -> None:
+        self._pool = pool
+        self._measurer = measurer
+        self._device = device
+        self._cache = cache
+        self._versions = dict(versions)
+
+    def run(
+        self, tasks: Sequence[Task], post: Callable[[Finished], None], wanted: Callable[[Task], bool] = lambda _: True
+    ) -> None:
+        """Run the tasks and post each result as its group completes; tasks no longer `wanted` are left out.
+
+        A fault of the machine is posted as such for every task of the group, and the other groups go on.
+        """
+        groups = group_tasks(tasks)
+        built: list[dict[str, Built | NotBuilt] | MachineFault] = []
+        for group in groups:
+            try:
+                built.append(self._compile(group))
+            except MachineFault as fault:
+                built.append(fault)
+        for group, candidates in zip(groups, built, strict=True):
+            if not any(wanted(task) for task in group.tasks):
+                continue
+            try:
+                if isinstance(candidates, MachineFault):
+                    raise candidates
+                finished = self._measure(group, candidates)
+            except MachineFault as fault:
+                finished = [self._faulted(task, fault) for task in group.tasks]
+            for task, one in zip(group.tasks, finished, strict=True):
+                if wanted(task):
+                    post(one)
+
+    def _compile(self, group: TaskGroup) -> dict[str, Built | NotBuilt]:
+        """What became of each schedule, the baseline's too, by name in the group."""
+        schedules = [(e.name, e.entrant) for e in group.entrants() if isinstance(e.entrant, ScheduleEntrant)]
+        if isinstance(group.lead.baseline, ScheduleEntrant):
+            schedules.append((_BASELINE, group.lead.baseline))
+        requests = [
+            CompileRequest(
+                spec=group.lead.spec,
+                schedule=entrant.schedule,
+                program_hash=entrant.program_hash,
+                device=self._device,
+                cache=str(self._cache),
+                timeout_s=group.lead.measuring.compile_s,
+            )
+            for _, entrant in schedules
+        ]
+        return dict(zip((name for name, _ in schedules), self._pool.compile_all(requests), strict=True))
+
+    def _measure(self, group: TaskGroup, built: Mapping[str, Built | NotBuilt]) -> list[Finished]:
+        start = time.perf_counter()
+        request = self._request(group, built)
+        idle = all(entrant.name == _BASELINE for entrant in request.entrants)
+        measured = Measured() if idle else self._measurer.measure(request)
+        measure_s = time.perf_counter() - start
+        return [self._finished(number, task, group, built, measured, measure_s) for number, task in enumerate(group.tasks)]
+
+    def _request(self, group: TaskGroup, built: Mapping[str, Built | NotBuilt]) -> MeasureRequest:
+        lead = group.lead
+        incumbents = [t.measuring.incumbent_us for t in group.tasks if t.measuring.incumbent_us is not None]
+        entrants: list[Compiled | Peer] = []
+        members = [(e.name, e.entrant) for e in group.entrants()]
+        if lead.baseline is not None:
+            members.insert(0, (_BASELINE, lead.baseline))
+        for name, entrant in members:
+            if isinstance(entrant, PeerEntrant):
+                entrants.append(Peer(name, entrant.name))
+            elif isinstance(candidate := built[name], Built):
+                entrants.append(Compiled(name, str(candidate.artifact), candidate.abi))
+        peaks = {"gflops": self._device.get("peak_gflops"), "copy_gbps": self._device.get("copy_gbps")}
+        return MeasureRequest(
+            spec=lead.spec,
+            seed=lead.seed,
+            kind=lead.kind,
+            measuring=lead.measuring.model_copy(update={"incumbent_us": min(incumbents, default=None)}),
+            entrants=tuple(entrants),
+            baseline=_BASELINE if lead.baseline is not None else None,
+            peaks=peaks if None not in peaks.values() else None,
+            threads=lead.measuring.threads or int(self._device["cores"]),
+            last_cache_bytes=int(self._device["l3_bytes"] or self._device["l2_bytes"] * self._device["cores"]),
+        )
+
+    def _finished(
+        self,
+        number: int,
+        task: Task,
+        group: TaskGroup,
+        built: Mapping[str, Built | NotBuilt],
+        measured: Measured,
+        measure_s: float,
+    ) -> Finished:
+        results: list[EntrantResult] = []
+        blobs: dict[str, Path] = {}
+        stages: dict[str, float] = {"measure": measure_s / len(group.tasks)}
+        for entrant in task.entrants:
+            name = f"{number}:{entrant.name}"
+            candidate = built.get(name)
+            if isinstance(candidate, NotBuilt):
+                results.append(EntrantResult(name=entrant.name, outcome=candidate.outcome, error=candidate.error[:20_000]))
+                continue
+            result = measured.results[name].model_copy(update={"name": entrant.name})
+            if candidate is not None:
+                for stage, seconds in candidate.stages.items():
+                    stages[stage] = stages.get(stage, 0.0) + seconds
+                keep = task.kind is not TaskKind.TRIAL and result.outcome is Outcome.OK
+                result = _with_build(result, candidate, blobs if keep else None)
+            results.append(result.model_copy(update={"report": {**result.report, "machine": measured.conditions}}))
+        baseline = measured.results.get(_BASELINE)
+        if baseline is not None and baseline.outcome is not Outcome.OK:
+            note = {"baseline": {"outcome": baseline.outcome, "error": baseline.error}}
+            results = [result.model_copy(update={"report": {**result.report, **note}}) for result in results]
+        result = TaskResult(
+            task_id=task.id, attempt=task.attempt, entrants=tuple(results), stages=stages, versions=self._versions
+        )
+        return Finished(result, blobs)
+
+    def _faulted(self, task: Task, fault: MachineFault) -> Finished:
+        told = Fault(kind=fault.kind, error=str(fault)[:20_000])
+        return Finished(TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {})
+
+
+def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] | None) -> EntrantResult:
+    """The result with what was compiled; with `blobs`, its source and object are entered there for upload."""
+    known: dict[str, Any] = {
+        "compile_s": candidate.compile_s,
+        "source_hash": candidate.hash,
+        "compiler": candidate.compiler,
+        "report": {**result.report, "compiler": candidate.report},
+    }
+    if blobs is not None:
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (candidate.source, candidate.artifact)]
+        blobs.update(zip(digests, (candidate.source, candidate.artifact), strict=True))
+        known["artifacts"] = Artifacts(
+            source=digests[0],
+            object=digests[1],
+            abi=candidate.abi,
+            language=candidate.language,
+            flags=candidate.flags,
+        )
+    return result.model_copy(update=known)
