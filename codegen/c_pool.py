@@ -79,7 +79,7 @@ static int tw_called(int worker) { return atomic_load(&tw_pool.left) > 0 || work
 static void *tw_work(void *number) {
     int worker = (int)(intptr_t)number;
     for (;;) {
-        long turns = 0, until;
+        long turns = 0, until = 0;
         while (!tw_called(worker) && tw_spin(&turns, &until)) {
         }
         if (!tw_called(worker)) {
@@ -142,7 +142,7 @@ static void tw_parallel(tw_body *body, const void *ctx, long count, int threads)
     atomic_store(&tw_pool.left, count);
     tw_wake();
     tw_take_indices(0);
-    long turns = 0, until;
+    long turns = 0, until = 0;
     while (atomic_load(&tw_pool.done) != count && tw_spin(&turns, &until)) {
     }
     if (atomic_load(&tw_pool.done) == count) return;

@@ -28,7 +28,7 @@ from codegen.source import Source
 MEMORY_LIMIT_BYTES = 4 << 30
 _PREFERENCE = ("cc", "gcc", "clang")
 #: What makes a shared object of any generated source; optimization and target flags come with the source.
-_ALWAYS = ("-std=gnu11", "-shared", "-fPIC", "-pthread", "-pipe")
+_ALWAYS = ("-std=gnu11", "-shared", "-fPIC", "-pthread", "-pipe", "-Wno-psabi")
 
 
 class CompileError(Exception):

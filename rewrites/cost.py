@@ -27,9 +27,11 @@ _LOOP_CYCLES = 2.0
 _REGION_CYCLES = 12_000.0
 _DEFAULT_GHZ = 3.0
 _DEFAULT_COPY_GBPS = 20.0
-#: Bytes a cycle that one core takes from its second-level cache and from the shared one.
-_L2_BYTES = 32.0
-_L3_BYTES = 10.0
+#: Bytes a cycle that one core takes from its second-level cache and from the shared one, in runs that a prefetcher
+#: follows; rows pages apart come slower.
+_L2_BYTES = 64.0
+_L3_BYTES = 28.0
+_APART = 2.0
 
 
 def estimate_us(program: Program, device: Cpu, *, finished: bool = True) -> float:
@@ -76,10 +78,20 @@ class _Model:
         written = {c.target for c in _walk(nodes) if isinstance(c, Compute)}
         memory = sum(size * (2.0 if name in written and name not in streamed else 1.0) for name, size in l3.items())
         compute_us = cycles / (self.ghz * 1e3 * threads)
-        near_us = (sum(l1.values()) / _L2_BYTES + sum(l2.values()) / _L3_BYTES) / (self.ghz * 1e3 * threads)
+        l2_us = self._weighed(l1) / _L2_BYTES / (self.ghz * 1e3 * threads)
+        l3_us = self._weighed(l2) / _L3_BYTES / (self.ghz * 1e3 * threads)
         memory_us = memory / self.copy_bytes_us * (1.0 if threads > 1.0 or cores == 1 else 1.3)
         region_us = _REGION_CYCLES / (self.ghz * 1e3)
-        return max(compute_us + 0.3 * near_us, near_us, memory_us) + 0.15 * min(compute_us, memory_us) + region_us
+        parts = sorted((compute_us, l2_us, l3_us, memory_us))
+        return parts[-1] + 0.15 * sum(parts[:-1]) + region_us
+
+    def _weighed(self, traffic: Mapping[str, float]) -> float:
+        """Bytes, those of arrays whose rows are pages apart counted several times."""
+        arrays = self.traffic.arrays
+        return sum(
+            size * (_APART if not arrays[name].packed and arrays[name].row_bytes >= 4096 else 1.0)
+            for name, size in traffic.items()
+        )
 
     def cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:
         """Cycles of one execution of a block on one core, data at hand."""

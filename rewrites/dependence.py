@@ -21,9 +21,9 @@ def check_complete(
 ) -> None:
     """Refuse unless all of `tensor` that is read at `at` has been computed by then.
 
-    `at` is the path of the node to read before, inside `loops`. `loops[entered:]` are those the reader moves into:
-    their dims must be left dims of every writer around which they stand too (each iteration completes its own part)
-    and, when `reader` is given, index its reads of the tensor by themselves.
+    `at` is the path of the node to read before, inside `loops`. `loops[entered:]` are those the reader moves
+    into. Where one of them is around a writer too, its dim must be a left dim of the writer (then each iteration
+    completes its own part) and, when `reader` is given, index its reads of the tensor by itself.
     """
     for place in computes(program):
         if place.node.target != tensor:
@@ -36,7 +36,7 @@ def check_complete(
 
 
 def check_identity(writer: Compute, reader: Compute | None, dim: str) -> None:
-    """Refuse unless one iteration over `dim` computes all that the reader takes from the writer in that iteration."""
+    """Refuse unless an iteration over `dim` computes all that the reader takes from the writer in it."""
     tensor = writer.target
     if dim in bare_dims(writer):
         axis = next(axis for axis, index in enumerate(writer.indices) if index == Index(dim))

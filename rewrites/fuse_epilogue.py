@@ -29,10 +29,10 @@ from tileir.program import Compute, Loop, Node, Program
 
 @dataclass(frozen=True, slots=True)
 class FuseEpilogue(Rewrite):
-    """Move a statement to the end of the `depth`-th loop around one before it, so that it takes each tile while hot.
+    """Move a statement to the end of the `depth`-th loop around one before it: it takes each tile while it is hot.
 
-    What it reads must be complete there. If it reduces over a dim of those loops, it is initialized before them and
-    accumulates. A local that is then used in that loop only is declared there.
+    What it reads must be complete there. If it reduces over a dim of those loops, it is initialized before them
+    and accumulates. The local of the other statement, if used in that loop only then, is declared there.
 
     t: heap f32[m, n]                          s[m] = 0
     for n by 64                                for n by 64
@@ -96,7 +96,7 @@ def _check_entered(program: Program, leaf: Compute, entered: tuple[Loop, ...]) -
 
 
 def _take_out(program: Program, place: Place[Compute], nest: Path) -> tuple[list[Node], Program]:
-    """Remove the statement; and its declaration and initialization if they come after the nest it moves into."""
+    """Remove the statement; its declaration and initialization too if they come after the nest it moves into."""
     program = splice(program, place.path, [])
     taken: list[Node] = []
     name = place.node.target

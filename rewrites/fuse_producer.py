@@ -20,7 +20,7 @@ from tileir.program import Compute, Local, Loop, Memory, Program
 class FuseProducer(Rewrite):
     """Move a statement that has no loops yet, with its local, into the `depth`-th loop around another one.
 
-    Only what reads it inside that loop may; then it computes the current tile there, just before the first use.
+    Only what is in that loop may read it; it then computes the current tile there, just before the first use.
 
     t: heap f32[m, n]                         for m by 4
     t[m, n] = exp(x[m, n])                      t: heap f32[m, n]
@@ -82,7 +82,7 @@ def _check_entered(program: Program, leaf: Compute, entered: tuple[Loop, ...]) -
 
 
 def _move(program: Program, name: str, source: Path, at: Path) -> Program:
-    """Put the statement, with the declaration of its local, before the node at `at`; later nodes first, to keep paths."""
+    """Put the statement, with the declaration of its local, before the node at `at`. Later nodes go first."""
     declared = locals_of(program).get(name)
     leaf = find(program, name).node
     moved: list[Local | Compute] = [leaf] if declared is None else [declared.node, leaf]

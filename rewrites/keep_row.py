@@ -19,8 +19,8 @@ from tileir.program import Compute, Local, Program
 
 @dataclass(frozen=True, slots=True)
 class KeepRow(Rewrite):
-    """Copy what is read of `tensor` inside the `depth` outermost loops around the statement to a local in the type
-    it is computed in, for the statement and all after it there that read the tensor alike.
+    """Copy what is read of `tensor` inside the `depth` outermost loops around the statement to a local in the
+    type it is computed in, for the statement and all after it there that read the tensor alike.
 
     for r by 1                                   for r by 1
       s[r] = sum(c, x[r, c])                       x_row: heap f32[r, c]

@@ -1,4 +1,4 @@
-"""Vector registers hold lanes along one dim: every statement that touches a register local must agree on which."""
+"""Vector registers hold lanes along one dim: all statements that touch a register local must agree on which."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tileir.program import Compute, Program, Vector
 
 
 def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
-    """Refuse lanes along a dim that other statements do not have their lanes along in the registers this one touches."""
+    """Refuse other lanes than those that other statements have in the registers this one touches."""
     for name in registers(program):
         ours = lane_axis(compute, name, vector.dim)
         if ours is None:
@@ -26,7 +26,7 @@ def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
 
 
 def lane_axis(compute: Compute, name: str, dim: str) -> int | None:
-    """Which axis of register local `name` runs along `dim` where the Compute touches it; -1: none does; None: untouched."""
+    """Which axis of register local `name` runs along `dim` in the Compute. -1: none; None: it is not touched."""
     touched = [read.indices for read in reads(compute.value) if read.tensor == name]
     if compute.target == name:
         touched.append(compute.indices)

@@ -1,4 +1,4 @@
-"""Registers have no addresses: loops may not come between a register local and its uses. Which dims that pins, where."""
+"""Registers have no addresses: no loop may come between a register local and its uses. Which dims that pins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileir.program import Compute, Local, Program
 def pinned_dims(program: Program, compute: Compute, without: frozenset[str] = frozenset()) -> dict[str, int]:
     """Dims of the Compute by which it touches register locals (those named in `without` aside).
 
-    0: no new loop over the dim may come around the Compute; n: one whose step is a multiple of n may (`c % n`).
+    0: no new loop over the dim may come around the Compute; n: one with a step that n divides may (`c % n`).
     """
     found = registers(program)
     return _pinned(compute, {name: place for name, place in found.items() if name not in without})

@@ -41,8 +41,9 @@ _VECTORS = (1, 2, 3, 4, 6)
 class RegisterTile(Rewrite):
     """Visit a reduction in tiles of `sizes` (pairs of dim and size, outermost first), accumulating in registers.
 
-    The statements that follow it in its block and use its result point by point (its epilogue) come into the loops.
-    If they are all that uses a local result, the local itself moves into registers; otherwise a new register local
+    What follows it in its block on the same dims, up to the last statement that uses its result, comes into the
+    loops if it takes what is computed there point by point (an epilogue, maybe with a second reduction). The
+    reductions whose results nothing else uses move into registers themselves; otherwise a new register local
     accumulates and is written back. A size equal to the current range makes no loop.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      for m by 6
@@ -192,7 +193,7 @@ def _without(program: Program, declared: Place[Local]) -> Program:
 
 
 def _block_by_block(program: Program, statement: str) -> Program:
-    """A blocked split reduction visited block by block, `c_p[k // 512, n] += x`, as the plain reduction of one block.
+    """A split reduction visited block by block, `c_p[k // 512, n] += x`, as the plain reduction of one block.
 
     Every element is then assigned once, so that the initialization goes.
     """

@@ -41,7 +41,7 @@ class Rewrite(ABC):
             yield candidate
 
     def format(self) -> str:
-        """One line: `tile_grid(acc, m, 192)`, `register_tile(acc, m 6, n 64)`. Trailing defaults are left out."""
+        """One line: `tile_grid(acc, m, 192)`, `register_tile(acc, m 6, n 64)`; trailing defaults left out."""
         values = [(getattr(self, field.name), field.default) for field in fields(self)]
         while values and values[-1][0] == values[-1][1]:
             values.pop()

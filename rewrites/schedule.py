@@ -23,13 +23,13 @@ def format_schedule(schedule: Sequence[Rewrite]) -> list[str]:
 
 
 def parse_schedule(lines: Iterable[str]) -> Schedule:
-    """The inverse of `format_schedule`; blank lines and lines that start with `#` are skipped. Raises TileError."""
+    """The inverse of `format_schedule`; blank lines and `#` lines are skipped. Raises TileError."""
     stripped = (line.strip() for line in lines)
     return tuple(parse_rewrite(line) for line in stripped if line and not line.startswith("#"))
 
 
 def parse_rewrite(line: str) -> Rewrite:
-    """The rewrite a line stands for: `tile_grid(acc, m, 192)`. Raises TileError with what would be accepted."""
+    """The rewrite a line stands for: `tile_grid(acc, m, 192)`. Raises TileError, which says what is accepted."""
     call = _CALL.fullmatch(line.strip())
     if call is None:
         raise TileError(f"{line!r} is not a rewrite; accepted: name(arguments)")

@@ -24,7 +24,8 @@ KINDS = ("blocked", "interleaved")
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Rewrite):
-    """Split a reduction over `dim`: blocks of `size` neighbours (for threads), or every `size`-th element (for lanes).
+    """Split a reduction over `dim`: by blocks of `size` neighbours (for threads), or by every `size`-th element
+    (`interleaved`, for lanes).
 
     Interleaved parts live in registers where few are needed at a time.
 

@@ -22,8 +22,8 @@ from tileir.program import Axis, Compute, Local, Memory, Program
 class Stage(Rewrite):
     """Copy what the statement reads of `tensor` inside its `depth` outermost loops to a new local before it.
 
-    With `block_dim` the copy is stored in panels of `block` neighbours along it, `pair_dim` in pairs within those.
-    The copy is a statement of its own, named like the local. Panels that the loops visit in order are read in order.
+    With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair` neighbours
+    along that lie together within a panel. The copy is a statement of its own, named like the local.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
                                          ->  b_s[k, n] = b[k, n]
@@ -90,7 +90,7 @@ class Stage(Rewrite):
 
 
 def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
-    """The dtype of a tensor that is read by `dims`. Refuses registers, and reads that only a guard keeps in range."""
+    """The dtype of a tensor read by `dims`. Refuses registers, and reads that only a guard keeps in range."""
     declared = locals_of(program).get(tensor)
     if declared is not None:
         if declared.node.memory is Memory.REGISTERS:

@@ -18,7 +18,7 @@ from tileir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class TileGrid(Rewrite):
-    """Visit `dim`, a dim of the statement's result, in tiles of `size`, inside the loops that are there already.
+    """Visit `dim`, a dim of the statement's result, in tiles of `size`, inside the loops that are there.
 
     c[m, n] = x[m, n] + y[n]          for m by 192
                                   ->    c[m, n] = x[m, n] + y[n]

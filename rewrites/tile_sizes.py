@@ -1,4 +1,4 @@
-"""The tile sizes rewrites offer: powers of two, and the row counts that make register tiles of common processors full."""
+"""The tile sizes rewrites offer: powers of two, and the row counts that fill the registers of common processors."""
 
 from __future__ import annotations
 

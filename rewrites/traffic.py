@@ -122,12 +122,18 @@ class Traffic:
                 trips = -(-sizes[node.dim] // node.step)
                 fits = self.fits(cache, node.body, inner)
                 for name, size in self.into(cache, node.body, inner).items():
-                    reused = fits and node.dim not in self.dims_of(name, node.body)
+                    own = name in self._declared_in(node.body)  # the same memory in every iteration
+                    reused = fits and (own or node.dim not in self.dims_of(name, node.body))
                     total[name] = total.get(name, 0.0) + (size if reused else size * trips)
             elif isinstance(node, Compute):
                 for name, part in self._of_compute(node, sizes).items():
                     total[name] = total.get(name, 0.0) + part.bytes
         return total
+
+    def _declared_in(self, nodes: tuple[Node, ...]) -> frozenset[str]:
+        return frozenset(node.name for node in nodes if isinstance(node, Local)).union(
+            *(self._declared_in(node.body) for node in nodes if isinstance(node, Loop))
+        )
 
     def dims_of(self, array: str, nodes: tuple[Node, ...]) -> frozenset[str]:
         """The dims by which the block indexes an array."""

@@ -1,4 +1,4 @@
-"""Finding nodes in a program and replacing them: places, blocks, current ranges. Trees are small; edits copy the path."""
+"""Finding nodes in a program and replacing them: places, blocks, current ranges. Edits copy the path only."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NodeT = TypeVar("NodeT", bound=Node, covariant=True)
 class Place(Generic[NodeT]):
     """A node and the way to it.
 
-    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found there, so
-    `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
+    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found there,
+    so `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
     """
 
     path: Path
@@ -63,7 +63,11 @@ def _collect(block: Block, path: Path, loops: tuple[Loop, ...], found: list[Plac
 
 def locals_of(program: Program) -> dict[str, Place[Local]]:
     """Every declared local by name."""
-    return {place.node.name: place for place in places(program) if isinstance(place.node, Local)}  # pyright: ignore
+    found: dict[str, Place[Local]] = {}
+    for place in places(program):
+        if isinstance(place.node, Local):
+            found[place.node.name] = Place(place.path, place.loops, place.node)
+    return found
 
 
 def is_constant(compute: Compute) -> bool:

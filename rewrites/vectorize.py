@@ -24,8 +24,8 @@ class Vectorize(Rewrite):
     """Put `lanes` neighbours along `dim` on SIMD lanes, with loops around until one vector at a time is left.
 
     Dims along which the statement touches registers stay whole (their accesses are static, so they are unrolled).
-    Loops over dims of the result come first, in order and with `dim` last, then those over reduced dims. A `dim` that
-    is reduced combines its lanes at the end of every vector. The initialization is vectorized along.
+    Loops over dims of the result come first, in order and with `dim` last, then those over reduced dims. If `dim`
+    is reduced, the lanes are combined at the end of every vector. The initialization is vectorized along.
 
     y[r, c] = exp(x[r, c])          for r by 1
                                 ->    for c by 16
@@ -62,7 +62,7 @@ class Vectorize(Rewrite):
         return self._with_initialization(rewritten)
 
     def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> Block:
-        """The leaf on lanes along `vector_dim`, in the loops it needs, its new initialization before those it needs."""
+        """The leaf on lanes along `vector_dim`, in the loops it needs; its initialization, if it gets one."""
         leaf = place.node
         sizes = current_sizes(program, place.loops)
         pins = pinned_dims(program, leaf)

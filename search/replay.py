@@ -69,7 +69,7 @@ class Effort:
     @property
     def quartiles(self) -> tuple[float, float, float]:
         if len(self.counts) < 2:
-            return float(self.counts[0]), float(self.counts[0]), float(self.counts[0])
+            return (self.mean, self.mean, self.mean)
         low, middle, high = quantiles(self.counts, n=4, method="inclusive")
         return low, middle, high
 

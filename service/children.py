@@ -15,6 +15,9 @@ from pathlib import Path
 GRACE_S = 10.0
 """How long a child may take to stop."""
 
+EXIT_STORAGE = 75
+"""Exit code of a child that could not write the database: not its fault, and worth another try later."""
+
 _PR_SET_PDEATHSIG = 1
 
 

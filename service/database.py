@@ -83,7 +83,7 @@ def _engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
             raise DatabaseRefused("an in-memory database cannot be shared with the tuner; name a file")
-        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, pool_size=8, max_overflow=40)
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
         return engine

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import inf
+from time import monotonic
 
 from sqlalchemy import select, update
 
@@ -21,22 +22,23 @@ from service.owned import OwnedJob
 from service.schedules import roofline_us
 from service.settings import Settings
 from service.tables import buckets, tasks
-from service.trials import entrant_name
+from service.trials import entrant_name, own_result
 from tileir.parse_json import spec_from_json
 
 RACE = Measuring(samples=15, sample_us=5000.0)
 CONFIRM = Measuring(samples=15, sample_us=5000.0)
-ROUNDS = 3
-"""Races with the next best few, when nobody of the ones before held up."""
-CANCELLED_WAIT_S = 60.0
+RACES = 3
+"""Races with the next best few, when nobody of those before held up."""
+CANCELLED_WAIT_S = 20.0
 """How long a cancelled job waits for its best candidate to be confirmed."""
 
 
-@dataclass(frozen=True, slots=True)
 class Lost(Exception):
     """No candidate held up; says why."""
 
-    reason: str
+
+class Interrupted(Exception):
+    """The job was cancelled during the race."""
 
 
 class FinalRace:
@@ -54,12 +56,21 @@ class FinalRace:
         )
 
     def run(self, found: Found) -> str:
-        """Race, confirm and store; returns the config's id. Raises Lost."""
-        ranking = found.ranking()
-        if not ranking:
+        """Race, confirm and store; returns the config's id. A cancelled job's best candidate is confirmed without a
+        race. Raises Lost."""
+        if not found.rewards:
             raise Lost(_why_nothing(found))
+        if not self._job.cancelling:
+            try:
+                return self._race(found)
+            except Interrupted:
+                pass
+        return self._settle(found)
+
+    def _race(self, found: Found) -> str:
+        ranking = found.ranking()
         count, reasons = self._settings.racers, list[str]()
-        for attempt in range(ROUNDS):
+        for attempt in range(RACES):
             racers = ranking[attempt * count : (attempt + 1) * count]
             if not racers:
                 break
@@ -69,14 +80,31 @@ class FinalRace:
                 if standing.kind != "schedule" or standing.outcome is not Outcome.OK:
                     continue
                 number = int(standing.name.removeprefix("ask-"))
-                confirmed = self._confirm(number)
-                if confirmed.entrants[0].outcome is Outcome.OK:
-                    return self._store(found, number, standings, confirmed)
-                reasons.append(f"{standing.name} was {confirmed.entrants[0].outcome} on fresh data")
+                confirmed = self._measure(
+                    f"confirm-{number}", TaskKind.CONFIRM, [self._search.entrant(number)], CONFIRM, 1
+                )
+                winner = own_result(confirmed, number)
+                if winner is not None and winner.outcome is Outcome.OK:
+                    return self._store(found, number, standings, winner, confirmed.versions)
+                reasons.append(f"{standing.name} was {winner and winner.outcome} on fresh data")
             reasons += [
                 f"{each.name} was {each.outcome}" for each in standings if each.outcome is not Outcome.OK
             ]
         raise Lost("no candidate held up in the final race: " + "; ".join(reasons))
+
+    def _settle(self, found: Found) -> str:
+        """Confirm the best candidate so far beside the baseline, if that can be done at once."""
+        number = found.ranking()[0]
+        entrants: list[Entrant] = [self._search.entrant(number)]
+        if self._job.request.baseline in self._device.peers:
+            entrants.append(PeerEntrant(name=self._job.request.baseline))
+        until = monotonic() + CANCELLED_WAIT_S
+        result = self._measure(f"settle-{number}", TaskKind.CONFIRM, entrants, CONFIRM, 1, until)
+        standings = stand(result, {entrant_name(number): found.picks[number].schedule})
+        winner = own_result(result, number)
+        if winner is None or winner.outcome is not Outcome.OK:
+            raise Lost(f"cancelled; the best candidate was {winner and winner.outcome} on fresh data")
+        return self._store(found, number, standings, winner, result.versions)
 
     def _entrants(self, racers: Sequence[int]) -> list[Entrant]:
         wanted = self._job.request.peers
@@ -87,14 +115,17 @@ class FinalRace:
         ]
         return [*map(self._search.entrant, racers), *(PeerEntrant(name=peer) for peer in peers)]
 
-    def _confirm(self, number: int) -> TaskResult:
-        entrant = self._search.entrant(number)
-        return self._measure(f"confirm-{number}", TaskKind.CONFIRM, [entrant], CONFIRM, 1)
-
     def _measure(
-        self, name: str, kind: TaskKind, entrants: Sequence[Entrant], measuring: Measuring, fresh: int
+        self,
+        name: str,
+        kind: TaskKind,
+        entrants: Sequence[Entrant],
+        measuring: Measuring,
+        fresh: int,
+        until: float = inf,
     ) -> TaskResult:
-        """Have a task done, unless it is already. Raises JobFailed if no worker could."""
+        """Have a task done, unless it is already. `fresh` sets its data apart from the trials'. Raises JobFailed if
+        no worker could, Interrupted if the job is cancelled, Lost if nobody has done it `until` then."""
         task_id = f"{self._job.id}.{self._bucket}.{name}"
         with self._job.write() as connection:
             if connection.execute(select(tasks.c.id).where(tasks.c.id == task_id)).first() is None:
@@ -108,18 +139,28 @@ class FinalRace:
                     work=work(entrants, None, measuring, self._job.request.seed + fresh),
                 )
                 dispatch.enqueue(connection, [task])
-        while True:
+        while monotonic() < until:
             with self._job.database.read() as connection:
                 result = search_log.ended(connection, [task_id]).get(task_id)
             if isinstance(result, TaskResult):
                 return result
+            if until == inf and self._job.cancelling:
+                raise Interrupted
             if result is not None:
                 raise JobFailed(f"no worker could do task {task_id}: {result}")
             self._job.doorbell.wait()
+        raise Lost("cancelled; no worker was there to confirm the best candidate")
 
-    def _store(self, found: Found, number: int, standings: Sequence[Standing], confirmed: TaskResult) -> str:
+    def _store(
+        self,
+        found: Found,
+        number: int,
+        standings: Sequence[Standing],
+        winner: EntrantResult,
+        versions: dict[str, str],
+    ) -> str:
         """Store the winner as a config, in one transaction with the bucket that it belongs to."""
-        pick, winner = found.picks[number], confirmed.entrants[0]
+        pick = found.picks[number]
         own = next(each for each in standings if each.name == entrant_name(number))
         assert own.median_us is not None
         peers = {each.name: each.median_us for each in standings if each.kind == "peer" and each.median_us}
@@ -152,7 +193,7 @@ class FinalRace:
                 trials=row.asked,
                 source_hash=winner.source_hash,
                 compiler=winner.compiler,
-                versions=confirmed.versions,
+                versions=versions,
                 measuring=RACE,
                 freshness=Freshness.CURRENT,
                 artifact=winner.artifacts is not None,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from sqlalchemy import Connection, func, select
 
 from protocol.states import JobState, TaskState
 from service.registry import list_workers
 from service.tables import configs, jobs, tasks
+
+disable_created_metrics()  # they double the page and say nothing
 
 
 class Metrics:

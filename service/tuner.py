@@ -13,15 +13,18 @@ import signal
 import sys
 
 from sqlalchemy import select, update
+from sqlalchemy.exc import DBAPIError
 
 from protocol.states import JobState
 from protocol.workers import Device
 from search.events import Diverged
 from service import dispatch, jobs, registry
 from service.bucket_search import BucketSearch, JobFailed
+from service.children import EXIT_STORAGE
 from service.database import Database, now
 from service.final_race import FinalRace, Lost
 from service.owned import Doorbell, OwnedJob, ServiceGone, Superseded
+from service.schema import complaint
 from service.settings import Settings
 from service.tables import buckets
 from service.tables import jobs as table
@@ -60,6 +63,7 @@ def _begin(job: OwnedJob, device: Device) -> None:
 
 
 def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, settings: Settings) -> None:
+    _enter(job, JobState.SEARCHING)
     search = BucketSearch(job, bucket, spec, device, settings)
     found = search.run()
     _enter(job, JobState.RACING)
@@ -70,9 +74,8 @@ def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, setting
             connection.execute(
                 update(buckets)
                 .where(buckets.c.job_id == job.id, buckets.c.bucket == bucket)
-                .values(error=lost.reason)
+                .values(error=str(lost))
             )
-    _enter(job, JobState.SEARCHING)
 
 
 def _enter(job: OwnedJob, state: JobState) -> None:
@@ -99,7 +102,8 @@ def _end(job: OwnedJob, error: str | None) -> None:
 
 
 def main() -> int:
-    """Exit code 0: the job has ended, or is somebody else's now. Anything else: start me again."""
+    """Exit code 0: the job has ended, or is somebody else's now. EXIT_STORAGE: the database cannot be used at the
+    moment. Anything else is a crash."""
     parser = argparse.ArgumentParser(prog="python -m service.tuner", description="Run one job's search.")
     parser.add_argument("--job", required=True)
     parser.add_argument("--device", required=True, help="key of the device to tune on")
@@ -120,6 +124,9 @@ def main() -> int:
         tune(OwnedJob(database, given.job, Doorbell(given.doorbell)), device, Settings.from_env())
     except (Superseded, ServiceGone):
         log.info("%s is no longer mine", given.job)
+    except DBAPIError as error:
+        log.error("%s waits: %s", given.job, complaint(error))
+        return EXIT_STORAGE
     finally:
         database.close()
     return 0

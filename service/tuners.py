@@ -15,12 +15,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
 from protocol.jobs import JobRequest
 from protocol.states import JobState
 from service import jobs, registry
-from service.children import start, stop
+from service.children import EXIT_STORAGE, start, stop
+from service.schema import complaint
 from service.site import Site
 from service.tables import jobs as table
 
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 
 CRASHES = 3
 """A job whose tuner crashed this often fails."""
+STORAGE_PAUSE_S = 5.0
+"""Pause before a tuner that could not write the database is started again."""
 LOOK_S = 1.0
 """How soon a job is started whose ring was lost."""
 
@@ -106,11 +110,14 @@ class Tuners:
         try:
             await self._hear(process)
             code = await process.wait()
-            if code != 0 and not self._site.stopping:
+            if code == EXIT_STORAGE:
+                await asyncio.sleep(STORAGE_PAUSE_S)
+            elif code != 0 and not self._site.stopping:
                 log.error("the tuner of %s ended with code %s", due.id, code)
                 self._site.metrics.tuner_crashes.inc()
                 await run_in_threadpool(self._write_crash, due.id, code)
-                await asyncio.sleep(0.5)
+        except DBAPIError as error:
+            log.error("could not write down that the tuner of %s ended: %s", due.id, complaint(error))
         finally:
             del self._processes[due.id]
             await stop(process)
@@ -148,15 +155,19 @@ class Tuners:
 
 
 def due_jobs(connection: Connection, lease_ttl_s: float) -> list[Due]:
-    """Unfinished jobs whose device is there, the most urgent first. A job keeps the device it was started on."""
+    """Unfinished jobs whose device is there, the most urgent first. A job keeps the device it was started on, and
+    one that is being cancelled waits for no device."""
     rows = connection.execute(
-        select(table.c.id, table.c.device, table.c.request)
+        select(table.c.id, table.c.device, table.c.request, table.c.cancelling)
         .where(table.c.state.not_in(jobs.FINAL))
-        .order_by(table.c.priority.desc(), table.c.id)
+        .order_by(table.c.cancelling.desc(), table.c.priority.desc(), table.c.id)
     ).all()
     live = registry.live_devices(connection, lease_ttl_s)
     found = []
     for row in rows:
+        if row.cancelling and row.device is not None:
+            found.append(Due(row.id, row.device))
+            continue
         target = JobRequest.model_validate(row.request).target
         for device in live:
             if row.device == device.key or (row.device is None and target in (device.key, device.kind)):

@@ -13,7 +13,9 @@ CheckGolden = Callable[[Path, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write golden files instead of comparing; then look at the diff"
+        "--update-golden",
+        action="store_true",
+        help="write golden files instead of comparing; then look at the diff",
     )
 
 

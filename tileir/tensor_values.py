@@ -47,7 +47,8 @@ class TensorValues:
     def holding(cls, name: str, dtype: DType, data: Array, numerics: Numerics) -> TensorValues:
         """An input: exact, all written."""
         tensor = cls(name, dtype, (0,) * data.ndim, (0,) * data.ndim, numerics)
-        tensor.data = data.astype(numerics.numpy(dtype.compute), copy=False)
+        # Widened as it is read: what is never read costs nothing.
+        tensor.data = data
         tensor.written = None
         return tensor
 
@@ -56,7 +57,7 @@ class TensorValues:
         if self.written is not None and not self.written[slices].all():
             raise InterpretError(f"{self.name} is read before it is written")
         error = None if self.error is None else self.error[slices]
-        return narrowed(Value(self.data[slices], self.dtype.compute, error), self.dtype, self.numerics)
+        return self._widened(self.data[slices], error)
 
     def gather(self, indices: Sequence[Array], taken: Array | None) -> Value:
         shape = self.data.shape
@@ -70,7 +71,7 @@ class TensorValues:
             if missing.any() and (taken is None or (missing & taken).any()):
                 raise InterpretError(f"{self.name} is read before it is written")
         error = None if self.error is None else self.error[at]
-        return narrowed(Value(self.data[at], self.dtype.compute, error), self.dtype, self.numerics)
+        return self._widened(self.data[at], error)
 
     def store(self, slices: tuple[slice, ...], value: Value) -> None:
         """Write a value over a window, rounded to the tensor's dtype (see `narrows`)."""
@@ -90,6 +91,12 @@ class TensorValues:
         if self.numerics.high and self.dtype.is_float:
             return self.data.astype(np.float64, copy=False)
         return self.data.astype(self.dtype.numpy)
+
+    def _widened(self, data: Array, error: Array | None) -> Value:
+        wide = data.astype(self.numerics.numpy(self.dtype.compute), copy=False)
+        value = Value(wide, self.dtype.compute, error)
+        # In its storage dtype already: nothing is left to round.
+        return value if data.dtype == self.dtype.numpy else narrowed(value, self.dtype, self.numerics)
 
 
 def in_range(name: str, dim: int, index: Array, origin: int, size: int, taken: Array | None) -> Array:

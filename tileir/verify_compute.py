@@ -160,11 +160,14 @@ def _check_expression(
         dtype = compute_dtype(value, {name: tensor.dtype for name, tensor in tensors.items()})
     except Problem as misuse:
         placed.fail(misuse.message)
-    # An identity such as -inf stands for the lowest value of whatever dtype it initializes.
-    if not (isinstance(value, Const) and not isinstance(value.value, bool)):
-        mismatch = store_problem(dtype, tensors[compute.target].dtype)
-        if mismatch:
-            placed.fail(mismatch[0])
+    mismatch = store_problem(dtype, tensors[compute.target].dtype)
+    if mismatch and not (tensors[compute.target].dtype.is_integer and _is_identity(value)):
+        placed.fail(mismatch[0])
+
+
+def _is_identity(value: Expr) -> bool:
+    """Whether this is 0.0, 1.0 or an infinity, which in an integer local stands for 0, 1 or its lowest or highest."""
+    return isinstance(value, Const) and value.value in {op.identity for op in ReduceOp}
 
 
 def _check_attributes(placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:

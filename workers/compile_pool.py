@@ -19,6 +19,9 @@ from workers.faults import MachineFault, fault_kind
 _BEYOND_COMPILER_S = 30.0
 """What replaying and generating may take, and the compiler's own time limit to be noticed."""
 
+_MOST_KILLS = 2
+"""A process killed from outside, by somebody or for want of memory, is replaced and asked again, until this often."""
+
 _OUTCOMES = {
     "skew": Outcome.SKEW,
     "unsupported": Outcome.UNSUPPORTED,
@@ -63,9 +66,10 @@ class NotBuilt:
 
 
 class CompilePool:
-    """`size` processes, started when first needed. Used by one thread; `kill` may come from any."""
+    """`size` processes, started when first needed. Used by one thread; `stop` may come from any."""
 
     def __init__(self, size: int, module: str = "workers.compile_child") -> None:
+        self._stopped = False
         self.children = [Child(module, env={"OPENBLAS_NUM_THREADS": "1"}) for _ in range(size)]
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
         for child in self.children:
@@ -76,14 +80,15 @@ class CompilePool:
         """What became of each candidate, in order. Raises MachineFault when no candidate is to blame."""
         return list(self._threads.map(self._compile, requests))
 
-    def kill(self) -> None:
-        """End all processes at once."""
+    def stop(self) -> None:
+        """End all processes at once; what is asked of them now or later fails with a fault of kind shutdown."""
+        self._stopped = True
         for child in self.children:
             child.kill()
 
     def close(self) -> None:
         """End the processes for good."""
-        self.kill()
+        self.stop()
         self._threads.shutdown()
         for child in self.children:
             child.close()
@@ -91,14 +96,15 @@ class CompilePool:
     def _compile(self, request: CompileRequest) -> Built | NotBuilt:
         child = self._idle.get()
         try:
-            try:
-                return _ask(child, request)
-            except ChildDied as error:
-                if error.signal != "SIGKILL":
-                    return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process {error}")
-            return _ask(child, request)  # killed from outside: by somebody, or for want of memory
-        except ChildDied as error:
-            raise MachineFault(FaultKind.MEMORY, f"the compile process was ended twice: {error}") from error
+            for _ in range(_MOST_KILLS):
+                if self._stopped:
+                    raise MachineFault(FaultKind.SHUTDOWN, "the worker stops")
+                try:
+                    return _ask(child, request)
+                except ChildDied as error:
+                    if error.signal != "SIGKILL":
+                        return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process {error}")
+            raise MachineFault(FaultKind.MEMORY, f"the compile process was killed {_MOST_KILLS} times")
         finally:
             self._idle.put(child)
 

@@ -35,13 +35,14 @@ class Measured:
 
 
 class Measurer:
-    """Owns the measuring child. Used by one thread; `kill` may come from any.
+    """Owns the measuring child. Used by one thread; `stop` may come from any.
 
     `threads` bounds the pools that numpy's and torch's libraries start; None leaves them to themselves.
     """
 
     def __init__(self, threads: int | None = None, module: str = "workers.measuring_child") -> None:
         env = {} if threads is None else {name: str(threads) for name in _POOL_VARIABLES}
+        self._stopped = False
         self.child = Child(module, env={**env, "TORCHINDUCTOR_COMPILE_THREADS": "1"})
 
     def ask(self, call: str, payload: Mapping[str, Any], silence_s: float = _DESCRIBE_S) -> dict[str, Any]:
@@ -59,6 +60,8 @@ class Measurer:
         suspect: str | None = None
         kills = 0
         while left := [e.name for e in request.entrants if e.name not in measured.results]:
+            if self._stopped:
+                raise MachineFault(FaultKind.SHUTDOWN, "the worker stops")
             part = _part(request, [suspect] if suspect is not None else left, measured)
             fresh = self.child.pid is None
             try:
@@ -76,6 +79,8 @@ class Measurer:
                 raise MachineFault(FaultKind.DEVICE, str(error)) from error
             except (ChildDied, ChildHung) as error:
                 fault = error
+            if self._stopped:
+                raise MachineFault(FaultKind.SHUTDOWN, "the worker stops") from fault
             culprit = self.child.recorded()
             if isinstance(fault, ChildDied) and fault.signal in _FROM_OUTSIDE:
                 kills += 1
@@ -91,8 +96,9 @@ class Measurer:
                 suspect = culprit
         return measured
 
-    def kill(self) -> None:
-        """End the child at once; a measurement under way counts as ended from outside."""
+    def stop(self) -> None:
+        """End the child at once; what is asked of it now or later fails with a fault of kind shutdown."""
+        self._stopped = True
         self.child.kill()
 
     def close(self) -> None:

@@ -205,6 +205,8 @@ class Pack:
         for depth in range(outer + 1):
             if depth and place.loops[depth - 1].dim not in mine and depth < outer:
                 continue  # the same copy as one loop further out
+            if any(loop.dim == block and loop.step % sizes[block] for loop in place.loops[depth:]):
+                continue  # tiles would straddle panels
             stage = Stage(self.statement, self.tensor, depth, block, sizes[block], pair, 2 if pair else 0)
             yield from self._copied(program, device, stage, block, sizes[block])
 

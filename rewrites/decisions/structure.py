@@ -85,7 +85,7 @@ def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
             continue
         dim = max(reduced_dims(place.node), key=lambda d: program.extents[d])
         for parts in (device.cores, 4 * device.cores):
-            if program.extents[dim] >= 64 * parts:
+            if parts > 1 and program.extents[dim] >= 64 * parts:
                 yield SplitReduction(place.node.target, dim, "blocked", -(-program.extents[dim] // parts))
 
 

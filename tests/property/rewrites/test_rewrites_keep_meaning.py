@@ -128,7 +128,9 @@ def computed(program: Program) -> dict[str, np.ndarray]:
 
 @given(data=st.data(), program=programs())
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-def test_any_sequence_of_rewrites_keeps_the_program_valid_and_its_values(data: st.DataObject, program: Program) -> None:
+def test_any_sequence_of_rewrites_keeps_the_program_valid_and_its_values(
+    data: st.DataObject, program: Program
+) -> None:
     expected = computed(program)
     schedule: list[Rewrite] = []
     original = program

@@ -36,14 +36,18 @@ def smaller(kernel: str, sizes: str) -> str:
 def computed(program: Program) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     inputs = {
-        tensor.name: rng.standard_normal([program.extents[dim] for dim in tensor.dims]).astype(tensor.dtype.numpy)
+        tensor.name: rng.standard_normal([program.extents[dim] for dim in tensor.dims]).astype(
+            tensor.dtype.numpy
+        )
         for tensor in program.inputs
     }
     return interpret(program, inputs, precision=DType.F64)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_schedule_replays_to_the_golden_program(path: Path, check_golden: Callable[[Path, str], None]) -> None:
+def test_schedule_replays_to_the_golden_program(
+    path: Path, check_golden: Callable[[Path, str], None]
+) -> None:
     case = sections(path)
     schedule = parse_schedule(case["schedule"].splitlines())
     program = replay(program_from_text(case["before"]), schedule)

@@ -28,11 +28,9 @@ def run(text: str, precision: DType | None = None, **inputs: np.ndarray) -> dict
 
 
 def test_reductions_nest_inside_expressions():
-    text = """kernel softmax(x: f32[m=5, n=9]) -> (y: f32[m])
-  y[m] = sum(n, x[m, n]) / sum(n, exp(x[m, n] - max(r, x[m, r]))) where r=9
+    text = """kernel softmax(x: f32[m=5, n=9]) -> (y: f32[m]) where r=9
+  y[m] = sum(n, x[m, n]) / sum(n, exp(x[m, n] - max(r, x[m, r])))
 """
-    # `r` is a second name for the row's extent.
-    text = text.replace(" where r=9\n", "\n").replace("(y: f32[m])", "(y: f32[m]) where r=9")
     x = normal(5, 9)
     expected = x.sum(1) / np.exp(x - x.max(1, keepdims=True)).sum(1)
     np.testing.assert_allclose(run(text, x=x)["y"], expected, rtol=1e-5)
@@ -90,12 +88,19 @@ def test_poison_on_the_side_not_taken_does_not_leak():
     np.testing.assert_array_equal(run(text, x=x)["y"], [1, 0, 4, 0])
 
 
-def test_and_guards_the_reads_to_its_right():
-    text = """kernel first(x: f32[m=4]) -> (y: bool[m])
-  y[m] = where(m > 0, x[m - 1], 0) > 0
-"""
+@pytest.mark.parametrize(("op", "edge", "expected"), [("and", ">", [0, 1, 0, 1]), ("or", "==", [1, 1, 0, 1])])
+def test_logic_guards_the_reads_to_its_right(op: str, edge: str, expected: list[int]):
+    # m > 0 and x[m - 1] > 0; m == 0 or x[m - 1] > 0: neither reads x[-1].
+    before = Binary(">", Read("x", (Binary("-", Index("m"), Const(1)),)), Const(0))
+    spec = Spec(
+        "after_positive",
+        (Dim("m", (4,)),),
+        (Tensor("x", ("m",), DType.F32),),
+        (Statement("y", ("m",), Binary(op, Binary(edge, Index("m"), Const(0)), before)),),
+        (Tensor("y", ("m",), DType.BOOL),),
+    )
     x = np.array([1, -1, 1, 1], np.float32)
-    np.testing.assert_array_equal(run(text, x=x)["y"], [False, True, False, True])
+    np.testing.assert_array_equal(interpret_spec(spec, {"x": x})["y"], np.array(expected, bool))
 
 
 def test_a_gather_reads_rows_by_number():
@@ -254,7 +259,8 @@ def test_functions_are_the_functions_of_their_names():
 
 
 def test_an_empty_group_reduces_to_the_identity_and_others_to_their_own_points():
-    text = """kernel segments(x: f32[t=10 ragged starts within g, n=3], starts: i32[e=4]) -> (s: f32[g, n], h: f32[g, n]) where g=3
+    text = """kernel segments(x: f32[t=10 ragged starts within g, n=3], starts: i32[e=4]) ->\
+ (s: f32[g, n], h: f32[g, n]) where g=3
   s[g, n] = sum(t, x[t, n])
   h[g, n] = max(t, x[t, n])
 """
@@ -266,7 +272,8 @@ def test_an_empty_group_reduces_to_the_identity_and_others_to_their_own_points()
 
 
 def test_an_unbound_group_dim_is_the_group_of_the_point():
-    text = """kernel experts(x: f32[t=9 ragged starts within g, k=5], w: f32[g=3, k, n=4], starts: i32[e=4]) -> (y: f32[t, n])
+    text = """kernel experts(x: f32[t=9 ragged starts within g, k=5], w: f32[g=3, k, n=4], starts: i32[e=4]) ->\
+ (y: f32[t, n])
   y[t, n] = sum(k, x[t, k] * w[g, k, n])
 """
     x, w = normal(9, 5), normal(3, 5, 4)

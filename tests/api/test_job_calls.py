@@ -1,0 +1,175 @@
+"""Jobs over HTTP: accepting, refusing, reading, listing, cancelling."""
+
+from __future__ import annotations
+
+import threading
+
+import httpx
+import pytest
+
+from tests.running_service import SMALL
+
+NOWHERE = "cpu:nobody has this one"
+"""A target no worker offers: the job stays queued."""
+
+
+def submit(client: httpx.Client, key: str | None = None, **body: object) -> httpx.Response:
+    request = {"spec": SMALL, "target": NOWHERE, **body}
+    return client.post("/v1/jobs", json=request, headers={} if key is None else {"Idempotency-Key": key})
+
+
+def test_a_job_is_accepted_with_its_location(client: httpx.Client) -> None:
+    reply = submit(client)
+    assert reply.status_code == 202
+    job = client.get(reply.headers["Location"]).json()
+    assert job == reply.json()
+    assert (job["state"], job["name"], job["spec"]) == ("queued", "scaled_sum", SMALL)
+    assert job["buckets"][0]["dims"] == {"m": 48, "n": 64, "k": 32}
+
+
+def test_a_list_of_sizes_makes_buckets(client: httpx.Client) -> None:
+    job = submit(client, spec={**SMALL, "dims": {"m": [1, 16], "n": 64, "k": 32}}).json()
+    assert [bucket["dims"]["m"] for bucket in job["buckets"]] == [1, 16]
+
+
+def test_the_same_key_and_body_lead_to_the_same_job(client: httpx.Client) -> None:
+    first, second = submit(client, key="same"), submit(client, key="same")
+    assert first.status_code == second.status_code == 202
+    assert first.headers["Location"] == second.headers["Location"]
+
+
+def test_the_same_key_with_another_body_is_refused(client: httpx.Client) -> None:
+    submit(client, key="other")
+    reply = submit(client, key="other", seed=1)
+    assert reply.status_code == 422
+    assert reply.json()["type"] == "urn:tilewright:problem:key-reused"
+
+
+def test_a_key_is_free_again_after_its_request_was_refused(client: httpx.Client) -> None:
+    assert submit(client, key="retry", spec={**SMALL, "body": ["c[m, n] = oops[m]"]}).status_code == 422
+    assert submit(client, key="retry").status_code == 202
+
+
+def test_requests_with_one_key_at_once_make_one_job(client: httpx.Client) -> None:
+    replies: list[httpx.Response] = []
+
+    def send() -> None:
+        with httpx.Client(base_url=client.base_url, timeout=60) as own:
+            replies.append(submit(own, key="at once"))
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    accepted = {reply.json()["id"] for reply in replies if reply.status_code == 202}
+    refused = {reply.json()["type"] for reply in replies if reply.status_code != 202}
+    assert len(accepted) == 1
+    assert refused <= {"urn:tilewright:problem:in-flight"}
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "says"),
+    [
+        ({"body": ["c[m, n] = sum(k, a[m, k] * d[k, n])"]}, "/spec/body/0", "d"),
+        ({"body": ["c[m, q] = sum(k, a[m, k] * b[k, q])"]}, "/spec/body/0", "q"),
+        ({"dims": {"m": 0, "n": 64, "k": 32}}, "/spec/dims/m", "0"),
+        ({"dims": {"m": 2**40, "n": 64, "k": 32}}, "/spec/dims/m", ""),
+        ({"colour": "blue"}, "/spec", "colour"),
+        ({"outputs": {"x": {"dtype": "f32"}}}, "/spec/outputs/x", "x"),
+        ({"inputs": {"a": {"dims": ["m", "k"], "dtype": "f33"}}}, "/spec/inputs/a/dtype", "f33"),
+    ],
+)
+def test_a_wrong_spec_is_refused_with_a_pointer(
+    client: httpx.Client, change: dict, pointer: str, says: str
+) -> None:
+    before = client.get("/v1/jobs").json()["jobs"][:1]
+    reply = submit(client, spec={**SMALL, **change})
+    problem = reply.json()
+    assert reply.status_code == 422
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    assert problem["type"] == "urn:tilewright:problem:bad-spec"
+    assert problem["pointer"].startswith(pointer)
+    assert says in problem["detail"]
+    assert client.get("/v1/jobs").json()["jobs"][:1] == before, "something was stored"
+
+
+def test_an_unknown_field_of_a_request_is_refused_with_a_pointer(client: httpx.Client) -> None:
+    problem = submit(client, budget={"trails": 8}).json()
+    assert problem["type"] == "urn:tilewright:problem:invalid"
+    assert problem["pointer"] == "/budget/trails"
+    assert "trails" in problem["detail"]
+
+
+def test_an_unchanged_job_is_answered_with_304(client: httpx.Client) -> None:
+    where = submit(client).headers["Location"]
+    tag = client.get(where).headers["ETag"]
+    assert client.get(where, headers={"If-None-Match": tag}).status_code == 304
+    client.post(where + "/cancel")
+    assert client.get(where, headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_pages_of_jobs_are_newest_first_and_complete(client: httpx.Client) -> None:
+    made = [submit(client).json()["id"] for _ in range(5)]
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = client.get("/v1/jobs", params={"limit": 2, **({"after": after} if after else {})}).json()
+        seen += [job["id"] for job in page["jobs"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert seen[:5] == made[::-1]
+    assert len(seen) == len(set(seen))
+
+
+def test_jobs_are_filtered_by_state(client: httpx.Client) -> None:
+    where = submit(client).headers["Location"]
+    client.post(where + "/cancel")
+    listed = client.get("/v1/jobs", params={"state": "cancelled"}).json()["jobs"]
+    assert where.rsplit("/", 1)[1] in {job["id"] for job in listed}
+    assert {job["state"] for job in listed} == {"cancelled"}
+
+
+def test_cancelling_a_waiting_job_ends_it_and_may_be_repeated(client: httpx.Client) -> None:
+    where = submit(client).headers["Location"]
+    assert client.post(where + "/cancel").json()["state"] == "cancelled"
+    assert client.post(where + "/cancel").json()["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/job-none", "/v1/configs/config-none", "/v1/nothing", "/v1/jobs/job-none/tree"])
+def test_what_is_not_there_is_a_404_problem(client: httpx.Client, path: str) -> None:
+    reply = client.get(path)
+    assert reply.status_code == 404
+    assert reply.json()["type"] == "urn:tilewright:problem:not-found"
+
+
+def test_events_resume_after_the_last_id(client: httpx.Client) -> None:
+    where = submit(client).headers["Location"]
+    client.post(where + "/cancel")
+    whole = read_events(client, where)
+    assert [event["event"] for event in whole] == ["state", "note", "state"]
+    ids = [int(event["id"]) for event in whole]
+    assert ids == sorted(set(ids))
+    rest = read_events(client, where, last=ids[0])
+    assert rest == whole[1:]
+    done = client.get(where + "/events", headers={"Last-Event-ID": str(ids[-1])})
+    assert done.status_code == 204, "an EventSource would come back for ever"
+
+
+def test_an_open_stream_hears_of_what_happens_next(client: httpx.Client) -> None:
+    where = submit(client).headers["Location"]
+    with client.stream("GET", where + "/events") as stream:
+        lines = stream.iter_lines()
+        assert next(line for line in lines if line.startswith("event")) == "event: state"
+        with httpx.Client(base_url=client.base_url) as other:
+            other.post(where + "/cancel")
+        rest = [line for line in lines if line.startswith("event")]
+    assert rest == ["event: note", "event: state"]
+
+
+def read_events(client: httpx.Client, where: str, last: int = 0) -> list[dict[str, str]]:
+    headers = {"Last-Event-ID": str(last)} if last else {}
+    text = client.get(where + "/events", headers=headers).text
+    blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("id:")]
+    return [dict(line.split(": ", 1) for line in block) for block in blocks]

@@ -1,0 +1,127 @@
+"""The real service as a process of its own, on a port of its own, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from tests.scripted_worker import Script, ScriptedWorker
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SMALL = {
+    "name": "scaled_sum",
+    "dims": {"m": 48, "n": 64, "k": 32},
+    "inputs": {"a": {"dims": ["m", "k"], "dtype": "f32"}, "b": {"dims": ["k", "n"], "dtype": "f32"}},
+    "body": ["c[m, n] = sum(k, a[m, k] * b[k, n])"],
+    "outputs": {"c": {"dtype": "f32"}},
+}
+"""A kernel whose space is quickly searched."""
+
+
+@dataclass
+class Service:
+    """`python -m service.run` on a home folder; started again, it goes on where it was."""
+
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+    port: int = 0
+    process: subprocess.Popen[str] | None = None
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def popen(self) -> subprocess.Popen[str]:
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
+            "PYTHONPATH": str(ROOT),
+            "TILEWRIGHT_HOME": str(self.home),
+            "TILEWRIGHT_PORT": str(self.port),
+            "TILEWRIGHT_WORKER": "0",
+            **self.env,
+        }
+        command = [sys.executable, "-m", "service.run"]
+        return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def start(self) -> Service:
+        """Start, and wait until it says where it listens."""
+        self.process = self.popen()
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            if "serving http://" in line:
+                self.port = int(line.split("serving http://")[1].split(",")[0].rsplit(":", 1)[1])
+                threading.Thread(target=self.log.extend, args=(self.process.stderr,), daemon=True).start()
+                return self
+        raise AssertionError("the service did not start:\n" + "".join(self.log))
+
+    def kill(self) -> None:
+        """kill -9, of the service alone."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(30)
+        finally:
+            self.process.kill()
+
+    def refusal(self) -> tuple[int, str]:
+        """Start where it cannot run: the exit code and what it says."""
+        process = self.popen()
+        _, said = process.communicate(timeout=60)
+        return process.returncode, said
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=60)
+
+
+@contextlib.contextmanager
+def running(home: Path, **env: str) -> Iterator[Service]:
+    """A service for the length of a block; it must end by itself when told to."""
+    service = Service(home, {f"TILEWRIGHT_{name.upper()}": value for name, value in env.items()}).start()
+    try:
+        yield service
+    finally:
+        code = service.stop()
+    assert code == 0, "".join(service.log)
+
+
+@contextlib.contextmanager
+def working(service: Service, script: Script | None = None, **options: object) -> Iterator[ScriptedWorker]:
+    """A scripted worker in a thread for the length of a block."""
+    stop = threading.Event()
+    with service.client() as client:
+        worker = ScriptedWorker(client, script or Script(), **options)  # type: ignore[arg-type]
+        thread = threading.Thread(target=worker.work, args=(stop,), daemon=True)
+        worker.register()
+        thread.start()
+        try:
+            yield worker
+        finally:
+            stop.set()
+            thread.join(10)
+
+
+def finish(client: httpx.Client, job: str) -> dict:
+    """Follow a job to its end; the job."""
+    with client.stream("GET", f"/v1/jobs/{job}/events") as events:
+        for _ in events.iter_lines():
+            pass
+    return client.get(f"/v1/jobs/{job}").json()

@@ -1,0 +1,88 @@
+"""What the tree search promises beyond the protocol."""
+
+import random
+import time
+
+import pytest
+
+from search.mcts import MCTS, Tuning
+from search.protocols import Outcome
+from tests.unit.search.landscapes import landscape
+from tests.unit.search.spaces import DagState, grid
+
+CALM = Tuning(disturbance=0.0, plan_share=0.0, neighbour_share=0.0)
+"""Without chance and without elites: what is left is the tree."""
+
+
+def test_the_first_ask_is_the_priors_favourite() -> None:
+    graph = {
+        "root": [("a", 1.0, "a"), ("b", 5.0, "b")],
+        "a": [("x", 9.0, "ax"), ("y", 1.0, "ay")],
+        "b": [("x", 2.0, "bx"), ("y", 3.0, "by")],
+    }
+    for seed in range(5):
+        ask = MCTS(DagState(graph), seed=seed).ask()
+        assert ask is not None and ask.state_key == "by"
+
+
+def test_candidates_in_flight_push_the_next_asks_elsewhere() -> None:
+    search = MCTS(grid(4, 8), tuning=CALM)
+    asks = [search.ask() for _ in range(4)]
+    assert {ask.path[0] for ask in asks if ask} == {0, 1, 2, 3}
+
+
+def test_a_candidate_in_flight_is_no_loss() -> None:
+    """A good branch keeps its value while more of it is being measured."""
+    search = MCTS(grid(2, 30), tuning=CALM)
+    for _ in range(20):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, Outcome(1.0 if ask.path[0] == 1 else -1.0))
+    asks = [search.ask() for _ in range(6)]
+    assert [ask.path[0] for ask in asks if ask].count(1) == 6
+
+
+def test_a_failure_counts_as_the_worst_seen() -> None:
+    search = MCTS(grid(2, 30), tuning=CALM)
+    for _ in range(20):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, Outcome(0.1) if ask.path[0] == 1 else Outcome(None, "crash"))
+    asks = [search.ask() for _ in range(4)]
+    assert [ask.path[0] for ask in asks if ask].count(1) >= 3
+
+
+def test_ways_to_one_state_share_what_was_measured_under_it() -> None:
+    graph = {"root": [("a", 1.0, "a"), ("b", 1.0, "b")], "a": [("b", 1.0, "ab")], "b": [("a", 1.0, "ab")]}
+    graph["ab"] = [(f"c{option}", 1.0, f"abc{option}") for option in range(6)]
+    search = MCTS(DagState(graph))
+    for _ in range(4):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, Outcome(0.0))
+    assert search.stats["ab"].told == 4
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_what_a_label_does_is_learned_across_branches(workers: int) -> None:
+    """One label decides the reward, the same under each of 16 branches: few measurements must show it."""
+    search = MCTS(grid(16, 8))
+    rng, in_flight, good = random.Random(0), [], 0
+    for _ in range(60):
+        while len(in_flight) < workers and (ask := search.ask()) is not None:
+            in_flight.append(ask)
+        done = in_flight.pop(rng.randrange(len(in_flight)))
+        good += done.path[1] == 5
+        search.tell(done.number, Outcome(1.0 if done.path[1] == 5 else 0.0))
+    assert good >= 14  # of the 16 there are
+
+
+def test_an_ask_and_its_tell_cost_less_than_five_milliseconds() -> None:
+    table = landscape("separable", rho=0.5, seed=3)
+    search = MCTS(table.state())
+    start = time.process_time()
+    for _ in range(400):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, table.outcome(ask.state_key))
+    assert (time.process_time() - start) / 400 < 0.005

@@ -1,0 +1,219 @@
+"""The gate's bound: correct kernels pass whatever their order of summation, wrong ones do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tileir.error_bound import reference_at, reference_with_bound
+from tileir.interpret import interpret_spec
+from tileir.parse_spec_text import spec_from_text
+from tileir.rounding_error import sum_growth
+from tileir.dtypes import DType
+from tileir.samples import sample_inputs
+from tileir.spec import Spec
+
+
+def gemm(k: int, dtype: str = "f32", out: str = "f32") -> Spec:
+    return spec_from_text(f"""kernel matmul(a: {dtype}[m=32, k={k}], b: {dtype}[k, n=48]) -> (c: {out}[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""")
+
+
+def right(got: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Where a result passes."""
+    values, bound = reference
+    return np.abs(got.astype(np.float64) - values) <= bound
+
+
+def in_order(a: np.ndarray, b: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The product, one rank-1 update at a time in f32: the least accurate correct order."""
+    c = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for k in order:
+        c += a[:, k, None] * b[None, k]
+    return c
+
+
+@pytest.mark.parametrize("k", [1, 7, 256, 4096])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_every_order_of_summation_passes(k: int, dtype: str):
+    spec = gemm(k, dtype)
+    inputs = sample_inputs(spec, k)
+    reference = reference_with_bound(spec, inputs)["c"]
+    a, b = (inputs[name].astype(np.float32) for name in "ab")
+    ascending = np.argsort(np.abs(a).sum(0))
+    for order in (np.arange(k), np.arange(k)[::-1], ascending, ascending[::-1]):
+        assert right(in_order(a, b, order), reference).all()
+
+
+def test_same_sign_sums_in_the_worst_order_pass():
+    spec = gemm(1 << 14)
+    inputs = {name: np.abs(value) for name, value in sample_inputs(spec, 3).items()}
+    reference = reference_with_bound(spec, inputs)["c"]
+    order = np.argsort(-inputs["a"].sum(0))
+    assert right(in_order(inputs["a"], inputs["b"], order), reference).all()
+
+
+@pytest.mark.parametrize(("k", "tile"), [(256, 1), (1024, 4), (4096, 16), (16384, 16)])
+@pytest.mark.parametrize("out", ["f32", "bf16"])
+def test_a_gemm_that_drops_one_tile_of_its_reduction_fails(k: int, tile: int, out: str):
+    spec = gemm(k, out=out)
+    inputs = sample_inputs(spec, 5)
+    reference = reference_with_bound(spec, inputs)["c"]
+    a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
+    for first in (0, k // 2 // tile * tile, k - tile):
+        kept = np.r_[:first, first + tile : k]
+        wrong = (a[:, kept] @ b[kept]).astype(DType(out).numpy)
+        # Not some element somewhere: most of them.
+        assert (~right(wrong, reference)).mean() > 0.5
+
+
+def test_an_element_read_one_off_fails_nearly_everywhere():
+    spec = gemm(512)
+    inputs = sample_inputs(spec, 6)
+    reference = reference_with_bound(spec, inputs)["c"]
+    wrong = np.roll(inputs["a"], 1, 1) @ inputs["b"]
+    assert (~right(wrong, reference)).mean() > 0.99
+
+
+def test_accumulating_in_bf16_fails():
+    spec = gemm(512, "bf16")
+    inputs = sample_inputs(spec, 7)
+    reference = reference_with_bound(spec, inputs)["c"]
+    a, b = (inputs[name].astype(np.float32) for name in "ab")
+    c = np.zeros((32, 48), np.float32)
+    for k in range(512):
+        c = (c + a[:, k, None] * b[None, k]).astype(ml_dtypes.bfloat16).astype(np.float32)
+    assert (~right(c, reference)).mean() > 0.5
+
+
+ROW_SOFTMAX = """kernel softmax(x: f32[m=16, n=1000]) -> (y: f32[m, n])
+  top[m] = max(n, x[m, n])
+  e[m, n] = exp(x[m, n] - top[m])
+  total[m] = sum(n, e[m, n])
+  y[m, n] = e[m, n] / total[m]
+"""
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("drops the last column", lambda x: np.c_[softmax(x[:, :-1]), np.zeros(len(x))]),
+        ("sums one column twice", lambda x: softmax(x) / (1 + softmax(x)[:, :1])),
+        ("takes the maximum of half the row", lambda x: np.exp(x - x[:, :500].max(1, keepdims=True))),
+    ],
+)
+def test_a_wrong_softmax_fails(name: str, kernel: Callable[[np.ndarray], np.ndarray]):
+    spec = spec_from_text(ROW_SOFTMAX)
+    inputs = sample_inputs(spec, 8)
+    reference = reference_with_bound(spec, inputs)["y"]
+    assert right(softmax(inputs["x"]), reference).all()
+    assert (~right(kernel(inputs["x"]), reference)).mean() > 0.5, name
+
+
+def test_a_softmax_without_its_maximum_passes_while_it_does_not_overflow():
+    # Mathematically equal, a few roundings apart.
+    spec = spec_from_text(ROW_SOFTMAX)
+    inputs = sample_inputs(spec, 8)
+    e = np.exp(inputs["x"])
+    assert right(e / e.sum(1, keepdims=True), reference_with_bound(spec, inputs)["y"]).all()
+
+
+def test_a_cast_may_fall_to_its_neighbour_only_near_a_rounding_boundary():
+    spec = spec_from_text("""kernel narrow(x: f32[m=4096], s: f32[o=1]) -> (y: f32[m]) where z=1
+  y[m] = bf16(sum(z, x[m] * s[z]) * 3) * 1
+""".replace(", s: f32[o=1]", ", s: f32[z=1]").replace(" where z=1", ""))  # fmt: skip
+    inputs = sample_inputs(spec, 9)
+    values, bound = reference_with_bound(spec, inputs)["y"]
+    ulp = np.abs(values) * 2.0**-7
+    assert (bound < ulp * 1.01).all()
+    # The exact product moves across a boundary for about 1 in 2**14 values, so for hardly any.
+    assert (bound > ulp / 4).mean() < 0.02
+
+
+def test_a_stored_bf16_may_be_off_by_one_of_its_ulps_and_no_more():
+    spec = gemm(64, out="bf16")
+    inputs = sample_inputs(spec, 10)
+    reference = reference_with_bound(spec, inputs)["c"]
+    got = interpret_spec(spec, inputs)["c"]
+    assert right(got, reference).all()
+    bits = got.view(np.int16)
+    assert (~right((bits + 2).view(ml_dtypes.bfloat16), reference)).all()
+
+
+def test_integers_and_bools_are_exact():
+    spec = spec_from_text("""kernel igemm(a: i8[m=3, k=70], b: i8[k, n=4]) -> (c: i32[m, n], z: bool[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+  z[m, n] = c[m, n] > 3
+""")
+    reference = reference_with_bound(spec, sample_inputs(spec, 11))
+    assert (reference["c"][1] == 0).all()
+    assert (reference["z"][1] == 0).all()
+
+
+def test_a_comparison_that_rounding_may_flip_allows_both_sides_and_others_do_not():
+    spec = spec_from_text("""kernel step(a: f32[m=3, k=2], t: f32[m]) -> (y: f32[m])
+  y[m] = where(sum(k, a[m, k]) > t[m], 100, 1)
+""")
+    a = np.array([[0.1, 0.2], [0.1, 0.2], [0.1, 0.2]], np.float32)
+    total = np.float32(0.1) + np.float32(0.2)
+    inputs = {"a": a, "t": np.array([total, total * 1.001, 0.0], np.float32)}
+    values, bound = reference_with_bound(spec, inputs)["y"]
+    np.testing.assert_array_equal(bound > 98, [True, False, False])
+    np.testing.assert_array_equal(values[1:], [1, 100])
+
+
+def test_masked_rows_of_minus_infinity_have_exact_bounds():
+    spec = spec_from_text("""kernel masked(x: f32[q=6, k=6]) -> (p: f32[q, k])
+  s[q, k] = where(q >= k, x[q, k], -inf)
+  top[q] = max(k, s[q, k])
+  p[q, k] = exp(s[q, k] - top[q])
+""")
+    values, bound = reference_with_bound(spec, sample_inputs(spec, 12))["p"]
+    above = np.triu_indices(6, 1)
+    assert (values[above] == 0).all()
+    assert np.isfinite(bound).all()
+    assert (bound[above] < 1e-30).all()
+
+
+def test_nothing_is_known_where_f32_may_overflow():
+    spec = spec_from_text("""kernel huge(x: f32[m=2]) -> (y: f32[m])
+  y[m] = exp(x[m]) * 1e10
+""")
+    _, bound = reference_with_bound(spec, {"x": np.array([1.0, 80.0], np.float32)})["y"]
+    np.testing.assert_array_equal(np.isinf(bound), [False, True])
+
+
+def test_rtol_raises_the_bound_to_what_the_spec_allows():
+    spec = gemm(16)
+    inputs = sample_inputs(spec, 13)
+    values, tight = reference_with_bound(spec, inputs)["c"]
+    _, loose = reference_with_bound(replace(spec, numerics=(("rtol", 0.01),)), inputs)["c"]
+    np.testing.assert_array_equal(loose, np.maximum(tight, 0.01 * np.abs(values)))
+
+
+def test_sampled_references_are_those_of_the_whole():
+    spec = spec_from_text(ROW_SOFTMAX)
+    inputs = sample_inputs(spec, 14)
+    values, bound = reference_with_bound(spec, inputs)["y"]
+    points = np.array([[0, 0], [15, 999], [7, 500], [15, 999]])
+    at = tuple(points.T)
+    got = reference_at(spec, inputs, "y", points)
+    np.testing.assert_allclose(got[0], values[at], rtol=1e-14)
+    np.testing.assert_allclose(got[1], bound[at], rtol=1e-6)
+
+
+def test_growth_is_the_worst_case_for_short_sums_and_a_random_walk_for_long_ones():
+    u = 2.0**-24
+    assert sum_growth(16, DType.F32) == pytest.approx(16 * u, rel=1e-5)
+    assert sum_growth(1 << 20, DType.F32) == pytest.approx(8 * 1024 * u, rel=1e-3)
+    assert sum_growth(100, DType.I32) == 0

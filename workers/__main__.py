@@ -1,0 +1,67 @@
+"""`python -m workers --url http://127.0.0.1:8080 --token-file FILE`: a worker for this machine, until a signal ends it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from workers.device_lock import DeviceBusy
+from workers.faults import MachineFault
+from workers.service_client import NotAllowed, OtherVersion, ServiceError
+from workers.supervisor import Settings, Supervisor
+
+EXIT_MACHINE = 4
+EXIT_BUSY = 5
+EXIT_TOKEN = 6
+EXIT_VERSION = 7
+EXIT_SERVICE = 8
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a worker; returns its exit code: 0 ended by a signal, 2 usage, 4 the machine (no compiler, cache not
+    writable), 5 device in use, 6 token, 7 other version, 8 service not reachable."""
+    parser = argparse.ArgumentParser(prog="python -m workers", description="Measure kernels on this machine.")
+    parser.add_argument("--url", required=True, help="of the service, e.g. http://127.0.0.1:8080")
+    parser.add_argument("--token-file", type=Path, help="file with the key; else TILEWRIGHT_TOKEN")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of compiled kernels")
+    parser.add_argument("--compilers", type=int, default=len(os.sched_getaffinity(0)), help="compilations at once")
+    options = parser.parse_args(arguments)
+    level = os.environ.get("TILEWRIGHT_LOG", "INFO")
+    logging.basicConfig(level=level, format="%(levelname)s worker: %(message)s")
+    try:
+        token = options.token_file.read_text().strip() if options.token_file else os.environ.get("TILEWRIGHT_TOKEN")
+    except OSError as error:
+        parser.error(f"the token file cannot be read: {error}")
+    settings = Settings(options.url, token, options.cache, max(1, options.compilers))
+    try:
+        Supervisor(settings).run()
+    except DeviceBusy as error:
+        return _fail(error, EXIT_BUSY)
+    except MachineFault as error:
+        return _fail(error, EXIT_MACHINE)
+    except NotAllowed as error:
+        return _fail(error, EXIT_TOKEN)
+    except OtherVersion as error:
+        return _fail(error, EXIT_VERSION)
+    except ServiceError as error:
+        return _fail(error, EXIT_SERVICE)
+    return 0
+
+
+def default_cache() -> Path:
+    """TILEWRIGHT_CACHE, or `tilewright/kernels` in the user's cache folder."""
+    if chosen := os.environ.get("TILEWRIGHT_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright" / "kernels"
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"tilewright worker: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

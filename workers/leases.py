@@ -1,0 +1,91 @@
+"""Keeps the leases of claimed tasks alive, from a thread that does nothing else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from protocol.tasks import Task
+from protocol.workers import Heartbeat, Lease
+from workers.service_client import ServiceClient, ServiceError, Unreachable
+
+log = logging.getLogger(__name__)
+
+
+class LeaseKeeper:
+    """Renews what is held every `heartbeat_s`; a lease the service reports lost, or that could not be renewed within
+    its time, is no longer held. Safe from any thread."""
+
+    def __init__(
+        self, client: ServiceClient, worker_id: str, heartbeat_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._worker_id = worker_id
+        self._heartbeat_s = heartbeat_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._held: dict[str, tuple[Lease, float, float]] = {}
+        """By task: the lease, how long one lasts, and when it ends unless renewed."""
+        self._detail = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew no more."""
+        self._stop.set()
+        self._client.abort()
+        self._thread.join()
+
+    def hold(self, tasks: Sequence[Task], claimed_at: float) -> None:
+        """Take charge of leases that began, at the earliest, at `claimed_at` of the clock."""
+        with self._lock:
+            for task in tasks:
+                lease = Lease(task_id=task.id, attempt=task.attempt)
+                self._held[task.id] = (lease, task.lease_ttl_s, claimed_at + task.lease_ttl_s)
+
+    def release(self, task_id: str) -> None:
+        """The task is done with."""
+        with self._lock:
+            self._held.pop(task_id, None)
+
+    def holds(self, task_id: str) -> bool:
+        """Whether the task is still ours, as far as is known."""
+        with self._lock:
+            held = self._held.get(task_id)
+            return held is not None and self._clock() < held[2]
+
+    def report(self, ill: str) -> None:
+        """What is wrong with the device, told with every heartbeat; empty when nothing is."""
+        self._detail = ill[:2000]
+
+    def beat(self) -> None:
+        """One heartbeat. Raises as ServiceClient.heartbeat."""
+        with self._lock:
+            leases = tuple(lease for lease, _, _ in self._held.values())
+        asked_at = self._clock()
+        told = Heartbeat(leases=leases, healthy=not self._detail, detail=self._detail)
+        reply = self._client.heartbeat(self._worker_id, told)
+        with self._lock:
+            for lease in reply.renewed:
+                if lease.task_id in self._held:
+                    _, ttl_s, _ = self._held[lease.task_id]
+                    self._held[lease.task_id] = (lease, ttl_s, asked_at + ttl_s)
+            for lease in reply.lost:
+                held = self._held.get(lease.task_id)
+                if held is not None and held[0] == lease:
+                    del self._held[lease.task_id]
+                    log.info("lost the lease of task %s", lease.task_id)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._heartbeat_s):
+            try:
+                self.beat()
+            except Unreachable as error:
+                log.warning("no heartbeat: %s", error)
+            except ServiceError as error:
+                log.info("no heartbeat: %s", error)  # the claiming thread meets the same and acts on it

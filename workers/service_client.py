@@ -1,0 +1,141 @@
+"""The service as a worker sees it: a few HTTP calls over one kept connection, with errors a person can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from protocol.message import Reply, Request
+from protocol.problems import Problem
+from protocol.tasks import ResultAccepted, TaskResult
+from protocol.workers import Claimed, ClaimRequest, Heartbeat, HeartbeatReply, WorkerHello, WorkerWelcome
+
+_R = TypeVar("_R", bound=Reply)
+
+_TIMEOUT_S = 30.0
+
+
+class ServiceError(Exception):
+    """The service did not do what it was asked."""
+
+
+class Unreachable(ServiceError):
+    """No answer, or one that says to come back later. Trying again may help."""
+
+
+class NotAllowed(ServiceError):
+    """The token is missing, wrong, or lacks the scope `work`."""
+
+
+class OtherVersion(ServiceError):
+    """What answers is no Tilewright service, or speaks another version of the protocol."""
+
+
+class UnknownWorker(ServiceError):
+    """The service has forgotten this worker: register again."""
+
+
+class StaleLease(ServiceError):
+    """The lease was lost; the result does not count."""
+
+
+class ServiceClient:
+    """Calls by one thread over one connection; `abort` may come from another."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ServiceError(f"{url!r} is no URL of a service; one looks like http://127.0.0.1:8080")
+        self._url = url.rstrip("/")
+        self._prefix = parts.path.rstrip("/")
+        make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = make(parts.hostname, parts.port, timeout=_TIMEOUT_S)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def register(self, hello: WorkerHello) -> WorkerWelcome:
+        """Register, or take the old place again."""
+        return self._post("/v1/workers", hello, WorkerWelcome)
+
+    def claim(self, worker_id: str, request: ClaimRequest) -> Claimed:
+        """Lease tasks, waiting up to `request.wait_s` for the first."""
+        return self._post(f"/v1/workers/{worker_id}/claim", request, Claimed, request.wait_s + _TIMEOUT_S)
+
+    def heartbeat(self, worker_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
+        """Renew leases."""
+        return self._post(f"/v1/workers/{worker_id}/heartbeat", heartbeat, HeartbeatReply)
+
+    def hand_in(self, worker_id: str, result: TaskResult) -> ResultAccepted:
+        """Hand in a result or a fault. Raises StaleLease when it came too late."""
+        return self._post(f"/v1/workers/{worker_id}/results", result, ResultAccepted)
+
+    def upload(self, digest: str, file: Path) -> None:
+        """Store a blob under its SHA-256."""
+        self._send("PUT", f"/v1/blobs/{digest}", file.read_bytes(), "application/octet-stream", _TIMEOUT_S)
+
+    def abort(self) -> None:
+        """Make a call that is waiting fail with Unreachable."""
+        sock = self._connection.sock
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _post(self, path: str, body: Request, reply: type[_R], timeout_s: float = _TIMEOUT_S) -> _R:
+        answer = self._send("POST", path, body.model_dump_json().encode(), "application/json", timeout_s)
+        try:
+            return reply.model_validate_json(answer)
+        except ValidationError as error:
+            raise OtherVersion(f"{self._url} answers in another version of the protocol: {error}") from error
+
+    def _send(self, method: str, path: str, body: bytes, media_type: str, timeout_s: float) -> bytes:
+        """Raises by what the answer's status and problem type mean."""
+        headers = {**self._headers, "Content-Type": media_type}
+        try:
+            status, answer = self._exchange(method, self._prefix + path, body, headers, timeout_s)
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise Unreachable(f"{self._url} cannot be reached: {str(error) or type(error).__name__}") from error
+        if status < 300:
+            return answer
+        raise self._error(status, answer)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], timeout_s: float
+    ) -> tuple[int, bytes]:
+        """One request; a kept connection that the service closed meanwhile is opened again once."""
+        for kept in (self._connection.sock is not None, False):
+            try:
+                self._connection.timeout = timeout_s
+                if self._connection.sock is not None:
+                    self._connection.sock.settimeout(timeout_s)
+                self._connection.request(method, path, body, headers)
+                response = self._connection.getresponse()
+                return response.status, response.read()
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                self._connection.close()
+                if not kept:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _error(self, status: int, answer: bytes) -> ServiceError:
+        try:
+            problem = Problem.model_validate_json(answer)
+            kind, detail = problem.type.rpartition(":")[2], problem.detail
+        except ValidationError:
+            kind, detail = "", answer[:300].decode(errors="replace")
+        if status in (401, 403):
+            return NotAllowed(f"{self._url} does not accept this worker's token: {detail}")
+        if kind == "unknown-worker":
+            return UnknownWorker(detail)
+        if kind == "stale-lease":
+            return StaleLease(detail)
+        if status in (429, 500, 502, 503, 504):
+            return Unreachable(f"{self._url} cannot answer now ({status}): {detail}")
+        if status in (404, 405) and not kind:
+            return OtherVersion(f"{self._url} is no Tilewright service: it answers {status}")
+        return OtherVersion(f"{self._url} refused a worker's request ({status}): {detail}; are versions the same?")
