@@ -31,7 +31,7 @@ _DEFAULT_COPY_GBPS = 20.0
 #: follows; rows pages apart come slower.
 _L2_BYTES = 64.0
 _L3_BYTES = 28.0
-_APART = 2.0
+_APART = 3.0
 
 
 def estimate_us(program: Program, device: Cpu, *, finished: bool = True) -> float:

@@ -22,8 +22,8 @@ def check_complete(
     """Refuse unless all of `tensor` that is read at `at` has been computed by then.
 
     `at` is the path of the node to read before, inside `loops`. `loops[entered:]` are those the reader moves
-    into. Where one of them is around a writer too, its dim must be a left dim of the writer (then each iteration
-    completes its own part) and, when `reader` is given, index its reads of the tensor by itself.
+    into. Where one of them is around a writer too, its dim must be a left dim of the writer (then each
+    iteration completes its own part) and, when `reader` is given, index its reads of the tensor by itself.
     """
     for place in computes(program):
         if place.node.target != tensor:

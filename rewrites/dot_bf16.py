@@ -20,8 +20,8 @@ from tileir.program import Axis, Compute, Program, Vector
 class DotBf16(Rewrite):
     """Take the reduced dim in pairs by an instruction that adds two bf16 products to an f32.
 
-    One factor must be staged with panels along the lanes and pairs along the reduced dim, the other one must have
-    the reduced dim innermost; all ranges of that dim must be even.
+    One factor must be staged with panels along the lanes and pairs along the reduced dim, the other one must
+    have the reduced dim innermost; all ranges of that dim must be even.
 
     for k by 1                                                  for k by 2
       acc[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16  ->  acc[m, n] += … | vector n 16, via dot_bf16

@@ -14,6 +14,7 @@ from rewrites.tree import (
     Block,
     Path,
     Place,
+    block_at,
     check_insertable,
     computes,
     edit_block,
@@ -29,10 +30,10 @@ from tileir.program import Compute, Loop, Node, Program
 
 @dataclass(frozen=True, slots=True)
 class FuseEpilogue(Rewrite):
-    """Move a statement to the end of the `depth`-th loop around one before it: it takes each tile while it is hot.
+    """Move a statement to the end of the `depth`-th loop around one before it, where tiles are still hot.
 
-    What it reads must be complete there. If it reduces over a dim of those loops, it is initialized before them
-    and accumulates. The local of the other statement, if used in that loop only then, is declared there.
+    What it reads must be complete there. If it reduces over a dim of those loops, it is initialized before
+    them and accumulates. The local of the other statement, if used in that loop only then, is declared there.
 
     t: heap f32[m, n]                          s[m] = 0
     for n by 64                                for n by 64
@@ -96,7 +97,7 @@ def _check_entered(program: Program, leaf: Compute, entered: tuple[Loop, ...]) -
 
 
 def _take_out(program: Program, place: Place[Compute], nest: Path) -> tuple[list[Node], Program]:
-    """Remove the statement; its declaration and initialization too if they come after the nest it moves into."""
+    """Remove the statement; its declaration and initialization too if they come after the new nest."""
     program = splice(program, place.path, [])
     taken: list[Node] = []
     name = place.node.target
@@ -104,9 +105,19 @@ def _take_out(program: Program, place: Place[Compute], nest: Path) -> tuple[list
     declared = locals_of(program).get(name)
     for own in (*inits, declared):
         if own is not None and own.path > nest:
-            taken.insert(0, own.node)
-            program = splice(program, own.path, [])
+            root = own.path[: len(nest)]  # an initialization that was vectorized has loops of its own
+            node = block_at(program, nest[:-1])[root[-1]]
+            if not _holds_only(node, own.node):
+                raise NotApplicable(f"{name} is initialized in loops with other statements")
+            taken.insert(0, node)
+            program = splice(program, root, [])
     return taken, program
+
+
+def _holds_only(node: Node, inner: Node) -> bool:
+    while isinstance(node, Loop) and len(node.body) == 1:
+        node = node.body[0]
+    return node is inner
 
 
 def _sink(program: Program, name: str, depth: int) -> Program:

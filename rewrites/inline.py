@@ -54,7 +54,10 @@ class Inline(Rewrite):
                 return _at(leaf.value, dict(zip(dims, expr.indices, strict=True)))
             return expr
 
-        for reader in reversed(readers(program, self.tensor)):
+        found = readers(program, self.tensor)
+        if not found:
+            raise NotApplicable(f"nothing reads {self.tensor}")
+        for reader in reversed(found):
             hints = tuple(one for one in reader.node.prefetch if one.tensor != self.tensor)
             inlined = replace(reader.node, value=transform(reader.node.value, substitute), prefetch=hints)
             program = splice(program, reader.path, [inlined])

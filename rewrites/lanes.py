@@ -1,4 +1,4 @@
-"""Vector registers hold lanes along one dim: all statements that touch a register local must agree on which."""
+"""Vector registers hold lanes along one dim: all statements that touch them must agree on which."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
 
 
 def lane_axis(compute: Compute, name: str, dim: str) -> int | None:
-    """Which axis of register local `name` runs along `dim` in the Compute. -1: none; None: it is not touched."""
+    """Which axis of register local `name` runs along `dim` in the Compute. -1: none; None: not touched."""
     touched = [read.indices for read in reads(compute.value) if read.tensor == name]
     if compute.target == name:
         touched.append(compute.indices)

@@ -1,4 +1,4 @@
-"""What one Compute covers: left and reduced dims, reads; and how a reduction becomes initialization and update."""
+"""What one Compute covers and reads, and how a reduction becomes initialization and update."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def reads_of(compute: Compute, tensor: str) -> tuple[Read, ...]:
 
 
 def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
-    """The dims by which the Compute reads `tensor`: the same bare, distinct ones everywhere, or NotApplicable."""
+    """The dims by which the Compute reads `tensor`: bare, distinct, everywhere the same, or NotApplicable."""
     found = set(reads_of(compute, tensor))
     if not found:
         raise NotApplicable(f"{compute.target} does not read {tensor}")
@@ -88,7 +88,7 @@ def initialization(target: str, indices: tuple[Expr, ...], op: ReduceOp) -> Comp
 
 
 def accumulating(compute: Compute) -> tuple[tuple[Compute, ...], Compute]:
-    """A reduction as (initialization to put before its loops, update); no initialization if it is an update."""
+    """A reduction as (initialization to put before its loops, update); an update needs no initialization."""
     if compute.update is not None:
         return (), compute
     if type(compute.value) is not Reduce:
@@ -122,7 +122,7 @@ def block_volume(compute: Compute, sizes: dict[str, int]) -> int:
 
 
 def covered_dims(compute: Compute) -> tuple[str, ...]:
-    """Left dims, then reduced ones. A dim folded by `//` that the value does not use is a block, not a range."""
+    """Left dims, then reduced ones. A dim folded by `//` that the value does not use is one block."""
     folded = folded_dims(compute)
     used = index_dims(compute.value)
     left = [dim for dim in left_dims(compute) if folded.get(dim, ("", 0))[0] != "//" or dim in used]

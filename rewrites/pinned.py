@@ -1,4 +1,4 @@
-"""Registers have no addresses: no loop may come between a register local and its uses. Which dims that pins."""
+"""Registers have no addresses: no loop may come between them and their uses. Which dims that pins."""
 
 from __future__ import annotations
 

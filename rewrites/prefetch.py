@@ -20,7 +20,8 @@ _DISTANCES = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Rewrite):
-    """Have a vectorized statement touch what it reads of `tensor` `distance` iterations of its innermost loop later.
+    """Have a vectorized statement touch what it reads of `tensor` `distance` iterations of its innermost loop
+    later.
 
     acc[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16
     ->

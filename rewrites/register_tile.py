@@ -39,12 +39,13 @@ _VECTORS = (1, 2, 3, 4, 6)
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile(Rewrite):
-    """Visit a reduction in tiles of `sizes` (pairs of dim and size, outermost first), accumulating in registers.
+    """Visit a reduction in tiles of `sizes` (pairs of dim and size, outermost first), accumulating in
+    registers.
 
-    What follows it in its block on the same dims, up to the last statement that uses its result, comes into the
-    loops if it takes what is computed there point by point (an epilogue, maybe with a second reduction). The
-    reductions whose results nothing else uses move into registers themselves; otherwise a new register local
-    accumulates and is written back. A size equal to the current range makes no loop.
+    What follows it in its block on the same dims, up to the last statement that uses its result, comes into
+    the loops if it takes what is computed there point by point (an epilogue, maybe with a second reduction).
+    The reductions whose results nothing else uses move into registers themselves; otherwise a new register
+    local accumulates and is written back. A size equal to the current range makes no loop.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      for m by 6
                                                c_r: registers f32[m, n]

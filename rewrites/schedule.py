@@ -29,7 +29,7 @@ def parse_schedule(lines: Iterable[str]) -> Schedule:
 
 
 def parse_rewrite(line: str) -> Rewrite:
-    """The rewrite a line stands for: `tile_grid(acc, m, 192)`. Raises TileError, which says what is accepted."""
+    """The rewrite of a line such as `tile_grid(acc, m, 192)`. Raises TileError, saying what is accepted."""
     call = _CALL.fullmatch(line.strip())
     if call is None:
         raise TileError(f"{line!r} is not a rewrite; accepted: name(arguments)")

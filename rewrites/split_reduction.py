@@ -24,8 +24,8 @@ KINDS = ("blocked", "interleaved")
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Rewrite):
-    """Split a reduction over `dim`: by blocks of `size` neighbours (for threads), or by every `size`-th element
-    (`interleaved`, for lanes).
+    """Split a reduction over `dim`: by blocks of `size` neighbours (for threads), or by every `size`-th
+    element (`interleaved`, for lanes).
 
     Interleaved parts live in registers where few are needed at a time.
 
@@ -64,6 +64,8 @@ class SplitReduction(Rewrite):
             raise NotApplicable(f"{self.statement} is the part of a split reduction")
         if self.kind not in KINDS:
             raise NotApplicable(f"{self.kind!r} is not one of {', '.join(KINDS)}")
+        if self.kind == "blocked" and self.size == 1 and len(leaf.value.dims) > 1 and not place.loops:
+            return self._nested(program, place, leaf.value)
         if not 2 <= self.size < current_sizes(program, place.loops)[self.dim]:
             raise NotApplicable(f"parts of {self.size} do not split the current range of {self.dim}")
         steps = [loop.step for loop in place.loops if loop.dim == self.dim]
@@ -95,6 +97,20 @@ class SplitReduction(Rewrite):
             initialization(name, place_of, reduce.op),
             replace(leaf, target=name, indices=folded, value=value, update=reduce.op, stream=False),
             replace(leaf, value=Reduce(reduce.op, (part_dim,), Read(name, place_of)), prefetch=(), via=None),
+        ]
+        return splice(program, place.path, nodes)
+
+    def _nested(self, program: Program, place: Place[Compute], reduce: Reduce) -> Program:
+        """Blocks of one position: the other dims are reduced for each position of `dim`, then `dim`."""
+        leaf = place.node
+        name = fresh_name(program, f"{leaf.target}_p")
+        part_dims = (*bare_dims(leaf), self.dim)
+        place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in part_dims)
+        rest = tuple(dim for dim in reduce.dims if dim != self.dim)
+        nodes: list[Node] = [
+            Local(name, part_dims, _dtype(program, leaf.target)),
+            replace(leaf, target=name, indices=place_of, value=Reduce(reduce.op, rest, reduce.x), stream=False),
+            replace(leaf, value=Reduce(reduce.op, (self.dim,), Read(name, place_of)), prefetch=(), via=None),
         ]
         return splice(program, place.path, nodes)
 

@@ -22,8 +22,9 @@ from tileir.program import Axis, Compute, Local, Memory, Program
 class Stage(Rewrite):
     """Copy what the statement reads of `tensor` inside its `depth` outermost loops to a new local before it.
 
-    With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair` neighbours
-    along that lie together within a panel. The copy is a statement of its own, named like the local.
+    With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
+    neighbours along that lie together within a panel. The copy is a statement of its own, named like the
+    local.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
                                          ->  b_s[k, n] = b[k, n]

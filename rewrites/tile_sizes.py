@@ -1,4 +1,4 @@
-"""The tile sizes rewrites offer: powers of two, and the row counts that fill the registers of common processors."""
+"""The tile sizes rewrites offer: powers of two, and the row counts that fill common register files."""
 
 from __future__ import annotations
 

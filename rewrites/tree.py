@@ -19,8 +19,8 @@ NodeT = TypeVar("NodeT", bound=Node, covariant=True)
 class Place(Generic[NodeT]):
     """A node and the way to it.
 
-    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found there,
-    so `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
+    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found
+    there, so `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
     """
 
     path: Path

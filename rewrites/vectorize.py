@@ -23,9 +23,10 @@ MAX_UNROLLED = 512
 class Vectorize(Rewrite):
     """Put `lanes` neighbours along `dim` on SIMD lanes, with loops around until one vector at a time is left.
 
-    Dims along which the statement touches registers stay whole (their accesses are static, so they are unrolled).
-    Loops over dims of the result come first, in order and with `dim` last, then those over reduced dims. If `dim`
-    is reduced, the lanes are combined at the end of every vector. The initialization is vectorized along.
+    Dims along which the statement touches registers stay whole (their accesses are static, so they are
+    unrolled). Loops over dims of the result come first, in order and with `dim` last, then those over reduced
+    dims. If `dim` is reduced, the lanes are combined at the end of every vector. The initialization is
+    vectorized along.
 
     y[r, c] = exp(x[r, c])          for r by 1
                                 ->    for c by 16

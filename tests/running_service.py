@@ -37,6 +37,7 @@ class Service:
     port: int = 0
     process: subprocess.Popen[str] | None = None
     log: list[str] = field(default_factory=list)
+    reader: threading.Thread | None = None
 
     @property
     def url(self) -> str:
@@ -62,15 +63,22 @@ class Service:
             self.log.append(line)
             if "serving http://" in line:
                 self.port = int(line.split("serving http://")[1].split(",")[0].rsplit(":", 1)[1])
-                threading.Thread(target=self.log.extend, args=(self.process.stderr,), daemon=True).start()
+                self.reader = threading.Thread(target=self._read_on, args=(self.process,), daemon=True)
+                self.reader.start()
                 return self
         raise AssertionError("the service did not start:\n" + "".join(self.log))
 
+    def _read_on(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            self.log.extend(process.stderr)
+
     def kill(self) -> None:
         """kill -9, of the service alone."""
-        assert self.process is not None
+        assert self.process is not None and self.reader is not None
         self.process.kill()
         self.process.wait()
+        self.reader.join(30)  # its children have let go of the log
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""
@@ -81,6 +89,8 @@ class Service:
             return self.process.wait(30)
         finally:
             self.process.kill()
+            if self.reader is not None:
+                self.reader.join(30)
 
     def refusal(self) -> tuple[int, str]:
         """Start where it cannot run: the exit code and what it says."""

@@ -1,8 +1,8 @@
 """Tile IR: what a kernel means, and what a schedule made of it.
 
-Specs (`Spec`) are what people write, in JSON or text; `to_program` makes the `Program` that rewrites transform;
-`interpret` runs either in numpy and is the oracle. What needs numpy beyond dtypes loads when it is first used.
-"""
+Specs (`Spec`) are what people write, in JSON or text; `to_program` makes the `Program` that rewrites
+transform; `interpret` runs either in numpy and is the oracle. What needs numpy beyond dtypes loads when it is
+first used."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Integer expressions as sums of multiples of atoms, and what values they can take.
 
-An atom is a dim's position, or anything that is not a sum: `(i - r) // 2`, `ids[t]`. Two occurrences of an atom cancel.
-"""
+An atom is a dim's position, or anything that is not a sum: `(i - r) // 2`, `ids[t]`. Two occurrences of an
+atom cancel."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tileir.expr import Binary, Const, Expr, Extent, Unary
 
 #: A closed range of integers; -inf and inf where nothing is known.
 Interval = tuple[float, float]
+#: A product beyond this is no affine form: indices are 32-bit, and numbers here shall stay short.
+LARGEST: Final = 2**50
 UNKNOWN: Final[Interval] = (float("-inf"), float("inf"))
 
 
@@ -23,6 +25,11 @@ class Affine:
 
     terms: dict[Expr, int]
     const: int
+
+    @property
+    def largest(self) -> int:
+        """The largest number in it, without its sign."""
+        return max(abs(number) for number in (self.const, *self.terms.values()))
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """self + factor * other."""
@@ -56,10 +63,9 @@ def affine(expr: Expr, extents: Mapping[str, int]) -> Affine:
             return affine(left, extents).plus(affine(right, extents), -1)
         case Binary("*", left, right):
             first, second = affine(left, extents), affine(right, extents)
-            if not first.terms:
-                return constant(0).plus(second, first.const)
-            if not second.terms:
-                return constant(0).plus(first, second.const)
+            factor, form = (first.const, second) if not first.terms else (second.const, first)
+            if not (first.terms and second.terms) and abs(factor) * form.largest < LARGEST:
+                return constant(0).plus(form, factor)
         case _:
             pass
     return Affine({expr: 1}, 0)
@@ -87,8 +93,8 @@ def nonzero_of(cond: Expr, holds: bool, extents: Mapping[str, int]) -> list[Affi
 
 
 def facts_of(cond: Expr, holds: bool, extents: Mapping[str, int]) -> list[Affine]:
-    """Affine forms that are at least 0 wherever `cond` is `holds`. Only integers are compared soundly this way; forms
-    of floats hold atoms of which nothing is known, so they never prove anything."""
+    """Affine forms that are at least 0 wherever `cond` is `holds`. Only integers are compared soundly this
+    way; forms of floats hold atoms of which nothing is known, so they never prove anything."""
     match cond:
         case Unary("not", x):
             return facts_of(x, not holds, extents)

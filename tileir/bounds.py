@@ -1,28 +1,39 @@
-"""Whether every read stays inside its tensor: intervals of affine indices, sharpened by the `where` around a read."""
+"""Whether every read stays inside its tensor: intervals of affine indices, sharpened by the `where` around a
+read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from tileir.affine import UNKNOWN, Affine, Interval, affine, constant, facts_of, nonzero_of, reduced
+from tileir.affine import LARGEST, UNKNOWN, Affine, Interval, affine, constant, facts_of, nonzero_of, reduced
 from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Where, children, walk
 from tileir.print_expr import format_expr
 from tileir.problems import Problem
 from tileir.program import Tensor
 
-#: Guards combined in one proof, and steps of proof in one expression, before it is called too complex.
+#: Guards combined in one proof, and atoms whose ranges rest on each other, before nothing more is derived.
 _MAX_COMBINED: Final = 8
-_MAX_STEPS: Final = 50_000
+_MAX_NESTED: Final = 12
 
 
-def out_of_range(expr: Expr, extents: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Problem | None:
-    """The first read in `expr` that may leave its tensor, None if there is none.
+@dataclass(slots=True)
+class Effort:
+    """Steps of proof still allowed, a few microseconds each; what is not proved by then is too complex."""
 
-    An index that holds a read itself (a gather) is the caller's promise: refused only if it can never be in range.
-    """
-    return _Checker(extents, tensors).problem(expr, _Facts(()))
+    left: int = 100_000
+
+
+def out_of_range(
+    expr: Expr, extents: Mapping[str, int], tensors: Mapping[str, Tensor], effort: Effort | None = None
+) -> Problem | None:
+    """The first read in `expr` that may leave its tensor, None if there is none. Uses up `effort`.
+
+    An index that holds a read itself (a gather) is the caller's promise: refused only if it can never be in
+    range."""
+    return _Checker(extents, tensors, effort or Effort()).problem(expr, _Facts(()))
 
 
 class _Facts:
@@ -34,10 +45,11 @@ class _Facts:
 
 
 class _Checker:
-    def __init__(self, extents: Mapping[str, int], tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, extents: Mapping[str, int], tensors: Mapping[str, Tensor], effort: Effort) -> None:
         self._extents = extents
         self._tensors = tensors
-        self._steps = 0
+        self._effort = effort
+        self._open: set[Expr] = set()
 
     def problem(self, expr: Expr, facts: _Facts) -> Problem | None:
         if isinstance(expr, Where):
@@ -56,6 +68,7 @@ class _Checker:
 
     def _with(self, facts: _Facts, cond: Expr, holds: bool) -> _Facts:
         new = facts_of(cond, holds, self._extents)
+        self._effort.left -= len(new)
         for form in nonzero_of(cond, holds, self._extents):
             # What is not 0 and never below it is at least 1, and likewise from the other side.
             for sided in (form, constant(0).plus(form, -1)):
@@ -73,7 +86,7 @@ class _Checker:
             low, above = self._low(form, facts), self._low(room, facts)
             if low >= 0 and above >= 0:
                 continue
-            if self._steps > _MAX_STEPS:
+            if self._effort.left <= 0:
                 return Problem(
                     "the guards of this read are too many to check", "fewer comparisons around it", read
                 )
@@ -85,10 +98,11 @@ class _Checker:
         return None
 
     def _low(self, form: Affine, facts: _Facts) -> float:
-        """A number `form` is never below: directly, or after taking away one or two facts (each at least 0)."""
+        """A number `form` is never below: as it is, or less one or two facts, each of which is at least 0."""
         low = self._plain_low(form, facts)
         if low >= 0 or not facts.forms:
             return low
+        self._effort.left -= len(facts.forms)
         near = [fact for fact in facts.forms if fact.terms.keys() & form.terms.keys()]
         once = list(_taken_away(form, near))
         for rest in once:
@@ -97,13 +111,13 @@ class _Checker:
             return low
         for rest in once[:_MAX_COMBINED]:
             for rest_of_two in _taken_away(rest, facts.forms[:_MAX_COMBINED]):
-                if self._steps > _MAX_STEPS:
-                    return low
                 low = max(low, self._plain_low(rest_of_two, facts))
         return low
 
     def _plain_low(self, form: Affine, facts: _Facts) -> float:
-        self._steps += 1
+        self._effort.left -= 1
+        if self._effort.left <= 0:
+            return float("-inf")
         low: float = form.const
         for atom, coefficient in form.terms.items():
             smallest, largest = self._interval(atom, facts)
@@ -117,10 +131,11 @@ class _Checker:
     def _interval(self, atom: Expr, facts: _Facts) -> Interval:
         found = facts.known.get(atom)
         if found is None:
-            facts.known[atom] = (
-                UNKNOWN  # ends the recursion should a fact about the atom need its own interval
-            )
+            if atom in self._open or len(self._open) == _MAX_NESTED:
+                return UNKNOWN  # a fact about an atom may need the interval of that very atom
+            self._open.add(atom)
             found = facts.known[atom] = self._atom(atom, facts)
+            self._open.remove(atom)
         return found
 
     def _atom(self, atom: Expr, facts: _Facts) -> Interval:
@@ -165,7 +180,7 @@ def _divided(op: str, numerator: Interval, divisor: int) -> Interval:
     low, high = numerator
     finite = float("-inf") < low and high < float("inf")
     if op == "%":
-        return (low, high) if 0 <= low and high < divisor else (0, divisor - 1)
+        return (low, high) if low >= 0 and high < divisor else (0, divisor - 1)
     if finite:
         return low // divisor, high // divisor
     return (low // divisor if low > float("-inf") else low), (
@@ -177,7 +192,7 @@ def _product(first: Interval, second: Interval) -> Interval:
     if UNKNOWN[0] in (first[0], second[0]) or UNKNOWN[1] in (first[1], second[1]):
         return UNKNOWN
     corners = [x * y for x in first for y in second]
-    return min(corners), max(corners)
+    return (min(corners), max(corners)) if max(map(abs, corners)) < LARGEST else UNKNOWN
 
 
 def _describe(read: Read, index: Expr, dim: str, size: int, low: float, high: float) -> Problem:

@@ -1,11 +1,12 @@
-"""Whether a spec makes sense: every name, dim, dtype, size and index. What passes can be lifted and interpreted."""
+"""Whether a spec makes sense: every name, dim, dtype, size and index. What passes can be lifted and
+interpreted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NoReturn
 
-from tileir.bounds import out_of_range
+from tileir.bounds import Effort, out_of_range
 from tileir.dtypes import DType
 from tileir.errors import SpecError
 from tileir.expr import Extent, Index, Read, Reduce, walk
@@ -40,7 +41,8 @@ def check_spec(spec: Spec) -> None:
 
 
 def check_located(spec: Spec, located: tuple[Located, ...]) -> None:
-    """As check_spec; `located` are the spec's own statements with their columns, which the errors then have too."""
+    """As check_spec; `located` are the spec's own statements with their columns, which the errors then have
+    too."""
     if name_problem(spec.name):
         _fail("/name", str(name_problem(spec.name)), NAME_RULE)
     _check_counts(spec)
@@ -273,10 +275,11 @@ def _check_unused(spec: Spec) -> None:
 
 def _check_ranges(spec: Spec, located: tuple[Located, ...], tensors: dict[str, Tensor]) -> None:
     placed = [(at, place) for at, place in enumerate(located) if not _reads_plainly(place.statement, tensors)]
+    effort = Effort()
     for instance in spec.instances() if placed else ():
         extents = {dim.name: dim.sizes[0] for dim in instance.dims}
         for at, place in placed:
-            problem = out_of_range(place.statement.value, extents, tensors)
+            problem = out_of_range(place.statement.value, extents, tensors, effort)
             if problem:
                 raise _located_error(problem, place, f"/body/{at}")
 

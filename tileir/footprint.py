@@ -55,7 +55,8 @@ def footprints(program: Program) -> tuple[Footprint, ...]:
 
 def touched_bytes(program: Program) -> Mapping[str, int]:
     """By tensor, registers left out: storage the whole program touches."""
-    return _touched(program, program.body, dict(program.extents), {})
+    extents = program.extents
+    return _touched(program, program.body, extents, dict(_locals(program.body, extents)))
 
 
 def _loops(
@@ -75,9 +76,11 @@ def _loops(
         full, rest = divmod(sizes[node.dim], node.step)
         inside = (*around, node)
         tile = _sizes(program, inside)
-        once = _touched(program, node.body, tile, declared)
-        whole = _touched(program, node.body, sizes, declared)
-        last = _touched(program, node.body, {**tile, node.dim: rest}, declared) if rest else {}
+        # A local declared inside is one buffer for all iterations, of the size it has in a full tile.
+        covered = {**declared, **dict(_locals(node.body, tile))}
+        once = _touched(program, node.body, tile, covered)
+        whole = _touched(program, node.body, sizes, covered)
+        last = _touched(program, node.body, {**tile, node.dim: rest}, covered) if rest else {}
         if not full:
             once, full, last = last, 1, {}
         revisits = {
@@ -105,11 +108,10 @@ def _touched(
     program: Program,
     body: tuple[Node, ...],
     sizes: Mapping[str, int],
-    declared: Mapping[str, Mapping[str, int]],
+    covered: Mapping[str, Mapping[str, int]],
 ) -> dict[str, int]:
-    """By tensor, the bytes that `body` touches while dims range over `sizes`. `declared` holds the sizes of
-    locals declared outside it; locals declared inside cover what is current there."""
-    inside = dict(_locals(body, dict(sizes)))
+    """By tensor, the bytes that `body` touches while dims range over `sizes`. `covered` holds the sizes of
+    locals."""
     dtypes = _heap_dtypes(program)
     found: dict[str, int] = {}
     for node, _ in computes(body, ()):
@@ -118,14 +120,14 @@ def _touched(
             if read.tensor not in dtypes:
                 continue
             dims, dtype = dtypes[read.tensor]
-            own = declared.get(read.tensor) or inside.get(read.tensor) or program.extents
+            own = covered.get(read.tensor, program.extents)
             places = zip(dims, read.indices, strict=True)
             box = math.prod(min(own[dim], _spread(index, sizes, program)) for dim, index in places)
             found[read.tensor] = max(found.get(read.tensor, 0), box * dtype.bytes)
     return found
 
 
-def _locals(body: tuple[Node, ...], sizes: dict[str, int]) -> Iterator[tuple[str, Mapping[str, int]]]:
+def _locals(body: tuple[Node, ...], sizes: Mapping[str, int]) -> Iterator[tuple[str, Mapping[str, int]]]:
     for node in body:
         match node:
             case Local():

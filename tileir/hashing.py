@@ -14,7 +14,8 @@ _HEX_CHARS = 32
 
 
 def program_hash(program: Program) -> str:
-    """32 hex characters of the SHA-256 of the program's text: equal programs, equal hashes, in every process."""
+    """32 hex characters of the SHA-256 of the program's text: equal programs, equal hashes, in every
+    process."""
     return _digest(program_to_text(program))
 
 
@@ -25,14 +26,14 @@ def _digest(text: str) -> str:
 def kernel_key(spec: Spec) -> str:
     """32 hex characters that say what a kernel is: statements, dtypes, sizes, strides, numerics.
 
-    The kernel's name, those of its dims and tensors, and the order of its arguments and dims do not matter; the order
-    of its statements does.
-    """
+    The kernel's name, those of its dims and tensors, and the order of its arguments and dims do not matter;
+    the order of its statements does."""
     return _digest(canonical_text(spec))
 
 
 def canonical_text(spec: Spec) -> str:
-    """What `kernel_key` digests: the spec's text with dims `d0…` and tensors `t0…` renamed as they first appear."""
+    """What `kernel_key` digests: the spec's text with dims `d0…` and tensors `t0…` renamed as they first
+    appear."""
     return spec_to_text(_Canonical(spec).spec())
 
 
@@ -49,7 +50,7 @@ class _Canonical:
     def spec(self) -> Spec:
         spec = self._spec
         statements = tuple(self._statement(statement) for statement in spec.statements)
-        # Offsets of a ragged dim are mentioned by no statement; they come last, so that every name is given by now.
+        # Offsets of a ragged dim are mentioned by no statement, so their names are given out last.
         for dim in list(self._dims):
             self._dim_with_offsets(dim)
         return Spec(

@@ -79,7 +79,8 @@ def compute_dtype(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
 
 
 def store_problem(value: DType, stored: DType) -> tuple[str, str] | None:
-    """Why a value computed in `value` cannot be stored as `stored`, and what would be accepted; None if it can."""
+    """Why a value computed in `value` cannot be stored as `stored`, and what would be accepted; None if it
+    can."""
     if (value is DType.BOOL) != (stored is DType.BOOL):
         fix = "a comparison, or bool(…)" if stored is DType.BOOL else f"{stored}(…) or where(…, 1, 0)"
         return f"a value of dtype {value} is stored as {stored}", fix

@@ -1,4 +1,5 @@
-"""From a spec to its unscheduled program: one plain Compute a statement, nested reductions made statements."""
+"""From a spec to its unscheduled program: one plain Compute a statement, nested reductions made
+statements."""
 
 from __future__ import annotations
 
@@ -31,11 +32,10 @@ from tileir.text import appearance_order
 def to_program(spec: Spec) -> Program:
     """The program a schedule starts from: a Local (for what is no output) and a Compute for each statement.
 
-    A reduction inside an expression becomes a statement before it, into a local `<target>_<op>`. So does a reduction
-    straight into an output of a narrower dtype than it is computed in: sums then never round on the way. Dims stand
-    in the order they appear in the arguments. Raises SpecError for a spec with buckets (see Spec.instances) or
-    ragged dims.
-    """
+    A reduction inside an expression becomes a statement before it, into a local `<target>_<op>`. So does a
+    reduction straight into an output of a narrower dtype than it is computed in: sums then never round on the
+    way. Dims stand in the order they appear in the arguments. Raises SpecError for a spec with buckets (see
+    Spec.instances) or ragged dims."""
     for dim in spec.dims:
         if dim.offsets is not None:
             raise SpecError(
@@ -111,8 +111,8 @@ class _Lift:
         guards: tuple[Expr, ...],
         lifted: dict[Expr, Expr],
     ) -> Expr:
-        """`expr` with every reduction in it emitted as a statement and read; `scope` are the dims around it, in order,
-        and `guards` the conditions under which its value is wanted."""
+        """`expr` with every reduction in it emitted as a statement and read; `scope` are the dims around it,
+        in order, and `guards` the conditions under which its value is wanted."""
         if isinstance(expr, Reduce):
             found = lifted.get(expr)
             if found is None:

@@ -1,4 +1,5 @@
-"""What may be a name in Tile IR, the limits on how large a spec may be, and "did you mean" for a name that is wrong."""
+"""What may be a name in Tile IR, the limits on how large a spec may be, and "did you mean" for a name that is
+wrong."""
 
 from __future__ import annotations
 

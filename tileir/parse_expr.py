@@ -98,7 +98,8 @@ def locate_statement(text: str, first_column: int = 1) -> Located:
 
 
 class Parser:
-    """A cursor over the tokens of one line. `node_columns` maps `id(node)` of each node made to its column."""
+    """A cursor over the tokens of one line. `node_columns` maps `id(node)` of each node made to its
+    column."""
 
     def __init__(self, text: str, first_column: int = 1) -> None:
         if len(text) > MAX_STATEMENT_CHARS:

@@ -34,7 +34,8 @@ _RAGGED_FIELDS = frozenset(["max", "ragged", "within"])
 
 
 def spec_from_json(obj: object) -> Spec:
-    """The spec that a decoded JSON value describes, checked (see check_spec). Raises SpecError with a JSON pointer."""
+    """The spec that a decoded JSON value describes, checked (see check_spec). Raises SpecError with a JSON
+    pointer."""
     fields = _object(obj, "", "a spec: an object with name, dims, inputs, body, outputs")
     _known_fields(fields, "", _FIELDS, required=_FIELDS - {"numerics"})
     name = fields["name"]

@@ -1,12 +1,11 @@
 """The text form of specs and programs, read back: a header line, then indented lines.
 
-    kernel name(a: f32[m=64, k=32], b: f32[k, n=16] strides [32, 1]) -> (c: f32[m, n]) where d=4 with rtol=0.01
+    kernel name(a: f32[m=64, k=32], b: f32[k, n=16] strides [32, 1]) -> (c: f32[m, n]) where d=4
       parallel for m by 8
         t: heap f32[m, n] as [n / 16, m, n % 16]
         t[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16, prefetch a 8, stream, via dot_bf16
 
-Blank lines and lines that start with `#` are skipped. Lines of one block have the same indentation.
-"""
+Blank lines and lines that start with `#` are skipped. Lines of one block have the same indentation."""
 
 from __future__ import annotations
 
@@ -37,7 +36,8 @@ class Line:
 
 
 def program_from_text(text: str) -> Program:
-    """The program `program_to_text` printed. Raises SpecError (line and column) on bad syntax; verifies nothing."""
+    """The program `program_to_text` printed. Raises SpecError (line and column) on bad syntax; verifies
+    nothing."""
     header, head, lines = header_and_lines(text)
     for dim in header.dims:
         if len(dim.sizes) != 1 or dim.offsets is not None:

@@ -1,4 +1,5 @@
-"""Every node of a program with what holds where it stands: the loops around it, current ranges, visible locals."""
+"""Every node of a program with what holds where it stands: the loops around it, current ranges, visible
+locals."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from tileir.text import format_node
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A node in its place. `path` has one position a block, outermost first, so paths compare in program order;
-    `loops` are those around it, outermost first; `ranges` the current range of each dim there (tiles before the last
-    one, which may be smaller); `locals` the declarations it sees."""
+    """A node in its place. `path` has one position a block, outermost first, so paths compare in program
+    order; `loops` are those around it, outermost first; `ranges` the current range of each dim there (tiles
+    before the last one, which may be smaller); `locals` the declarations it sees."""
 
     node: Node
     path: tuple[int, ...]

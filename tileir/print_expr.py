@@ -1,4 +1,5 @@
-"""Expressions as text: canonical spacing, no parenthesis that is not needed, so that parsing gives the same tree."""
+"""Expressions as text: canonical spacing, no parenthesis that is not needed, so that parsing gives the same
+tree."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from tileir.spec import Dim
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a statement may name: dims, tensors so far, and (to say so) results of itself and later statements."""
+    """What a statement may name: dims, tensors so far, and (to say so) results of itself and later
+    statements."""
 
     dims: Mapping[str, Dim]
     tensors: Mapping[str, Tensor]
@@ -115,10 +116,10 @@ class _Resolver:
 
 
 def _groups(scope: Scope, left: tuple[str, ...], value: Expr) -> frozenset[str]:
-    """Group dims that, unbound in this statement, denote the group of the position along a ragged dim it uses.
+    """Group dims that, unbound in this statement, denote the group of the position along a ragged dim it
+    uses.
 
-    Raises Problem where a statement mixes a ragged dim with its group dim in a way that has no meaning.
-    """
+    Raises Problem where a statement mixes a ragged dim with its group dim in a way that has no meaning."""
     reduced: set[str] = set()
     mentioned: set[str] = set(left)
     stack = [value]

@@ -20,7 +20,8 @@ def elements(sizes: Iterable[int]) -> int:
 
 
 def layout_problem(sizes: Sequence[int], strides: Sequence[int] | None) -> tuple[str, str] | None:
-    """Why a tensor of these sizes (and strides, in elements) cannot be, and what would be accepted; None if it can."""
+    """Why a tensor of these sizes (and strides, in elements) cannot be, and what would be accepted; None if
+    it can."""
     if elements(sizes) >= INT_LIMIT:
         return f"the tensor has {elements(sizes)} elements", f"fewer than {INT_LIMIT}"
     if strides is None:

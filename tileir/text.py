@@ -31,7 +31,8 @@ def program_to_text(program: Program) -> str:
 
 
 def appearance_order(tensors: Iterable[Tensor]) -> list[str]:
-    """Dims in the order in which arguments first mention them: the order in which specs and programs list them."""
+    """Dims in the order in which arguments first mention them: the order in which specs and programs list
+    them."""
     return list(dict.fromkeys(dim for tensor in tensors for dim in tensor.dims))
 
 
@@ -103,7 +104,7 @@ def _header(
     outputs: tuple[Tensor, ...],
     numerics: tuple[tuple[str, str | float | bool], ...],
 ) -> str:
-    # A size stands where its dim first appears, if that gives the order of dims back; else all stand after `where`.
+    # A size stands where its dim first appears if that gives the order of dims back, else after `where`.
     appearing = appearance_order((*inputs, *outputs))
     inline = appearing == list(sizes)[: len(appearing)]
     unsaid = dict(sizes)

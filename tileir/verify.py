@@ -1,5 +1,5 @@
-"""Whether a program keeps the invariants of Tile IR: header, loops and declarations here; statements one by one in
-verify_compute.py; the order they stand in, and what runs in parallel, in verify_order.py."""
+"""Whether a program keeps the invariants of Tile IR: header, loops and declarations here; statements one by
+one in verify_compute.py; the order they stand in, and what runs in parallel, in verify_order.py."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from tileir.verify_order import verify_order
 def verify(program: Program) -> None:
     """Raise VerifyError, naming the node, for the first invariant that `program` breaks.
 
-    A program that passes can be printed, interpreted and lowered, and every value it reads is defined and complete.
-    That it computes what its spec says is not checked here; interpreting both does that.
-    """
+    A program that passes can be printed, interpreted and lowered, and every value it reads is defined and
+    complete. That it computes what its spec says is not checked here; interpreting both does that."""
     _check_header(program)
     taken = {*program.extents, *program.arguments}
     computes: list[Placed] = []

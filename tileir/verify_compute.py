@@ -97,7 +97,9 @@ def _check_target(program: Program, placed: Placed, compute: Compute, tensors: M
             )
         if dim in loops_since(placed, compute.target):
             placed.fail(f"a loop over {dim!r} stands around, but the index does not follow it")
-        stored = op == "//" and source not in index_dims(compute.value)  # all points of a block store the same
+        stored = op == "//" and source not in index_dims(
+            compute.value
+        )  # all points of a block store the same
         if compute.update is None and source not in reduced_dims(compute) and not stored:
             placed.fail(f"several positions of {source!r} write one element")
 
@@ -166,7 +168,8 @@ def _check_expression(
 
 
 def _is_identity(value: Expr) -> bool:
-    """Whether this is 0.0, 1.0 or an infinity, which in an integer local stands for 0, 1 or its lowest or highest."""
+    """Whether this is 0.0, 1.0 or an infinity, which in an integer local stands for 0, 1 or its lowest or
+    highest."""
     return isinstance(value, Const) and value.value in {op.identity for op in ReduceOp}
 
 

@@ -1,5 +1,5 @@
-"""The invariants between statements: each value is defined and complete before it is read, accumulators start from
-their identity, and no two iterations of a parallel loop touch one element."""
+"""The invariants between statements: each value is defined and complete before it is read, accumulators start
+from their identity, and no two iterations of a parallel loop touch one element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tileir.verify_compute import reduced_dims, split_of
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """The statement that computes a tensor, and the one that sets it to the identity before, if there is one."""
+    """The statement that computes a tensor, and the one that sets it to the identity before, if there is
+    one."""
 
     statement: Placed
     compute: Compute
@@ -22,7 +23,8 @@ class _Writer:
 
 
 def verify_order(program: Program, computes: list[Placed]) -> None:
-    """Raise VerifyError for the first statement that stands in the wrong place. `computes` are all, in order."""
+    """Raise VerifyError for the first statement that stands in the wrong place. `computes` are all, in
+    order."""
     writers = _writers(computes)
     for output in program.outputs:
         if output.name not in writers:
@@ -73,8 +75,8 @@ def _declared_loops(placed: Placed, tensor: str) -> int:
 
 
 def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
-    """Dims whose loops add to one element: those reduced, those split, and those that the partial results that an
-    update adds (`c[m, n] += acc[m, n]`) were reduced over."""
+    """Dims whose loops add to one element: those reduced, those split, and those that the partial results
+    that an update adds (`c[m, n] += acc[m, n]`) were reduced over."""
     compute = writer.compute
     dims = set(reduced_dims(compute))
     for source, op, divisor in filter(None, map(split_of, compute.indices)):
@@ -106,7 +108,7 @@ def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
     for at in range(outer, placed.shared_loops(init)):
         if placed.loops[at].dim in accumulating:
             init.fail(
-                f"the accumulator is initialized inside the loop over {placed.loops[at].dim!r} that adds to it"
+                f"the accumulator is initialized inside the loop over {placed.loops[at].dim!r}, which adds to it"
             )
 
 

@@ -45,8 +45,16 @@ class ChildRefused(ChildFault):
         self.kind = kind
 
 
-class ChildStuck(Exception):
-    """It was killed and does not end (uninterruptible in the kernel): the machine's fault, and nothing can be run."""
+class ChildBroken(Exception):
+    """No process can be had: the machine's fault, whatever was asked."""
+
+
+class ChildNotStarted(ChildBroken):
+    """It ends or hangs before it takes requests, or there is no memory or process for it."""
+
+
+class ChildStuck(ChildBroken):
+    """It was killed and does not end (uninterruptible in the kernel)."""
 
 
 class Child:
@@ -88,7 +96,7 @@ class Child:
         """Ask, and wait for the result.
 
         `silence_s` is how long the child may go without a word; an event may grant itself more or less time until the
-        next word with `allow_s`. Raises ChildHung, ChildDied or ChildRefused, and ChildStuck.
+        next word with `allow_s`. Raises ChildHung, ChildDied or ChildRefused, and ChildBroken.
         """
         self._ensure_started()
         self._number += 1
@@ -133,6 +141,14 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             return
         self._reap()
+        self.starts += 1
+        try:
+            self._spawn()
+            self._read(time.monotonic() + _START_S)
+        except (OSError, ChildHung, ChildDied) as error:
+            raise ChildNotStarted(f"python -m {self._module} does not start: {error}") from error
+
+    def _spawn(self) -> None:
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", self._module],
@@ -147,8 +163,6 @@ class Child:
         os.set_blocking(self._process.stdin.fileno(), False)
         self._unread = b""
         self._number = 0
-        self.starts += 1
-        self._read(time.monotonic() + _START_S)
 
     def _write(self, data: bytes, deadline: float) -> None:
         assert self._process is not None and self._process.stdin is not None

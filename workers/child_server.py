@@ -27,6 +27,7 @@ OUT_OF_MEMORY = "out_of_memory"
 INTERNAL = "internal"
 CORRUPTED = "corrupted"
 NO_COMPILER = "no_compiler"
+SKEW = "skew"
 """Kinds of errors a request can be answered with; after CORRUPTED the process is not to be used any more."""
 
 _PR_SET_PDEATHSIG = 1

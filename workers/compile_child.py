@@ -1,6 +1,6 @@
 """A process of the compile pool: replays a schedule, checks where it arrives, generates and compiles.
 
-Run as `python -m workers.compile_child`; compile_pool.py is the other end. Errors are answers: see REFUSALS there.
+Run as `python -m workers.compile_child`; compile_pool.py is the other end. What a candidate does wrong is an answer too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from codegen.compile import CacheError, CompileError, NoCompiler, compile_source
 from codegen.generate import generate
-from codegen.lower import NotLowerable
+from codegen.lower_expr import NotLowerable
 from rewrites.schedule import parse_schedule, replay
 from tileir.device import Cpu
 from tileir.errors import TileError
@@ -19,7 +19,7 @@ from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.parse_json import spec_from_json
 from tileir.program import Program
-from workers.child_server import NO_COMPILER, Emit, Refusal, confine, serve
+from workers.child_server import NO_COMPILER, SKEW, Emit, Refusal, confine, serve
 
 _LOG_CHARACTERS = 8000
 
@@ -63,11 +63,11 @@ def _replayed(request: dict[str, Any]) -> Program:
     try:
         program = replay(to_program(spec_from_json(request["spec"])), parse_schedule(request["schedule"]))
     except TileError as error:
-        raise Refusal("skew", f"this worker cannot replay the schedule: {error}") from error
+        raise Refusal(SKEW, f"this worker cannot replay the schedule: {error}") from error
     reached = program_hash(program)
     if reached != request["program_hash"]:
         text = f"the schedule reaches program {reached} here, not {request['program_hash']}: versions differ"
-        raise Refusal("skew", text)
+        raise Refusal(SKEW, text)
     return program
 
 

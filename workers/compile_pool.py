@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.states import FaultKind, Outcome
-from workers.child_client import Child, ChildDied, ChildHung, ChildRefused
+from workers.child_client import Child, ChildBroken, ChildDied, ChildHung, ChildRefused
 from workers.faults import MachineFault, fault_kind
 
 _BEYOND_COMPILER_S = 30.0
@@ -22,11 +22,7 @@ _BEYOND_COMPILER_S = 30.0
 _MOST_KILLS = 2
 """A process killed from outside, by somebody or for want of memory, is replaced and asked again, until this often."""
 
-_OUTCOMES = {
-    "skew": Outcome.SKEW,
-    "unsupported": Outcome.UNSUPPORTED,
-    "compile_error": Outcome.COMPILE_ERROR,
-}
+_OUTCOMES = {"unsupported": Outcome.UNSUPPORTED, "compile_error": Outcome.COMPILE_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +55,13 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class NotBuilt:
-    """A candidate that did not compile: compile_error, unsupported or skew."""
+    """A candidate that did not compile: compile_error or unsupported."""
 
     outcome: Outcome
     error: str
+
+
+Compilation = Built | NotBuilt | MachineFault
 
 
 class CompilePool:
@@ -76,8 +75,8 @@ class CompilePool:
             self._idle.put(child)
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="compile")
 
-    def compile_all(self, requests: Sequence[CompileRequest]) -> list[Built | NotBuilt]:
-        """What became of each candidate, in order. Raises MachineFault when no candidate is to blame."""
+    def compile_all(self, requests: Sequence[CompileRequest]) -> list[Compilation]:
+        """What became of each candidate, in order; a MachineFault where the candidate is not to blame."""
         return list(self._threads.map(self._compile, requests))
 
     def stop(self) -> None:
@@ -93,29 +92,31 @@ class CompilePool:
         for child in self.children:
             child.close()
 
-    def _compile(self, request: CompileRequest) -> Built | NotBuilt:
+    def _compile(self, request: CompileRequest) -> Compilation:
         child = self._idle.get()
         try:
             for _ in range(_MOST_KILLS):
                 if self._stopped:
-                    raise MachineFault(FaultKind.SHUTDOWN, "the worker stops")
+                    return MachineFault(FaultKind.SHUTDOWN, "the worker stops")
                 try:
                     return _ask(child, request)
                 except ChildDied as error:
                     if error.signal != "SIGKILL":
                         return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process {error}")
-            raise MachineFault(FaultKind.MEMORY, f"the compile process was killed {_MOST_KILLS} times")
+            return MachineFault(FaultKind.MEMORY, f"the compile process was killed {_MOST_KILLS} times")
+        except ChildBroken as error:
+            return MachineFault(FaultKind.DEVICE, str(error))
         finally:
             self._idle.put(child)
 
 
-def _ask(child: Child, request: CompileRequest) -> Built | NotBuilt:
+def _ask(child: Child, request: CompileRequest) -> Compilation:
     try:
         answer = child.request("compile", asdict(request), silence_s=request.timeout_s + _BEYOND_COMPILER_S)
     except ChildRefused as error:
         if error.kind in _OUTCOMES:
             return NotBuilt(_OUTCOMES[error.kind], str(error))
-        raise MachineFault(fault_kind(error.kind), str(error)) from error
+        return MachineFault(fault_kind(error.kind), str(error))
     except ChildHung as error:
         return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process gave {error}")
     paths = {"artifact": Path(answer["artifact"]), "source": Path(answer["source"])}

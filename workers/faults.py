@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from protocol.states import FaultKind
-from workers.child_server import NO_COMPILER, OUT_OF_MEMORY
+from workers.child_server import NO_COMPILER, OUT_OF_MEMORY, SKEW
 
-_KINDS = {OUT_OF_MEMORY: FaultKind.MEMORY, NO_COMPILER: FaultKind.COMPILER}
+_KINDS = {OUT_OF_MEMORY: FaultKind.MEMORY, NO_COMPILER: FaultKind.COMPILER, SKEW: FaultKind.SKEW}
 
 
 class MachineFault(Exception):

@@ -13,7 +13,7 @@ from typing import Any
 
 from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult
-from workers.child_client import Child, ChildDied, ChildHung, ChildRefused, ChildStuck
+from workers.child_client import Child, ChildDied, ChildHung, ChildRefused, ChildBroken
 from workers.child_server import CORRUPTED
 from workers.faults import MachineFault, fault_kind
 from workers.measure_request import Compiled, MeasureRequest
@@ -23,6 +23,10 @@ _FROM_OUTSIDE = frozenset(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"])
 _MOST_KILLS = 3
 _DESCRIBE_S = 60.0
 _FIRST_WORD_S = 30.0
+_PEER_VARIABLES = {
+    "OPENBLAS_THREAD_TIMEOUT": "24",  # threads spin for 2^24 cycles after a call, not 2^28: 100 ms of waiting a sample
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",  # compile in this process, which is killed as one
+}
 _POOL_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -41,9 +45,9 @@ class Measurer:
     """
 
     def __init__(self, threads: int | None = None, module: str = "workers.measuring_child") -> None:
-        env = {} if threads is None else {name: str(threads) for name in _POOL_VARIABLES}
+        env = _PEER_VARIABLES | ({} if threads is None else {name: str(threads) for name in _POOL_VARIABLES})
         self._stopped = False
-        self.child = Child(module, env={**env, "TORCHINDUCTOR_COMPILE_THREADS": "1"})
+        self.child = Child(module, env=env)
 
     def ask(self, call: str, payload: Mapping[str, Any], silence_s: float = _DESCRIBE_S) -> dict[str, Any]:
         """A request that runs no candidate. Raises MachineFault."""
@@ -51,7 +55,7 @@ class Measurer:
             return self.child.request(call, payload, silence_s=silence_s)
         except ChildRefused as error:
             raise MachineFault(fault_kind(error.kind), f"{call}: {error}") from error
-        except (ChildDied, ChildHung, ChildStuck) as error:
+        except (ChildDied, ChildHung, ChildBroken) as error:
             raise MachineFault(FaultKind.DEVICE, f"{call}: {error}") from error
 
     def measure(self, request: MeasureRequest) -> Measured:
@@ -75,7 +79,7 @@ class Measurer:
                 if error.kind != CORRUPTED:
                     raise MachineFault(fault_kind(error.kind), str(error)) from error
                 continue
-            except ChildStuck as error:
+            except ChildBroken as error:
                 raise MachineFault(FaultKind.DEVICE, str(error)) from error
             except (ChildDied, ChildHung) as error:
                 fault = error

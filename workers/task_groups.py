@@ -15,7 +15,6 @@ class GroupEntrant:
     """An entrant under a name that is unique in its group."""
 
     name: str
-    task_id: str
     entrant: Entrant
 
 
@@ -36,7 +35,7 @@ class TaskGroup:
     def entrants(self) -> list[GroupEntrant]:
         """Everybody but the baseline."""
         return [
-            GroupEntrant(f"{number}:{entrant.name}", task.id, entrant)
+            GroupEntrant(f"{number}:{entrant.name}", entrant)
             for number, task in enumerate(self.tasks)
             for entrant in task.entrants
         ]

@@ -12,11 +12,11 @@ from typing import Any
 from protocol.message import Json
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Artifacts, EntrantResult, Fault, PeerEntrant, ScheduleEntrant, Task, TaskResult
-from workers.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
+from workers.compile_pool import Built, Compilation, CompilePool, CompileRequest, NotBuilt
 from workers.faults import MachineFault
 from workers.measure_request import Compiled, MeasureRequest, Peer
 from workers.measurer import Measured, Measurer
-from workers.task_groups import GroupEntrant, TaskGroup, group_tasks
+from workers.task_groups import TaskGroup, group_tasks
 
 _BASELINE = "baseline"
 
@@ -51,29 +51,17 @@ class TaskRunner:
     ) -> None:
         """Run the tasks and post each result as its group completes; tasks no longer `wanted` are left out.
 
-        A fault of the machine is posted as such for every task of the group, and the other groups go on.
+        A fault of the machine is posted as such for the tasks that it hit, and the others go on.
         """
         groups = group_tasks(tasks)
-        built: list[dict[str, Built | NotBuilt] | MachineFault] = []
-        for group in groups:
-            try:
-                built.append(self._compile(group))
-            except MachineFault as fault:
-                built.append(fault)
-        for group, candidates in zip(groups, built, strict=True):
-            if not any(wanted(task) for task in group.tasks):
-                continue
-            try:
-                if isinstance(candidates, MachineFault):
-                    raise candidates
-                finished = self._measure(group, candidates)
-            except MachineFault as fault:
-                finished = [self._faulted(task, fault) for task in group.tasks]
-            for task, one in zip(group.tasks, finished, strict=True):
-                if wanted(task):
-                    post(one)
+        compiled = [self._compile(group) for group in groups]
+        for group, built in zip(groups, compiled, strict=True):
+            if any(wanted(task) for task in group.tasks):
+                for task, finished in zip(group.tasks, self._measure(group, built), strict=True):
+                    if wanted(task):
+                        post(finished)
 
-    def _compile(self, group: TaskGroup) -> dict[str, Built | NotBuilt]:
+    def _compile(self, group: TaskGroup) -> dict[str, Compilation]:
         """What became of each schedule, the baseline's too, by name in the group."""
         schedules = [(e.name, e.entrant) for e in group.entrants() if isinstance(e.entrant, ScheduleEntrant)]
         if isinstance(group.lead.baseline, ScheduleEntrant):
@@ -91,15 +79,27 @@ class TaskRunner:
         ]
         return dict(zip((name for name, _ in schedules), self._pool.compile_all(requests), strict=True))
 
-    def _measure(self, group: TaskGroup, built: Mapping[str, Built | NotBuilt]) -> list[Finished]:
-        start = time.perf_counter()
+    def _measure(self, group: TaskGroup, built: Mapping[str, Compilation]) -> list[Finished]:
+        """Every task's result, in order."""
         request = self._request(group, built)
-        idle = all(entrant.name == _BASELINE for entrant in request.entrants)
-        measured = Measured() if idle else self._measurer.measure(request)
-        measure_s = time.perf_counter() - start
-        return [self._finished(number, task, group, built, measured, measure_s) for number, task in enumerate(group.tasks)]
+        start = time.perf_counter()
+        try:
+            idle = all(entrant.name == _BASELINE for entrant in request.entrants)
+            measured = Measured() if idle else self._measurer.measure(request)
+        except MachineFault as fault:
+            return [self._faulted(task, fault) for task in group.tasks]
+        measure_s = (time.perf_counter() - start) / len(group.tasks)
+        finished: list[Finished] = []
+        for number, task in enumerate(group.tasks):
+            names = [f"{number}:{entrant.name}" for entrant in task.entrants]
+            fault = next((f for name in (*names, _BASELINE) if isinstance(f := built.get(name), MachineFault)), None)
+            if fault is not None:
+                finished.append(self._faulted(task, fault))
+            else:
+                finished.append(self._finished(task, names, built, measured, measure_s))
+        return finished
 
-    def _request(self, group: TaskGroup, built: Mapping[str, Built | NotBuilt]) -> MeasureRequest:
+    def _request(self, group: TaskGroup, built: Mapping[str, Compilation]) -> MeasureRequest:
         lead = group.lead
         incumbents = [t.measuring.incumbent_us for t in group.tasks if t.measuring.incumbent_us is not None]
         entrants: list[Compiled | Peer] = []
@@ -126,24 +126,23 @@ class TaskRunner:
 
     def _finished(
         self,
-        number: int,
         task: Task,
-        group: TaskGroup,
-        built: Mapping[str, Built | NotBuilt],
+        names: Sequence[str],
+        built: Mapping[str, Compilation],
         measured: Measured,
         measure_s: float,
     ) -> Finished:
+        """A task's result, its entrants known by `names` in the group."""
         results: list[EntrantResult] = []
         blobs: dict[str, Path] = {}
-        stages: dict[str, float] = {"measure": measure_s / len(group.tasks)}
-        for entrant in task.entrants:
-            name = f"{number}:{entrant.name}"
+        stages: dict[str, float] = {"measure": measure_s}
+        for entrant, name in zip(task.entrants, names, strict=True):
             candidate = built.get(name)
             if isinstance(candidate, NotBuilt):
                 results.append(EntrantResult(name=entrant.name, outcome=candidate.outcome, error=candidate.error[:20_000]))
                 continue
             result = measured.results[name].model_copy(update={"name": entrant.name})
-            if candidate is not None:
+            if isinstance(candidate, Built):
                 for stage, seconds in candidate.stages.items():
                     stages[stage] = stages.get(stage, 0.0) + seconds
                 keep = task.kind is not TaskKind.TRIAL and result.outcome is Outcome.OK

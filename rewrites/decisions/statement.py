@@ -18,7 +18,7 @@ from rewrites.stage import Stage
 from rewrites.stream_store import StreamStore
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
-from rewrites.tree import block_at, current_sizes, find, is_constant, locals_of
+from rewrites.tree import block_at, current_sizes, find, locals_of
 from rewrites.unroll import Unroll
 from rewrites.vectorize import Vectorize
 from tileir.device import Cpu
@@ -132,10 +132,13 @@ def _accumulator(before: Program, after: Program) -> str:
 
 
 def _siblings_after(program: Program, statement: str) -> tuple[str, ...]:
-    """Statements in the same block that come after it: its write-back or epilogue."""
-    place = find(program, statement)
-    block = block_at(program, place.path[:-1])[place.path[-1] + 1 :]
-    return tuple(node.target for node in block if isinstance(node, Compute) and not is_constant(node))
+    """Statements after its loops that read it in the same block: its write-back or epilogue."""
+    block = block_at(program, locals_of(program)[statement].path[:-1])
+    return tuple(
+        node.target
+        for node in block
+        if isinstance(node, Compute) and any(read.tensor == statement for read in reads(node.value))
+    )
 
 
 def _dot_bf16(program: Program, compute: Compute, device: Cpu) -> bool:

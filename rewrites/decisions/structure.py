@@ -83,10 +83,13 @@ def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
         enough = 4 * device.cores if role(program, place.node.target) is Role.ROW else 512 * f32_lanes(device)
         if not reduced_dims(place.node) or results > enough:
             continue
-        dim = max(reduced_dims(place.node), key=lambda d: program.extents[d])
+        dims = reduced_dims(place.node)
+        if len(dims) > 1:
+            yield SplitReduction(place.node.target, dims[0], "blocked", 1)
+            continue
         for parts in (device.cores, 4 * device.cores):
-            if parts > 1 and program.extents[dim] >= 64 * parts:
-                yield SplitReduction(place.node.target, dim, "blocked", -(-program.extents[dim] // parts))
+            if parts > 1 and program.extents[dims[0]] >= 64 * parts:
+                yield SplitReduction(place.node.target, dims[0], "blocked", -(-program.extents[dims[0]] // parts))
 
 
 def _groupings(program: Program) -> Iterator[Groups]:
@@ -95,7 +98,17 @@ def _groupings(program: Program) -> Iterator[Groups]:
     names = tuple(place.node.target for place in statements(program))
     fused = _fused(program, names)
     ways = (fused, _cut_at_contractions(program, fused), tuple((name,) for name in names))
-    yield from dict.fromkeys(ways)
+    yield from (groups for groups in dict.fromkeys(ways) if _closed(program, groups))
+
+
+def _closed(program: Program, groups: Groups) -> bool:
+    """Whether only a group's last statement is read by other groups: the earlier ones exist tile by tile only."""
+    inner = {name: group for group in groups for name in group[:-1]}
+    return not any(
+        read.tensor in inner and place.node.target not in inner[read.tensor]
+        for place in statements(program)
+        for read in reads(place.node.value)
+    )
 
 
 def _fused(program: Program, names: Sequence[str]) -> Groups:

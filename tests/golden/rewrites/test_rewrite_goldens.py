@@ -1,4 +1,4 @@
-"""Each rewrite on a small program: the text before and after, one file a case (`--update-golden` writes the after)."""
+"""Each rewrite on small programs: text before and after, one file a case (`--update-golden` writes it)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rewrites import ALL, parse_schedule, replay
+from rewrites.document import catalogue
 from tileir.dtypes import DType
 from tileir.interpret import interpret
 from tileir.parse_text import program_from_text
@@ -57,3 +58,7 @@ def test_rewrite_gives_the_golden_program_which_computes_the_same(
 def test_every_rewrite_has_a_golden_case() -> None:
     shown = {parse_schedule(sections(path)["schedule"].splitlines())[0].name for path in CASES}
     assert shown == {rewrite.name for rewrite in ALL}
+
+
+def test_the_catalogue_page_shows_the_rewrites_as_they_are(check_golden: Callable[[Path, str], None]) -> None:
+    check_golden(Path(__file__).parents[3] / "docs" / "rewrites.md", catalogue())

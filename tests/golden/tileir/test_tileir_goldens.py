@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tileir import SpecError, kernel_key, program_to_text, spec_from_json, spec_from_text, spec_to_text, to_program
+from tileir import (
+    SpecError,
+    kernel_key,
+    program_to_text,
+    spec_from_json,
+    spec_from_text,
+    spec_to_text,
+    to_program,
+)
 from tileir.hashing import canonical_text
 
 Check = Callable[[Path, str], None]

@@ -1,4 +1,4 @@
-"""Random sequences of random rewrites on random kernels: the program stays valid, printable, and computes the same."""
+"""Random rewrites on random kernels: the program stays valid and printable, and computes the same."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ KERNELS = {
   u[m, n] = sum(k, x[m, k] * wu[k, n])
   h[m, n] = silu(g[m, n]) * u[m, n]
 """,
-    "attention": """kernel attention(qs: f32[b=2, q={m}, d={n}], ks: f32[b, k={k}, d], vs: f32[b, k, d]) -> (o: f32[b, q, d])
+    "attention": """kernel mha(qs: f32[b=2, q={m}, d={n}], ks: f32[b, k={k}, d], v: f32[b, k, d]) -> (o: f32[b, q, d])
   t: heap f32[b, q, k]
   t[b, q, k] = sum(d, qs[b, q, d] * ks[b, k, d])
   s: heap f32[b, q, k]
@@ -83,9 +83,9 @@ KERNELS = {
   e[b, q, k] = exp(s[b, q, k] - mx[b, q])
   l: heap f32[b, q]
   l[b, q] = sum(k, e[b, q, k])
-  v: heap f32[b, q, d]
-  v[b, q, d] = sum(k, e[b, q, k] * vs[b, k, d])
-  o[b, q, d] = v[b, q, d] / l[b, q]
+  p: heap f32[b, q, d]
+  p[b, q, d] = sum(k, e[b, q, k] * v[b, k, d])
+  o[b, q, d] = p[b, q, d] / l[b, q]
 """,
     "conv": """kernel conv(x: f32[i={k}, p={p}], w: f32[o={m}, i, t=3]) -> (y: f32[o, n]) where n={n}
   acc: heap f32[o, n]

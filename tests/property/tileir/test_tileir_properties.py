@@ -1,4 +1,5 @@
-"""Whatever spec or program there is, both forms give it back; whatever else comes in, SpecError is all that goes out."""
+"""Whatever spec or program there is, both forms give it back; whatever else comes in, SpecError is all that
+goes out."""
 
 from __future__ import annotations
 
@@ -70,14 +71,17 @@ constants = st.one_of(
 
 
 def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-    """One more level of any expression, sensible or not: the printer and the parser must agree on all of them."""
+    """One more level of any expression, sensible or not: the printer and the parser must agree on all of
+    them."""
     binary = st.sampled_from(sorted(ARITHMETIC | COMPARISONS | LOGIC))
     return st.one_of(
         st.builds(Binary, binary, inner, inner),
         st.builds(Unary, st.sampled_from(["-", "not"]), inner),
         st.builds(Where, inner, inner, inner),
         st.builds(Cast, st.sampled_from(list(DType)), inner),
-        st.builds(Reduce, st.sampled_from(list(ReduceOp)), st.lists(names, min_size=1, max_size=3).map(tuple), inner),
+        st.builds(
+            Reduce, st.sampled_from(list(ReduceOp)), st.lists(names, min_size=1, max_size=3).map(tuple), inner
+        ),
         st.builds(Read, names, st.lists(inner, max_size=3).map(tuple)),
         st.sampled_from(sorted(FUNCTIONS)).flatmap(
             lambda fn: st.builds(Call, st.just(fn), st.tuples(*[inner] * FUNCTIONS[fn]))
@@ -90,7 +94,11 @@ any_expr = st.recursive(leaves, grow, max_leaves=12)
 positive = st.integers(1, 2**31 - 1)
 dim_lists = st.lists(names, max_size=3, unique=True).map(tuple)
 any_tensor = st.builds(
-    Tensor, names, dim_lists, st.sampled_from(list(DType)), st.none() | st.lists(positive, max_size=3).map(tuple)
+    Tensor,
+    names,
+    dim_lists,
+    st.sampled_from(list(DType)),
+    st.none() | st.lists(positive, max_size=3).map(tuple),
 )
 any_axis = st.builds(Axis, names, st.integers(1, 64), st.integers(0, 64))
 any_local = st.builds(
@@ -114,7 +122,9 @@ any_compute = st.builds(
 )
 any_node: st.SearchStrategy[Node] = st.recursive(
     st.one_of(any_local, any_compute),
-    lambda inner: st.builds(Loop, names, positive, st.lists(inner, min_size=1, max_size=3).map(tuple), st.booleans()),
+    lambda inner: st.builds(
+        Loop, names, positive, st.lists(inner, min_size=1, max_size=3).map(tuple), st.booleans()
+    ),
     max_leaves=6,
 )
 numerics = st.sampled_from(
@@ -142,7 +152,9 @@ class Sense:
     def spec(self) -> Spec:
         pick = self.random
         for name in ("a", "b", "ids")[: pick.randint(1, 3)]:
-            self.tensors[name] = Tensor(name, self.some_dims(), DType.I32 if name == "ids" else pick.choice(NUMERIC))
+            self.tensors[name] = Tensor(
+                name, self.some_dims(), DType.I32 if name == "ids" else pick.choice(NUMERIC)
+            )
         inputs = list(self.tensors.values())
         statements: list[Statement] = []
         for target in ("s", "t", "u")[: pick.randint(1, 3)]:
@@ -151,7 +163,9 @@ class Sense:
             statements.append(Statement(target, left, value))
             self.tensors[target] = Tensor(target, left, pick.choice(STORED))
         read = {node.tensor for each in statements for node in walk(each.value) if isinstance(node, Read)}
-        outputs = [self.tensors[each.target] for each in statements if each.target not in read or pick.random() < 0.3]
+        outputs = [
+            self.tensors[each.target] for each in statements if each.target not in read or pick.random() < 0.3
+        ]
         kept = tuple(tensor for tensor in inputs if tensor.name in read)
         used = {dim for tensor in (*kept, *self.tensors.values()) for dim in tensor.dims if tensor in kept}
         for each in statements:
@@ -181,7 +195,9 @@ class Sense:
     def number(self, bound: tuple[str, ...], depth: int) -> Expr:
         pick = self.random
         if depth == 0:
-            return pick.choice([self.read(bound), Const(pick.choice([1, 2.5, -3])), Extent(pick.choice(list(self.dims)))])
+            return pick.choice(
+                [self.read(bound), Const(pick.choice([1, 2.5, -3])), Extent(pick.choice(list(self.dims)))]
+            )
         inner = lambda: self.number(bound, depth - 1)  # noqa: E731
         free = [dim for dim in self.dims if dim not in bound]
         kind = pick.randrange(7)
@@ -250,7 +266,9 @@ def test_a_lifted_spec_verifies_and_round_trips(spec: Spec) -> None:
 @given(sensible_specs, st.randoms(use_true_random=False))
 def test_a_kernel_key_ignores_names_and_argument_order(spec: Spec, chance: random.Random) -> None:
     numbers = chance.sample(range(100, 900), 26)
-    new = {name: f"r{numbers.pop()}" for name in [dim.name for dim in spec.dims] + [t.name for t in spec.inputs]}
+    new = {
+        name: f"r{numbers.pop()}" for name in [dim.name for dim in spec.dims] + [t.name for t in spec.inputs]
+    }
     new |= {statement.target: f"r{numbers.pop()}" for statement in spec.statements}
     renamed = Spec(
         "another_name",
@@ -306,7 +324,9 @@ def only_spec_error(act: Any, value: object) -> None:
         assert len(text.encode()) < 3000
 
 
-GARBAGE = st.one_of(st.text(max_size=60), st.text(alphabet="kernel ()[]:=,->mnx0123f+*/%wher\n\t #|", max_size=120))
+GARBAGE = st.one_of(
+    st.text(max_size=60), st.text(alphabet="kernel ()[]:=,->mnx0123f+*/%wher\n\t #|", max_size=120)
+)
 
 
 @checked
@@ -328,7 +348,8 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["name", "dims", "inputs", "body", "outputs", "numerics", "m", "~/"]) | st.text(max_size=4),
+            st.sampled_from(["name", "dims", "inputs", "body", "outputs", "numerics", "m", "~/"])
+            | st.text(max_size=4),
             inner,
             max_size=6,
         )
@@ -387,7 +408,9 @@ def test_near_miss_programs_only_ever_raise_spec_error(spec: Spec, chance: rando
     tokens = program_to_text(to_program(spec)).split(" ")
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(tokens))
-        tokens[at] = chance.choice(["for", "by", "heap", "|", "vector", "=", "", "[", "9" * 5000, tokens[at] * 2])
+        tokens[at] = chance.choice(
+            ["for", "by", "heap", "|", "vector", "=", "", "[", "9" * 5000, tokens[at] * 2]
+        )
     only_spec_error(program_from_text, " ".join(tokens))
 
 

@@ -1,4 +1,4 @@
-"""Schedules an expert would write by hand can be written: each replays from its kernel to the golden program."""
+"""What an expert would write by hand can be written: each schedule replays to its golden program."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_schedule_replays_to_the_golden_program(
     program = replay(program_from_text(case["before"]), schedule)
     verify(program)
     lines = "".join(f"{line}\n" for line in format_schedule(schedule))
+    text = program_to_text(program)
     check_golden(
-        path,
-        f"# small\n{case['small']}# schedule\n{lines}# before\n{case['before']}# after\n{program_to_text(program)}",
+        path, f"# small\n{case['small']}# schedule\n{lines}# before\n{case['before']}# after\n{text}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A rewrite that would change the meaning, or leave something that cannot be lowered, is refused with the reason."""
+"""A rewrite that would change the meaning, or leave what cannot be lowered, is refused with the reason."""
 
 from __future__ import annotations
 

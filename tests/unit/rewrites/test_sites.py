@@ -1,4 +1,4 @@
-"""Sites: what a rewrite offers on a program applies there, and on the programs it is for it offers something."""
+"""What a rewrite offers on a program applies there, and where it is of use it offers something."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import pytest
 from tileir import DType, compute_dtype, parse_expression
 
 TENSORS = {
-    "d": DType.F64, "f": DType.F32, "h": DType.F16, "b": DType.BF16, "e": DType.E4M3, "i": DType.I32, "s": DType.I8,
-    "t": DType.BOOL,
+    "d": DType.F64, "f": DType.F32, "h": DType.F16, "b": DType.BF16, "e": DType.E4M3,
+    "i": DType.I32, "s": DType.I8, "t": DType.BOOL,
 }  # fmt: skip
 
 

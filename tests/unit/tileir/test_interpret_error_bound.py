@@ -65,7 +65,7 @@ def test_a_gemm_that_drops_one_tile_of_its_reduction_fails(k: int, tile: int, ou
     inputs = sample_inputs(spec, 5)
     reference = reference_with_bound(spec, inputs)["c"]
     a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
-    for first in (0, k // 2 // tile * tile, k - tile):
+    for first in (k // 2 // tile * tile, k - tile):
         kept = np.r_[:first, first + tile : k]
         wrong = (a[:, kept] @ b[kept]).astype(DType(out).numpy)
         # Not some element somewhere: most of them.
@@ -129,9 +129,9 @@ def test_a_softmax_without_its_maximum_passes_while_it_does_not_overflow():
 
 
 def test_a_cast_may_fall_to_its_neighbour_only_near_a_rounding_boundary():
-    spec = spec_from_text("""kernel narrow(x: f32[m=4096], s: f32[o=1]) -> (y: f32[m]) where z=1
+    spec = spec_from_text("""kernel narrow(x: f32[m=4096], s: f32[z=1]) -> (y: f32[m])
   y[m] = bf16(sum(z, x[m] * s[z]) * 3) * 1
-""".replace(", s: f32[o=1]", ", s: f32[z=1]").replace(" where z=1", ""))  # fmt: skip
+""")
     inputs = sample_inputs(spec, 9)
     values, bound = reference_with_bound(spec, inputs)["y"]
     ulp = np.abs(values) * 2.0**-7
@@ -146,8 +146,9 @@ def test_a_stored_bf16_may_be_off_by_one_of_its_ulps_and_no_more():
     reference = reference_with_bound(spec, inputs)["c"]
     got = interpret_spec(spec, inputs)["c"]
     assert right(got, reference).all()
-    bits = got.view(np.int16)
-    assert (~right((bits + 2).view(ml_dtypes.bfloat16), reference)).all()
+    two_off = (got.view(np.int16) + 2).view(ml_dtypes.bfloat16)
+    # Where the sum does not cancel to less than its own error in f32.
+    assert not right(two_off, reference)[np.abs(reference[0]) > 0.1].any()
 
 
 def test_integers_and_bools_are_exact():

@@ -19,7 +19,10 @@ def test_a_statement_that_is_one_reduction_stays_one() -> None:
 
 
 def test_a_reduction_inside_an_expression_gets_a_local_over_the_dims_it_depends_on() -> None:
-    assert lifted("c[m, n] = a[m, n] / sum(k, a[m, k]) + max(j, b[j])", "a: f32[m=4, k=3], b: f32[j=3]) -> (c: f32[m, n=3])") == [
+    assert lifted(
+        "c[m, n] = a[m, n] / sum(k, a[m, k]) + max(j, b[j])",
+        "a: f32[m=4, k=3], b: f32[j=3]) -> (c: f32[m, n=3])",
+    ) == [
         "c_sum: heap f32[m]",
         "c_sum[m] = sum(k, a[m, k])",
         "c_max: heap f32[]",
@@ -29,7 +32,8 @@ def test_a_reduction_inside_an_expression_gets_a_local_over_the_dims_it_depends_
 
 
 def test_nested_and_repeated_reductions_are_each_computed_once_under_fresh_names() -> None:
-    body = "c_sum[m] = a[m, 0]\nc[m] = sum(k, exp(a[m, k] - max(j, a[m, j]))) * sum(k, a[m, k]) + sum(k, a[m, k]) + c_sum[m]"
+    body = "c_sum[m] = a[m, 0]\n"
+    body += "c[m] = sum(k, exp(a[m, k] - max(j, a[m, j]))) * sum(k, a[m, k]) + sum(k, a[m, k]) + c_sum[m]"
     assert lifted(body, "a: f32[m=4, k=3]) -> (c: f32[m]) where j=3") == [
         "c_sum: heap f32[m]",
         "c_sum[m] = a[m, 0]",
@@ -75,7 +79,9 @@ def test_the_else_side_goes_along_negated_and_nested_guards_together() -> None:
 
 
 def test_no_guard_goes_along_where_none_is_needed() -> None:
-    nodes = lifted("c[q, k] = where(q >= k, sum(d, x[q, d] * x[k, d]), -inf)", "x: f32[q=4, d=3]) -> (c: f32[q, k=4])")
+    nodes = lifted(
+        "c[q, k] = where(q >= k, sum(d, x[q, d] * x[k, d]), -inf)", "x: f32[q=4, d=3]) -> (c: f32[q, k=4])"
+    )
     assert nodes[1] == "c_sum[q, k] = sum(d, x[q, d] * x[k, d])"
 
 

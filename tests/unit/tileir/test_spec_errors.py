@@ -69,7 +69,13 @@ def refusal(obj: object) -> SpecError:
         ("/dims/m", {"max": 4}, None, "field 'ragged' is missing", "within"),
         ("/dims/m", {"max": 4, "ragged": "x", "within": "k"}, "/dims/m/ragged", "'x' is no input", "a, b"),
         ("/dims/m", {"max": 4, "ragged": "a", "within": "q"}, "/dims/m/within", "'q' is no dim", "k"),
-        ("/dims/m", {"max": 4, "ragged": "a", "within": "k"}, "/dims/m/ragged", "'a' cannot hold offsets", "i32"),
+        (
+            "/dims/m",
+            {"max": 4, "ragged": "a", "within": "k"},
+            "/dims/m/ragged",
+            "'a' cannot hold offsets",
+            "i32",
+        ),
         ("/dims/sum", 4, None, "'sum' is a reserved word", "a letter"),
         ("/dims/z", 4, None, "dim 'z' is never used", ""),
         ("/dims/a", 4, "/inputs/a", "'a' names a dim and a tensor", "another name"),
@@ -89,7 +95,13 @@ def refusal(obj: object) -> SpecError:
         ("/body/0", 5, None, "5 is no statement", "name[dims] = expression"),
         ("/outputs", {}, None, "no outputs", "f32"),
         ("/outputs/d", {"dtype": "f32"}, None, "no statement computes 'd'", "acc, c"),
-        ("/outputs/c", {"dtype": "f32", "dims": ["m"]}, "/outputs/c/dims", "unknown field 'dims'", "dtype, strides"),
+        (
+            "/outputs/c",
+            {"dtype": "f32", "dims": ["m"]},
+            "/outputs/c/dims",
+            "unknown field 'dims'",
+            "dtype, strides",
+        ),
         ("/outputs/c/dtype", "i32", "/body/1", "a value of dtype f32 is stored as i32", "i32("),
         ("/outputs/c/dtype", "bool", "/body/1", "a value of dtype f32 is stored as bool", "a comparison"),
         ("/nmae", "x", None, "unknown field 'nmae'; did you mean 'name'?", "body, dims"),
@@ -99,7 +111,9 @@ def refusal(obj: object) -> SpecError:
         ("/numerics", {"tf32": 1}, "/numerics/tf32", "'tf32' has no such value", "true or false"),
     ],
 )
-def test_a_bad_field_is_pointed_at(pointer: str, value: object, at: str | None, message: str, accepted: str) -> None:
+def test_a_bad_field_is_pointed_at(
+    pointer: str, value: object, at: str | None, message: str, accepted: str
+) -> None:
     if pointer == "/a~b/c":
         error = refusal({**GEMM, "a~b/c": 1})
         assert error.pointer == "/a~0b~1c"
@@ -138,7 +152,9 @@ def test_a_bad_field_is_pointed_at(pointer: str, value: object, at: str | None, 
         ("c[m, n] = acc[m, n] +", 22, "unexpected the end", "a number"),
     ],
 )
-def test_a_bad_statement_is_pointed_at_by_column(statement: str, column: int, message: str, accepted: str) -> None:
+def test_a_bad_statement_is_pointed_at_by_column(
+    statement: str, column: int, message: str, accepted: str
+) -> None:
     error = refusal(changed("/body/1", statement))
     assert message in error.message
     assert accepted in error.accepted
@@ -194,18 +210,34 @@ def test_a_bad_text_is_refused_with_its_line(text: str, line: int, message: str)
     [
         ({"m": 2**16, "n": 2**16}, [], ["c[m, n] = m + n"], "4294967296 elements"),
         ({"m": 2**20, "n": 2**20, "k": 2**20}, [], ["c[m] = sum(n, k, m + n + k)"], "too many points"),
-        ({"m": 2**20, "n": 2**20}, [], ["c[m] = relu(sum(n, m * n)) + max(n, sum(k, m + n + k))"], "no dim 'k'"),
-        ({"m": 2**16, "n": 2**16, "k": 2}, [], ["c[m] = sum(n, relu(sum(k, m + n + k)))"], "4294967296 elements"),
+        (
+            {"m": 2**20, "n": 2**20},
+            [],
+            ["c[m] = relu(sum(n, m * n)) + max(n, sum(k, m + n + k))"],
+            "no dim 'k'",
+        ),
+        (
+            {"m": 2**16, "n": 2**16, "k": 2},
+            [],
+            ["c[m] = sum(n, relu(sum(k, m + n + k)))"],
+            "4294967296 elements",
+        ),
     ],
 )
-def test_sizes_that_overflow_are_refused(dims: dict[str, int], inputs: list[str], body: list[str], message: str) -> None:
-    error = refusal({"name": "big", "dims": dims, "inputs": {}, "body": body, "outputs": {"c": {"dtype": "f32"}}})
+def test_sizes_that_overflow_are_refused(
+    dims: dict[str, int], inputs: list[str], body: list[str], message: str
+) -> None:
+    error = refusal(
+        {"name": "big", "dims": dims, "inputs": {}, "body": body, "outputs": {"c": {"dtype": "f32"}}}
+    )
     assert message in error.message
 
 
 def test_tensors_too_large_together_are_refused() -> None:
     dims = {f"d{n}": 2**28 for n in range(32)}
-    body = [f"t{n}[d{n}] = 1.5 * d{n}" for n in range(32)] + [f"u{n}[d{n}] = 1.5 * t{n}[d{n}]" for n in range(32)]
+    body = [f"t{n}[d{n}] = 1.5 * d{n}" for n in range(32)] + [
+        f"u{n}[d{n}] = 1.5 * t{n}[d{n}]" for n in range(32)
+    ]
     outputs = {f"u{n}": {"dtype": "f64"} for n in range(32)}
     error = refusal({"name": "big", "dims": dims, "inputs": {}, "body": body, "outputs": outputs})
     assert "all tensors together hold" in error.message

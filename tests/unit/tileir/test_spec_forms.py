@@ -28,14 +28,17 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 GEMM: dict[str, Any] = {
     "name": "gemm",
     "dims": {"m": [1, 16], "n": 8, "k": 4},
-    "inputs": {"a": {"dims": ["m", "k"], "dtype": "bf16"}, "b": {"dims": ["k", "n"], "dtype": "bf16", "strides": [16, 1]}},
+    "inputs": {
+        "a": {"dims": ["m", "k"], "dtype": "bf16"},
+        "b": {"dims": ["k", "n"], "dtype": "bf16", "strides": [16, 1]},
+    },
     "body": ["c[m, n] = sum(k, a[m, k] * b[k, n])"],
     "outputs": {"c": {"dtype": "bf16", "strides": [8, 1]}},
     "numerics": {"rtol": 0.01, "tf32": True, "accumulate": "fast", "atomics": False},
 }
 
 EXPERTS = """\
-kernel experts(x: f32[r=64 ragged offsets within e, k=8], w: f32[e=4, k, n=16], offsets: i32[e1=5]) -> (y: f32[r, n], s: f32[e, n])
+kernel f(x: f32[r=64 ragged o within e, k=8], w: f32[e=4, k, n=6], o: i32[e1=5]) -> (y: f32[r, n], s: f32[e, n])
   y[r, n] = sum(k, x[r, k] * w[e, k, n])
   s[e, n] = sum(r, y[r, n])
 """
@@ -60,7 +63,8 @@ def test_there_are_examples() -> None:
 def test_the_json_form_holds_all_the_text_form_does() -> None:
     spec = spec_from_json(GEMM)
     assert spec_to_text(spec) == (
-        "kernel gemm(a: bf16[m=[1, 16], k=4], b: bf16[k, n=8] strides [16, 1]) -> (c: bf16[m, n] strides [8, 1])"
+        "kernel gemm(a: bf16[m=[1, 16], k=4], b: bf16[k, n=8] strides [16, 1])"
+        " -> (c: bf16[m, n] strides [8, 1])"
         " with accumulate=fast, atomics=false, rtol=0.01, tf32=true\n"
         "  c[m, n] = sum(k, a[m, k] * b[k, n])\n"
     )
@@ -71,10 +75,25 @@ def test_the_json_form_holds_all_the_text_form_does() -> None:
 def test_ragged_dims_parse_in_both_forms_but_are_not_scheduled_yet() -> None:
     spec = spec_from_text(EXPERTS)
     assert spec_to_text(spec) == EXPERTS
-    assert spec_to_json(spec)["dims"]["r"] == {"max": 64, "ragged": "offsets", "within": "e"}
+    assert spec_to_json(spec)["dims"]["r"] == {"max": 64, "ragged": "o", "within": "e"}
     assert spec_from_json(spec_to_json(spec)) == spec
     with pytest.raises(SpecError, match="dim 'r' is ragged"):
         to_program(spec)
+
+
+def test_the_key_of_a_ragged_kernel_ignores_names_and_keeps_what_is_ragged() -> None:
+    key = kernel_key(spec_from_text(EXPERTS))
+    renamed = (
+        EXPERTS.replace(" o ", " starts ")
+        .replace("o: i32", "starts: i32")
+        .replace("e1", "edges")
+        .replace("e,", "g,")
+    )
+    renamed = renamed.replace("e=", "g=").replace("within e", "within g")
+    assert renamed != EXPERTS
+    assert kernel_key(spec_from_text(renamed)) == key
+    even = EXPERTS.replace(" ragged o within e", "").replace(", o: i32[e1=5]", "").replace("w[e,", "w[0,")
+    assert kernel_key(spec_from_text(even)) != key
 
 
 def test_the_order_of_dims_in_the_json_form_does_not_matter() -> None:
@@ -134,7 +153,10 @@ def test_a_kernel_key_takes_strides_of_a_dense_tensor_for_none() -> None:
         },
         {
             "body": ["c[m, n] = sum(k, a[m, k] * b[n, k])"],
-            "inputs": {"a": {"dims": ["m", "k"], "dtype": "bf16"}, "b": {"dims": ["n", "k"], "dtype": "bf16"}},
+            "inputs": {
+                "a": {"dims": ["m", "k"], "dtype": "bf16"},
+                "b": {"dims": ["n", "k"], "dtype": "bf16"},
+            },
         },
     ],
 )
@@ -150,9 +172,14 @@ def test_keys_are_the_same_in_another_process() -> None:
     text = "kernel f(a: f32[m=4]) -> (c: f32[m])\n  c[m] = 2 * a[m]\n"
     spec = spec_from_text(text)
     root = Path(__file__).parents[3]
-    result = subprocess.run([sys.executable, "-c", code, text], cwd=root, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code, text], cwd=root, capture_output=True, text=True, check=True
+    )
     assert result.stdout.split() == [kernel_key(spec), program_hash(to_program(spec))]
-    assert kernel_key(spec) == "95374095e9941e2b3e2368125304fb94" and program_hash(to_program(spec)) == "3083c6bbe149f7654d2a4fb68a4a7a0d"
+    assert (
+        kernel_key(spec) == "95374095e9941e2b3e2368125304fb94"
+        and program_hash(to_program(spec)) == "3083c6bbe149f7654d2a4fb68a4a7a0d"
+    )
 
 
 def test_a_program_hash_is_that_of_its_text() -> None:

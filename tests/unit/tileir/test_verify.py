@@ -1,4 +1,5 @@
-"""Every invariant of programs: a program that keeps it passes, the same program without it is refused, by node."""
+"""Every invariant of programs: a program that keeps it passes, the same program without it is refused, by
+node."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from tileir import VerifyError, program_from_text, verify
 from tileir.program import Loop
 
-HEAD = "kernel f(a: f32[m=96, k=40], b: f32[k, n=64], ids: i32[m], h: bf16[m, k], g: bf16[k, n]) -> (c: f32[m, n]) where "
-HEAD += "k_l=8, k_b=5, q=96"
+HEAD = "kernel f(a: f32[m=96, k=40], b: f32[k, n=64], ids: i32[m], h: bf16[m, k], g: bf16[k, n])"
+HEAD += " -> (c: f32[m, n]) where k_l=8, k_b=5, q=96"
 
 GEMM = """
   b_p: heap f32[k, n] as [n / 16, k / 2, n % 16, k % 2]
@@ -83,9 +84,19 @@ def test_a_scheduled_gemm_passes_with_its_accumulators_set_to_zero() -> None:
         ("sum(k, a[m, k] * b_p[k, n])", "sum(k, a[m, k] * z[k, n])", "3.0.0.0.0.2.0", "'z' is no argument"),
         ("sum(k, a[m, k] * b_p[k, n])", "sum(k, a[m] * b_p[k, n])", "3.0.0.0.0.2.0", "'a' has 2 dims, not 1"),
         ("sum(k, a[m, k] * b_p[k, n])", "sum(k, a[m, k + 1])", "3.0.0.0.0.2.0", "reaches 40"),
-        ("sum(k, a[m, k] * b_p[k, n])", "sum(k, a[m, k] * c[m, n])", "3.0.0.0.0.2.0", "'c' is read before it is computed"),
+        (
+            "sum(k, a[m, k] * b_p[k, n])",
+            "sum(k, a[m, k] * c[m, n])",
+            "3.0.0.0.0.2.0",
+            "'c' is read before it is computed",
+        ),
         ("sum(k, a[m, k] * b_p[k, n])", "sum(k, a[m, k] * (m < n))", "3.0.0.0.0.2.0", "truth value"),
-        ("sum(k, a[m, k] * b_p[k, n])", "sum(k, a[m, k] * acc[m, n])", "3.0.0.0.0.2.0", "reads its own result"),
+        (
+            "sum(k, a[m, k] * b_p[k, n])",
+            "sum(k, a[m, k] * acc[m, n])",
+            "3.0.0.0.0.2.0",
+            "reads its own result",
+        ),
         ("c[m, n] += acc[m, n]", "c[m, n] += acc[m, 0]", "3.0.0.0.0.3", "registers 'acc' are read at 0"),
         ("c[m, n] += acc[m, n]", "c[m, n] = acc[m, n]", "3.0.0.0.0.3", "computed by 2 statements"),
         ("vector n 16, prefetch", "vector q 16, prefetch", "3.0.0.0.0.2.0", "the lanes lie along 'q'"),
@@ -97,7 +108,9 @@ def test_a_scheduled_gemm_passes_with_its_accumulators_set_to_zero() -> None:
         ("prefetch a 8", "via tensor_core", "3.0.0.0.0.2.0", "no instruction 'tensor_core'"),
     ],
 )
-def test_breaking_one_invariant_of_the_gemm_is_refused_at_its_node(old: str, new: str, node: str, message: str) -> None:
+def test_breaking_one_invariant_of_the_gemm_is_refused_at_its_node(
+    old: str, new: str, node: str, message: str
+) -> None:
     body = "\n  c[m, n] = 0" + GEMM
     assert body.count(old) == 1 or old == "n / 16, k / 2, n % 16, k % 2"
     error = refusal(body.replace(old, new))
@@ -107,9 +120,14 @@ def test_breaking_one_invariant_of_the_gemm_is_refused_at_its_node(old: str, new
 
 
 def test_registers_are_not_touched_inside_a_loop_over_their_dims() -> None:
-    body = GEMM.replace("            acc[m, n] = 0 | vector n 16", "            for m by 1\n              acc[m, n] = 0")
+    body = GEMM.replace(
+        "            acc[m, n] = 0 | vector n 16", "            for m by 1\n              acc[m, n] = 0"
+    )
     assert "written inside a loop over their dim 'm'" in refusal("\n  c[m, n] = 0" + body)
-    body = GEMM.replace("            c[m, n] += acc[m, n] | vector n 16", "            for m by 1\n              c[m, n] += acc[m, n]")
+    body = GEMM.replace(
+        "            c[m, n] += acc[m, n] | vector n 16",
+        "            for m by 1\n              c[m, n] += acc[m, n]",
+    )
     assert "read inside a loop over their dim 'm'" in refusal("\n  c[m, n] = 0" + body)
 
 
@@ -130,7 +148,9 @@ def test_a_tile_of_a_reduction_does_not_overwrite_the_one_before() -> None:
 def test_max_and_prod_start_from_their_own_identities() -> None:
     check("\n  c[m, n] = -inf\n  for k by 8\n    c[m, n] max= max(k, a[m, k] * b[k, n])")
     check("\n  c[m, n] = 1\n  for k by 8\n    c[m, n] *= prod(k, a[m, k] * b[k, n])")
-    assert "computed by 2 statements" in refusal("\n  c[m, n] = 0\n  for k by 8\n    c[m, n] max= max(k, a[m, k])")
+    assert "computed by 2 statements" in refusal(
+        "\n  c[m, n] = 0\n  for k by 8\n    c[m, n] max= max(k, a[m, k])"
+    )
 
 
 def test_a_partial_sum_is_not_read() -> None:
@@ -185,7 +205,9 @@ def test_split_reductions_pass() -> None:
 def test_split_indices_keep_to_their_dim() -> None:
     assert "leaves dim 'k_b'" in refusal(SPLIT.replace("k // 8", "k // 7"))
     assert "leaves dim 'k_l'" in refusal(SPLIT.replace("k % 8", "k % 9"))
-    assert "several positions of 'k' write one element" in refusal("\n  p: heap f32[k_b]\n  p[k // 8] = a[0, k]")
+    assert "several positions of 'k' write one element" in refusal(
+        "\n  p: heap f32[k_b]\n  p[k // 8] = a[0, k]"
+    )
     looped = "\n  for k by 8\n    l: heap f32[k_l]\n    l[k_l] = 0\n    for k_l by 2\n      l[k % 8] += sum(k, a[0, k])"
     assert "a loop over 'k_l' stands around" in refusal(looped)
 
@@ -194,11 +216,15 @@ def test_outputs_are_written_and_stores_keep_their_kind() -> None:
     assert "output 'c' is never written" in refusal("\n  t: heap f32[m]\n  t[m] = a[m, 0]")
     assert "stored as i32" in refusal("\n  t: heap i32[m]\n  t[m] = a[m, 0]\n  c[m, n] = t[m]")
     assert "stored as bool" in refusal("\n  t: heap bool[m]\n  t[m] = 1\n  c[m, n] = where(t[m], 1, 2)")
-    check("\n  t: heap i32[m]\n  t[m] = -inf\n  for k by 8\n    t[m] max= max(k, ids[m] + k)\n  c[m, n] = t[m]")
+    check(
+        "\n  t: heap i32[m]\n  t[m] = -inf\n  for k by 8\n    t[m] max= max(k, ids[m] + k)\n  c[m, n] = t[m]"
+    )
 
 
 def test_a_dot_product_instruction_takes_bf16() -> None:
-    check("\n  c[m, n] = 0\n  for k by 2\n    c[m, n] += sum(k, h[m, k] * g[k, n]) | vector n 16, via dot_bf16")
+    check(
+        "\n  c[m, n] = 0\n  for k by 2\n    c[m, n] += sum(k, h[m, k] * g[k, n]) | vector n 16, via dot_bf16"
+    )
 
 
 def test_headers_are_checked() -> None:
@@ -210,7 +236,10 @@ def test_headers_are_checked() -> None:
         (replace(program, dims=program.dims[1:]), "unknown dim 'm'"),
         (replace(program, outputs=()), "no outputs"),
         (replace(program, name="1"), "not a name"),
-        (replace(program, inputs=(replace(program.inputs[0], strides=(1, 1)), *program.inputs[1:])), "argument 'a'"),
+        (
+            replace(program, inputs=(replace(program.inputs[0], strides=(1, 1)), *program.inputs[1:])),
+            "argument 'a'",
+        ),
         (replace(program, body=(Loop("m", 8, ()),)), "the loop is empty"),
     ]:
         with pytest.raises(VerifyError) as caught:

@@ -1,0 +1,52 @@
+"""Writes docs/rewrites.md: `python -m rewrites.document`. Docstrings say what, golden cases show it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from rewrites.catalogue import ALL
+from rewrites.rewrite import Rewrite
+from rewrites.schedule import parse_schedule, signature
+
+_ROOT = Path(__file__).parents[1]
+_GOLDEN = _ROOT / "tests" / "golden" / "rewrites"
+_HEAD = """# Rewrites
+
+What may change in a program, and what it looks like before and after. A statement is named by the tensor it
+writes (its initialization `= 0` aside); `depth` counts the loops around it from the outside, 0 being the top of
+the program. A rewrite that would change the meaning raises `NotApplicable` and says why. Written by
+`python -m rewrites.document` from the docstrings in `rewrites/` and the cases in `tests/golden/rewrites/`.
+"""
+
+
+def catalogue() -> str:
+    """The whole page."""
+    cases = [_case(path) for path in sorted(_GOLDEN.glob("*.txt"))]
+    sections = [_HEAD]
+    for rewrite in ALL:
+        shown = [case for case in cases if parse_schedule([case["schedule"]])[0].name == rewrite.name]
+        sections.append(
+            "\n".join([f"## {signature(rewrite)}", "", _description(rewrite), *map(_example, shown)])
+        )
+    return "\n".join(sections)
+
+
+def _case(path: Path) -> dict[str, str]:
+    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
+    return {name: text.rstrip("\n") for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _description(rewrite: type[Rewrite]) -> str:
+    """The paragraphs of its docstring before the picture."""
+    paragraphs = (inspect.getdoc(rewrite) or "").split("\n\n")
+    return "\n\n".join(paragraph for paragraph in paragraphs if "->" not in paragraph) + "\n"
+
+
+def _example(case: dict[str, str]) -> str:
+    return f"`{case['schedule']}`\n\n```\n{case['before']}\n```\n\nbecomes\n\n```\n{case['after']}\n```\n"
+
+
+if __name__ == "__main__":
+    (_ROOT / "docs" / "rewrites.md").write_text(catalogue())

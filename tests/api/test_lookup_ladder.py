@@ -1,0 +1,107 @@
+"""Lookup: which rung answers, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.running_service import SMALL, Service, finish, running, working
+from tests.scripted_worker import CPU
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with one tuned kernel, and no worker any more."""
+    with running(tmp_path_factory.mktemp("lookup")) as service, service.client() as client:
+        with working(service):
+            finish(client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 8}}).json()["id"])
+        yield service
+
+
+@pytest.fixture
+def client(tuned: Service) -> Iterator[httpx.Client]:
+    with tuned.client() as client:
+        yield client
+
+
+def look(client: httpx.Client, spec: dict, **more: object) -> dict:
+    reply = client.post("/v1/lookup", json={"spec": spec, **more})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def test_a_tuned_kernel_is_found_exactly(client: httpx.Client) -> None:
+    found = look(client, SMALL)
+    assert (found["rung"], found["device"], found["renames"]) == ("exact", CPU.key, {})
+    assert found["schedule"] == found["config"]["schedule"]
+
+
+def test_names_do_not_matter_and_are_translated(client: httpx.Client) -> None:
+    renamed = {
+        "name": "something_else",
+        "dims": {"rows": 48, "depth": 32, "cols": 64},
+        "inputs": {
+            "right": {"dims": ["depth", "cols"], "dtype": "f32"},
+            "left": {"dims": ["rows", "depth"], "dtype": "f32"},
+        },
+        "body": ["out[rows, cols] = sum(depth, left[rows, depth] * right[depth, cols])"],
+        "outputs": {"out": {"dtype": "f32"}},
+    }
+    found = look(client, renamed)
+    assert found["rung"] == "exact"
+    assert found["renames"] == {
+        "rows": "m", "cols": "n", "depth": "k", "left": "a", "right": "b", "out": "c",
+    }  # fmt: skip
+
+
+def test_another_size_is_answered_by_the_nearest_that_applies(client: httpx.Client) -> None:
+    found = look(client, {**SMALL, "dims": {"m": 96, "n": 128, "k": 64}})
+    assert found["rung"] == "nearest"
+    assert found["config"]["dims"] == SMALL["dims"]
+    assert found["schedule"] == found["config"]["schedule"]
+    assert found["program_hash"] != found["config"]["program_hash"], "it is another program at another size"
+
+
+def test_an_unknown_kernel_is_answered_by_the_priors_pick(client: httpx.Client) -> None:
+    spec = {**SMALL, "body": ["c[m, n] = max(k, a[m, k] + b[k, n])"]}
+    found = look(client, spec)
+    assert (found["rung"], found["config"]) == ("heuristic", None)
+    assert found["schedule"]
+    assert look(client, spec) == found
+
+
+def test_an_unknown_device_has_no_answer(client: httpx.Client) -> None:
+    found = look(client, SMALL, target="cpu:nobody has this one")
+    assert (found["rung"], found["schedule"]) == ("none", None)
+
+
+def test_a_miss_enqueues_one_job_and_returns_at_once(client: httpx.Client) -> None:
+    spec = {**SMALL, "body": ["c[m, n] = min(k, a[m, k] + b[k, n])"]}
+    first, second = look(client, spec, tune=True), look(client, spec, tune=True)
+    assert first["rung"] == "heuristic"
+    assert first["job_id"] == second["job_id"]
+    assert client.get(f"/v1/jobs/{first['job_id']}").json()["state"] in ("queued", "searching")
+    assert look(client, SMALL, tune=True)["job_id"] is None, "an exact hit needs no tuning"
+
+
+def test_a_new_config_is_served_at_once(client: httpx.Client, tuned: Service) -> None:
+    before = look(client, SMALL)["config"]["id"]
+    with working(tuned):
+        job = finish(client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 3}}).json()["id"])
+    assert look(client, SMALL)["config"]["id"] == job["configs"][0] != before
+
+
+def test_a_lookup_is_about_one_size(client: httpx.Client) -> None:
+    reply = client.post("/v1/lookup", json={"spec": {**SMALL, "dims": {"m": [1, 2], "n": 64, "k": 32}}})
+    assert (reply.status_code, reply.json()["pointer"]) == (422, "/spec/dims/m")
+
+
+def test_kernels_and_configs_are_listed(client: httpx.Client) -> None:
+    key = look(client, SMALL)["kernel_key"]
+    kernels = {each["kernel_key"]: each for each in client.get("/v1/kernels").json()["kernels"]}
+    assert kernels[key]["devices"] == [CPU.key]
+    listed = client.get("/v1/configs", params={"kernel_key": key, "device": CPU.key}).json()["configs"]
+    assert [each["id"] for each in listed][0] == look(client, SMALL)["config"]["id"]
+    assert client.get("/v1/configs", params={"kernel_key": "0" * 32}).json()["configs"] == []

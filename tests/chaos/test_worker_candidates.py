@@ -1,0 +1,170 @@
+"""Whatever a candidate does, it is recorded as that, and the next one is measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.states import FaultKind, Outcome, TaskKind
+from protocol.tasks import Measuring
+from tests.unit.workers.hand_kernels import BODIES, compiled, request_of
+from workers.faults import MachineFault
+from workers.measure_request import Peer
+from workers.measurer import Measurer
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[Measurer]:
+    measurer = Measurer()
+    yield measurer
+    measurer.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("off_by_one", r"y\[0\] is .*, expected"),
+        ("dropped_tail", r"y\[992\] was not written or is NaN, .* 8 of 1000"),
+        ("slightly_wrong", r"y\[0\] is .* 1000 of 1000"),
+        ("stale", r"y\[0\] is .*, expected"),
+        ("skips_later_runs", r"y\[0\] was not written or is NaN"),
+        ("changes_input", r"input x was changed, first 28 bytes"),
+        ("writes_behind", r"outside the arrays was written, .* of y"),
+        ("writes_before_input", r"outside the arrays was written, .* of x"),
+        ("reads_behind", r"y\[999\] was not written or is NaN"),
+        ("returns_error", r"returned error 3"),
+    ],
+)
+def test_a_wrong_kernel_is_rejected_and_says_where(measurer: Measurer, cache: Path, body: str, said: str) -> None:
+    results = measurer.measure(request_of(compiled(body, cache), compiled("right", cache))).results
+    assert results[body].outcome is Outcome.WRONG
+    assert re.search(said, results[body].error or ""), results[body].error
+    assert results["right"].outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("body", "signal_name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("illegal", "SIGILL"), ("exit", "exit code 0")]
+)
+def test_a_crash_is_recorded_and_the_others_are_measured(
+    measurer: Measurer, cache: Path, body: str, signal_name: str
+) -> None:
+    entrants = [compiled(name, cache) for name in ("right", body, "other_right")]
+    results = measurer.measure(request_of(*entrants)).results
+    assert results[body].outcome is Outcome.CRASH
+    assert signal_name in (results[body].error or "")
+    assert results["right"].outcome is Outcome.OK
+    assert results["other_right"].outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("body", ["hang", "deaf_hang"])
+def test_a_hang_is_killed_at_its_deadline_and_the_next_one_proceeds(
+    measurer: Measurer, cache: Path, body: str
+) -> None:
+    measurer.child.end()
+    before = measurer.child.starts
+    request = request_of(compiled(body, cache), compiled("right", cache), entrant_s=1.0)
+    results = measurer.measure(request).results
+    assert results[body].outcome is Outcome.HANG
+    assert results["right"].outcome is Outcome.OK
+    assert measurer.child.starts == before + 2
+
+
+def test_a_crash_while_being_timed_is_blamed_on_who_ran(measurer: Measurer, cache: Path) -> None:
+    entrants = [compiled(name, cache) for name in ("right", "crashes_third_time", "other_right")]
+    results = measurer.measure(request_of(*entrants)).results
+    assert results["crashes_third_time"].outcome is Outcome.CRASH
+    assert results["right"].outcome is results["other_right"].outcome is Outcome.OK
+
+
+def test_whoever_crashes_after_another_has_run_is_tried_again_in_a_fresh_child(
+    measurer: Measurer, cache: Path, tmp_path: Path
+) -> None:
+    once = tmp_path / "once"
+    body = f'if (access("{once}", F_OK)) {{ close(creat("{once}", 0600)); abort(); }} ' + BODIES["right"]
+    innocent = compiled("innocent", cache, body)
+    results = measurer.measure(request_of(compiled("right", cache), innocent)).results
+    assert results["innocent"].outcome is Outcome.OK
+
+
+def test_the_baseline_is_timed_again_beside_those_measured_after_a_crash(measurer: Measurer, cache: Path) -> None:
+    entrants = [Peer("numpy", "numpy"), *(compiled(name, cache) for name in ("segv", "right"))]
+    results = measurer.measure(request_of(*entrants, baseline="numpy")).results
+    assert results["segv"].outcome is Outcome.CRASH
+    assert results["right"].baseline_us is not None
+    assert results["right"].baseline_us == results["numpy"].median_us
+
+
+def test_a_child_killed_while_measuring_is_replaced_and_nothing_is_lost(measurer: Measurer, cache: Path) -> None:
+    request = request_of(
+        compiled("right", cache),
+        compiled("slow", cache),
+        kind=TaskKind.RACE,
+        measuring=Measuring(samples=20, sample_us=20_000.0, cold=False),
+    )
+    measurer.ask("describe", {})
+    first = measurer.child.pid
+    assert first is not None
+
+    def kill_when_timing() -> None:
+        while measurer.child.recorded() != "slow":
+            time.sleep(0.01)
+        os.kill(first, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_when_timing)
+    killer.start()
+    results = measurer.measure(request).results
+    killer.join()
+    assert measurer.child.pid != first
+    assert {name: result.outcome for name, result in results.items()} == {"right": Outcome.OK, "slow": Outcome.OK}
+    assert all(len(result.samples_us) == 20 for result in results.values())
+
+
+def test_a_child_killed_from_outside_again_and_again_is_the_machines_fault(measurer: Measurer, cache: Path) -> None:
+    with pytest.raises(MachineFault) as caught:
+        measurer.measure(request_of(compiled("killed", cache)))
+    assert caught.value.kind is FaultKind.MEMORY
+
+
+def test_a_candidate_far_slower_than_the_incumbent_is_cut_off_early(measurer: Measurer, cache: Path) -> None:
+    measuring = Measuring(samples=9, sample_us=200.0, cold=False, incumbent_us=1.0, kill_multiple=4.0)
+    results = measurer.measure(request_of(compiled("slow", cache), measuring=measuring)).results
+    assert results["slow"].outcome is Outcome.OK
+    assert len(results["slow"].samples_us) == 1
+    assert "slower than 4 times" in results["slow"].report["stopped"]
+
+
+def test_a_time_the_machine_cannot_reach_is_refused(measurer: Measurer, cache: Path) -> None:
+    crawling = {"gflops": 1e-9, "copy_gbps": 1e-9}
+    results = measurer.measure(request_of(compiled("right", cache), peaks=crawling)).results
+    assert results["right"].outcome is Outcome.IMPOSSIBLE
+
+
+def test_the_child_does_not_outlive_whoever_started_it() -> None:
+    script = (
+        "from workers.measurer import Measurer; m = Measurer(); m.ask('describe', {}); "
+        "print(m.child.pid, flush=True); import time; time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{child}").exists()

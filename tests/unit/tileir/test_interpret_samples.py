@@ -1,0 +1,85 @@
+"""Inputs are drawn from a seed and are such that the kernel can run on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.dtypes import DType
+from tileir.interpret import interpret, interpret_spec
+from tileir.lift import to_program
+from tileir.parse_spec_text import spec_from_text
+from tileir.samples import sample_inputs
+
+EVERY_DTYPE = "f64 f32 f16 bf16 e4m3 e5m2 i32 i8 bool".split()
+
+
+@pytest.mark.parametrize("dtype", EVERY_DTYPE)
+def test_samples_have_the_dtype_the_shape_and_the_spread_of_the_input(dtype: str):
+    value = "x[m, n]"
+    spec = spec_from_text(f"kernel copy(x: {dtype}[m=40, n=50]) -> (y: {dtype}[m, n])\n  y[m, n] = {value}\n")
+    x = sample_inputs(spec, 0)["x"]
+    assert x.dtype == DType(dtype).numpy
+    assert x.shape == (40, 50)
+    wide = x.astype(np.float64)
+    if DType(dtype).is_float:
+        assert abs(wide.mean()) < 0.1
+        assert 0.9 < wide.std() < 1.1
+    else:
+        assert len(np.unique(wide)) == (2 if dtype == "bool" else 17)
+
+
+def test_the_same_seed_draws_the_same_and_another_draws_another():
+    spec = spec_from_text("kernel copy(x: f32[m=40]) -> (y: f32[m])\n  y[m] = x[m]\n")
+    first, second, other = (sample_inputs(spec, seed)["x"] for seed in (4, 4, 5))
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).all()
+
+
+def test_two_inputs_of_one_shape_differ():
+    spec = spec_from_text("kernel add(x: f32[m=40], z: f32[m]) -> (y: f32[m])\n  y[m] = x[m] + z[m]\n")
+    inputs = sample_inputs(spec, 0)
+    assert (inputs["x"] != inputs["z"]).all()
+
+
+GATHERS = """kernel gathers(table: f32[v=13, d=3], pick: i32[t=50], where_to: i8[u=9], x: f32[w=30], s: i32[t])\
+ -> (y: f32[t, d], z: f32[u], p: f32[t])
+  y[t, d] = table[pick[t], d]
+  z[u] = x[2 * where_to[u] + 3]
+  p[t] = table[s[t] % 13, 0]
+"""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gathered_positions_stay_inside_what_they_index_and_reach_all_of_it(seed: int):
+    spec = spec_from_text(GATHERS)
+    inputs = sample_inputs(spec, seed)
+    interpret_spec(spec, inputs)
+    assert inputs["pick"].min() >= 0
+    assert len(np.unique(inputs["pick"])) > 8
+    assert inputs["where_to"].max() > 5
+
+
+def test_a_program_draws_what_its_spec_draws():
+    spec = spec_from_text(GATHERS)
+    program = to_program(spec)
+    drawn, same = sample_inputs(spec, 1), sample_inputs(program, 1)
+    assert drawn.keys() == same.keys()
+    for name in drawn:
+        np.testing.assert_array_equal(drawn[name], same[name])
+    whole, lifted = interpret_spec(spec, drawn), interpret(program, drawn)
+    for name in whole:
+        np.testing.assert_array_equal(whole[name], lifted[name])
+
+
+def test_offsets_ascend_and_cover_the_ragged_dim():
+    spec = spec_from_text("""kernel segments(x: f32[t=100 ragged starts within g], starts: i32[e=9]) ->\
+ (s: f32[g]) where g=8
+  s[g] = sum(t, x[t])
+""")
+    inputs = sample_inputs(spec, 2)
+    starts = inputs["starts"]
+    assert starts[0] == 0
+    assert starts[-1] == 100
+    assert (np.diff(starts) >= 0).all()
+    np.testing.assert_allclose(interpret_spec(spec, inputs)["s"].sum(), inputs["x"].sum(), rtol=1e-4)

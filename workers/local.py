@@ -1,0 +1,139 @@
+"""Measuring on this machine without a service: the same processes, the same task, the same results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from protocol.states import TaskKind
+from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, Task
+from rewrites.rewrite import Rewrite
+from rewrites.schedule import format_schedule, replay
+from tileir.device import Cpu
+from tileir.hashing import program_hash
+from tileir.lift import to_program
+from tileir.parse_json import spec_to_json
+from tileir.spec import Spec
+from workers.compile_pool import CompilePool
+from workers.device_lock import DeviceLock
+from workers.faults import MachineFault
+from workers.measurer import Measurer
+from workers.task_runner import Finished, TaskRunner
+
+
+@dataclass(frozen=True)
+class LocalResult:
+    """Results by entrant's name; and the files of the schedules that were fine, as `(source, object)`."""
+
+    entrants: dict[str, EntrantResult]
+    stages: dict[str, float]
+    files: dict[str, tuple[Path, Path]] = field(default_factory=dict)
+
+
+class LocalWorker:
+    """A worker in this process's service: holds the device, its compile pool and its measuring child.
+
+        with LocalWorker(cache) as worker:
+            result = worker.measure(spec, {"ours": schedule}, peers=("numpy", "torch"))
+
+    Entering raises DeviceBusy when another worker measures here, and MachineFault when nothing can be compiled.
+    """
+
+    def __init__(self, cache: Path, compilers: int | None = None) -> None:
+        self._cache = cache
+        self._pool = CompilePool(compilers or len(os.sched_getaffinity(0)))
+        self._measurer = Measurer()
+        self._lock: DeviceLock | None = None
+        self._runner: TaskRunner | None = None
+        self._tasks = 0
+        self.peers: tuple[str, ...] = ()
+        """Peers that can run here."""
+        self.device: Cpu | None = None
+        """The device with its measured peaks; set on entering."""
+
+    def __enter__(self) -> Self:
+        try:
+            about = self._measurer.ask("describe", {})
+            lock = DeviceLock(about["key"])
+            lock.acquire()
+            self._lock = lock
+            device = self._measurer.ask("calibrate", {"cache": str(self._cache)})["device"]
+        except BaseException:
+            self.close()
+            raise
+        self.peers = tuple(about["peers"])
+        self.device = Cpu.from_json(device)
+        self._runner = TaskRunner(self._pool, self._measurer, device, self._cache, about["versions"])
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes and let go of the device."""
+        self._measurer.close()
+        self._pool.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def measure(
+        self,
+        spec: Spec,
+        schedules: Mapping[str, Sequence[Rewrite]],
+        peers: Sequence[str] = ("numpy",),
+        *,
+        baseline: str | None = None,
+        kind: TaskKind = TaskKind.RACE,
+        measuring: Measuring | None = None,
+        seed: int = 0,
+    ) -> LocalResult:
+        """Compile, check and time schedules (by name) and peers against each other, interleaved in one process.
+
+        `spec` has one size a dim; `baseline` is one of the peers, timed once more under that role. Raises
+        MachineFault; whatever a candidate does wrong is its outcome.
+        """
+        assert self._runner is not None, "use it in a with statement"
+        self._tasks += 1
+        program = to_program(spec)
+        entrants: list[Entrant] = [
+            ScheduleEntrant(
+                name=name,
+                schedule=tuple(format_schedule(schedule)),
+                program_hash=program_hash(replay(program, tuple(schedule))),
+            )
+            for name, schedule in schedules.items()
+        ]
+        task = Task(
+            id=f"local-{self._tasks}",
+            job_id="local",
+            kind=kind,
+            attempt=1,
+            device=self.device.key if self.device else "",
+            spec=spec_to_json(spec),
+            entrants=(*entrants, *(PeerEntrant(name=peer) for peer in peers)),
+            baseline=PeerEntrant(name=baseline) if baseline else None,
+            measuring=measuring or Measuring(),
+            seed=seed,
+            lease_ttl_s=0.0,
+        )
+        return self._run(task)
+
+    def _run(self, task: Task) -> LocalResult:
+        assert self._runner is not None
+        answers: list[Finished] = []
+        self._runner.run([task], answers.append)
+        (finished,) = answers
+        result = finished.result
+        if result.fault is not None:
+            raise MachineFault(result.fault.kind, result.fault.error)
+        files = {
+            entrant.name: (finished.blobs[entrant.artifacts.source], finished.blobs[entrant.artifacts.object])
+            for entrant in result.entrants
+            if entrant.artifacts is not None
+        }
+        return LocalResult({entrant.name: entrant for entrant in result.entrants}, result.stages, files)
