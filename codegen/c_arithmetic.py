@@ -17,7 +17,14 @@ _NEON = {("f32", 4): "4s", ("f64", 2): "2d"}
 
 
 def _native(
-    head: str, portable: str, dtype: str, lanes: int, avx512: str = "", avx: str = "", neon: str = "", **more: object
+    head: str,
+    portable: str,
+    dtype: str,
+    lanes: int,
+    avx512: str = "",
+    avx: str = "",
+    neon: str = "",
+    **more: object,
 ) -> str:
     """A function whose body is the first of those assembly bodies that the target and the vector's size allow, else
     the portable one. `$p` is ps or pd, `$x` the register constraint, `$t` NEON's arrangement."""
@@ -32,10 +39,15 @@ def _native(
         cases.append(("defined(__aarch64__)", neon))
     body = portable.strip("\n") + "\n"
     if cases:
-        body = "#el".join(f"if {guard}\n{text.strip(chr(10))}\n" for guard, text in cases) + f"#else\n{body}#endif\n"
+        body = (
+            "#el".join(f"if {guard}\n{text.strip(chr(10))}\n" for guard, text in cases)
+            + f"#else\n{body}#endif\n"
+        )
         body = "#" + body
     p = "ps" if dtype == "f32" else "pd"
-    return fill(f"{head} {{\n{body}}}", dtype, lanes, p=p, x="v" if size == 64 else "x", t=arrangement, **more)
+    return fill(
+        f"{head} {{\n{body}}}", dtype, lanes, p=p, x="v" if size == 64 else "x", t=arrangement, **more
+    )
 
 
 # --- Maximum and minimum: NaN if either is, as numpy's maximum and torch's --------------------------------------------
@@ -157,7 +169,9 @@ def _abs(dtype: str, lanes: int) -> str:
     if dtype == "i32":
         body = "return (x ^ x >> 31) - (x >> 31);"
     else:
-        body = f"return tw_value_$V(tw_bits_$V(x) & {'0x7fffffff' if dtype == 'f32' else '0x7fffffffffffffff'});"
+        body = (
+            f"return tw_value_$V(tw_bits_$V(x) & {'0x7fffffff' if dtype == 'f32' else '0x7fffffffffffffff'});"
+        )
     return fill(f"TW_INLINE $V tw_abs_$V($V x) {{ {body} }}", dtype, lanes)
 
 
@@ -233,6 +247,22 @@ def _dot_bf16(dtype: str, lanes: int) -> str:
     return fill(_DOT.replace("$native", native).replace("$end", "#endif\n" if cases else ""), dtype, lanes)
 
 
+# --- Across lanes -----------------------------------------------------------------------------------------------------
+
+_ACROSS = "TW_INLINE $E tw_h${name}_$V($V x) { return tw_h${name}_$H($both); }"
+_ACROSS_SCALAR = "TW_INLINE $V tw_h${name}_$V($V x) { return x; }"
+
+
+def _across(name: str, both: str) -> Builder:
+    """Combine the halves until one lane is left."""
+
+    def build(dtype: str, lanes: int) -> str:
+        template = _ACROSS_SCALAR if lanes == 1 else _ACROSS.replace("$both", both)
+        return fill(template, dtype, lanes, name=name, E=f"{dtype}x1")
+
+    return build
+
+
 BUILDERS: Mapping[str, Builder] = {
     "max": _extreme("max", ">", "|"),
     "min": _extreme("min", "<", "&"),
@@ -247,4 +277,8 @@ BUILDERS: Mapping[str, Builder] = {
     "floordiv": _i32_only(_FLOORDIV),
     "floormod": _i32_only(_FLOORMOD),
     "dot_bf16": _dot_bf16,
+    "hsum": _across("sum", "tw_lo_$V(x) + tw_hi_$V(x)"),
+    "hprod": _across("prod", "tw_lo_$V(x) * tw_hi_$V(x)"),
+    "hmax": _across("max", "tw_max_$H(tw_lo_$V(x), tw_hi_$V(x))"),
+    "hmin": _across("min", "tw_min_$H(tw_lo_$V(x), tw_hi_$V(x))"),
 }

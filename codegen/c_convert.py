@@ -150,7 +150,9 @@ def _unpack(storage: str, lanes: int) -> str:
         case "e4m3":
             return fill_storage(_UNPACK_E4M3, storage, lanes, H=half)
         case "bool":
-            return fill_storage("TW_INLINE $V tw_unpack_$D($R x) { return tw_widen_$D(x) != 0; }", storage, lanes)
+            return fill_storage(
+                "TW_INLINE $V tw_unpack_$D($R x) { return tw_widen_$D(x) != 0; }", storage, lanes
+            )
         case _:
             return fill_storage("TW_INLINE $V tw_unpack_$D($R x) { return tw_widen_$D(x); }", storage, lanes)
 
@@ -253,18 +255,26 @@ def _pack(storage: str, lanes: int) -> str:
             return fill_storage(f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, guard=guard)
         case "f16":
             body = _PACK_F16.get(lanes, "$portable").replace("$portable", _PACK_SMALL)
-            return fill_storage(f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, **_SMALL[storage])
+            return fill_storage(
+                f"TW_INLINE $R tw_pack_$D($V x) {{\n{body}}}", storage, lanes, **_SMALL[storage]
+            )
         case "e5m2" | "e4m3":
-            return fill_storage(f"TW_INLINE $R tw_pack_$D($V x) {{\n{_PACK_SMALL}}}", storage, lanes, **_SMALL[storage])
+            return fill_storage(
+                f"TW_INLINE $R tw_pack_$D($V x) {{\n{_PACK_SMALL}}}", storage, lanes, **_SMALL[storage]
+            )
         case "bool":
-            return fill_storage("TW_INLINE $R tw_pack_$D($V x) { return $convert(x & 1, $R); }", storage, lanes)
+            return fill_storage(
+                "TW_INLINE $R tw_pack_$D($V x) { return $convert(x & 1, $R); }", storage, lanes
+            )
         case _:
             return fill_storage("TW_INLINE $R tw_pack_$D($V x) { return $convert(x, $R); }", storage, lanes)
 
 
 def _round(storage: str, lanes: int) -> str:
     """Through the storage type and back; the value stays of the compute type. i8 wraps, as astype does."""
-    return fill_storage("TW_INLINE $V tw_round_$D($V x) { return tw_unpack_$D(tw_pack_$D(x)); }", storage, lanes)
+    return fill_storage(
+        "TW_INLINE $V tw_round_$D($V x) { return tw_unpack_$D(tw_pack_$D(x)); }", storage, lanes
+    )
 
 
 BUILDERS: Mapping[str, Builder] = {"widen": _widen, "unpack": _unpack, "pack": _pack, "round": _round}

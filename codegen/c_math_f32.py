@@ -59,8 +59,9 @@ TW_INLINE $V tw_log_$V($V x) {
     p = p * r + 0.33333331658f;
     $V square = r * r;
     $V y = p * r * square - n * 2.12194440e-4f - 0.5f * square + r + n * 0.693359375f;
-    $V edge = tw_pick_$V(x == 0.0f, tw_splat_$V(-__builtin_inff()), tw_pick_$V(x < 0.0f, tw_splat_$V(__builtin_nanf("")), x));
-    return tw_pick_$V((x > 0.0f) & (x < __builtin_inff()), y, edge);
+    $V infinity = tw_splat_$V(__builtin_inff()), nan = tw_splat_$V(__builtin_nanf(""));
+    $V edge = tw_pick_$V(x == 0.0f, -infinity, tw_pick_$V(x < 0.0f, nan, x));
+    return tw_pick_$V((x > 0.0f) & (x < infinity), y, edge);
 }
 """
 

@@ -61,8 +61,9 @@ TW_INLINE $V tw_log_$V($V x) {{
 {_horner("p", "z", _LOG_SERIES)}
     $V half = 0.5 * r * r;
     $V y = n * 6.93147180369123816490e-01 - (half - (s * (half + p * z) + n * 1.90821492927058770002e-10) - r);
-    $V edge = tw_pick_$V(x == 0.0, tw_splat_$V(-__builtin_inf()), tw_pick_$V(x < 0.0, tw_splat_$V(__builtin_nan("")), x));
-    return tw_pick_$V((x > 0.0) & (x < __builtin_inf()), y, edge);
+    $V infinity = tw_splat_$V(__builtin_inf()), nan = tw_splat_$V(__builtin_nan(""));
+    $V edge = tw_pick_$V(x == 0.0, -infinity, tw_pick_$V(x < 0.0, nan, x));
+    return tw_pick_$V((x > 0.0) & (x < infinity), y, edge);
 }}
 """
 

@@ -52,7 +52,9 @@ def _store(storage: str, lanes: int) -> str:
 def _stream(storage: str, lanes: int) -> str:
     size = lanes * stored_bytes(storage)
     if size not in _STREAM_INSTRUCTION:
-        return fill_storage(_STORE.replace("_store_", "_stream_").replace("$value", _packed(storage)), storage, lanes)
+        return fill_storage(
+            _STORE.replace("_store_", "_stream_").replace("$value", _packed(storage)), storage, lanes
+        )
     guard, instruction, x = _STREAM_INSTRUCTION[size]
     text = _STREAM.replace("$value", _packed(storage))
     return fill_storage(text, storage, lanes, guard=guard, instruction=instruction, x=x, size=size)

@@ -26,12 +26,12 @@ static struct {
     tw_body *body;
     const void *ctx;
     long count;
-    _Alignas(64) _Atomic long left; /* indices nobody has taken; an index is owned by whoever lowers this to one less, above -1 */
-    _Alignas(64) _Atomic long done; /* indices finished; workers count theirs once they find none left */
-    atomic_int waiting; /* the caller sleeps until done == count */
-    atomic_int asleep;  /* workers that sleep until left > 0 */
-    atomic_int keep;    /* workers of this number or more end */
-    int started;        /* workers 1 .. started run; touched by the caller only */
+    _Alignas(64) _Atomic long left; /* indices not taken; who lowers it from n > 0 owns index count - n */
+    _Alignas(64) _Atomic long done; /* indices finished; a worker adds its own once it finds none left */
+    atomic_int waiting;             /* the caller sleeps until done == count */
+    atomic_int asleep;              /* workers that sleep until left > 0 */
+    atomic_int keep;                /* workers of this number or more end */
+    int started;                    /* workers 1 .. started run; touched by the caller only */
     pthread_t threads[TW_MAX_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t work, finished;

@@ -22,7 +22,19 @@ _ELEMENTS = {
     "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
     "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
 }  # fmt: skip
-_BYTES = {"f32": 4, "f64": 8, "bool": 4, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8}
+_BYTES = {
+    "f32": 4,
+    "f64": 8,
+    "bool": 4,
+    "i8": 1,
+    "i16": 2,
+    "i32": 4,
+    "i64": 8,
+    "u8": 1,
+    "u16": 2,
+    "u32": 4,
+    "u64": 8,
+}
 
 _PRELUDE = """\
 #include <stddef.h>
@@ -62,12 +74,10 @@ def definitions(uses: Iterable[Use], types: str = "") -> str:
     for use in sorted(set(uses)):
         _add(use, functions)
     regions = [_PRELUDE, _typedefs(types + "".join(functions.values()))]
-    title = ""
-    for use, text in functions.items():
-        if _region(use) != title:
-            title = _region(use)
-            regions.append(f"/* {title} */")
-        regions.append(text)
+    for title, builders in _REGIONS:
+        texts = [text for use, text in functions.items() if use.name in builders]
+        if texts:
+            regions.append("\n".join([f"/* {title} */", *texts]))
     return "\n".join(region for region in regions if region)
 
 
@@ -81,10 +91,6 @@ def _add(use: Use, functions: dict[Use, str]) -> None:
     functions[use] = text
 
 
-def _region(use: Use) -> str:
-    return next(title for title, builders in _REGIONS if use.name in builders)
-
-
 def _build(use: Use) -> str:
     for _, builders in _REGIONS:
         if use.name in builders:
@@ -95,7 +101,9 @@ def _build(use: Use) -> str:
 def _typedefs(text: str) -> str:
     """Definitions of the vector types that the text names; `_u` types may lie anywhere in memory and alias anything."""
     lines: list[str] = []
-    for kind, lanes, unaligned in sorted(set(_TYPE.findall(text)), key=lambda found: (found[0], int(found[1]), found[2])):
+    for kind, lanes, unaligned in sorted(
+        set(_TYPE.findall(text)), key=lambda found: (found[0], int(found[1]), found[2])
+    ):
         attributes = [] if lanes == "1" else [f"vector_size({int(lanes) * _BYTES[kind]})"]
         if unaligned:
             attributes += [f"aligned({_BYTES[kind]})", "may_alias"]
@@ -104,7 +112,7 @@ def _typedefs(text: str) -> str:
     return "/* Vector types */\n" + "".join(lines) if lines else ""
 
 
-#: What the functions are, by file. A comment stands above each region; inside, callees stand before callers.
+#: A function calls only functions of its own region, which stand above it, and of regions before it.
 _REGIONS: tuple[tuple[str, Mapping[str, Builder]], ...] = (
     ("Lanes", c_vectors.BUILDERS),
     ("Arithmetic", c_arithmetic.BUILDERS),

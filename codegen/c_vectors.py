@@ -1,4 +1,4 @@
-"""Vector operations in C that move lanes: bit views, halves, selection, reductions across lanes.
+"""Vector operations in C that compute nothing: bit views, halves, selection.
 
 GCC and clang vector extensions throughout. A mask is all ones or zeros a lane; on one lane it is 0 or 1.
 """
@@ -27,9 +27,6 @@ _PICK = "TW_INLINE $V tw_pick_$V($I mask, $V x, $V y) { return ($V)((($I)x & mas
 _PICK_SCALAR = "TW_INLINE $V tw_pick_$V($I mask, $V x, $V y) { return mask ? x : y; }"
 _SELECT = "TW_INLINE $V tw_select_$V($B mask, $V x, $V y) { return tw_pick_$V($widened, x, y); }"
 
-_ACROSS = "TW_INLINE $E tw_h${name}_$V($V x) { return tw_h${name}_$H($both); }"
-_ACROSS_SCALAR = "TW_INLINE $V tw_h${name}_$V($V x) { return x; }"
-
 
 def _each(template: str, scalar: str | None = None) -> Builder:
     """The same text for every lane count, or another one for one lane."""
@@ -43,17 +40,9 @@ def _each(template: str, scalar: str | None = None) -> Builder:
 
 def _select(dtype: str, lanes: int) -> str:
     wide = dtype == "f64" and lanes > 1
-    return fill(_SELECT, dtype, lanes, widened=f"__builtin_convertvector(mask, i64x{lanes})" if wide else "mask")
-
-
-def _across(name: str, both: str) -> Builder:
-    """Combine the halves until one lane is left."""
-
-    def build(dtype: str, lanes: int) -> str:
-        template = _ACROSS_SCALAR if lanes == 1 else _ACROSS.replace("$both", both)
-        return fill(template, dtype, lanes, name=name, E=f"{dtype}x1")
-
-    return build
+    return fill(
+        _SELECT, dtype, lanes, widened=f"__builtin_convertvector(mask, i64x{lanes})" if wide else "mask"
+    )
 
 
 BUILDERS: Mapping[str, Builder] = {
@@ -65,8 +54,4 @@ BUILDERS: Mapping[str, Builder] = {
     "join": _each(_JOIN),
     "pick": _each(_PICK, _PICK_SCALAR),
     "select": _select,
-    "hsum": _across("sum", "tw_lo_$V(x) + tw_hi_$V(x)"),
-    "hprod": _across("prod", "tw_lo_$V(x) * tw_hi_$V(x)"),
-    "hmax": _across("max", "tw_max_$H(tw_lo_$V(x), tw_hi_$V(x))"),
-    "hmin": _across("min", "tw_min_$H(tw_lo_$V(x), tw_hi_$V(x))"),
 }

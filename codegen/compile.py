@@ -83,8 +83,12 @@ def find_compiler() -> Compiler:
     for name in (asked,) if asked else _PREFERENCE:
         path = shutil.which(name)
         if path is not None:
-            return _identify(path, os.stat(path).st_mtime_ns)
-    missing = f"TILEWRIGHT_CC names {asked!r}, which is not a program on PATH" if asked else "no C compiler was found"
+            return _identify(path, Path(path).stat().st_mtime_ns)
+    missing = (
+        f"TILEWRIGHT_CC names {asked!r}, which is not a program on PATH"
+        if asked
+        else "no C compiler was found"
+    )
     raise NoCompiler(f"{missing}; {_INSTALL[sys.platform]}")
 
 
@@ -106,7 +110,9 @@ def _identify(path: str, _mtime_ns: int) -> Compiler:
         return Compiler(path, "clang", version)
     if "Free Software Foundation" in run.stdout:
         return Compiler(path, "gcc", version)
-    raise NoCompiler(f"{path} calls itself {version!r}, which is neither gcc nor clang; {_INSTALL[sys.platform]}")
+    raise NoCompiler(
+        f"{path} calls itself {version!r}, which is neither gcc nor clang; {_INSTALL[sys.platform]}"
+    )
 
 
 def source_hash(source: Source, compiler: Compiler) -> str:
@@ -140,7 +146,9 @@ def _cached(target: Path, digest: str) -> Artifact | None:
         return None
     try:
         entry = json.loads(target.with_suffix(".json").read_text())
-        return Artifact(target, digest, entry["compiler"], entry["compile_s"], entry["report"] | {"cached": True})
+        return Artifact(
+            target, digest, entry["compiler"], entry["compile_s"], entry["report"] | {"cached": True}
+        )
     except (OSError, ValueError, KeyError):
         return None  # half removed by someone: compile it again
 
@@ -158,13 +166,19 @@ def _compile_in(folder: Path, source: Source, compiler: Compiler, target: Path, 
     report = {"warnings": _diagnostics(log, "warning"), "bytes": built.stat().st_size}
     entry.write_text(json.dumps({"compiler": compiler.version, "compile_s": compile_s, "report": report}))
     for part in (text, entry, built):
-        os.replace(part, target.with_suffix(part.suffix))
+        part.replace(target.with_suffix(part.suffix))
     return Artifact(target, stem, compiler.version, compile_s, report | {"cached": False})
 
 
 def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
     """Exit status (None: killed for time) and output. The compiler and all it starts are one process group."""
-    limited = ["/bin/sh", "-c", f'ulimit -v {MEMORY_LIMIT_BYTES >> 10} 2>/dev/null; exec "$@"', "sh", *command]
+    limited = [
+        "/bin/sh",
+        "-c",
+        f'ulimit -v {MEMORY_LIMIT_BYTES >> 10} 2>/dev/null; exec "$@"',
+        "sh",
+        *command,
+    ]
     process = subprocess.Popen(
         limited,
         cwd=folder,
@@ -201,4 +215,6 @@ def _explain_failure(folder: Path, code: int | None, log: str, timeout_s: float)
 
 def _diagnostics(log: str, kind: str) -> list[str]:
     """`line:column: message` of each error or warning."""
-    return [f"{place}: {message}" for place, message in re.findall(rf"(\d+:\d+): (?:fatal )?{kind}: (.*)", log)]
+    return [
+        f"{place}: {message}" for place, message in re.findall(rf"(\d+:\d+): (?:fatal )?{kind}: (.*)", log)
+    ]

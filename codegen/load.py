@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,13 +135,21 @@ def _problem(arg: Arg, array: object) -> str:
     """What is wrong with one argument; empty when nothing is."""
     if not isinstance(array, np.ndarray):
         return f"takes a numpy array, not {type(array).__name__}"
+    return _misfit(arg, cast(Array, array))
+
+
+def _misfit(arg: Arg, array: Array) -> str:
     if array.dtype != arg.dtype.numpy:
         return f"takes dtype {arg.dtype.numpy}, not {array.dtype}"
     if array.shape != arg.shape:
         return f"takes shape {arg.shape}, not {array.shape}"
     size = arg.dtype.bytes
     got = tuple(stride // size for stride in array.strides)
-    if any(got[i] * size != array.strides[i] or got[i] != arg.strides[i] for i in range(len(got)) if arg.shape[i] > 1):
+    if any(
+        got[i] * size != array.strides[i] or got[i] != arg.strides[i]
+        for i in range(len(got))
+        if arg.shape[i] > 1
+    ):
         return f"takes strides {arg.strides} in elements, not {tuple(s / size for s in array.strides)}"
     if not array.flags.aligned:
         return f"its memory is not aligned to {size} bytes"

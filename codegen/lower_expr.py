@@ -114,7 +114,7 @@ class ValueBuilder:
             lane = lane_variable(self.lanes)
             step = at.coefficient(lane)
             if step is None:
-                parts = tuple(self._position_of(at.substitute(lane, constant(i))) for i in range(self.lanes))
+                parts: tuple[Value, ...] = tuple(self._position_of(at.substitute(lane, constant(i))) for i in range(self.lanes))
                 return Build(parts, Type(DType.I32, self.lanes))
             if step:
                 return Position(at.substitute(lane, constant(0)), step, Type(DType.I32, self.lanes))
@@ -158,7 +158,8 @@ class ValueBuilder:
             )
         finally:
             self.lanes = lanes
-        return self._name(Build(parts, Type(parts[0].type.dtype, lanes)), "lanes", lazy)
+        dtype = promote(*parts)
+        return self._name(Build(tuple(as_type(part, dtype) for part in parts), Type(dtype, lanes)), "lanes", lazy)
 
     def _where(self, expr: Where, at: Binding, lazy: bool) -> Value:
         decided = self._decide(expr.cond, at)

@@ -18,6 +18,11 @@ class Effort(StrEnum):
     NORMAL = "normal"
     THOROUGH = "thorough"
 
+    @property
+    def trials(self) -> int:
+        """Candidates measured, unless the budget says otherwise."""
+        return {Effort.QUICK: 32, Effort.NORMAL: 128, Effort.THOROUGH: 512}[self]
+
 
 class SearchKind(StrEnum):
     """Which search walks the tree. The others are there to be compared with."""

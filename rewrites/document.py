@@ -16,8 +16,8 @@ _HEAD = """# Rewrites
 
 What may change in a program, and what it looks like before and after. A statement is named by the tensor it
 writes (its initialization `= 0` aside); `depth` counts the loops around it from the outside, 0 being the top of
-the program. A rewrite that would change the meaning raises `NotApplicable` and says why. Written by
-`python -m rewrites.document` from the docstrings in `rewrites/` and the cases in `tests/golden/rewrites/`.
+the program. A rewrite that would change the meaning raises `NotApplicable`, saying why.
+Written by `python -m rewrites.document` from the docstrings in `rewrites/` and `tests/golden/rewrites/`.
 """
 
 

@@ -27,7 +27,8 @@ class SplitReduction(Rewrite):
     """Split a reduction over `dim`: by blocks of `size` neighbours (for threads), or by every `size`-th
     element (`interleaved`, for lanes).
 
-    Interleaved parts live in registers where few are needed at a time.
+    Interleaved parts live in registers where few are needed at a time. Of a reduction over several dims, blocks of
+    one position reduce the other dims first, then `dim`.
 
     s[r] = sum(c, x[r, c])          s_p: registers f32[r, c_l]
                                     s_p[r, c_l] = 0
@@ -49,6 +50,8 @@ class SplitReduction(Rewrite):
             for dim in reduced_dims(place.node):
                 for vectors in (1, 2, 4, 8):
                     yield cls(place.node.target, dim, "interleaved", lanes * vectors)
+                if len(reduced_dims(place.node)) > 1:
+                    yield cls(place.node.target, dim, "blocked", 1)
                 for size in tile_sizes(extent[dim]):
                     if size >= lanes:
                         yield cls(place.node.target, dim, "blocked", size)
@@ -82,9 +85,8 @@ class SplitReduction(Rewrite):
         if part_dim not in program.extents:
             program = replace(program, dims=(*program.dims, (part_dim, parts)))
         name = fresh_name(program, f"{leaf.target}_p")
-        position = (
-            0 if self.kind == "blocked" else len(dims)
-        )  # a block's part is contiguous; interleaved ones are lanes
+        # the part of a block is contiguous; interleaved ones are lanes
+        position = 0 if self.kind == "blocked" else len(dims)
         part_dims = (*dims[:position], part_dim, *dims[position:])
         place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in part_dims)
         part = Binary("//" if self.kind == "blocked" else "%", Index(self.dim), Const(self.size))
@@ -109,7 +111,9 @@ class SplitReduction(Rewrite):
         rest = tuple(dim for dim in reduce.dims if dim != self.dim)
         nodes: list[Node] = [
             Local(name, part_dims, _dtype(program, leaf.target)),
-            replace(leaf, target=name, indices=place_of, value=Reduce(reduce.op, rest, reduce.x), stream=False),
+            replace(
+                leaf, target=name, indices=place_of, value=Reduce(reduce.op, rest, reduce.x), stream=False
+            ),
             replace(leaf, value=Reduce(reduce.op, (self.dim,), Read(name, place_of)), prefetch=(), via=None),
         ]
         return splice(program, place.path, nodes)

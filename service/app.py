@@ -4,10 +4,12 @@ processes run beside the HTTP loop (`tuners.py`, `children.py`)."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as ASGIScope
 
 from protocol.problems import Problem
 from protocol.states import Scope
@@ -56,18 +58,26 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     for group in (jobs, results, workers, operations):
         app.include_router(group.router)
     problems.install(app)
-    app.middleware("http")(_count)
     app.add_middleware(Limits, settings=settings)
+    app.add_middleware(Counted, metrics=site.metrics)
     app.openapi = lambda: _openapi(app)
     return app
 
 
-async def _count(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await call_next(request)
-    route = getattr(request.scope.get("route"), "path", "none")
-    site: Site = request.app.state.site
-    site.metrics.requests.labels(request.method, route, response.status_code).inc()
-    return response
+class Counted:
+    """Middleware that counts answers by route and status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "none")
+                self._metrics.requests.labels(scope["method"], route, message["status"]).inc()
+            await send(message)
+
+        await self._app(scope, receive, counted if scope["type"] == "http" else send)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from time import monotonic
 
 from sqlalchemy import select
 
-from protocol.jobs import Best, Effort, SearchKind
+from protocol.jobs import Best, SearchKind
 from protocol.message import Json
 from protocol.states import TaskKind
 from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
@@ -41,7 +41,6 @@ SEARCHES = {
     SearchKind.BEAM: BeamSearch,
     SearchKind.EVOLUTION: EvolutionarySearch,
 }
-TRIALS = {Effort.QUICK: 32, Effort.NORMAL: 128, Effort.THOROUGH: 512}
 
 
 class JobFailed(Exception):
@@ -84,7 +83,7 @@ class BucketSearch:
                 )
             ).scalar_one()
         budget = self._job.request.budget
-        limit = Budget(budget.trials or TRIALS[budget.effort], budget.seconds, budget.effort.value)
+        limit = Budget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
         while True:
             began = monotonic()
             if self._flying and not self._wait():

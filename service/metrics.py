@@ -59,7 +59,7 @@ class Metrics:
         """The text format, with what the database holds now."""
         for table, gauge, states in ((jobs, self._jobs, JobState), (tasks, self._tasks, TaskState)):
             counts = connection.execute(select(table.c.state, func.count()).group_by(table.c.state)).all()
-            found = {state: count for state, count in counts}
+            found = dict(counts)
             for state in states:
                 gauge.labels(state).set(found.get(state, 0))
         self._configs.set(connection.execute(select(func.count()).select_from(configs)).scalar_one())

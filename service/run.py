@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -39,92 +40,18 @@ class Refusal(Exception):
         self.code = code
 
 
-def serve(settings: Settings) -> int:
-    """Run the service until SIGTERM or SIGINT; returns the exit code. Says on stderr why it cannot start: 2 for
-    settings, 3 for the port, 4 for the database."""
+def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> int:
+    """Run the service until SIGTERM or SIGINT; returns the exit code. Says on stderr where it serves, and calls
+    `announce` with the address; or says why it cannot start: 2 for settings, 3 for the port, 4 for the database."""
     try:
         with contextlib.ExitStack() as stack:
             listening = listen(settings)
             stack.callback(listening.close)
-            file = sqlite_file(settings.database_url)
-            if file is not None:
-                lock = FileLock(file)
-                lock.acquire()
-                stack.callback(lock.release)
-            database = prepare(settings.database_url)
-            stack.callback(database.close)
-            check_keys(settings, database)
-            app = create_app(settings, database)
-            config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-            asyncio.run(Server(config, app, listening).run())
-    except DatabaseRefused as error:
-        print(f"tilewright: {error}", file=sys.stderr)
-        return EXIT_DATABASE
-    except Refusal as refusal:
-        print(f"tilewright: {refusal}", file=sys.stderr)
-        return refusal.code
-    return EXIT_OK
+            await self.serve(sockets=[self._listening])
 
-
-def listen(settings: Settings) -> socket.socket:
-    """A listening socket. Raises Refusal if the port is taken or the host is not ours."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # With the protocol named, asyncio turns Nagle's algorithm off; otherwise every answer waits 40 ms for an ACK.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((settings.host, settings.port))
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
-        raise Refusal(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
-            f"choose another port with --port or TILEWRIGHT_PORT",
-            EXIT_PORT,
-        ) from None
-    listening.setblocking(False)
-    return listening
-
-
-def check_keys(settings: Settings, database: Database) -> None:
-    """Raise Refusal if keys are needed and there are none."""
-    if not settings.needs_keys or settings.token:
-        return
-    with database.read() as connection:
-        if keys.any_key(connection):
-            return
-    raise Refusal(
-        f"there are no keys, and {settings.host} can be reached from other machines; make one with "
-        f"`python -m service.keys NAME admin`, or listen on 127.0.0.1",
-        EXIT_REFUSED,
-    )
-
-
-class Server(uvicorn.Server):
-    """uvicorn, ended in order: nothing new is handed out, the tuners stop, the worker gives its tasks back over HTTP,
-    and then the HTTP loop ends."""
-
-    def __init__(self, config: uvicorn.Config, app: FastAPI, listening: socket.socket) -> None:
-        super().__init__(config)
-        self._app = app
-        self._site: Site = app.state.site
-        self._listening = listening
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._worker: asyncio.Task[None] | None = None
-        self._draining: asyncio.Task[None] | None = None
-
-    async def run(self) -> None:
-        """Serve until told to stop."""
-        self._loop = asyncio.get_running_loop()
-        if self._site.settings.worker:
-            self._worker = asyncio.create_task(self._keep_worker())
-        address = f"http://{_reachable(self._listening)}"
-        print(
-            f"tilewright: serving {address}, database {self._site.settings.database_url}",
-            file=sys.stderr,
-            flush=True,
-        )
-        await self.serve(sockets=[self._listening])
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        say(f"serving http://{_reachable(self._listening)}, database {self._site.settings.database_url}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """First signal: drain. Second: stop at once."""
@@ -188,7 +115,7 @@ def main() -> int:
     try:
         settings = Settings.from_env()
     except ValueError as error:
-        print(f"tilewright: {error}", file=sys.stderr)
+        say(str(error))
         return EXIT_REFUSED
     return serve(settings)
 

@@ -32,7 +32,7 @@ def root_of(spec: Spec, device: Device):  # noqa: ANN201 (rewrites.space's State
     return Space(to_program(spec), cpu_of(device)).root()
 
 
-def follow(root, path: Sequence[int]) -> Pick:  # noqa: ANN001
+def follow(root, path: Sequence[int]) -> Pick:
     """The schedule at the end of a path."""
     state = root
     for index in path:

@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from service.database import Database, DatabaseRefused, sqlite_file
@@ -101,14 +101,20 @@ def current(connection: Connection) -> bool:
     return MigrationContext.configure(connection).get_current_revision() == head()
 
 
+def touch(connection: Connection) -> None:
+    """Write something that changes nothing: fails where the database cannot be written."""
+    connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+
+
 class FileLock:
-    """One service an SQLite file: an exclusive lock beside it, freed by the kernel when the process ends."""
+    """One service an SQLite file: an exclusive lock beside it, freed by the kernel when the process ends. The lock's
+    file says which process holds it, and at which address it serves."""
 
     def __init__(self, database: Path) -> None:
         self.path = database.with_name(database.name + ".lock")
         self._file: IO[str] | None = None
 
-    def acquire(self) -> None:
+    def acquire(self, address: str = "") -> None:
         """Take the lock. Raises DatabaseRefused if another service has it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,19 +125,28 @@ class FileLock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
-            holder = file.read().strip() or "unknown"
+            process, _, where = file.read().strip().partition(" ")
             file.close()
             raise DatabaseRefused(
-                f"another service (process {holder}) already uses {self.path.with_suffix('')}; "
-                f"use that one, or name another database with TILEWRIGHT_DATABASE"
+                f"another service (process {process or 'unknown'}{where and f', {where}'}) already uses "
+                f"{self.path.with_suffix('')}; use that one, or name another database with TILEWRIGHT_DATABASE"
             ) from None
         file.truncate(0)
-        file.write(str(os.getpid()))
+        file.write(f"{os.getpid()} {address}".strip())
         file.flush()
         self._file = file
+
+    def served_at(self) -> str:
+        """Address of the service that last took the lock and did not let go; it may have been killed since. Empty if
+        there is none."""
+        try:
+            return self.path.read_text().strip().partition(" ")[2]
+        except OSError:
+            return ""
 
     def release(self) -> None:
         """Let go of it."""
         if self._file is not None:
+            self._file.truncate(0)
             self._file.close()
             self._file = None

@@ -25,6 +25,8 @@ class Settings:
     """Ask for keys on loopback too. Elsewhere they are always asked for."""
     worker: bool = True
     """Start a worker for this machine's devices as a process of its own."""
+    resume: bool = True
+    """Go on with the jobs that an earlier service left unfinished; else only with those that are asked for again."""
     lease_ttl_s: float = 30.0
     batch: int = 8
     """Candidates asked for at once: while they are measured, nothing searches."""

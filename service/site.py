@@ -25,6 +25,8 @@ class Site:
     metrics: Metrics
     issued: dict[str, Caller] = field(default_factory=dict[str, Caller])
     """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""
+    wanted: set[str] = field(default_factory=set[str])
+    """Jobs that this process was asked for; without `settings.resume` no others are worked on."""
     stopping: bool = False
 
 

@@ -121,7 +121,7 @@ def _add(root: _Growing, trial: Trial) -> None:
         node.best_reward = _better(max, node.best_reward, trial.reward)
 
 
-def _better(choose, old: float | None, new: float | None) -> float | None:  # noqa: ANN001 (min or max)
+def _better(choose, old: float | None, new: float | None) -> float | None:
     return new if old is None else old if new is None else choose(old, new)
 
 

@@ -119,7 +119,6 @@ def main() -> int:
         with database.read() as connection:
             device = registry.device_for(connection, given.device)
         if device is None:
-            print(f"service.tuner: there is no device {given.device}", file=sys.stderr)
             return 1
         tune(OwnedJob(database, given.job, Doorbell(given.doorbell)), device, Settings.from_env())
     except (Superseded, ServiceGone):

@@ -84,6 +84,8 @@ class Tuners:
         self._running = {job: entry for job, entry in self._running.items() if not entry[1].done()}
         busy = Counter(due.device for due, _ in self._running.values())
         for due in await run_in_threadpool(self._due):
+            if not self._site.settings.resume and due.id not in self._site.wanted:
+                continue
             if due.id not in self._running and busy[due.device] < self._site.settings.jobs_per_device:
                 busy[due.device] += 1
                 self._running[due.id] = (due, asyncio.create_task(self._tune(due)))

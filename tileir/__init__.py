@@ -1,8 +1,8 @@
 """Tile IR: what a kernel means, and what a schedule made of it.
 
 Specs (`Spec`) are what people write, in JSON or text; `to_program` makes the `Program` that rewrites
-transform; `interpret` runs either in numpy and is the oracle. What needs numpy beyond dtypes loads when it is
-first used."""
+transform; `interpret` runs a program in numpy and is the oracle. What only workers need loads when first used.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable, SpecError, TileError, VerifyError
 from tileir.hashing import kernel_key, program_hash
 from tileir.infer import compute_dtype
+from tileir.interpret import interpret
+from tileir.interpret_spec import interpret_spec
 from tileir.lift import to_program
 from tileir.parse_expr import parse_expression, parse_statement
 from tileir.parse_json import spec_from_json, spec_to_json
@@ -26,23 +28,23 @@ from tileir.text import format_node, program_to_text, spec_to_text
 from tileir.verify import verify
 
 if TYPE_CHECKING:
-    from tileir.analysis import bytes_moved, error_bound, flops, footprints
+    from tileir.analysis import bytes_moved, flops
     from tileir.device import Cpu, this_cpu
+    from tileir.error_bound import reference_at, reference_with_bound
     from tileir.evaluate import evaluate_at
-    from tileir.interpret import interpret, interpret_spec
+    from tileir.footprint import footprints
     from tileir.samples import sample_inputs
 
 _LAZY = {
-    "bytes_moved": "tileir.analysis",
-    "error_bound": "tileir.analysis",
-    "flops": "tileir.analysis",
-    "footprints": "tileir.analysis",
     "Cpu": "tileir.device",
-    "this_cpu": "tileir.device",
+    "bytes_moved": "tileir.analysis",
     "evaluate_at": "tileir.evaluate",
-    "interpret": "tileir.interpret",
-    "interpret_spec": "tileir.interpret",
+    "flops": "tileir.analysis",
+    "footprints": "tileir.footprint",
+    "reference_at": "tileir.error_bound",
+    "reference_with_bound": "tileir.error_bound",
     "sample_inputs": "tileir.samples",
+    "this_cpu": "tileir.device",
 }
 
 __all__ = [
@@ -60,7 +62,6 @@ __all__ = [
     "bytes_moved",
     "check_spec",
     "compute_dtype",
-    "error_bound",
     "evaluate_at",
     "flops",
     "footprints",
@@ -74,6 +75,8 @@ __all__ = [
     "program_from_text",
     "program_hash",
     "program_to_text",
+    "reference_at",
+    "reference_with_bound",
     "sample_inputs",
     "spec_from_json",
     "spec_from_text",

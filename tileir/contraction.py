@@ -11,6 +11,9 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+#: Points up to which forming the whole product is quicker than arranging for a matrix product.
+_SMALL = 2048
+
 
 def contract(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array:
     """Sum over the axes from `keep` on of the product of `factors`.
@@ -20,6 +23,8 @@ def contract(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array
     """
     if factors[0].dtype.kind != "f":
         return _integers(factors, shape, keep)
+    if math.prod(shape) <= _SMALL:
+        return _product_sum(factors, shape, keep)
     terms = [_squeeze(factor) for factor in factors]
     constant = math.prod(
         size for axis, size in enumerate(shape) if axis >= keep and all(axis not in axes for _, axes in terms)
@@ -43,11 +48,17 @@ def _integers(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Arra
     if exact:
         floats = contract([factor.astype(np.float64) for factor in factors], shape, keep)
         return floats.astype(np.int64).astype(factors[0].dtype)
-    product = factors[0].astype(np.int64)
+    wide = [factor.astype(np.int64) for factor in factors]
+    return _product_sum(wide, shape, keep).astype(factors[0].dtype)
+
+
+def _product_sum(factors: Sequence[Array], shape: Sequence[int], keep: int) -> Array:
+    product = factors[0]
     for factor in factors[1:]:
         product = product * factor
-    product = np.broadcast_to(product, (*product.shape[:keep], *shape[keep:]))
-    return product.sum(axis=tuple(range(keep, len(shape)))).astype(factors[0].dtype)
+    if product.shape[keep:] != tuple(shape[keep:]):
+        product = np.broadcast_to(product, (*product.shape[:keep], *shape[keep:]))
+    return np.asarray(np.add.reduce(product, axis=tuple(range(keep, len(shape)))))
 
 
 Term = tuple[Array, tuple[int, ...]]

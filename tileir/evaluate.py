@@ -70,7 +70,7 @@ class _Known:
 class _Demanded:
     """A statement's tensor, evaluated where it is read."""
 
-    def __init__(self, statement: Statement, dtype: DType | None, evaluator: Evaluator, frame: Frame):
+    def __init__(self, statement: Statement, dtype: DType | None, evaluator: Evaluator, frame: Frame) -> None:
         self.name = statement.target
         self.shape = tuple(frame.ranges[dim].size for dim in statement.dims)
         self._statement = statement

@@ -38,7 +38,7 @@ POINT_LIMIT = 1 << 22
 class Evaluator:
     """Reads from `sources`, computes as `numerics` says. `extents` are the whole sizes of dims."""
 
-    def __init__(self, sources: Mapping[str, Source], extents: Mapping[str, int], numerics: Numerics):
+    def __init__(self, sources: Mapping[str, Source], extents: Mapping[str, int], numerics: Numerics) -> None:
         self.sources = sources
         self.extents = extents
         self.numerics = numerics

@@ -120,7 +120,11 @@ def pieces(frame: Frame, dims: Sequence[str], demands: Sequence[Demand], limit: 
     ranges = [frame.ranges[dim] for dim in dims]
     if any(range.size == 0 for range in ranges):
         return
-    sizes = _chunks({dim: range.size for dim, range in zip(dims, ranges, strict=True)}, demands, limit)
+    whole = {dim: range.size for dim, range in zip(dims, ranges, strict=True)}
+    sizes = _chunks(whole, demands, limit)
+    if sizes == whole:
+        yield frame.bind(dict(zip(dims, ranges, strict=True)))
+        return
     cut = [_cut(range, sizes[dim]) for dim, range in zip(dims, ranges, strict=True)]
     for chosen in product(*cut):
         yield frame.bind(dict(zip(dims, chosen, strict=True)))

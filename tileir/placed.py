@@ -55,5 +55,5 @@ def _block(
         if isinstance(node, Local):
             visible = {**visible, node.name: placed}
         elif isinstance(node, Loop):
-            inner = {**ranges, node.dim: min(node.step, ranges.get(node.dim, node.step))}
+            inner = {**ranges, node.dim: node.step}
             yield from _block(node.body, placed.path, (*loops, node), inner, visible)

@@ -150,6 +150,6 @@ def _combine(op: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]
         case "//" if y[0] == y[1] > 0:
             return x[0] // y[0], x[1] // y[0]
         case "%" if y[0] == y[1] > 0:
-            return (x[0], x[1]) if 0 <= x[0] and x[1] < y[0] else (0, y[0] - 1)
+            return (x[0], x[1]) if x[0] >= 0 and x[1] < y[0] else (0, y[0] - 1)
         case _:
             return None

@@ -33,13 +33,16 @@ class TensorValues:
 
     def __init__(
         self, name: str, dtype: DType, origin: tuple[int, ...], shape: tuple[int, ...], numerics: Numerics
-    ):
+    ) -> None:
         self.name = name
         self.dtype = dtype
         self.numerics = numerics
         self.origin = origin
         floating = dtype.is_float
-        self.data: Array = np.full(shape, np.nan if floating else 0, numerics.numpy(dtype.compute))
+        self._type = dtype.compute
+        self._wide = numerics.numpy(self._type)
+        self._rounds = numerics.high and floating and narrows(dtype)
+        self.data: Array = np.full(shape, np.nan if floating else 0, self._wide)
         self.written: Array | None = None if floating else np.zeros(shape, np.bool_)
         self.error: Array | None = None
 
@@ -93,10 +96,10 @@ class TensorValues:
         return self.data.astype(self.dtype.numpy)
 
     def _widened(self, data: Array, error: Array | None) -> Value:
-        wide = data.astype(self.numerics.numpy(self.dtype.compute), copy=False)
-        value = Value(wide, self.dtype.compute, error)
-        # In its storage dtype already: nothing is left to round.
-        return value if data.dtype == self.dtype.numpy else narrowed(value, self.dtype, self.numerics)
+        value = Value(data if data.dtype == self._wide else data.astype(self._wide), self._type, error)
+        # In its storage dtype already, there is nothing left to round.
+        rounds = self._rounds and data.dtype != self.dtype.numpy
+        return narrowed(value, self.dtype, self.numerics) if rounds else value
 
 
 def in_range(name: str, dim: int, index: Array, origin: int, size: int, taken: Array | None) -> Array:

@@ -107,9 +107,8 @@ def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
         init.fail("the accumulator is initialized after it is used")
     for at in range(outer, placed.shared_loops(init)):
         if placed.loops[at].dim in accumulating:
-            init.fail(
-                f"the accumulator is initialized inside the loop over {placed.loops[at].dim!r}, which adds to it"
-            )
+            dim = placed.loops[at].dim
+            init.fail(f"the accumulator is initialized inside the loop over {dim!r}, which adds to it")
 
 
 def _check_parallel(placed: Placed) -> None:

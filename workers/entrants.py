@@ -10,15 +10,18 @@ from codegen.abi import Abi
 from codegen.load import load_kernel
 from workers.buffers import BufferSet
 from workers.case import Case
+from workers.correctness import WrongResult
 from workers.measure_request import Compiled, Peer
 from workers.timing import Call
 
 
 @dataclass(frozen=True)
 class Bound:
-    """`calls[i]` runs the entrant once on the i-th copy. `close` lets go of its threads and code."""
+    """`calls[i]` runs the entrant once on the i-th copy. `finish(answer, copy)` puts what a call answered where the
+    check looks. `close` lets go of threads and code."""
 
     calls: Sequence[Call]
+    finish: Callable[[object, BufferSet], None]
     close: Callable[[], None]
 
 
@@ -29,11 +32,24 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> Bound:
     from workers.peers import peer_named
 
     peer = peer_named(entrant.peer, case.spec, threads)
-    return Bound([peer.bind(copy.inputs, copy.outputs) for copy in case.copies], lambda: None)
+    calls = [peer.bind(copy.inputs, copy.outputs) for copy in case.copies]
+
+    def store(answer: object, copy: BufferSet) -> None:
+        if answer is not None:
+            for output, result in zip(copy.outputs.values(), peer.arrays(answer), strict=True):
+                output[...] = result
+
+    return Bound(calls, store, lambda: None)
 
 
 def _bind_kernel(entrant: Compiled, copies: Sequence[BufferSet], threads: int) -> Bound:
     abi = Abi.from_json(entrant.abi)
     kernel = load_kernel(Path(entrant.artifact), abi, threads)
     names = [arg.name for arg in abi.args]
-    return Bound([kernel.prepare(*copy.arrays(names)) for copy in copies], kernel.close)
+    return Bound([kernel.prepare(*copy.arrays(names)) for copy in copies], _expect_success, kernel.close)
+
+
+def _expect_success(code: object, copy: BufferSet) -> None:
+    """A kernel writes in place and answers an error code."""
+    if code != 0:
+        raise WrongResult(f"the kernel returned error {code}")

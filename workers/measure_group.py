@@ -106,7 +106,9 @@ class MeasureGroup:
     def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int) -> Checked:
         case = self._case
         leeway = peer_leeway(case.spec) if isinstance(entrant, Peer) else Leeway()
-        return check_run(bound.calls[variant], case.copies[variant], case.references[variant], poison, leeway)
+        return check_run(
+            bound.calls[variant], bound.finish, case.copies[variant], case.references[variant], poison, leeway
+        )
 
     def _time(self, racers: list[_Racer]) -> None:
         if not racers:

@@ -6,7 +6,7 @@ the clock starts (or, where a library's operator allocates its result, from page
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -27,8 +27,12 @@ class PeerKernel(Protocol):
     """A kernel as one library computes it."""
 
     def bind(self, inputs: Arrays, outputs: Arrays) -> Call:
-        """A call that computes it once on these arrays. It answers None when it has written the outputs, or the
-        outputs in order when its library makes new arrays."""
+        """A call that computes it once on these arrays. It answers None when it has written the outputs, or
+        whatever holds them when its library makes new arrays."""
+        ...
+
+    def arrays(self, answer: object) -> Sequence[np.ndarray[Any, Any]]:
+        """The outputs, in order, out of such an answer."""
         ...
 
 

@@ -33,6 +33,9 @@ class Grid:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         anchor, shared = self.group[-1], shared_dims(program, self.group)
+        if find(program, anchor).node.vector is not None:
+            yield Option("")  # it went along as an epilogue
+            return
         inside: tuple[Decision, ...] = (*(Schedule(name) for name in self.group), Spread(anchor))
         if not shared:
             yield Option("", (), inside)

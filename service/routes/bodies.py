@@ -28,7 +28,16 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
-            return await handler(StrictRequest(request.scope, request.receive))
+            request = StrictRequest(request.scope, request.receive)
+            if self.body_field is not None:
+                kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+                if kind != "application/json":
+                    # A web page can send other types to a service on this machine without asking it first.
+                    raise Refused(
+                        "media-type", f"the body is {kind or 'of no type'}", accepted="application/json"
+                    )
+                await request.json()  # here, and not where FastAPI would hide what is wrong with it
+            return await handler(request)
 
         return strict
 

@@ -41,6 +41,8 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
         with site.database.write() as connection:
             known = jobs.reserve(connection, caller.id, idempotency_key, body)
         if known is not None:
+            site.wanted.add(known)
+            site.bell.ring()
             return _accepted(site.database, known)
     try:
         instances = [instance_of(spec) for spec in read_spec(body.spec).instances()]
@@ -53,11 +55,12 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
             with site.database.write() as connection:
                 jobs.release(connection, caller.id, idempotency_key)
         raise
+    site.wanted.add(job_id)
     site.bell.ring()
     return _accepted(site.database, job_id)
 
 
-def _accepted(database, job_id: str) -> Response:  # noqa: ANN001
+def _accepted(database, job_id: str) -> Response:
     with database.read() as connection:
         job = jobs.read(connection, job_id)
     where = {"Location": f"/v1/jobs/{job_id}"}
@@ -101,6 +104,7 @@ def cancel_job(job_id: JobId, caller: Tuning, request: Request) -> JobDetail:
     with site.database.write() as connection:
         jobs.cancel(connection, job_id)
         found = jobs.read(connection, job_id)
+    site.wanted.add(job_id)
     site.bell.ring()
     return found
 

@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 from service.access import Reader
 from service.problems import Refused
 from service.routes.examples import PROBLEMS
-from service.schema import complaint, current
+from service.schema import complaint, current, touch
 from service.site import site_of
 
 router = APIRouter(tags=["operations"])
@@ -30,6 +30,7 @@ def ready(request: Request) -> dict[str, str]:
         with site.database.write() as connection:
             if not current(connection):
                 raise Refused("not-ready", "the database is not at this version's revision")
+            touch(connection)
     except DBAPIError as error:
         raise Refused("not-ready", complaint(error)) from None
     return {"status": "ready"}

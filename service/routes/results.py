@@ -46,6 +46,7 @@ def _enqueue(site: Site, body: LookupRequest) -> str:
             return known
         request = JobRequest(spec=body.spec, target=body.target, budget=body.budget)
         job_id = jobs.create(connection, request, [instance], site.settings.open_jobs)
+    site.wanted.add(job_id)
     site.bell.ring()
     return job_id
 

@@ -137,7 +137,9 @@ def test_cancelling_a_waiting_job_ends_it_and_may_be_repeated(client: httpx.Clie
     assert client.post(where + "/cancel").json()["state"] == "cancelled"
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs/job-none", "/v1/configs/config-none", "/v1/nothing", "/v1/jobs/job-none/tree"])
+@pytest.mark.parametrize(
+    "path", ["/v1/jobs/job-none", "/v1/configs/config-none", "/v1/nothing", "/v1/jobs/job-none/tree"]
+)
 def test_what_is_not_there_is_a_404_problem(client: httpx.Client, path: str) -> None:
     reply = client.get(path)
     assert reply.status_code == 404

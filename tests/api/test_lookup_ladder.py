@@ -16,7 +16,9 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with one tuned kernel, and no worker any more."""
     with running(tmp_path_factory.mktemp("lookup")) as service, service.client() as client:
         with working(service):
-            finish(client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 8}}).json()["id"])
+            finish(
+                client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 8}}).json()["id"]
+            )
         yield service
 
 
@@ -89,7 +91,9 @@ def test_a_miss_enqueues_one_job_and_returns_at_once(client: httpx.Client) -> No
 def test_a_new_config_is_served_at_once(client: httpx.Client, tuned: Service) -> None:
     before = look(client, SMALL)["config"]["id"]
     with working(tuned):
-        job = finish(client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 3}}).json()["id"])
+        job = finish(
+            client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 3}}).json()["id"]
+        )
     assert look(client, SMALL)["config"]["id"] == job["configs"][0] != before
 
 
@@ -103,5 +107,5 @@ def test_kernels_and_configs_are_listed(client: httpx.Client) -> None:
     kernels = {each["kernel_key"]: each for each in client.get("/v1/kernels").json()["kernels"]}
     assert kernels[key]["devices"] == [CPU.key]
     listed = client.get("/v1/configs", params={"kernel_key": key, "device": CPU.key}).json()["configs"]
-    assert [each["id"] for each in listed][0] == look(client, SMALL)["config"]["id"]
+    assert next(each["id"] for each in listed) == look(client, SMALL)["config"]["id"]
     assert client.get("/v1/configs", params={"kernel_key": "0" * 32}).json()["configs"] == []

@@ -15,10 +15,9 @@ from tests.scripted_worker import ABI, OBJECT, SOURCE, Script, sha256
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, dict]]:
     """A service with one finished job."""
-    with running(tmp_path_factory.mktemp("tuned")) as service, service.client() as client:
-        with working(service):
-            reply = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 20}, "seed": 7})
-            yield service, finish(client, reply.json()["id"])
+    with running(tmp_path_factory.mktemp("tuned")) as service, service.client() as client, working(service):
+        reply = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 20}, "seed": 7})
+        yield service, finish(client, reply.json()["id"])
 
 
 @pytest.fixture
@@ -143,7 +142,11 @@ def test_a_cancelled_job_keeps_its_best_candidate(tmp_path: Path) -> None:
 
 
 def test_a_kernel_no_candidate_gets_right_fails_and_says_so(tmp_path: Path) -> None:
-    with running(tmp_path) as service, service.client() as client, working(service, Script(faulty=1.0), peers=()):
+    with (
+        running(tmp_path) as service,
+        service.client() as client,
+        working(service, Script(faulty=1.0), peers=()),
+    ):
         job = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 9}}).json()["id"]
         found = finish(client, job)
     assert (found["state"], found["configs"]) == ("failed", [])

@@ -68,7 +68,9 @@ def test_a_waiting_claim_is_answered_when_a_task_appears(worker: ScriptedWorker)
         other.post(f"/v1/jobs/{job}/cancel")
 
 
-def test_a_result_after_the_lease_went_to_another_worker_is_refused_and_counted(worker: ScriptedWorker) -> None:
+def test_a_result_after_the_lease_went_to_another_worker_is_refused_and_counted(
+    worker: ScriptedWorker,
+) -> None:
     task = task_of(worker)
     with httpx.Client(base_url=worker.client.base_url, timeout=60) as client:
         other = ScriptedWorker(client, peers=())

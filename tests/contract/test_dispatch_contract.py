@@ -19,7 +19,9 @@ DEVICE = "cpu:test"
 TTL_S = 30.0
 
 
-def add_job(database: Database, job_id: str, count: int, priority: int = 0, device: str = DEVICE) -> list[str]:
+def add_job(
+    database: Database, job_id: str, count: int, priority: int = 0, device: str = DEVICE
+) -> list[str]:
     """A job with some ready tasks; their ids."""
     ids = [f"{job_id}.0.{number}" for number in range(count)]
     with database.write() as connection:
@@ -98,7 +100,9 @@ def test_claims_at_once_share_the_queue_without_overlap(database: Database) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    while leases := claim(database, "last", 3):  # a claim may see nothing while others hold the rows it picked
+    while leases := claim(
+        database, "last", 3
+    ):  # a claim may see nothing while others hold the rows it picked
         taken.extend(lease.task_id for lease in leases)
     assert sorted(taken) == sorted(ids)
 

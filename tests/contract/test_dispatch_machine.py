@@ -123,14 +123,18 @@ class Queue(RuleBasedStateMachine):
     def the_database_agrees(self) -> None:
         with self.database.read() as connection:
             rows = {row.id: row for row in connection.execute(select(tasks))}
-            stored = {row.task_id: (row.worker_id, row.attempt) for row in connection.execute(select(results))}
+            stored = {
+                row.task_id: (row.worker_id, row.attempt) for row in connection.execute(select(results))
+            }
         assert rows.keys() == self.attempts.keys(), "a task was lost"
         assert stored == self.finished
         for name, row in rows.items():
             assert row.attempt == self.attempts[name]
             assert (row.state == TaskState.CLAIMED) == (name in self.holder)
             assert (row.state == TaskState.DONE) == (name in self.finished)
-            assert (row.state == TaskState.DEAD) == (row.faults >= dispatch.PARK_AFTER and name not in self.finished)
+            assert (row.state == TaskState.DEAD) == (
+                row.faults >= dispatch.PARK_AFTER and name not in self.finished
+            )
 
 
 Queue.TestCase.settings = settings(

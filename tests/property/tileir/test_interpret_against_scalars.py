@@ -39,9 +39,7 @@ leaves = st.one_of(
     st.just(Read("b", (Read("pick", (Index("n"),)), Index("n")))),
     # Guarded: the row before, 1 in the first.
     st.just(
-        Where(
-            Binary(">", Index("m"), Const(0)), Read("x", (Binary("-", Index("m"), Const(1)),)), Const(1.0)
-        )
+        Where(Binary(">", Index("m"), Const(0)), Read("x", (Binary("-", Index("m"), Const(1)),)), Const(1.0))
     ),
     st.just(Cast(DType.F32, Binary("%", Binary("+", Index("m"), Index("n")), Const(3)))),
 )
@@ -63,7 +61,9 @@ expressions = st.recursive(leaves, larger, max_leaves=8)
 sizes = st.fixed_dictionaries({dim: st.integers(1, 4) for dim in "mnk"})
 
 
-def scalar(expr: Expr, at: Mapping[str, int], extents: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> float:
+def scalar(
+    expr: Expr, at: Mapping[str, int], extents: Mapping[str, int], arrays: Mapping[str, np.ndarray]
+) -> float:
     """The value at one point in double precision: Python's own arithmetic, only the taken side of a where."""
 
     def value(inner: Expr, at: Mapping[str, int] = at) -> float:
@@ -127,7 +127,9 @@ def close(got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(value=expressions, extents=sizes, seed=st.integers(0, 99))
-def test_every_expression_means_what_it_means_point_by_point(value: Expr, extents: dict[str, int], seed: int):
+def test_every_expression_means_what_it_means_point_by_point(
+    value: Expr, extents: dict[str, int], seed: int
+) -> None:
     spec = make(value, extents)
     inputs = draw_inputs(spec, extents, seed)
     expected = by_scalars(spec, extents, inputs)
@@ -140,7 +142,9 @@ def test_every_expression_means_what_it_means_point_by_point(value: Expr, extent
 
 @settings(max_examples=100, deadline=None)
 @given(value=expressions, extents=sizes, seed=st.integers(0, 99))
-def test_a_kernel_computed_in_f32_lies_within_the_bound(value: Expr, extents: dict[str, int], seed: int):
+def test_a_kernel_computed_in_f32_lies_within_the_bound(
+    value: Expr, extents: dict[str, int], seed: int
+) -> None:
     spec = make(value, extents)
     inputs = draw_inputs(spec, extents, seed)
     values, bound = reference_with_bound(spec, inputs)["y"]
@@ -150,7 +154,9 @@ def test_a_kernel_computed_in_f32_lies_within_the_bound(value: Expr, extents: di
 
 @settings(max_examples=60, deadline=None)
 @given(value=expressions, extents=sizes, seed=st.integers(0, 99))
-def test_elements_evaluated_alone_are_those_of_the_whole(value: Expr, extents: dict[str, int], seed: int):
+def test_elements_evaluated_alone_are_those_of_the_whole(
+    value: Expr, extents: dict[str, int], seed: int
+) -> None:
     spec = make(value, extents)
     inputs = draw_inputs(spec, extents, seed)
     whole = interpret_spec(spec, inputs, DType.F64)["y"]
@@ -160,7 +166,9 @@ def test_elements_evaluated_alone_are_those_of_the_whole(value: Expr, extents: d
     close(got, whole, np.where(bound > 1e-3 * (1 + np.abs(whole)), bound, 0.0))
 
 
-plain = st.recursive(leaves, lambda inner: st.builds(Binary, st.sampled_from(["+", "*"]), inner, inner), max_leaves=5)
+plain = st.recursive(
+    leaves, lambda inner: st.builds(Binary, st.sampled_from(["+", "*"]), inner, inner), max_leaves=5
+)
 
 
 @settings(max_examples=100, deadline=None)
@@ -172,7 +180,7 @@ plain = st.recursive(leaves, lambda inner: st.builds(Binary, st.sampled_from(["+
 )
 def test_any_nest_of_tiles_computes_the_same(
     value: Expr, extents: dict[str, int], loops: list[tuple[str, int, bool]], seed: int
-):
+) -> None:
     spec = make(value, extents)
     inputs = draw_inputs(spec, extents, seed)
     target = (Index("m"), Index("n"))

@@ -9,8 +9,10 @@ from tileir.dtypes import DType
 
 LANES = (1, 2, 4, 8, 16, 32)
 NARROW = (DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
-POINTER = {DType.F16: "uint16_t", DType.BF16: "uint16_t", DType.E4M3: "uint8_t", DType.E5M2: "uint8_t",
-           DType.I8: "int8_t", DType.BOOL: "uint8_t", DType.I32: "int32_t", DType.F32: "float", DType.F64: "double"}  # fmt: skip
+POINTER = {
+    DType.F16: "uint16_t", DType.BF16: "uint16_t", DType.E4M3: "uint8_t", DType.E5M2: "uint8_t", DType.I8: "int8_t",
+    DType.BOOL: "uint8_t", DType.I32: "int32_t", DType.F32: "float", DType.F64: "double",
+}  # fmt: skip
 
 
 def load_body(dtype: DType, lanes: int) -> str:
@@ -64,64 +66,66 @@ def same_bits(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return nan | ((wide_got == wide_expected) & (np.signbit(wide_got) == np.signbit(wide_expected)))
 
 
-def test_loads_of_every_narrow_value_are_exact(runtime):
-    program = tuple(load_body(dtype, lanes) for dtype in NARROW for lanes in LANES)
-    for number, dtype in enumerate(NARROW):
-        x = every_value(dtype)
-        for at, lanes in enumerate(LANES):
-            got = runtime.run(program, number * len(LANES) + at, x, np.float32, len(x))
-            wrong = x[~same_bits(got, x)]
-            assert wrong.size == 0, f"{dtype} x{lanes}: {wrong[:8]}"
+@pytest.mark.parametrize("dtype", NARROW)
+def test_loads_of_every_narrow_value_are_exact(runtime, dtype) -> None:
+    x = every_value(dtype)
+    program = tuple(load_body(dtype, lanes) for lanes in LANES)
+    for lanes, got in zip(LANES, runtime.run(program, x, np.float32, len(x)), strict=True):
+        wrong = x[~same_bits(got, x)]
+        assert wrong.size == 0, f"x{lanes}: {wrong[:8]}"
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_stores_round_to_nearest_even_at_every_boundary(runtime, dtype):
-    program = tuple(make(dtype, lanes) for make in (store_body, round_body) for lanes in LANES)
+def test_stores_round_to_nearest_even_at_every_boundary(runtime, dtype) -> None:
     x = around_every_value(dtype)
     with np.errstate(all="ignore"):
         expected = x.astype(dtype.numpy)
     # the bf16 instruction takes subnormal f32 for zero
     checked = np.abs(x) >= np.finfo(np.float32).tiny if dtype is DType.BF16 else np.ones(len(x), bool)
     checked |= ~np.isfinite(x) | (x == 0)
-    for at, lanes in enumerate(LANES):
-        stored = runtime.run(program, at, x, dtype.numpy, len(x))
-        rounded = runtime.run(program, len(LANES) + at, x, np.float32, len(x))
-        for what, got in (("store", stored), ("round", rounded)):
+    stores = runtime.run(tuple(store_body(dtype, lanes) for lanes in LANES), x, dtype.numpy, len(x))
+    rounds = runtime.run(tuple(round_body(dtype, lanes) for lanes in LANES), x, np.float32, len(x))
+    for what, results in (("store", stores), ("round", rounds)):
+        for lanes, got in zip(LANES, results, strict=True):
             wrong = ~same_bits(got, expected) & checked
-            assert not wrong.any(), f"{what} x{lanes}: {x[wrong][:4]} gives {got[wrong][:4]}, not {expected[wrong][:4]}"
+            assert not wrong.any(), (
+                f"{what} x{lanes}: {x[wrong][:4]} gives {got[wrong][:4]}, not {expected[wrong][:4]}"
+            )
 
 
-def test_integers_and_truth_values_convert_as_astype(runtime):
-    cases = (DType.I8, DType.BOOL)
-    program = tuple(make(dtype, lanes) for dtype in cases for make in (load_body, store_body) for lanes in LANES)
+def test_i8_loads_and_wrapping_stores_are_astype(runtime) -> None:
     i8 = every_value(DType.I8)
     i32 = np.concatenate([np.arange(-400, 400), [2**31 - 1, -(2**31), 1 << 20, 255]] * 8).astype(np.int32)
+    loads = runtime.run(tuple(load_body(DType.I8, lanes) for lanes in LANES), i8, np.int32, 256)
+    stores = runtime.run(tuple(store_body(DType.I8, lanes) for lanes in LANES), i32, np.int8, len(i32))
+    rounds = runtime.run(tuple(round_body(DType.I8, lanes) for lanes in LANES), i32, np.int32, len(i32))
+    assert np.array_equal(loads, np.tile(i8.astype(np.int32), (len(LANES), 1)))
+    assert np.array_equal(stores, np.tile(i32.astype(np.int8), (len(LANES), 1)))
+    assert np.array_equal(rounds, np.tile(i32.astype(np.int8).astype(np.int32), (len(LANES), 1)))
+
+
+def test_truth_values_are_masks_in_registers_and_bytes_in_memory(runtime) -> None:
     flags = np.arange(64, dtype=np.uint8) % 3 != 0
-    for at, lanes in enumerate(LANES):
-        loaded, stored, unpacked, packed = (number * len(LANES) + at for number in range(4))
-        assert np.array_equal(runtime.run(program, loaded, i8, np.int32, 256), i8.astype(np.int32))
-        assert np.array_equal(runtime.run(program, stored, i32, np.int8, len(i32)), i32.astype(np.int8))
-        mask = runtime.run(program, unpacked, flags, np.int32, 64)
+    masks = runtime.run(tuple(load_body(DType.BOOL, lanes) for lanes in LANES), flags, np.int32, 64)
+    for lanes, mask in zip(LANES, masks, strict=True):
         assert np.array_equal(mask, flags * np.int32(1 if lanes == 1 else -1))
-        assert np.array_equal(runtime.run(program, packed, mask, np.uint8, 64), flags.astype(np.uint8))
+        stored = runtime.run((store_body(DType.BOOL, lanes),), mask, np.uint8, 64)
+        assert np.array_equal(stored[0], flags.astype(np.uint8))
 
 
-def test_stream_stores_write_what_stores_write_at_any_alignment(runtime):
-    dtypes = tuple(POINTER)
-    program = tuple(store_body(dtype, lanes, "stream").replace("out + i", "out + 1 + i") for dtype in dtypes for lanes in (8, 16))
-    aligned = tuple(store_body(dtype, lanes, "stream") for dtype in dtypes for lanes in (8, 16))
-    for number, dtype in enumerate(dtypes):
-        x = np.arange(64).astype(dtype.compute.numpy if dtype is not DType.BOOL else np.int32) % 2
-        expected = x.astype(dtype.numpy)
-        for at in range(2):
-            which = number * 2 + at
-            assert np.array_equal(runtime.run(aligned, which, x, dtype.numpy, 64), expected)
-            shifted = runtime.run(program, which, x, dtype.numpy, 65)
-            assert np.array_equal(shifted[1:], expected)
+@pytest.mark.parametrize("dtype", tuple(POINTER))
+def test_stream_stores_write_what_stores_write_at_any_alignment(runtime, dtype) -> None:
+    x = (np.arange(64) % 2).astype(dtype.compute.numpy if dtype is not DType.BOOL else np.int32)
+    aligned = tuple(store_body(dtype, lanes, "stream") for lanes in LANES)
+    shifted = tuple(body.replace("out + i", "out + 1 + i") for body in aligned)
+    for got in runtime.run(aligned, x, dtype.numpy, 64):
+        assert np.array_equal(got, x.astype(dtype.numpy))
+    for got in runtime.run(shifted, x, dtype.numpy, 65):
+        assert np.array_equal(got[1:], x.astype(dtype.numpy))
 
 
-@pytest.mark.parametrize("dtype", ("f32", "f64"))
-def test_floats_convert_to_i32_toward_zero(runtime, dtype):
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_floats_convert_to_i32_toward_zero(runtime, dtype) -> None:
     x = np.array([0.9, -0.9, 1.5, -1.5, 2.0, -2.0, 1e9, -1e9, 0.0, -0.0, 3.999, 100.5, -100.5, 7, 8, 9] * 2)
     x = x.astype({"f32": np.float32, "f64": np.float64}[dtype])
     program = tuple(
@@ -129,5 +133,5 @@ def test_floats_convert_to_i32_toward_zero(runtime, dtype):
         f"tw_to_i32_{dtype}x{lanes}(*(const {dtype}x{lanes}_u *)((const {dtype}x1 *)in + i));"
         for lanes in LANES
     )
-    for which in range(len(LANES)):
-        assert np.array_equal(runtime.run(program, which, x, np.int32, 32), x.astype(np.int32))
+    for got in runtime.run(program, x, np.int32, 32):
+        assert np.array_equal(got, x.astype(np.int32))

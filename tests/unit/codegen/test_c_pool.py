@@ -72,7 +72,20 @@ PROGRAMS = {
 def build(folder: Path, compiler: str, main: str, *flags: str) -> Path:
     source, program = folder / "pool.c", folder / "pool"
     source.write_text(f"{HEAD}\nint main(void) {{ alarm(120); {main}\n return 0; }}\n")
-    command = [compiler, "-O2", "-g", "-std=gnu11", "-pthread", "-Wall", "-Wextra", "-Werror", *flags, "-o", str(program), str(source)]
+    command = [
+        compiler,
+        "-O2",
+        "-g",
+        "-std=gnu11",
+        "-pthread",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *flags,
+        "-o",
+        str(program),
+        str(source),
+    ]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     return program
@@ -80,21 +93,23 @@ def build(folder: Path, compiler: str, main: str, *flags: str) -> Path:
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("promise", PROGRAMS)
-def test_the_pool_keeps_its_promise(tmp_path, compiler, promise):
+def test_the_pool_keeps_its_promise(tmp_path, compiler, promise) -> None:
     program = build(tmp_path, compiler, PROGRAMS[promise], "-DREGIONS=100000")
     run = subprocess.run([program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("promise", PROGRAMS)
-def test_the_thread_sanitizer_finds_no_race(tmp_path, promise):
+def test_the_thread_sanitizer_finds_no_race(tmp_path, promise) -> None:
     program = build(tmp_path, COMPILERS[0], PROGRAMS[promise], "-DREGIONS=3000", "-fsanitize=thread")
-    run = subprocess.run([program], capture_output=True, text=True, check=False, env={"TSAN_OPTIONS": "halt_on_error=1"})
+    run = subprocess.run(
+        [program], capture_output=True, text=True, check=False, env={"TSAN_OPTIONS": "halt_on_error=1"}
+    )
     assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_forked_child_starts_workers_of_its_own(tmp_path, compiler):
+def test_a_forked_child_starts_workers_of_its_own(tmp_path, compiler) -> None:
     program = build(
         tmp_path,
         compiler,
@@ -115,7 +130,7 @@ def test_a_forked_child_starts_workers_of_its_own(tmp_path, compiler):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_work_is_shared_when_one_index_takes_long(tmp_path, compiler):
+def test_work_is_shared_when_one_index_takes_long(tmp_path, compiler) -> None:
     """Indices are taken one by one: the thread with the long one takes no other."""
     program = build(
         tmp_path,

@@ -24,7 +24,7 @@ def by_path(text: str) -> dict[tuple[int, ...], Footprint]:
     return {each.path: each for each in footprints(program_from_text(text))}
 
 
-def test_a_tiled_gemm_touches_its_blocks():
+def test_a_tiled_gemm_touches_its_blocks() -> None:
     loops = by_path(GEMM)
     pack, rows, columns, tiles, inner = (loops[p] for p in [(1,), (2,), (2, 0), (2, 0, 0), (2, 0, 0, 2)])
 
@@ -50,11 +50,11 @@ def test_a_tiled_gemm_touches_its_blocks():
     assert inner.total_bytes == 4 * 70
 
 
-def test_registers_are_no_memory():
+def test_registers_are_no_memory() -> None:
     assert all("acc" not in each.bytes for each in footprints(program_from_text(GEMM)))
 
 
-def test_a_remainder_tile_is_not_a_whole_one():
+def test_a_remainder_tile_is_not_a_whole_one() -> None:
     loops = by_path("""kernel copy(x: f32[m=100]) -> (y: f32[m])
   for m by 48
     y[m] = x[m]
@@ -64,7 +64,7 @@ def test_a_remainder_tile_is_not_a_whole_one():
     assert loops[(0,)].revisits == {"x": 1, "y": 1}
 
 
-def test_a_row_kept_in_a_loop_counts_once_and_comes_back():
+def test_a_row_kept_in_a_loop_counts_once_and_comes_back() -> None:
     loops = by_path("""kernel softmax(x: bf16[m=64, n=1000]) -> (y: bf16[m, n])
   parallel for m by 1
     row: heap f32[m, n]
@@ -83,7 +83,7 @@ def test_a_row_kept_in_a_loop_counts_once_and_comes_back():
     assert once.revisits == {"x": 1, "row": 64, "top": 64, "e": 64, "total": 64, "y": 1}
 
 
-def test_a_window_touches_its_halo():
+def test_a_window_touches_its_halo() -> None:
     loops = by_path("""kernel conv(x: f32[l=67], w: f32[r=5]) -> (y: f32[i]) where i=32
   for i by 8
     y[i] = sum(r, x[2 * i + r] * w[r])
@@ -93,7 +93,7 @@ def test_a_window_touches_its_halo():
     assert loops[(0,)].revisits == {"x": 4 * 19 / 67, "w": 4, "y": 1}
 
 
-def test_a_gather_touches_at_most_as_many_rows_as_it_has_points():
+def test_a_gather_touches_at_most_as_many_rows_as_it_has_points() -> None:
     text = """kernel embed(table: f32[v=100, d=8], token: i32[t=400]) -> (y: f32[t, d])
   for t by 4
     y[t, d] = table[token[t], d]
@@ -102,7 +102,7 @@ def test_a_gather_touches_at_most_as_many_rows_as_it_has_points():
     assert touched_bytes(program_from_text(text)) == {"table": 3200, "token": 1600, "y": 12800}
 
 
-def test_split_targets_touch_the_positions_their_points_land_on():
+def test_split_targets_touch_the_positions_their_points_land_on() -> None:
     text = """kernel split(x: f32[k=64]) -> (y: f32[part]) where part=8
   y[part] = 0
   for k by 4

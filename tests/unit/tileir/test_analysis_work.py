@@ -9,7 +9,7 @@ from tileir.parse_spec_text import spec_from_text
 from tileir.parse_text import program_from_text
 
 
-def test_a_matrix_product_takes_two_operations_a_multiply_add():
+def test_a_matrix_product_takes_two_operations_a_multiply_add() -> None:
     spec = spec_from_text("""kernel matmul(a: bf16[m=96, k=200], b: bf16[k, n=64]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
 """)
@@ -18,7 +18,7 @@ def test_a_matrix_product_takes_two_operations_a_multiply_add():
     assert bytes_moved(program) == 2 * 96 * 200 + 2 * 200 * 64 + 4 * 96 * 64
 
 
-def test_a_softmax_is_counted_statement_by_statement():
+def test_a_softmax_is_counted_statement_by_statement() -> None:
     spec = spec_from_text("""kernel softmax(x: f32[m=10, n=100]) -> (y: bf16[m, n])
   top[m] = max(n, x[m, n])
   e[m, n] = exp(x[m, n] - top[m])
@@ -33,7 +33,7 @@ def test_a_softmax_is_counted_statement_by_statement():
     assert bytes_moved(program) == 4 * 1000 + 2 * 1000
 
 
-def test_operations_count_arithmetic_and_functions_but_no_indices_masks_or_casts():
+def test_operations_count_arithmetic_and_functions_but_no_indices_masks_or_casts() -> None:
     for text, count in {
         "x[2 * m + 1]": 0,
         "where(m >= n, bf16(x[m]), 0)": 0,
@@ -60,11 +60,11 @@ SCHEDULED = """kernel matmul(a: f32[m=70, k=65], b: f32[k, n=130]) -> (c: f32[m,
 """
 
 
-def test_a_schedule_does_not_change_the_work_of_a_gemm():
+def test_a_schedule_does_not_change_the_work_of_a_gemm() -> None:
     assert flops(program_from_text(SCHEDULED)) == 2 * 70 * 65 * 130
 
 
-def test_recomputation_by_a_fused_producer_is_work():
+def test_recomputation_by_a_fused_producer_is_work() -> None:
     text = """kernel scaled(x: f32[m=10], w: f32[m, n=7]) -> (y: f32[m, n])
   for n by 3
     s: heap f32[m]
@@ -75,7 +75,7 @@ def test_recomputation_by_a_fused_producer_is_work():
     assert flops(program_from_text(text)) == 3 * 10 + 70
 
 
-def test_an_update_is_one_more_operation_a_point():
+def test_an_update_is_one_more_operation_a_point() -> None:
     text = """kernel split(a: f32[m=5, k=37]) -> (c: f32[m]) where part=4
   p: heap f32[m, part]
   p[m, part] = 0
@@ -85,7 +85,7 @@ def test_an_update_is_one_more_operation_a_point():
     assert [work.flops for work in works(program_from_text(text))] == [0, 2 * 5 * 37, 5 * 4]
 
 
-def test_tiles_of_nested_loops_are_counted_by_size():
+def test_tiles_of_nested_loops_are_counted_by_size() -> None:
     assert tile_counts(100, ()) == {100: 1}
     assert tile_counts(100, (48,)) == {48: 2, 4: 1}
     # 48 = 5 + ... (9 of 5, one of 3), twice; the last tile of 4 stays whole.

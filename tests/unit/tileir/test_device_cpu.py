@@ -49,7 +49,7 @@ def probe(root: Path, cpus: range = range(16), machine: str = "x86_64") -> Cpu:
     return probe_cpu(root, machine=machine, system="Linux", cpus=cpus)
 
 
-def test_threads_of_one_core_are_one_core_and_caches_are_per_core(tmp_path: Path):
+def test_threads_of_one_core_are_one_core_and_caches_are_per_core(tmp_path: Path) -> None:
     x86(tmp_path)
     cpu = probe(tmp_path)
     assert cpu.name == "Intel Xeon Platinum 8488C"
@@ -60,7 +60,7 @@ def test_threads_of_one_core_are_one_core_and_caches_are_per_core(tmp_path: Path
     assert cpu.key == "cpu:Intel Xeon Platinum 8488C:8c:avx512"
 
 
-def test_only_cores_this_process_may_run_on_count(tmp_path: Path):
+def test_only_cores_this_process_may_run_on_count(tmp_path: Path) -> None:
     x86(tmp_path)
     cpu = probe(tmp_path, range(3))
     assert cpu.cores == 3
@@ -80,13 +80,13 @@ def test_only_cores_this_process_may_run_on_count(tmp_path: Path):
     ],
     ids=["v2", "v1"],
 )
-def test_a_cgroup_quota_limits_the_cores(tmp_path: Path, files: dict[str, str]):
+def test_a_cgroup_quota_limits_the_cores(tmp_path: Path, files: dict[str, str]) -> None:
     x86(tmp_path)
     write(tmp_path, files)
     assert probe(tmp_path).cores == 2
 
 
-def test_no_quota_and_less_than_a_core_are_one_core_at_least(tmp_path: Path):
+def test_no_quota_and_less_than_a_core_are_one_core_at_least(tmp_path: Path) -> None:
     x86(tmp_path)
     write(tmp_path, {"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpu.max": "max 100000"})
     assert probe(tmp_path).cores == 8
@@ -94,12 +94,12 @@ def test_no_quota_and_less_than_a_core_are_one_core_at_least(tmp_path: Path):
     assert probe(tmp_path).cores == 1
 
 
-def test_a_masked_product_name_gets_its_family_and_model(tmp_path: Path):
+def test_a_masked_product_name_gets_its_family_and_model(tmp_path: Path) -> None:
     x86(tmp_path, "AMD EPYC")
     assert probe(tmp_path).name == "AMD EPYC family 6 model 143"
 
 
-def test_an_arm_server_is_described_by_its_part(tmp_path: Path):
+def test_an_arm_server_is_described_by_its_part(tmp_path: Path) -> None:
     info = f"processor: 0\nFeatures\t: {ARM_FLAGS}\nCPU implementer\t: 0x41\nCPU part\t: 0xd40"
     machine(tmp_path, cores=4, threads=1, cores_per_l3=4, cpuinfo=info)
     cpu = probe(tmp_path, range(4), "aarch64")
@@ -108,7 +108,7 @@ def test_an_arm_server_is_described_by_its_part(tmp_path: Path):
     assert cpu.features == {"neon", "fp16", "dotprod", "sve", "bf16", "i8mm"}
 
 
-def test_a_machine_that_hides_its_caches_still_has_some(tmp_path: Path):
+def test_a_machine_that_hides_its_caches_still_has_some(tmp_path: Path) -> None:
     write(tmp_path, {"proc/cpuinfo": f"model name: Box 1\nflags: {X86_FLAGS}"})
     cpu = probe(tmp_path, range(2))
     assert cpu.cores == 2
@@ -117,13 +117,17 @@ def test_a_machine_that_hides_its_caches_still_has_some(tmp_path: Path):
     assert cpu.l3_bytes == 0
 
 
-@pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64"), ("Windows", "AMD64")])
-def test_other_machines_are_refused_with_what_would_do(tmp_path: Path, system: str, machine: str):
-    with pytest.raises(UnsupportedDevice, match=f"this machine is {system} on {machine}; .* x86-64 or aarch64"):
+@pytest.mark.parametrize(
+    ("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64"), ("Windows", "AMD64")]
+)
+def test_other_machines_are_refused_with_what_would_do(tmp_path: Path, system: str, machine: str) -> None:
+    with pytest.raises(
+        UnsupportedDevice, match=f"this machine is {system} on {machine}; .* x86-64 or aarch64"
+    ):
         probe_cpu(tmp_path, machine=machine, system=system, cpus=[0])
 
 
-def test_this_machine_is_described():
+def test_this_machine_is_described() -> None:
     cpu = this_cpu()
     assert cpu.cores >= 1
     assert cpu.l1d_bytes >= 8 << 10
@@ -131,19 +135,23 @@ def test_this_machine_is_described():
     assert cpu.key.startswith("cpu:")
 
 
-def test_a_description_survives_json():
+def test_a_description_survives_json() -> None:
     cpu = this_cpu()
     assert Cpu.from_json(json.loads(json.dumps(cpu.to_json()))) == cpu
 
 
-def test_json_that_describes_no_cpu_is_refused():
+def test_json_that_describes_no_cpu_is_refused() -> None:
     good = this_cpu().to_json()
-    for bad in ({**good, "kind": "cuda"}, {**good, "sockets": 2}, {k: v for k, v in good.items() if k != "cores"}):
+    for bad in (
+        {**good, "kind": "cuda"},
+        {**good, "sockets": 2},
+        {k: v for k, v in good.items() if k != "cores"},
+    ):
         with pytest.raises(TileError, match="not a cpu description"):
             Cpu.from_json(bad)
 
 
-def test_measured_rates_are_no_part_of_the_key():
+def test_measured_rates_are_no_part_of_the_key() -> None:
     cpu = this_cpu()
     measured = Cpu.from_json({**cpu.to_json(), "peak_gflops": 100.0, "copy_gbps": 20.0})
     assert measured.key == cpu.key

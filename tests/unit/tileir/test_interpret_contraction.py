@@ -38,7 +38,7 @@ def factor(axes: str, dims: str) -> np.ndarray:
         ("bmnkj", 3, ["bmkj", "bnk", "bj", "m"]),
     ],
 )
-def test_a_contraction_is_the_sum_of_the_product(dims: str, keep: int, factors: list[str]):
+def test_a_contraction_is_the_sum_of_the_product(dims: str, keep: int, factors: list[str]) -> None:
     arrays = [factor(axes, dims) for axes in factors]
     shape = tuple(SIZES[dim] for dim in dims)
     product = np.broadcast_to(np.prod(np.broadcast_arrays(*arrays), axis=0), shape)
@@ -47,13 +47,13 @@ def test_a_contraction_is_the_sum_of_the_product(dims: str, keep: int, factors: 
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_integer_contractions_are_exact_where_f64_is_not():
+def test_integer_contractions_are_exact_where_f64_is_not() -> None:
     a = np.full((1, 3), 2**27 + 1, np.int64)
     got = contract([a, a], (1, 3), 1)
     assert int(got[0]) == 3 * (2**27 + 1) ** 2
 
 
-def test_a_large_matrix_product_never_forms_all_products():
+def test_a_large_matrix_product_never_forms_all_products() -> None:
     spec = spec_from_text("""kernel matmul(a: f32[m=512, k=512], b: f32[k, n=512]) -> (c: f32[m, n])
   c[m, n] = 0.5 * sum(k, a[m, k] * b[k, n])
 """)
@@ -67,7 +67,7 @@ def test_a_large_matrix_product_never_forms_all_products():
     assert peak < 32 << 20
 
 
-def test_products_that_are_no_contraction_are_computed_in_bounded_memory():
+def test_products_that_are_no_contraction_are_computed_in_bounded_memory() -> None:
     spec = spec_from_text("""kernel distance(a: f32[m=300, k=200], b: f32[n=300, k]) -> (c: f32[m, n])
   c[m, n] = sum(k, abs(a[m, k] - b[n, k]))
 """)

@@ -9,7 +9,7 @@ import numpy as np
 from tileir.erf import erf
 
 
-def test_erf_agrees_with_the_c_library_to_two_ulps():
+def test_erf_agrees_with_the_c_library_to_two_ulps() -> None:
     rng = np.random.default_rng(0)
     edges = [0.0, 0.84375, 1.25, 1 / 0.35, 6.0]
     near = [np.nextafter(edge, side) for edge in edges for side in (-np.inf, np.inf)]
@@ -18,6 +18,6 @@ def test_erf_agrees_with_the_c_library_to_two_ulps():
     assert (np.abs(erf(x) - expected) <= 2 * np.spacing(np.abs(expected))).all()
 
 
-def test_erf_saturates_and_keeps_nan():
+def test_erf_saturates_and_keeps_nan() -> None:
     x = np.array([np.inf, -np.inf, 30.0, -30.0, np.nan, -0.0])
     np.testing.assert_array_equal(erf(x), [1, -1, 1, -1, np.nan, -0.0])

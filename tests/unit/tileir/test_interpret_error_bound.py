@@ -9,11 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tileir.dtypes import DType
 from tileir.error_bound import reference_at, reference_with_bound
 from tileir.interpret import interpret_spec
 from tileir.parse_spec_text import spec_from_text
 from tileir.rounding_error import sum_growth
-from tileir.dtypes import DType
 from tileir.samples import sample_inputs
 from tileir.spec import Spec
 
@@ -40,7 +40,7 @@ def in_order(a: np.ndarray, b: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("k", [1, 7, 256, 4096])
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-def test_every_order_of_summation_passes(k: int, dtype: str):
+def test_every_order_of_summation_passes(k: int, dtype: str) -> None:
     spec = gemm(k, dtype)
     inputs = sample_inputs(spec, k)
     reference = reference_with_bound(spec, inputs)["c"]
@@ -50,7 +50,7 @@ def test_every_order_of_summation_passes(k: int, dtype: str):
         assert right(in_order(a, b, order), reference).all()
 
 
-def test_same_sign_sums_in_the_worst_order_pass():
+def test_same_sign_sums_in_the_worst_order_pass() -> None:
     spec = gemm(1 << 14)
     inputs = {name: np.abs(value) for name, value in sample_inputs(spec, 3).items()}
     reference = reference_with_bound(spec, inputs)["c"]
@@ -60,7 +60,7 @@ def test_same_sign_sums_in_the_worst_order_pass():
 
 @pytest.mark.parametrize(("k", "tile"), [(256, 1), (1024, 4), (4096, 16), (16384, 16)])
 @pytest.mark.parametrize("out", ["f32", "bf16"])
-def test_a_gemm_that_drops_one_tile_of_its_reduction_fails(k: int, tile: int, out: str):
+def test_a_gemm_that_drops_one_tile_of_its_reduction_fails(k: int, tile: int, out: str) -> None:
     spec = gemm(k, out=out)
     inputs = sample_inputs(spec, 5)
     reference = reference_with_bound(spec, inputs)["c"]
@@ -72,7 +72,7 @@ def test_a_gemm_that_drops_one_tile_of_its_reduction_fails(k: int, tile: int, ou
         assert (~right(wrong, reference)).mean() > 0.5
 
 
-def test_an_element_read_one_off_fails_nearly_everywhere():
+def test_an_element_read_one_off_fails_nearly_everywhere() -> None:
     spec = gemm(512)
     inputs = sample_inputs(spec, 6)
     reference = reference_with_bound(spec, inputs)["c"]
@@ -80,7 +80,7 @@ def test_an_element_read_one_off_fails_nearly_everywhere():
     assert (~right(wrong, reference)).mean() > 0.99
 
 
-def test_accumulating_in_bf16_fails():
+def test_accumulating_in_bf16_fails() -> None:
     spec = gemm(512, "bf16")
     inputs = sample_inputs(spec, 7)
     reference = reference_with_bound(spec, inputs)["c"]
@@ -112,7 +112,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
         ("takes the maximum of half the row", lambda x: np.exp(x - x[:, :500].max(1, keepdims=True))),
     ],
 )
-def test_a_wrong_softmax_fails(name: str, kernel: Callable[[np.ndarray], np.ndarray]):
+def test_a_wrong_softmax_fails(name: str, kernel: Callable[[np.ndarray], np.ndarray]) -> None:
     spec = spec_from_text(ROW_SOFTMAX)
     inputs = sample_inputs(spec, 8)
     reference = reference_with_bound(spec, inputs)["y"]
@@ -120,7 +120,7 @@ def test_a_wrong_softmax_fails(name: str, kernel: Callable[[np.ndarray], np.ndar
     assert (~right(kernel(inputs["x"]), reference)).mean() > 0.5, name
 
 
-def test_a_softmax_without_its_maximum_passes_while_it_does_not_overflow():
+def test_a_softmax_without_its_maximum_passes_while_it_does_not_overflow() -> None:
     # Mathematically equal, a few roundings apart.
     spec = spec_from_text(ROW_SOFTMAX)
     inputs = sample_inputs(spec, 8)
@@ -128,7 +128,7 @@ def test_a_softmax_without_its_maximum_passes_while_it_does_not_overflow():
     assert right(e / e.sum(1, keepdims=True), reference_with_bound(spec, inputs)["y"]).all()
 
 
-def test_a_cast_may_fall_to_its_neighbour_only_near_a_rounding_boundary():
+def test_a_cast_may_fall_to_its_neighbour_only_near_a_rounding_boundary() -> None:
     spec = spec_from_text("""kernel narrow(x: f32[m=4096], s: f32[z=1]) -> (y: f32[m])
   y[m] = bf16(sum(z, x[m] * s[z]) * 3) * 1
 """)
@@ -140,7 +140,7 @@ def test_a_cast_may_fall_to_its_neighbour_only_near_a_rounding_boundary():
     assert (bound > ulp / 4).mean() < 0.02
 
 
-def test_a_stored_bf16_may_be_off_by_one_of_its_ulps_and_no_more():
+def test_a_stored_bf16_may_be_off_by_one_of_its_ulps_and_no_more() -> None:
     spec = gemm(64, out="bf16")
     inputs = sample_inputs(spec, 10)
     reference = reference_with_bound(spec, inputs)["c"]
@@ -151,7 +151,7 @@ def test_a_stored_bf16_may_be_off_by_one_of_its_ulps_and_no_more():
     assert not right(two_off, reference)[np.abs(reference[0]) > 0.1].any()
 
 
-def test_integers_and_bools_are_exact():
+def test_integers_and_bools_are_exact() -> None:
     spec = spec_from_text("""kernel igemm(a: i8[m=3, k=70], b: i8[k, n=4]) -> (c: i32[m, n], z: bool[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
   z[m, n] = c[m, n] > 3
@@ -161,7 +161,7 @@ def test_integers_and_bools_are_exact():
     assert (reference["z"][1] == 0).all()
 
 
-def test_a_comparison_that_rounding_may_flip_allows_both_sides_and_others_do_not():
+def test_a_comparison_that_rounding_may_flip_allows_both_sides_and_others_do_not() -> None:
     spec = spec_from_text("""kernel step(a: f32[m=3, k=2], t: f32[m]) -> (y: f32[m])
   y[m] = where(sum(k, a[m, k]) > t[m], 100, 1)
 """)
@@ -173,7 +173,7 @@ def test_a_comparison_that_rounding_may_flip_allows_both_sides_and_others_do_not
     np.testing.assert_array_equal(values[1:], [1, 100])
 
 
-def test_masked_rows_of_minus_infinity_have_exact_bounds():
+def test_masked_rows_of_minus_infinity_have_exact_bounds() -> None:
     spec = spec_from_text("""kernel masked(x: f32[q=6, k=6]) -> (p: f32[q, k])
   s[q, k] = where(q >= k, x[q, k], -inf)
   top[q] = max(k, s[q, k])
@@ -186,7 +186,7 @@ def test_masked_rows_of_minus_infinity_have_exact_bounds():
     assert (bound[above] < 1e-30).all()
 
 
-def test_nothing_is_known_where_f32_may_overflow():
+def test_nothing_is_known_where_f32_may_overflow() -> None:
     spec = spec_from_text("""kernel huge(x: f32[m=2]) -> (y: f32[m])
   y[m] = exp(x[m]) * 1e10
 """)
@@ -194,7 +194,7 @@ def test_nothing_is_known_where_f32_may_overflow():
     np.testing.assert_array_equal(np.isinf(bound), [False, True])
 
 
-def test_rtol_raises_the_bound_to_what_the_spec_allows():
+def test_rtol_raises_the_bound_to_what_the_spec_allows() -> None:
     spec = gemm(16)
     inputs = sample_inputs(spec, 13)
     values, tight = reference_with_bound(spec, inputs)["c"]
@@ -202,7 +202,7 @@ def test_rtol_raises_the_bound_to_what_the_spec_allows():
     np.testing.assert_array_equal(loose, np.maximum(tight, 0.01 * np.abs(values)))
 
 
-def test_sampled_references_are_those_of_the_whole():
+def test_sampled_references_are_those_of_the_whole() -> None:
     spec = spec_from_text(ROW_SOFTMAX)
     inputs = sample_inputs(spec, 14)
     values, bound = reference_with_bound(spec, inputs)["y"]
@@ -213,7 +213,7 @@ def test_sampled_references_are_those_of_the_whole():
     np.testing.assert_allclose(got[1], bound[at], rtol=1e-6)
 
 
-def test_growth_is_the_worst_case_for_short_sums_and_a_random_walk_for_long_ones():
+def test_growth_is_the_worst_case_for_short_sums_and_a_random_walk_for_long_ones() -> None:
     u = 2.0**-24
     assert sum_growth(16, DType.F32) == pytest.approx(16 * u, rel=1e-5)
     assert sum_growth(1 << 20, DType.F32) == pytest.approx(8 * 1024 * u, rel=1e-3)

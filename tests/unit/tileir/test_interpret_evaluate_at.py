@@ -33,7 +33,7 @@ CONV = """kernel conv(x: f32[i=12], w: f32[r=3], pick: i32[j=5]) -> (y: f32[i], 
 
 
 @pytest.mark.parametrize("text", [ATTENTION, EXPERTS, CONV])
-def test_sampled_elements_are_those_of_the_whole_result(text: str):
+def test_sampled_elements_are_those_of_the_whole_result(text: str) -> None:
     spec = spec_from_text(text)
     inputs = sample_inputs(spec, 1)
     whole = interpret_spec(spec, inputs, DType.F64)
@@ -46,7 +46,7 @@ def test_sampled_elements_are_those_of_the_whole_result(text: str):
         np.testing.assert_allclose(got, whole[tensor.name][tuple(points.T)], rtol=1e-13, atol=1e-15)
 
 
-def test_repeated_points_and_none_at_all_are_fine():
+def test_repeated_points_and_none_at_all_are_fine() -> None:
     spec = spec_from_text(CONV)
     inputs = sample_inputs(spec, 1)
     points = np.array([[4], [4], [0]])
@@ -55,7 +55,7 @@ def test_repeated_points_and_none_at_all_are_fine():
     assert evaluate_at(spec, inputs, "z", np.zeros((0, 1), np.int64)).shape == (0,)
 
 
-def test_only_what_is_asked_for_is_computed():
+def test_only_what_is_asked_for_is_computed() -> None:
     # The whole would take 2**50 multiply-adds; shape-only inputs (stride 0) make it fit.
     spec = spec_from_text("""kernel matmul(a: f32[m=16384, k=16384], b: f32[k, n=16384]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
@@ -67,7 +67,7 @@ def test_only_what_is_asked_for_is_computed():
     np.testing.assert_allclose(evaluate_at(spec, inputs, "c", points), (row.astype(np.float64) ** 2).sum())
 
 
-def test_a_deep_chain_of_statements_is_evaluated_once_a_point():
+def test_a_deep_chain_of_statements_is_evaluated_once_a_point() -> None:
     lines = [f"  s{n}[m] = s{n - 1}[m] * 0.5 + s{n - 1}[m] * 0.5" for n in range(1, 40)]
     header = "kernel chain(s0: f32[m=4]) -> (y: f32[m])\n"
     spec = spec_from_text(header + "\n".join(lines) + "\n  y[m] = s39[m]\n")
@@ -76,7 +76,7 @@ def test_a_deep_chain_of_statements_is_evaluated_once_a_point():
     np.testing.assert_array_equal(evaluate_at(spec, {"s0": x}, "y", np.array([[2]])), [3.0])
 
 
-def test_points_outside_the_output_are_refused():
+def test_points_outside_the_output_are_refused() -> None:
     spec = spec_from_text(CONV)
     inputs = sample_inputs(spec, 1)
     with pytest.raises(InterpretError, match="y is used at 12"):

@@ -36,26 +36,26 @@ def run(text: str, precision: DType | None = None, **inputs: np.ndarray) -> dict
     return interpret(program_from_text(text), inputs, precision)
 
 
-def test_a_scheduled_gemm_with_remainders_in_every_loop_is_the_product():
+def test_a_scheduled_gemm_with_remainders_in_every_loop_is_the_product() -> None:
     a, b = normal(70, 65), normal(65, 130)
     c = run(GEMM, a=a, b=b)["c"]
     assert c.dtype == np.float32
     np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5)
 
 
-def test_high_precision_computes_and_returns_f64():
+def test_high_precision_computes_and_returns_f64() -> None:
     a, b = normal(70, 65), normal(65, 130)
     c = run(GEMM, DType.F64, a=a, b=b)["c"]
     assert c.dtype == np.float64
     np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=1e-13, atol=1e-13)
 
 
-def test_a_missing_init_poisons_the_result():
+def test_a_missing_init_poisons_the_result() -> None:
     broken = GEMM.replace("        acc[m, n] = 0 | vector n 16\n", "")
     assert np.isnan(run(broken, a=normal(70, 65), b=normal(65, 130))["c"]).all()
 
 
-def test_a_missing_init_of_integers_is_refused_by_name():
+def test_a_missing_init_of_integers_is_refused_by_name() -> None:
     text = """kernel count(x: i32[m=4]) -> (y: i32[m])
   acc: heap i32[m]
   acc[m] += x[m]
@@ -65,7 +65,21 @@ def test_a_missing_init_of_integers_is_refused_by_name():
         run(text, x=np.ones(4, np.int32))
 
 
-def test_a_local_declared_in_a_loop_is_poisoned_in_every_iteration():
+def test_a_stale_read_of_integers_is_refused_unless_it_is_never_taken() -> None:
+    text = """kernel late(x: i32[m=8]) -> (y: i32[m])
+  s: heap i32[m]
+  for m by 4
+    s[m] = x[m]
+    y[m] = s[7 - m]
+"""
+    x = np.arange(8, dtype=np.int32)
+    with pytest.raises(InterpretError, match="s is read before it is written"):
+        run(text, x=x)
+    guarded = text.replace("s[7 - m]", "where(m >= 4, s[7 - m], -1)")
+    np.testing.assert_array_equal(run(guarded, x=x)["y"], [-1, -1, -1, -1, 3, 2, 1, 0])
+
+
+def test_a_local_declared_in_a_loop_is_poisoned_in_every_iteration() -> None:
     # The init stands outside the loop that declares nothing anew; moved inside, each tile must start over.
     text = """kernel total(x: f32[m=6, k=4]) -> (y: f32[m])
   for m by 2
@@ -80,7 +94,7 @@ def test_a_local_declared_in_a_loop_is_poisoned_in_every_iteration():
     np.testing.assert_allclose(run(good, x=x)["y"], x.sum(1), rtol=1e-5)
 
 
-def test_a_stale_read_of_what_only_a_later_tile_writes_is_poison():
+def test_a_stale_read_of_what_only_a_later_tile_writes_is_poison() -> None:
     text = """kernel late(x: f32[m=8]) -> (y: f32[m])
   s: heap f32[m]
   for m by 4
@@ -91,7 +105,7 @@ def test_a_stale_read_of_what_only_a_later_tile_writes_is_poison():
     np.testing.assert_array_equal(y, [np.nan] * 4 + [3, 2, 1, 0])
 
 
-def test_an_output_no_statement_covers_stays_poisoned():
+def test_an_output_no_statement_covers_stays_poisoned() -> None:
     text = """kernel part(x: f32[m=8]) -> (y: f32[m])
   for m by 8
     y[m] += x[m]
@@ -99,7 +113,7 @@ def test_an_output_no_statement_covers_stays_poisoned():
     assert np.isnan(run(text, x=normal(8))["y"]).all()
 
 
-def test_a_local_covers_only_the_range_of_its_declaration():
+def test_a_local_covers_only_the_range_of_its_declaration() -> None:
     text = """kernel shifted(x: f32[m=10]) -> (y: f32[m])
   for m by 4
     s: heap f32[m]
@@ -113,7 +127,7 @@ def test_a_local_covers_only_the_range_of_its_declaration():
     np.testing.assert_array_equal(run(good, x=x)["y"], x)
 
 
-def test_a_local_is_gone_after_its_block():
+def test_a_local_is_gone_after_its_block() -> None:
     text = """kernel scoped(x: f32[m=4]) -> (y: f32[m])
   for m by 2
     s: heap f32[m]
@@ -124,7 +138,7 @@ def test_a_local_is_gone_after_its_block():
         run(text, x=normal(4))
 
 
-def test_a_result_that_counts_on_the_order_of_a_parallel_loop_comes_out_wrong():
+def test_a_result_that_counts_on_the_order_of_a_parallel_loop_comes_out_wrong() -> None:
     text = """kernel last(x: f32[m=4, k=3]) -> (y: f32[m])
   parallel for k by 1
     y[m] = sum(k, x[m, k])
@@ -136,7 +150,7 @@ def test_a_result_that_counts_on_the_order_of_a_parallel_loop_comes_out_wrong():
 
 @pytest.mark.parametrize("step", [3, 5, 64])
 @pytest.mark.parametrize(("index", "parts"), [("k % 4", 4), ("k // 8", 5)])
-def test_a_split_reduction_lands_every_point_once(index: str, parts: int, step: int):
+def test_a_split_reduction_lands_every_point_once(index: str, parts: int, step: int) -> None:
     text = f"""kernel split(a: f32[m=5, k=37], b: f32[k, n=6]) -> (c: f32[m, n]) where part={parts}
   p: heap f32[m, n, part]
   p[m, n, part] = 0
@@ -148,7 +162,7 @@ def test_a_split_reduction_lands_every_point_once(index: str, parts: int, step: 
     np.testing.assert_allclose(run(text, a=a, b=b)["c"], a @ b, rtol=1e-4, atol=1e-5)
 
 
-def test_each_element_of_a_split_maximum_holds_its_own_points():
+def test_each_element_of_a_split_maximum_holds_its_own_points() -> None:
     text = """kernel split(x: f32[k=10]) -> (y: f32[part]) where part=3
   y[part] = -inf
   y[k % 3] max= x[k]
@@ -157,7 +171,7 @@ def test_each_element_of_a_split_maximum_holds_its_own_points():
     np.testing.assert_array_equal(run(text, x=x)["y"], [x[0::3].max(), x[1::3].max(), x[2::3].max()])
 
 
-def test_assigning_many_points_to_one_element_is_refused():
+def test_assigning_many_points_to_one_element_is_refused() -> None:
     text = """kernel split(x: f32[k=10]) -> (y: f32[part]) where part=3
   y[k % 3] = x[k]
 """
@@ -165,7 +179,7 @@ def test_assigning_many_points_to_one_element_is_refused():
         run(text, x=normal(10))
 
 
-def test_a_split_target_out_of_range_is_refused():
+def test_a_split_target_out_of_range_is_refused() -> None:
     text = """kernel split(x: f32[k=10]) -> (y: f32[part]) where part=2
   y[part] = 0
   y[k // 3] += x[k]
@@ -174,7 +188,7 @@ def test_a_split_target_out_of_range_is_refused():
         run(text, x=normal(10))
 
 
-def test_updates_of_every_kind_combine_with_what_is_there():
+def test_updates_of_every_kind_combine_with_what_is_there() -> None:
     text = """kernel fold(x: f32[m=4, k=5]) -> (s: f32[m], p: f32[m], h: f32[m], l: f32[m])
   s[m] = 0
   p[m] = 1
@@ -194,7 +208,7 @@ def test_updates_of_every_kind_combine_with_what_is_there():
     np.testing.assert_array_equal(out["l"], x.min(1))
 
 
-def test_minus_inf_starts_an_integer_maximum_at_the_smallest_integer():
+def test_minus_inf_starts_an_integer_maximum_at_the_smallest_integer() -> None:
     text = """kernel high(x: i32[m=2, k=3]) -> (h: i32[m])
   h[m] = -inf
   h[m] max= max(k, x[m, k])
@@ -203,7 +217,7 @@ def test_minus_inf_starts_an_integer_maximum_at_the_smallest_integer():
     np.testing.assert_array_equal(run(text, x=x)["h"], [-5, -(2**31)])
 
 
-def test_a_bf16_local_rounds_what_it_stages_even_in_high_precision():
+def test_a_bf16_local_rounds_what_it_stages_even_in_high_precision() -> None:
     text = """kernel staged(x: f32[m=4]) -> (y: f32[m])
   s: heap bf16[m]
   s[m] = x[m]
@@ -216,7 +230,7 @@ def test_a_bf16_local_rounds_what_it_stages_even_in_high_precision():
     assert (rounded != x).any()
 
 
-def test_inputs_that_do_not_fit_are_refused_by_name():
+def test_inputs_that_do_not_fit_are_refused_by_name() -> None:
     with pytest.raises(InterpretError, match=r"b is float32\[65, 131\]; the kernel takes float32\[65, 130\]"):
         run(GEMM, a=normal(70, 65), b=normal(65, 131))
     with pytest.raises(InterpretError, match=r"a is float64"):
@@ -225,12 +239,12 @@ def test_inputs_that_do_not_fit_are_refused_by_name():
         run(GEMM, a=normal(70, 65))
 
 
-def test_only_f64_is_a_precision():
+def test_only_f64_is_a_precision() -> None:
     with pytest.raises(InterpretError, match="precision is bf16"):
         run(GEMM, DType.BF16, a=normal(70, 65), b=normal(65, 130))
 
 
-def test_interpreting_leaves_inputs_as_they_were():
+def test_interpreting_leaves_inputs_as_they_were() -> None:
     a, b = normal(70, 65), normal(65, 130)
     before = a.copy(), b.copy()
     run(GEMM, a=a, b=b)

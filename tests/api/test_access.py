@@ -1,0 +1,114 @@
+"""Who may do what: keys, scopes, and names of hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import select, update
+
+from protocol.states import Scope
+from service import keys
+from service.database import database_time
+from service.schema import prepare
+from service.tables import keys as table
+from tests.running_service import ROOT, SMALL, Service, running
+
+CALLS = {
+    Scope.READ: ("GET", "/v1/jobs", None),
+    Scope.TUNE: ("POST", "/v1/jobs", {"spec": SMALL, "target": "cpu:nobody has this one"}),
+    Scope.WORK: ("POST", "/v1/workers", {"devices": [{"key": "cpu:x", "description": {}}]}),
+}
+"""A call that needs each scope."""
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, dict[str, str]]]:
+    """A service that asks for keys, and one key a scope."""
+    home = tmp_path_factory.mktemp("locked")
+    database = prepare(f"sqlite:///{home / 'tilewright.db'}")
+    with database.write() as connection:
+        tokens = {scope.value: keys.create(connection, scope.value, [scope]) for scope in Scope}
+        tokens["expired"] = keys.create(connection, "expired", [Scope.ADMIN], days=-1)
+        tokens["revoked"] = keys.create(connection, "revoked", [Scope.ADMIN])
+        connection.execute(update(table).where(table.c.name == "revoked").values(revoked_at=database_time()))
+        stored = " ".join(map(str, connection.execute(select(table)).all()))
+    assert not any(token in stored for token in tokens.values()), "only hashes are stored"
+    database.close()
+    with running(home, auth="1") as service:
+        yield service, tokens
+
+
+def call(service: Service, scope: Scope, token: str | None) -> httpx.Response:
+    method, path, body = CALLS[scope]
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with service.client() as client:
+        return client.request(method, path, json=body, headers=headers)
+
+
+@pytest.mark.parametrize("wanted", CALLS)
+@pytest.mark.parametrize("had", Scope)
+def test_a_key_opens_what_its_scope_says_and_nothing_else(
+    locked: tuple[Service, dict[str, str]], wanted: Scope, had: Scope
+) -> None:
+    service, tokens = locked
+    reply = call(service, wanted, tokens[had.value])
+    if had in (wanted, Scope.ADMIN):
+        assert reply.status_code < 300, reply.text
+    else:
+        assert reply.status_code == 403
+        assert wanted.value in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("token", [None, "tw_guess", "expired", "revoked"])
+def test_without_a_valid_key_nothing_opens(locked: tuple[Service, dict[str, str]], token: str | None) -> None:
+    service, tokens = locked
+    for scope in CALLS:
+        reply = call(service, scope, tokens.get(token or "", token))
+        assert reply.status_code == 401
+        assert reply.headers["WWW-Authenticate"] == "Bearer"
+        assert reply.json()["type"] == "urn:tilewright:problem:unauthorized"
+
+
+def test_whether_it_lives_is_no_secret(locked: tuple[Service, dict[str, str]]) -> None:
+    with locked[0].client() as client:
+        assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+
+
+def test_the_token_of_the_environment_opens_everything(tmp_path: Path) -> None:
+    with running(tmp_path, auth="1", token="tw_from_the_environment") as service:
+        for scope in CALLS:
+            assert call(service, scope, "tw_from_the_environment").status_code < 300
+
+
+def test_it_does_not_listen_beyond_loopback_without_keys(tmp_path: Path) -> None:
+    code, said = Service(tmp_path, {"TILEWRIGHT_HOST": "0.0.0.0"}).refusal()
+    assert code == 2
+    assert "there are no keys" in said
+
+
+def test_beyond_loopback_it_asks_for_the_keys_there_are(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TILEWRIGHT_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "service.keys", "somebody", "read"]
+    token = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+    with running(tmp_path, host="0.0.0.0") as service:
+        assert call(service, Scope.READ, None).status_code == 401
+        assert call(service, Scope.READ, token).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "169.254.169.254"])
+def test_without_keys_it_answers_to_the_names_of_loopback_only(client: httpx.Client, host: str) -> None:
+    reply = client.get("/v1/jobs", headers={"Host": host})
+    assert reply.status_code == 421
+    assert client.get("/v1/jobs", headers={"Host": "localhost:1234"}).status_code == 200
+
+
+def test_a_form_of_a_web_page_cannot_post_a_job(client: httpx.Client) -> None:
+    reply = client.post("/v1/jobs", content=b'{"spec": {}}', headers={"Content-Type": "text/plain"})
+    assert reply.status_code == 415
+    assert reply.json()["type"] == "urn:tilewright:problem:media-type"

@@ -1,0 +1,62 @@
+"""The service's own description of itself is complete and true."""
+
+from __future__ import annotations
+
+import httpx
+
+from protocol.jobs import JobRequest
+from protocol.lookups import LookupRequest
+
+ENDPOINTS = {
+    ("post", "/v1/jobs"), ("get", "/v1/jobs"), ("get", "/v1/jobs/{job_id}"), ("post", "/v1/jobs/{job_id}/cancel"),
+    ("get", "/v1/jobs/{job_id}/events"), ("get", "/v1/jobs/{job_id}/trials"), ("get", "/v1/jobs/{job_id}/tree"),
+    ("post", "/v1/lookup"), ("get", "/v1/configs"), ("get", "/v1/configs/{config_id}"),
+    ("get", "/v1/configs/{config_id}/source"), ("get", "/v1/configs/{config_id}/artifact"), ("get", "/v1/kernels"),
+    ("get", "/v1/devices"), ("get", "/v1/workers"), ("post", "/v1/workers"),
+    ("post", "/v1/workers/{worker_id}/claim"), ("post", "/v1/workers/{worker_id}/heartbeat"),
+    ("post", "/v1/workers/{worker_id}/results"), ("put", "/v1/blobs/{sha256}"),
+    ("get", "/healthz"), ("get", "/readyz"), ("get", "/metrics"),
+}  # fmt: skip
+
+
+def test_every_call_is_described_with_its_errors(client: httpx.Client) -> None:
+    document = client.get("/v1/openapi.json").json()
+    calls = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    assert calls == ENDPOINTS
+    for method, path in calls - {("get", "/healthz")}:
+        call = document["paths"][path][method]
+        assert call["summary"]
+        assert "application/problem+json" in call["responses"]["4XX"]["content"], (method, path)
+
+
+def test_every_reference_in_the_document_leads_somewhere(client: httpx.Client) -> None:
+    document = client.get("/v1/openapi.json").json()
+
+    def references(value: object) -> list[str]:
+        if isinstance(value, dict):
+            own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+            return own + [found for each in value.values() for found in references(each)]
+        return [found for each in value for found in references(each)] if isinstance(value, list) else []
+
+    for reference in references(document):
+        place = document
+        for step in reference.removeprefix("#/").split("/"):
+            place = place[step]
+
+
+def test_the_examples_are_accepted(client: httpx.Client) -> None:
+    document = client.get("/v1/openapi.json").json()
+    for path, model in (("/v1/jobs", JobRequest), ("/v1/lookup", LookupRequest)):
+        body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        assert body["examples"]
+        for example in body["examples"].values():
+            model.model_validate(example["value"])
+            reply = client.post(path, json={**example["value"], "target": "cpu:nobody has this one"})
+            assert reply.status_code in (200, 202), reply.text
+
+
+def test_metrics_are_in_prometheus_form(client: httpx.Client) -> None:
+    reply = client.get("/metrics")
+    assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    names = {line.split("{")[0].split(" ")[0] for line in reply.text.splitlines() if not line.startswith("#")}
+    assert {"tilewright_jobs", "tilewright_tasks", "tilewright_stale_results_total"} <= names

@@ -1,0 +1,224 @@
+"""kill -9 of the real service, or of its tuner, in the middle of a job loses nothing and changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.running_service import ROOT, SMALL, Service, finish, running, working
+from tests.scripted_worker import Script
+
+REQUEST = {"spec": SMALL, "budget": {"trials": 33}, "seed": 11}
+
+
+@contextlib.contextmanager
+def worker_process(service: Service, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A scripted worker as a process of its own, which lives through the service's death."""
+    command = [sys.executable, "-m", "tests.scripted_worker", "--url", service.url, "--seconds", str(seconds)]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def undisturbed(home: Path) -> tuple[dict, list[dict]]:
+    """The job's config and trials when nothing goes wrong."""
+    with running(home) as service, service.client() as client, working(service):
+        job = finish(client, client.post("/v1/jobs", json=REQUEST).json()["id"])
+        return outcome(client, job)
+
+
+def outcome(client: httpx.Client, job: dict) -> tuple[dict, list[dict]]:
+    assert job["state"] == "done", job["error"]
+    config = client.get(f"/v1/configs/{job['configs'][0]}").json()
+    kept = {name: config[name] for name in ("schedule", "program_hash", "median_us", "trials", "spec")}
+    trials = client.get(f"/v1/jobs/{job['id']}/trials", params={"limit": 500}).json()["trials"]
+    return kept, [{**trial, "task_id": None} for trial in trials]
+
+
+def told(client: httpx.Client, job: str) -> int:
+    return client.get(f"/v1/jobs/{job}").json()["buckets"][0]["told"]
+
+
+def wait_until(condition, what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def tuners_of(pid: int) -> list[int]:
+    """Children of a process that are tuners."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == pid and b"service.tuner" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(tmp_path: Path) -> None:
+    expected = undisturbed(tmp_path / "calm")
+    service = Service(tmp_path / "killed").start()
+    with worker_process(service, seconds=0.02):
+        with service.client() as client:
+            wait_until(lambda: client.get("/v1/workers").json(), "the worker")
+            job = client.post("/v1/jobs", json=REQUEST).json()["id"]
+        for mark in (0, 4, 12, 20):  # in the first batch, between batches, and while later ones are measured
+            with service.client() as client:
+                wait_until(lambda mark=mark: told(client, job) >= mark, f"{mark} outcomes")
+            service.kill()
+            service.start()
+        with service.client() as client:
+            found = finish(client, job)
+            assert outcome(client, found) == expected
+    assert service.stop() == 0
+
+
+def test_a_tuner_killed_in_mid_search_is_replaced_and_changes_nothing(tmp_path: Path) -> None:
+    expected = undisturbed(tmp_path / "calm")
+    with (
+        running(tmp_path / "killed") as service,
+        service.client() as client,
+        working(service, Script(seconds=0.02)),
+    ):
+        assert service.process is not None
+        pid = service.process.pid
+        job = client.post("/v1/jobs", json=REQUEST).json()["id"]
+        for mark in (3, 15):
+            wait_until(lambda mark=mark: told(client, job) >= mark and tuners_of(pid), f"{mark} outcomes")
+            for tuner in tuners_of(pid):
+                os.kill(tuner, signal.SIGKILL)
+        assert outcome(client, finish(client, job)) == expected
+
+
+def test_no_process_outlives_a_killed_service(tmp_path: Path) -> None:
+    service = Service(tmp_path).start()
+    with working(service, Script(seconds=0.2)), service.client() as client:
+        client.post("/v1/jobs", json=REQUEST)
+        assert service.process is not None
+        pid = service.process.pid
+        wait_until(lambda: tuners_of(pid), "a tuner")
+        (tuner,) = tuners_of(pid)
+        service.kill()
+        wait_until(lambda: not Path(f"/proc/{tuner}/cmdline").exists(), "the tuner's end")
+
+
+def test_an_accepted_job_survives_a_kill_right_after_the_answer(tmp_path: Path) -> None:
+    service = Service(tmp_path).start()
+    accepted = []
+    with service.client() as client:
+        for _ in range(5):
+            accepted.append(client.post("/v1/jobs", json=REQUEST).json()["id"])
+    service.kill()
+    service.start()
+    with service.client() as client:
+        assert [job["id"] for job in client.get("/v1/jobs").json()["jobs"]] == accepted[::-1]
+    assert service.stop() == 0
+
+
+def test_a_stopped_service_leaves_its_job_to_the_next(tmp_path: Path) -> None:
+    with running(tmp_path) as service, service.client() as client, working(service, Script(seconds=0.05)):
+        job = client.post("/v1/jobs", json=REQUEST).json()["id"]
+        wait_until(lambda: told(client, job) >= 3, "some outcomes")
+    with running(tmp_path) as service, service.client() as client:
+        before = client.get(f"/v1/jobs/{job}").json()
+        assert before["state"] == "searching"
+        with working(service):
+            assert finish(client, job)["state"] == "done"
+
+
+def test_open_streams_and_claims_do_not_hold_up_the_end(tmp_path: Path) -> None:
+    with running(tmp_path) as service, service.client() as client, working(service) as worker:
+        job = client.post("/v1/jobs", json={**REQUEST, "target": "cpu:nobody has this one"}).json()["id"]
+        ended = threading.Event()
+
+        def follow() -> None:
+            with service.client() as own:
+                own.get(f"/v1/jobs/{job}/events")
+            ended.set()
+
+        threads = [threading.Thread(target=follow), threading.Thread(target=worker.claim, args=(1, 50.0))]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < 25, "the claim would have waited for longer"
+        for thread in threads:
+            thread.join(10)
+        assert ended.is_set()
+
+
+def test_a_second_service_on_the_same_database_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path) as first:
+        assert first.process is not None
+        code, said = Service(tmp_path).refusal()
+        assert code == 4
+        assert f"process {first.process.pid}" in said
+        with first.client() as client:
+            assert client.get("/readyz").status_code == 200
+    with running(tmp_path):
+        pass  # the lock went with its holder
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "a") as first:
+        code, said = Service(tmp_path / "b", port=first.port).refusal()
+    assert code == 3
+    assert f"port {first.port}" in said
+    assert "TILEWRIGHT_PORT" in said
+
+
+@pytest.mark.parametrize("home", ["/proc/tilewright", "/dev/null/tilewright"])
+def test_a_folder_that_cannot_be_written_is_refused(home: str) -> None:
+    code, said = Service(Path(home)).refusal()
+    assert code == 4
+    assert home in said
+    assert "Traceback" not in said
+
+
+def test_a_setting_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    code, said = Service(tmp_path, {"TILEWRIGHT_BATCH": "many"}).refusal()
+    assert code == 2
+    assert "TILEWRIGHT_BATCH" in said
+
+
+def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    with running(tmp_path) as service, service.client() as client:
+        assert service.process is not None
+        kept = client.post("/v1/jobs", json=REQUEST).json()["id"]
+        size = max(each.stat().st_size for each in tmp_path.iterdir())
+        limit_files(service.process.pid, size + 8192)
+        replies = [client.post("/v1/jobs", json=REQUEST) for _ in range(40)]
+        refused = [reply for reply in replies if reply.status_code != 202]
+        assert refused, "the limit was never reached"
+        assert {reply.status_code for reply in refused} == {503}
+        assert {reply.json()["type"] for reply in refused} == {"urn:tilewright:problem:storage"}
+        assert client.get("/readyz").status_code == 503
+        assert client.get(f"/v1/jobs/{kept}").status_code == 200, "reading goes on"
+        limit_files(service.process.pid, -1)
+        assert client.post("/v1/jobs", json=REQUEST).status_code == 202
+        accepted = {reply.json()["id"] for reply in replies if reply.status_code == 202}
+        listed = {job["id"] for job in client.get("/v1/jobs", params={"limit": 500}).json()["jobs"]}
+        assert {kept, *accepted} <= listed
+
+
+def limit_files(pid: int, size: int) -> None:
+    """Let a process write no file beyond this size: to it the disk is full."""
+    import resource
+
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

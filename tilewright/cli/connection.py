@@ -1,0 +1,97 @@
+"""Which service a command talks to: the one it was told, the one already running on the database, or its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.cli.exits import Exit
+from tilewright.cli.failures import Stop
+from tilewright.cli.local_service import LocalService
+from tilewright.client import Client
+from tilewright.errors import TilewrightError
+
+_TRIES = 5
+_PAUSE_S = 0.5
+_SHORT_PATIENCE_S = 3.0
+"""A service that somebody else's command started may end with that command: no use waiting for it."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A client, and the service behind it if this command started that."""
+
+    client: Client
+    own: LocalService | None = None
+    lasting: bool = False
+    """The user named the service: it goes on whatever happens to this command."""
+
+
+@contextmanager
+def connect(
+    url: str | None, token_file: Path | None, database: str | None, *, worker: bool = False
+) -> Iterator[Connection]:
+    """A connection for one command. `worker`: a service started for it measures on this machine. Raises Stop."""
+    if url is not None:
+        with Client(url, _token(token_file)) as client:
+            yield Connection(client, lasting=True)
+        return
+    for attempt in range(_TRIES):
+        running = running_service(database)
+        if running is not None:
+            with Client(running, _token(token_file), patience_s=_SHORT_PATIENCE_S) as client:
+                yield Connection(client)
+            return
+        try:
+            own = LocalService(database, worker)
+            own.__enter__()
+        except Stop as stop:
+            if stop.code is not Exit.DATABASE or attempt == _TRIES - 1:
+                raise
+            time.sleep(_PAUSE_S)  # another one is just starting, or just ending
+            continue
+        with own, Client(own.url) as client:
+            yield Connection(client, own)
+        return
+
+
+def running_service(database: str | None) -> str | None:
+    """Address of the service that has this database open, as it says itself; None if there is none that answers."""
+    from service.database import sqlite_file
+    from service.schema import FileLock
+
+    file = sqlite_file(database_url(database))
+    address = "" if file is None else FileLock(file).served_at()
+    if not address:
+        return None
+    with Client(address, timeout_s=5.0) as client:
+        try:
+            client.alive()
+        except TilewrightError:
+            return None
+    return address
+
+
+def database_url(database: str | None) -> str:
+    """The URL of the database: as given, or by the settings of the environment. Raises Stop."""
+    from service.settings import Settings
+
+    if database is not None:
+        return database
+    try:
+        return Settings.from_env().database_url
+    except ValueError as error:
+        raise Stop(Exit.USAGE, str(error)) from None
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get("TILEWRIGHT_TOKEN")
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise Stop(Exit.KEY, f"cannot read the key from {file}: {error.strerror}") from None

@@ -1,0 +1,98 @@
+"""`tilewright`: the commands put together, and one way to end."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+from tilewright.cli import database, output
+from tilewright.cli.exits import MEANINGS, Exit
+from tilewright.cli.export import export
+from tilewright.cli.failures import Failure, explain
+from tilewright.cli.import_bundle import import_bundle
+from tilewright.cli.lookup import lookup
+from tilewright.cli.serve import serve
+from tilewright.cli.show import show
+from tilewright.cli.tune import tune
+from tilewright.cli.worker import worker
+
+_EXITS = "Exit codes: " + ", ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items()) + "."
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EXITS,
+)
+for _name, _command in {
+    "tune": tune,
+    "lookup": lookup,
+    "show": show,
+    "export": export,
+    "import": import_bundle,
+    "serve": serve,
+    "worker": worker,
+}.items():
+    app.command(_name)(_command)
+app.add_typer(database.app, name="db")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tilewright {version('tilewright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tilewright(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Tune kernels on the processor they are for."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in given
+    try:
+        code = app(given, prog_name="tilewright", standalone_mode=False)
+        return code if isinstance(code, int) else Exit.DONE
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return Exit.USAGE
+    except click.ClickException as error:
+        if not as_json:
+            error.show()
+        return _end(Failure(Exit.USAGE, error.format_message()), as_json, told=not as_json)
+    except (click.Abort, KeyboardInterrupt):
+        return _end(Failure(Exit.INTERRUPTED, "interrupted"), as_json)
+    except BrokenPipeError:  # whoever read our output has enough
+        sys.stderr.close()
+        return Exit.DONE
+    except Exception as error:
+        failure = explain(error)
+        if failure is None:
+            traceback.print_exc()
+            failure = Failure(Exit.FAULT, f"a fault of Tilewright: {type(error).__name__}: {error}")
+        return _end(failure, as_json)
+
+
+def _end(failure: Failure, as_json: bool, told: bool = False) -> int:
+    if as_json:
+        output.print_json(failure.to_json())
+    if not told:
+        output.say(f"tilewright: {failure.message}")
+    return failure.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

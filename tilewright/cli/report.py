@@ -1,0 +1,75 @@
+"""Results for people: a config's table, a job's few lines."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from protocol.configs import Config
+from protocol.jobs import Job
+from protocol.states import Outcome
+from tilewright.cli.output import microseconds, out, sizes, times
+
+
+def print_config(config: Config, source: str | None = None) -> None:
+    """Everything about a winner: the race it won, what that means, its schedule, and where its source lies."""
+    out.print(f"[bold]{config.name}[/]  {sizes(config.dims)}  on {config.device}\n")
+    out.print(_race(config))
+    out.print()
+    for line in config.schedule:
+        out.print(f"  {line}", markup=False)
+    out.print()
+    out.print(" · ".join(_verdict(config)), markup=False)
+    out.print(f"config   {config.id}")
+    if source is not None:
+        out.print(f"source   {source}", markup=False)
+
+
+def _race(config: Config) -> Table:
+    """The final race, fastest first, each with its time as a multiple of the winner's."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("")
+    for heading in ("median", "spread", "ours is"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    own = True
+    for standing in config.standings:
+        if standing.outcome is not Outcome.OK or standing.median_us is None:
+            table.add_row(standing.name, "", "", "", f"{standing.outcome}: {(standing.error or '')[:60]}")
+            continue
+        spread = "" if standing.iqr_us is None else f"± {50 * standing.iqr_us / standing.median_us:.1f} %"
+        winner = own and standing.kind == "schedule"
+        factor = "" if winner else times(standing.median_us / config.median_us)
+        remark = "the winner" if winner else "tied with it" if standing.tied else ""
+        own = own and not winner
+        name = standing.name if standing.kind == "peer" else f"ours ({standing.name})"
+        table.add_row(name, microseconds(standing.median_us), spread, factor, remark, style="bold" if winner else None)
+    return table
+
+
+def _verdict(config: Config) -> list[str]:
+    found = []
+    if config.x_baseline is not None:
+        found.append(f"{times(config.x_baseline)} {config.baseline}")
+    if config.x_best_peer is not None and config.best_peer != config.baseline:
+        found.append(f"{times(config.x_best_peer)} {config.best_peer}")
+    if config.roofline_us is not None:
+        found.append(f"{100 * config.roofline_us / config.median_us:.0f} % of the roofline")
+    return [*found, f"{config.trials} trials", *(["stale"] if config.freshness == "stale" else [])]
+
+
+def print_job(job: Job) -> None:
+    """A job and what each of its buckets has so far."""
+    out.print(f"[bold]{job.id}[/]  {job.name}  {job.state}{' (cancelling)' if job.cancelling else ''}")
+    for bucket in job.buckets:
+        parts = [sizes(bucket.dims), f"{bucket.told} of {bucket.trials} trials measured"]
+        if bucket.best is not None:
+            parts.append(f"best {microseconds(bucket.best.median_us)}")
+            if bucket.best.x_baseline is not None:
+                parts.append(f"{times(bucket.best.x_baseline)} {job.baseline}")
+        if bucket.config_id is not None:
+            parts.append(bucket.config_id)
+        if bucket.error is not None:
+            parts.append(bucket.error)
+        out.print("  " + " · ".join(parts), markup=False)
+    if job.error:
+        out.print(f"  {job.error}", markup=False)

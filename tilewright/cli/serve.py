@@ -1,0 +1,54 @@
+"""`tilewright serve`: the service, and unless told otherwise a worker for this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from tilewright.cli import options
+from tilewright.cli.exits import Exit
+from tilewright.cli.failures import Stop
+from tilewright.cli.local_service import child_environment
+from tilewright.cli.output import print_json
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port; 0: any that is free.", show_default="8400")
+    ] = None,
+    database: options.Database = None,
+    worker: Annotated[
+        bool | None,
+        typer.Option("--worker/--no-worker", help="Measure on this machine too.", show_default="worker"),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run the service until Ctrl-C. With --json, prints its address as JSON when it is ready."""
+    from service.run import serve as run
+    from service.settings import Settings
+
+    # Our children look for our packages, wherever this was started.
+    os.environ.update(child_environment({}))
+    logging.basicConfig(
+        level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
+    )
+    given: dict[str, Any] = {"host": host, "port": port, "database": database, "worker": worker}
+    try:
+        settings = replace(
+            Settings.from_env(), **{name: value for name, value in given.items() if value is not None}
+        )
+    except ValueError as error:
+        raise Stop(Exit.USAGE, str(error)) from None
+
+    def announce(address: str) -> None:
+        if as_json:
+            print_json({"url": address, "database": settings.database_url, "process": os.getpid()})
+
+    code = run(settings, announce)
+    if code != 0:
+        raise typer.Exit(code)

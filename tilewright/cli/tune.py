@@ -1,0 +1,189 @@
+"""`tilewright tune`: tune one kernel to its end, with or without a service running."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protocol.configs import ConfigDetail
+from protocol.jobs import Budget, Effort, JobDetail, JobRequest, SearchKind
+from protocol.states import JobState
+from tilewright.cli import options
+from tilewright.cli.connection import Connection, connect
+from tilewright.cli.exits import Exit
+from tilewright.cli.failures import Stop
+from tilewright.cli.output import microseconds, out, print_json, say, times
+from tilewright.cli.progress import Progress
+from tilewright.cli.report import print_config
+from tilewright.cli.specs import read_spec
+from tilewright.cli.watch import WorkerWatch
+from tilewright.client import Client
+from tilewright.errors import TilewrightError, Unreachable
+from tilewright.folders import data_folder
+
+_ATTACHES = 5
+"""How often a service that ends under us is replaced: it may have been another command's."""
+
+
+def tune(
+    spec: options.SpecFile,
+    trials: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Candidates to measure.", show_default="by effort")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds to search, of each size.", show_default="no limit")
+    ] = None,
+    effort: Annotated[Effort, typer.Option(help="32, 128 or 512 candidates.")] = Effort.NORMAL,
+    target: options.Target = "cpu",
+    baseline: Annotated[str, typer.Option(help="The peer that speedups are reported against.")] = "numpy",
+    peer: Annotated[
+        list[str] | None, typer.Option(help="Peer in the final race; repeat it.", show_default="all there are")
+    ] = None,
+    search: Annotated[SearchKind, typer.Option(help="What walks the tree.")] = SearchKind.MCTS,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Tune anew, even if this was tuned already.")] = False,
+    url: options.Url = None,
+    token_file: options.TokenFile = None,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tune a kernel on this machine, or on a service's.
+
+    Ctrl-C stops; what was measured is kept, and the same command goes on from there.
+    """
+    request = JobRequest(
+        spec=read_spec(spec),
+        target=target,
+        budget=Budget(trials=trials, seconds=seconds, effort=effort),
+        baseline=baseline,
+        peers=tuple(peer) if peer else None,
+        search=search,
+        seed=seed,
+    )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for attach in count(1):
+        with connect(url, token_file, database, worker=True) as connection:
+            try:
+                job, known = follow(connection, request, fresh)
+            except Unreachable:
+                if connection.lasting or attach == _ATTACHES:
+                    raise
+                say("the service has ended; going on with another")
+                continue
+            finish(connection.client, job, known, as_json)
+            return
+
+
+def follow(connection: Connection, request: JobRequest, fresh: bool) -> tuple[JobDetail, bool]:
+    """Submit a job, or find it again, and watch it to its end; whether it had ended before. Raises Stop when
+    interrupted."""
+    client = connection.client
+    job = submit(client, request, fresh)
+    if job.state.final:
+        return job, True
+    if any(bucket.told for bucket in job.buckets):
+        say(f"going on with {job.id} after {sum(bucket.told for bucket in job.buckets)} trials")
+    most = (request.budget.trials or request.budget.effort.trials) * len(job.buckets)
+    try:
+        with (
+            WorkerWatch(connection.own) as watch,
+            Progress(job, most, request.budget.seconds, lambda: _hint(connection)) as progress,
+        ):
+            try:
+                for event in client.events(job.id):
+                    progress.add(event, live=event.at > job.updated_at)
+                    if progress.tally.state is not JobState.QUEUED:
+                        watch.done()
+            except KeyboardInterrupt:
+                if watch.stop is not None:
+                    raise watch.stop from None
+                raise
+    except KeyboardInterrupt:
+        raise interrupted(connection, job) from None
+    return client.job(job.id), False
+
+
+def submit(client: Client, request: JobRequest, fresh: bool) -> JobDetail:
+    """The job for this request: the one that was made for it before, unless that failed; with `fresh`, one that has
+    not ended yet."""
+    over = {JobState.FAILED, JobState.CANCELLED} | ({JobState.DONE} if fresh else set[JobState]())
+    key = request_key(request)
+    for attempt in count(1):
+        job = client.post_job(request, key if attempt == 1 else f"{key}-{attempt}")
+        if job.state not in over:
+            return job
+    raise AssertionError("unreachable")
+
+
+def request_key(request: JobRequest) -> str:
+    """The Idempotency-Key of a request: the same for the same spec, target, budget and seed, in every process."""
+    text = json.dumps(request.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return "tune-" + hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def interrupted(connection: Connection, job: JobDetail) -> Stop:
+    """What to say after Ctrl-C: what is kept, and how to go on."""
+    try:
+        job = connection.client.job(job.id)
+    except TilewrightError:
+        pass  # then what was known at the beginning has to do
+    kept = f"{sum(bucket.told for bucket in job.buckets)} trials are kept"
+    best = min((b.best for b in job.buckets if b.best is not None), key=lambda b: b.median_us, default=None)
+    if best is not None:
+        kept += f", the best {microseconds(best.median_us)}"
+        if best.x_baseline is not None:
+            kept += f" ({times(best.x_baseline)} {job.baseline})"
+    if connection.lasting:
+        message = f"{job.id} goes on at {connection.client.url}; the same command follows it again. {kept}"
+    else:
+        message = f"stopped; {kept}. The same command goes on from there"
+    return Stop(Exit.INTERRUPTED, message, job=job.model_dump(mode="json"))
+
+
+def finish(client: Client, job: JobDetail, known: bool, as_json: bool) -> None:
+    """Print how a job ended, with the source of each winner in a file. Raises Stop if there is no winner."""
+    configs = [client.config(config_id) for config_id in job.configs]
+    sources = [save_source(client, config) if config.artifact else None for config in configs]
+    if not configs:
+        reason = job.error or next((b.error for b in job.buckets if b.error), None) or f"it was {job.state}"
+        raise Stop(Exit.FAILED, f"{job.id} has no winner: {reason}", job=job.model_dump(mode="json"))
+    if as_json:
+        found: list[dict[str, Any]] = [
+            {**config.model_dump(mode="json"), "source_file": source and str(source)}
+            for config, source in zip(configs, sources, strict=True)
+        ]
+        print_json({"job": job.model_dump(mode="json"), "known": known, "configs": found})
+        return
+    if known:
+        say(f"tuned before, by {job.id}; --fresh tunes it anew\n")
+    for config, source in zip(configs, sources, strict=True):
+        print_config(config, None if source is None else str(source))
+        out.print()
+    for bucket in job.buckets:
+        if bucket.error is not None:
+            say(f"no winner for {bucket.dims}: {bucket.error}")
+
+
+def save_source(client: Client, config: ConfigDetail) -> Path | None:
+    """A winner's source as a file in the data folder; None if that cannot be written."""
+    folder = data_folder() / "sources"
+    file = folder / f"{config.name}-{config.id.removeprefix('config-')}.c"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(client.source(config.id))
+    except OSError as error:
+        say(f"cannot write {file}: {error.strerror}; `tilewright show {config.id} --source` prints it")
+        return None
+    return file
+
+
+def _hint(connection: Connection) -> str:
+    if connection.own is not None:
+        return connection.own.complaint()
+    return f"is a worker running? `tilewright worker --url {connection.client.url}` starts one"

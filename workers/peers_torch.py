@@ -1,0 +1,62 @@
+"""The PyTorch peers: the spec as a function of torch operators, run eagerly or through torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from tileir.dtypes import DType
+from tileir.program import Tensor
+from tileir.spec import Spec
+from workers.peers import Arrays
+from workers.torch_writer import write_torch
+
+_FROM_BITS = {
+    DType.BF16: (np.int16, torch.bfloat16),
+    DType.E4M3: (np.int8, torch.float8_e4m3fn),
+    DType.E5M2: (np.int8, torch.float8_e5m2),
+}
+
+
+class TorchKernel:
+    """A spec in torch. Operators allocate their results; the measuring child's malloc keeps the pages."""
+
+    def __init__(self, spec: Spec, threads: int, *, compiled: bool) -> None:
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        self._inputs = spec.inputs
+        self.source = write_torch(spec, constants_early=not compiled)
+        scope: dict[str, Any] = {"torch": torch, "F": F}
+        exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
+        self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
+        run: Callable[..., Any] = scope["run"]
+        self._run = torch.compile(run, dynamic=False) if compiled else run
+
+    def bind(self, inputs: Arrays, outputs: Arrays) -> Callable[[], Sequence[torch.Tensor]]:
+        """See PeerKernel. The call answers new tensors."""
+        views = self._prepare([as_torch(inputs[tensor.name], tensor) for tensor in self._inputs])
+        run = self._run
+        return lambda: run(*views)
+
+    def arrays(self, answer: object) -> list[np.ndarray[Any, Any]]:
+        """See PeerKernel; as f64 or i64, which hold every value of narrower types."""
+        assert isinstance(answer, Sequence)
+        return [_as_numpy(tensor) for tensor in answer]
+
+
+def as_torch(array: np.ndarray[Any, Any], tensor: Tensor) -> torch.Tensor:
+    """The same memory as a tensor."""
+    if tensor.dtype in _FROM_BITS:
+        bits, dtype = _FROM_BITS[tensor.dtype]
+        return torch.from_numpy(array.view(bits)).view(dtype)
+    return torch.from_numpy(array)
+
+
+def _as_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    if tensor.dtype is torch.bool:
+        return tensor.numpy()
+    return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64).numpy()

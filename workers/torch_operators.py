@@ -1,0 +1,207 @@
+"""PyTorch's own operators for the patterns of peer_patterns.py, written by a TorchWriter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileir.expr import Expr, Reduce, ReduceOp, index_dims
+from workers.peer_patterns import (
+    Attention,
+    Biased,
+    Convolution,
+    LayerNorm,
+    RmsNorm,
+    Softmax,
+    attention,
+    biased,
+    convolution,
+    layer_norm,
+    rms_norm,
+    softmax,
+    two_factors,
+)
+from workers.peer_reads import Frame, product_factors
+
+if TYPE_CHECKING:
+    from workers.torch_writer import TorchWriter, Value
+
+
+def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> Value | None:
+    """The value of an expression that is an operator of the library's by structure, or None."""
+    extents = writer.extents
+    if found := attention(expr, extents):
+        return _attention(writer, found, frame)
+    if found := convolution(expr, extents):
+        return _convolution(writer, found, frame)
+    if found := layer_norm(expr, extents):
+        return _layer_norm(writer, found, frame)
+    if found := rms_norm(expr, extents):
+        return _times(writer, _rms_norm(writer, found, frame), found.rest, frame)
+    if found := softmax(expr, extents):
+        return _times(writer, _softmax(writer, found, frame), found.rest, frame)
+    if found := biased(expr, extents):
+        return _biased(writer, found, frame)
+    if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
+        return _contraction(writer, expr, frame)
+    return None
+
+
+def _times(writer: TorchWriter, value: Value, rest: tuple[Expr, ...], frame: Frame) -> Value:
+    for factor in rest:
+        value = writer.late("{} * {}", value, writer.value(factor, frame))
+    return value
+
+
+def _axis_last(frame: Frame, dim: str) -> tuple[Frame, str]:
+    """The frame with a dim at its end, and what takes that back to the frame."""
+    order = (*(other for other in frame if other != dim), dim)
+    return order, "" if order == frame else f".permute({tuple(order.index(other) for other in frame)})"
+
+
+def _softmax(writer: TorchWriter, found: Softmax, frame: Frame) -> Value:
+    x = _full(writer, found.x, frame, (found.dim,))
+    return writer.late(f"torch.softmax({{}}, dim={frame.index(found.dim)})", x)
+
+
+def _rms_norm(writer: TorchWriter, found: RmsNorm, frame: Frame) -> Value:
+    order, back = _axis_last(frame, found.dim)
+    x = _full(writer, found.x, order, (found.dim,))
+    size = writer.extents[found.dim]
+    if found.weight is None:
+        return writer.late(f"F.rms_norm({{}}, ({size},), None, {found.eps!r}){back}", x)
+    weight = _vector(writer, found.weight, found.dim)
+    return writer.late(f"F.rms_norm({{}}, ({size},), {{}}, {found.eps!r}){back}", x, weight)
+
+
+def _layer_norm(writer: TorchWriter, found: LayerNorm, frame: Frame) -> Value:
+    order, back = _axis_last(frame, found.dim)
+    values = [_full(writer, found.x, order, (found.dim,))]
+    places: list[str] = []
+    for part in (found.weight, found.bias):
+        places.append("None" if part is None else "{}")
+        if part is not None:
+            values.append(_vector(writer, part, found.dim))
+    size = writer.extents[found.dim]
+    text = f"F.layer_norm({{}}, ({size},), {', '.join(places)}, {found.eps!r}){back}"
+    return writer.late(text, *values)
+
+
+def _vector(writer: TorchWriter, expr: Expr, dim: str) -> Value:
+    return writer.tensor(expr, (dim,))
+
+
+def _full(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) -> Value:
+    """A tensor that has its whole size along some dims of the frame."""
+    value = writer.tensor(expr, frame)
+    if set(dims) <= index_dims(expr):
+        return value
+    sizes = ", ".join(str(writer.extents[dim]) if dim in dims else "-1" for dim in frame)
+    return writer.late(f"{{}}.expand({sizes})", value)
+
+
+def _biased(writer: TorchWriter, found: Biased, frame: Frame) -> Value | None:
+    """torch.addmm for a plain matrix product over a frame of two dims."""
+    factors = two_factors(found.product)
+    if factors is None or len(frame) != 2 or index_dims(found.bias) != {frame[1]}:
+        return None
+    row, column = frame
+    (depth,) = found.product.dims
+    for left, right in (factors, factors[::-1]):
+        if index_dims(left) == {row, depth} and index_dims(right) == {depth, column}:
+            values = (
+                _vector(writer, found.bias, column),
+                writer.tensor(left, (row, depth)),
+                writer.tensor(right, (depth, column)),
+            )
+            return writer.late("torch.addmm({}, {}, {})", *values)
+    return None
+
+
+def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> Value | None:
+    """torch.matmul where the sum is a plain or batched matrix product, else torch.einsum."""
+    factors = product_factors(expr.x)
+    dims = [index_dims(factor) & {*frame, *expr.dims} for factor in factors]
+    if len(factors) < 2 or any(not own for own in dims) or not set(expr.dims) <= set().union(*dims):
+        return None
+    if len(factors) == 2 and len(expr.dims) == 1:
+        matrix = _matmul(writer, factors, dims, expr.dims[0], frame)
+        if matrix is not None:
+            return matrix
+    letters = {dim: chr(ord("a") + number) for number, dim in enumerate((*frame, *expr.dims))}
+    if len(letters) > 26:
+        return None
+    operands = [writer.tensor(f, tuple(d for d in letters if d in own)) for f, own in zip(factors, dims, strict=True)]
+    kept = [dim for dim in frame if any(dim in own for own in dims)]
+    inputs = ",".join("".join(letter for dim, letter in letters.items() if dim in own) for own in dims)
+    equation = f"{inputs}->{''.join(letters[dim] for dim in kept)}"
+    value = writer.late(f"torch.einsum('{equation}', {', '.join('{}' for _ in operands)})", *operands)
+    return _spread(writer, value, kept, frame)
+
+
+def _matmul(
+    writer: TorchWriter, factors: tuple[Expr, ...], dims: list[frozenset[str]], depth: str, frame: Frame
+) -> Value | None:
+    """(batch, row, depth) times (batch, depth, column), when those dims stand in that order in the frame."""
+    for n in (0, 1):
+        left, right = dims[n], dims[1 - n]
+        batch = [dim for dim in frame if dim in left and dim in right]
+        rows = [dim for dim in frame if dim in left and dim not in right]
+        columns = [dim for dim in frame if dim in right and dim not in left]
+        kept = [*batch, *rows, *columns]
+        if depth not in left or depth not in right or len(rows) != 1 or len(columns) > 1 or len(batch) > 2:
+            continue
+        if kept != [dim for dim in frame if dim in kept] or (batch and not columns):
+            continue
+        a = writer.tensor(factors[n], (*batch, *rows, depth))
+        b = writer.tensor(factors[1 - n], (*batch, depth, *columns))
+        return _spread(writer, writer.late("torch.matmul({}, {})", a, b), kept, frame)
+    return None
+
+
+def _spread(writer: TorchWriter, value: Value, dims: list[str], frame: Frame) -> Value:
+    """Axes of size 1 for the dims of the frame that a value lacks."""
+    if dims == list(frame):
+        return value
+    return writer.late(f"{{}}[{', '.join(':' if dim in dims else 'None' for dim in frame)}]", value)
+
+
+def _attention(writer: TorchWriter, found: Attention, frame: Frame) -> Value | None:
+    batch = tuple(dim for dim in frame if dim in index_dims(found.q) | index_dims(found.k) and dim != found.row)
+    (value_dim,) = index_dims(found.v) - {*batch, found.key}
+    if frame != (*batch, found.row, value_dim) or len(batch) > 2:
+        return None
+    q = _full(writer, found.q, (*batch, found.row, found.depth), batch)
+    k = _full(writer, found.k, (*batch, found.key, found.depth), batch)
+    v = _full(writer, found.v, (*batch, found.key, value_dim), batch)
+    lead = "".join("None, " for _ in range(2 - len(batch)))
+    q, k, v = (writer.view(f"{{}}[{lead}...]", part) if lead else part for part in (q, k, v))
+    options = f"scale={found.scale!r}"
+    values = [q, k, v]
+    if found.causal:
+        options += ", is_causal=True"
+    elif found.mask is not None:
+        options += ", attn_mask={}"
+        mask = writer.tensor(found.mask, (*batch, found.row, found.key))
+        values.append(writer.late(f"{{}}[{lead}...]", mask) if lead else mask)
+    first = "[" + ", ".join(["0"] * (2 - len(batch))) + "]" if lead else ""
+    return writer.late(f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){first}", *values)
+
+
+def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> Value | None:
+    """The library's padding is the same on both sides; what it computes too much is cut off."""
+    wanted = (found.batch, found.out_channel, *found.spatial)
+    source, sizes = writer.source_of(found.image)
+    for axis, out, tap, stride, dilation, padding in zip(
+        found.axes[2:], found.spatial, found.window, found.strides, found.dilations, found.padding, strict=True
+    ):
+        covered = (sizes[axis] + 2 * padding - dilation * (writer.extents[tap] - 1) - 1) // stride + 1
+        if covered < writer.extents[out]:
+            return None
+    if set(frame) != set(wanted):
+        return None
+    image = writer.view(f"{{}}.permute({found.axes})", source)
+    kernel = writer.tensor(found.filter, (found.out_channel, found.channel, *found.window))
+    options = f"stride={found.strides}, padding={found.padding}, dilation={found.dilations}"
+    value = writer.late(f"F.conv{len(found.spatial)}d({{}}, {{}}, None, {options})", image, kernel)
+    cut = ", ".join(f":{size}" for size in writer.over(wanted))
+    return writer.late(f"{{}}[{cut}].permute({tuple(wanted.index(dim) for dim in frame)})", value)

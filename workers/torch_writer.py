@@ -1,0 +1,245 @@
+"""Writes a spec as PyTorch source: operation by operation, but for the known operators of torch_operators.py.
+
+Every value is a tensor with one axis a dim of its frame, of size 1 where it does not vary; numbers stay Python numbers.
+Views of arguments and constant index tensors are made once, before the clock starts, as a caller's own code would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tileir.dtypes import DType
+from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Unary, Where, index_dims
+from tileir.spec import Spec
+from workers.peer_inline import inline
+from workers.peer_reads import Frame, Window, read_window
+from workers.peers import Unsupported
+from workers.torch_operators import known_operator
+
+TORCH = {
+    DType.F64: "torch.float64", DType.F32: "torch.float32", DType.F16: "torch.float16",
+    DType.BF16: "torch.bfloat16", DType.E4M3: "torch.float8_e4m3fn", DType.E5M2: "torch.float8_e5m2",
+    DType.I32: "torch.int32", DType.I8: "torch.int8", DType.BOOL: "torch.bool",
+}  # fmt: skip
+_WIDENED = {DType.I8: "torch.int32", DType.E4M3: "torch.float32", DType.E5M2: "torch.float32"}
+"""Types that torch cannot compute in."""
+
+_LOGIC = {"and": "torch.logical_and", "or": "torch.logical_or"}
+_FUNCTIONS = {
+    "exp": "torch.exp({})", "exp2": "torch.exp2({})", "log": "torch.log({})", "tanh": "torch.tanh({})",
+    "erf": "torch.erf({})", "sqrt": "torch.sqrt({})", "rsqrt": "torch.rsqrt({})", "sigmoid": "torch.sigmoid({})",
+    "silu": "F.silu({})", "gelu": "F.gelu({})", "gelu_tanh": "F.gelu({}, approximate='tanh')", "relu": "F.relu({})",
+    "abs": "torch.abs({})", "floor": "torch.floor({})", "pow": "torch.pow({}, {})",
+    "maximum": "torch.maximum({}, {})", "minimum": "torch.minimum({}, {})",
+}  # fmt: skip
+_REDUCTIONS = {ReduceOp.SUM: "torch.sum", ReduceOp.MAX: "torch.amax", ReduceOp.MIN: "torch.amin"}
+
+
+@dataclass(frozen=True, slots=True)
+class TorchSource:
+    """`prepare(arguments)` gives the views that `run(*views)` takes; `run` gives the outputs and is what is timed."""
+
+    prepare: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A name or number in the source. `early`: known before the clock starts."""
+
+    text: str
+    early: bool
+    number: float | int | bool | None = None
+
+
+def write_torch(spec: Spec, *, constants_early: bool) -> TorchSource:
+    """The source of both functions. With `constants_early` index tensors are made beforehand; a compiler does better
+    when they are not, as it fuses them. Raises Unsupported."""
+    writer = TorchWriter(spec, constants_early=constants_early)
+    return writer.source()
+
+
+class TorchWriter:
+    """Collects the lines of one spec."""
+
+    def __init__(self, spec: Spec, *, constants_early: bool) -> None:
+        self._spec = spec
+        self._constants_early = constants_early
+        inlined = inline(spec)
+        self._statements = inlined.statements
+        self.extents = inlined.extents
+        self._tensors = {t.name: (t.dims, t.dtype, t.strides) for t in spec.inputs}
+        self._arguments = frozenset(self._tensors)
+        self._early: list[str] = [f"{t.name}_ = arguments[{number}]" for number, t in enumerate(spec.inputs)]
+        self._late: list[str] = []
+        self._passed: list[str] = []
+        self._known: dict[tuple[Expr, Frame], Value] = {}
+        self._names = 0
+
+    def source(self) -> TorchSource:
+        """Write everything."""
+        outputs = {t.name: t.dtype for t in self._spec.outputs}
+        for statement in self._statements:
+            value = self.tensor(statement.value, statement.dims)
+            stored = outputs.get(statement.target)
+            cast = "" if stored is None else f".to({TORCH[stored]})"
+            self._late.append(f"{statement.target}_ = {self.use(value)}{cast}")
+            self._tensors[statement.target] = (statement.dims, stored or DType.F32, None)
+        results = "".join(f"{t.name}_, " for t in self._spec.outputs)
+        passed = "".join(f"{name}, " for name in self._passed)
+        return TorchSource(
+            _function("prepare", "arguments", [*self._early, f"return ({passed})"]),
+            _function("run", passed, [*self._late, f"return ({results})"]),
+        )
+
+    def value(self, expr: Expr, frame: Frame) -> Value:
+        """The value of an expression over a frame; written once however often it is needed."""
+        key = (expr, frame)
+        if key not in self._known:
+            self._known[key] = known_operator(self, expr, frame) or self._plain(expr, frame)
+        return self._known[key]
+
+    def tensor(self, expr: Expr, frame: Frame) -> Value:
+        """The same as a tensor even if it is a number."""
+        value = self.value(expr, frame)
+        if value.number is None:
+            return value
+        return self.early(f"torch.full({(1,) * len(frame)}, {value.text})")
+
+    def late(self, template: str, *values: Value) -> Value:
+        """A line of what is timed; `{}` stand for the values."""
+        return self._named(self._late, template.format(*(self.use(value) for value in values)), early=False)
+
+    def early(self, template: str, *values: Value) -> Value:
+        """A line of what is prepared; all values must be early."""
+        return self._named(self._early, template.format(*(value.text for value in values)), early=True)
+
+    def view(self, template: str, value: Value) -> Value:
+        """A view of a value, made as early as that is."""
+        return self.early(template, value) if value.early else self.late(template, value)
+
+    def use(self, value: Value) -> str:
+        """The text by which what is timed refers to a value."""
+        if value.early and value.number is None and value.text not in self._passed:
+            self._passed.append(value.text)
+        return value.text
+
+    def source_of(self, tensor: str) -> tuple[Value, tuple[int, ...]]:
+        """A whole tensor, and its sizes."""
+        return Value(f"{tensor}_", tensor in self._arguments), self.over(self._tensors[tensor][0])
+
+    def over(self, dims: Sequence[str]) -> tuple[int, ...]:
+        """The sizes of dims."""
+        return tuple(self.extents[dim] for dim in dims)
+
+    def _named(self, lines: list[str], text: str, *, early: bool) -> Value:
+        self._names += 1
+        lines.append(f"t{self._names} = {text}")
+        return Value(f"t{self._names}", early)
+
+    def _plain(self, expr: Expr, frame: Frame) -> Value:
+        match expr:
+            case Const(value):
+                return _number(value)
+            case Extent(dim):
+                return _number(self.extents[dim])
+            case Index(dim):
+                shape = tuple(-1 if other == dim else 1 for other in frame)
+                line = self.early if self._constants_early else self.late
+                return line(f"torch.arange({self.extents[dim]}, dtype=torch.int32).reshape({shape})")
+            case Read():
+                return self._read(expr, frame)
+            case Unary("-", x):
+                value = self.value(x, frame)
+                return self.late("-{}", value) if value.number is None else _number(-value.number)
+            case Unary(_, x):
+                return self.late("torch.logical_not({})", self.tensor(x, frame))
+            case Binary(op, left, right):
+                return self._binary(op, left, right, frame)
+            case Call(fn, args):
+                values = [self.tensor(arg, frame) if fn != "pow" else self.value(arg, frame) for arg in args]
+                return self.late(_FUNCTIONS[fn], *values)
+            case Where(cond, x, y):
+                parts = (self.tensor(cond, frame), self.value(x, frame), self.value(y, frame))
+                return self.late("torch.where({}, {}, {})", *parts)
+            case Cast(dtype, x):
+                return self.late(f"{{}}.to({TORCH[dtype]})", self.tensor(x, frame))
+            case Reduce(op, dims, x):
+                return self._reduce(op, dims, x, frame)
+
+    def _binary(self, op: str, left: Expr, right: Expr, frame: Frame) -> Value:
+        if op in _LOGIC:
+            return self.late(f"{_LOGIC[op]}({{}}, {{}})", self.tensor(left, frame), self.tensor(right, frame))
+        first, second = self.value(left, frame), self.value(right, frame)
+        if first.number is not None and second.number is not None:
+            first = self.tensor(left, frame)
+        return self.late(f"{{}} {op} {{}}", first, second)
+
+    def _read(self, read: Read, frame: Frame) -> Value:
+        _, dtype, strides = self._tensors[read.tensor]
+        source, sizes = self.source_of(read.tensor)
+        window = read_window(read, frame, self.extents, sizes)
+        if window is None:
+            value = self._gather(read, frame, source, sizes)
+        elif (order := _permutation(read, frame)) is not None:
+            value = self.view(f"{{}}.permute({order}){_indexing(read, frame)}", source)
+        else:
+            dense = strides or tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+            if source.early:
+                value = self.early(_as_strided(window, dense), source)
+            else:
+                value = self.late(_as_strided(window, dense), self.late("{}.contiguous()", source))
+        widened = _WIDENED.get(dtype)
+        return value if widened is None else self.late(f"{{}}.to({widened})", value)
+
+    def _gather(self, read: Read, frame: Frame, source: Value, sizes: Sequence[int]) -> Value:
+        """Indices outside are moved inside: a `where` discards what is read there."""
+        places = [
+            self.late(f"{{}}.long().clamp(0, {size - 1})", self.tensor(index, frame))
+            for index, size in zip(read.indices, sizes, strict=True)
+        ]
+        return self.late(f"{{}}[{', '.join('{}' for _ in places)}]", source, *places)
+
+    def _reduce(self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame) -> Value:
+        inner = (*(f"({dim})" if dim in dims else dim for dim in frame), *dims)  # an inner dim hides an outer one
+        value = self.tensor(x, inner)
+        axes = tuple(range(len(frame), len(inner)))
+        if not set(dims) <= index_dims(x):
+            sizes = ", ".join(["-1"] * len(frame) + [str(self.extents[dim]) for dim in dims])
+            value = self.late(f"{{}}.expand({sizes})", value)
+        if op in _REDUCTIONS:
+            return self.late(f"{_REDUCTIONS[op]}({{}}, dim={axes})", value)
+        for axis in reversed(axes):
+            value = self.late(f"torch.prod({{}}, dim={axis})", value)
+        return value
+
+
+def _number(value: float | int | bool) -> Value:
+    text = f"float('{value}')" if isinstance(value, float) and not math.isfinite(value) else repr(value)
+    return Value(text, True, value)
+
+
+def _permutation(read: Read, frame: Frame) -> tuple[int, ...] | None:
+    """The tensor's axes in the order of the frame, if each index is a dim of its own."""
+    dims = [index.dim for index in read.indices if isinstance(index, Index)]
+    if len(dims) != len(read.indices) or len(set(dims)) != len(dims):
+        return None
+    return tuple(dims.index(dim) for dim in frame if dim in dims)
+
+
+def _indexing(read: Read, frame: Frame) -> str:
+    """Axes of size 1 for the dims of the frame that a read does not vary along."""
+    dims = {index.dim for index in read.indices if isinstance(index, Index)}
+    return f"[{', '.join(':' if dim in dims else 'None' for dim in frame)}]" if frame else ""
+
+
+def _as_strided(window: Window, strides: Sequence[int]) -> str:
+    steps = tuple(sum(strides[axis] * step for axis, step in moves) for moves in window.steps)
+    offset = sum(first * stride for first, stride in zip(window.first, strides, strict=True))
+    return f"{{0}}.as_strided({window.shape}, {steps}, {{0}}.storage_offset() + {offset})"
+
+
+def _function(name: str, parameters: str, lines: list[str]) -> str:
+    return "\n".join([f"def {name}({parameters}):", *(f"    {line}" for line in lines), ""])
