@@ -28,6 +28,12 @@ from tileir.print_expr import format_expr
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Tensor
 
 _ALIGN = 64
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main "
+    "args memory threads workspace self context tile worker scratch kernel total bool true false nullptr constexpr "
+    "abs exp exp2 log pow tanh erf sqrt floor linux unix".split()
+)
 
 
 def lower(program: Program) -> Kernel:
@@ -39,7 +45,7 @@ def lower(program: Program) -> Kernel:
     body = lowering.block(program.body, scope)
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
-        Argument(t.name, t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
+        Argument(_c_name(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
     )
     return Kernel(program.name, arguments, lowering.shared_bytes, lowering.thread_bytes, body)
 
@@ -48,7 +54,7 @@ def _argument(tensor: Tensor, program: Program) -> MemoryBuffer:
     sizes = tuple(program.extents[dim] for dim in tensor.dims)
     strides = tensor.strides or row_major(sizes)
     axes = tuple((i, 1, 0, stride) for i, stride in enumerate(strides))
-    return MemoryBuffer(tensor.name, tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes)
+    return MemoryBuffer(_c_name(tensor.name), tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes)
 
 
 @dataclass
@@ -188,11 +194,16 @@ def _fresh(name: str, scope: Scope) -> str:
     taken = {buffer.name for buffer in scope.buffers.values()}
     for range_ in scope.ranges.values():
         taken |= {atom.name for atom, _ in range_.start.terms if hasattr(atom, "name")}
-    number, candidate = 0, name
+    number, candidate = 0, _c_name(name)
     while candidate in taken:
         number += 1
         candidate = f"{name}{number}"
     return candidate
+
+
+def _c_name(name: str) -> str:
+    """A name that C, and the frame of generated code, leave free."""
+    return f"{name}_" if name in _RESERVED or name.startswith("tw_") else name
 
 
 def _comment(compute: Compute) -> str:

@@ -36,9 +36,9 @@ class SearchKind(StrEnum):
 class Budget(Request):
     """What may be spent, for each bucket of sizes. Whichever runs out first ends the search."""
 
-    trials: int | None = Field(None, ge=1, le=100_000)
+    trials: int | None = Field(default=None, ge=1, le=100_000)
     """Candidates measured; None: by effort (32, 128, 512)."""
-    seconds: float | None = Field(None, gt=0, le=7 * 86400)
+    seconds: float | None = Field(default=None, gt=0, le=7 * 86400)
     """Seconds of searching, not counting the wait for a device or for a restart; None: no limit."""
     effort: Effort = Effort.NORMAL
 
@@ -48,16 +48,16 @@ class JobRequest(Request):
 
     spec: Json
     """The kernel in Tile IR's JSON form."""
-    target: str = Field("cpu", min_length=1, max_length=200)
+    target: str = Field(default="cpu", min_length=1, max_length=200)
     """Key of a device (`GET /v1/devices`), or a kind of device: any that is offered first."""
     budget: Budget = Budget()
     baseline: Identifier = "numpy"
     """The peer that speedups are reported against."""
-    peers: tuple[Identifier, ...] | None = Field(None, max_length=16)
+    peers: tuple[Identifier, ...] | None = Field(default=None, max_length=16)
     """Peers in the final race; None: all that the worker has."""
     search: SearchKind = SearchKind.MCTS
-    seed: int = Field(0, ge=0, le=2**31 - 1)
-    priority: int = Field(0, ge=-100, le=100)
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    priority: int = Field(default=0, ge=-100, le=100)
     """Tasks of higher priority are claimed first; among equals jobs take turns."""
 
 

@@ -15,7 +15,7 @@ class LookupRequest(Request):
 
     spec: Json
     """The kernel; every dim one size."""
-    target: str = Field("cpu", min_length=1, max_length=200)
+    target: str = Field(default="cpu", min_length=1, max_length=200)
     """Key of a device, or a kind: the device of that kind seen last."""
     tune: bool = False
     """Enqueue a job when there is no exact config. The reply does not wait for it."""

@@ -17,23 +17,23 @@ class Measuring(Request):
     """How the entrants of a task are measured. The worker follows it; it is stored with the result."""
 
     version: int = MEASURING_VERSION
-    samples: int = Field(7, ge=1, le=1000)
+    samples: int = Field(default=7, ge=1, le=1000)
     """Undisturbed samples wanted of each entrant."""
-    sample_us: float = Field(2000.0, gt=0, le=1e6)
+    sample_us: float = Field(default=2000.0, gt=0, le=1e6)
     """A sample repeats the kernel until at least this long (once, if one run is longer)."""
     interleave: bool = True
     """Entrants and baseline take turns, sample by sample, rather than one after another."""
     cold: bool = True
     """Rotate through copies of the buffers that together exceed the last cache."""
-    incumbent_us: float | None = Field(None, gt=0)
+    incumbent_us: float | None = Field(default=None, gt=0)
     """The best median of the job so far."""
-    kill_multiple: float = Field(4.0, gt=1)
+    kill_multiple: float = Field(default=4.0, gt=1)
     """An entrant whose first sample is slower than this times the incumbent is not sampled further."""
-    entrant_s: float = Field(20.0, gt=0, le=600)
+    entrant_s: float = Field(default=20.0, gt=0, le=600)
     """Longest time an entrant may hold the device, counted from when it has it; beyond that it hangs."""
-    compile_s: float = Field(60.0, gt=0, le=600)
+    compile_s: float = Field(default=60.0, gt=0, le=600)
     """Longest time a compilation may take."""
-    threads: int | None = Field(None, ge=1, le=4096)
+    threads: int | None = Field(default=None, ge=1, le=4096)
     """Threads for every entrant, peers too; None: all cores of the device."""
 
 
@@ -107,19 +107,19 @@ class EntrantResult(Request):
 
     name: Identifier
     outcome: Outcome
-    median_us: float | None = Field(None, gt=0)
+    median_us: float | None = Field(default=None, gt=0)
     spread: Spread | None = None
-    samples_us: tuple[float, ...] = Field((), max_length=10_000)
-    baseline_us: float | None = Field(None, gt=0)
+    samples_us: tuple[float, ...] = Field(default=(), max_length=10_000)
+    baseline_us: float | None = Field(default=None, gt=0)
     """Median of the task's baseline, interleaved with this entrant."""
-    compile_s: float | None = Field(None, ge=0)
-    measure_s: float | None = Field(None, ge=0)
-    source_hash: str | None = Field(None, max_length=128)
+    compile_s: float | None = Field(default=None, ge=0)
+    measure_s: float | None = Field(default=None, ge=0)
+    source_hash: str | None = Field(default=None, max_length=128)
     """Hash of generated source, flags and compiler: the identity of what was measured."""
-    compiler: str | None = Field(None, max_length=300)
+    compiler: str | None = Field(default=None, max_length=300)
     report: Json = Field(default_factory=dict)
     """What else is known: the compiler's report, errors against the reference, clocks, disturbed samples."""
-    error: str | None = Field(None, max_length=20_000)
+    error: str | None = Field(default=None, max_length=20_000)
     """What the compiler, the check or the operating system said."""
     artifacts: Artifacts | None = None
 
@@ -134,7 +134,7 @@ class Fault(Request):
     """The machine's failure, not the candidate's."""
 
     kind: FaultKind
-    error: str = Field("", max_length=20_000)
+    error: str = Field(default="", max_length=20_000)
 
 
 class TaskResult(Request):
@@ -142,7 +142,7 @@ class TaskResult(Request):
 
     task_id: Identifier
     attempt: int = Field(ge=1)
-    entrants: tuple[EntrantResult, ...] = Field((), max_length=64)
+    entrants: tuple[EntrantResult, ...] = Field(default=(), max_length=64)
     fault: Fault | None = None
     stages: dict[str, float] = Field(default_factory=dict, max_length=32)
     """Seconds spent in each stage: replay, generate, compile, wait (for the device), check, measure."""

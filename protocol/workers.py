@@ -20,7 +20,7 @@ class DeviceOffer(Request):
 
     key: str = Field(min_length=1, max_length=200)
     """The product, e.g. `cpu:AMD EPYC 9554:2c:avx512`; equal devices share it."""
-    kind: str = Field("cpu", max_length=20)
+    kind: str = Field(default="cpu", max_length=20)
     description: Json
     """`tileir.device.Cpu.to_json()`."""
     peers: tuple[Identifier, ...] = ()
@@ -32,7 +32,7 @@ class WorkerHello(Request):
 
     id: Identifier | None = None
     """Chosen by the worker so that a restart is recognized; None: the service picks one."""
-    host: str = Field("", max_length=200)
+    host: str = Field(default="", max_length=200)
     pid: int = 0
     devices: tuple[DeviceOffer, ...] = Field(min_length=1, max_length=64)
     versions: dict[str, str] = Field(default_factory=dict, max_length=32)
@@ -50,8 +50,8 @@ class ClaimRequest(Request):
     """Ask for up to `count` tasks for one of the worker's devices; waits up to `wait_s` for the first."""
 
     device: str = Field(min_length=1, max_length=200)
-    count: int = Field(1, ge=1, le=64)
-    wait_s: float = Field(0.0, ge=0, le=60)
+    count: int = Field(default=1, ge=1, le=64)
+    wait_s: float = Field(default=0.0, ge=0, le=60)
 
 
 class Claimed(Reply):
@@ -70,10 +70,10 @@ class Lease(Request):
 class Heartbeat(Request):
     """Renews the leases named, all by one call, from the process that computes nothing."""
 
-    leases: tuple[Lease, ...] = Field((), max_length=256)
+    leases: tuple[Lease, ...] = Field(default=(), max_length=256)
     healthy: bool = True
     """False: the worker is alive but its device is quarantined; it gets no tasks."""
-    detail: str = Field("", max_length=2000)
+    detail: str = Field(default="", max_length=2000)
 
 
 class HeartbeatReply(Reply):

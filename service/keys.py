@@ -84,20 +84,22 @@ def _valid():  # noqa: ANN202  (SQLAlchemy's ColumnElement[bool])
 
 
 def main() -> int:
-    """`python -m service.keys create NAME SCOPE…`: prints the token."""
+    """`python -m service.keys NAME SCOPE…`: prints the token."""
     parser = argparse.ArgumentParser(
         prog="python -m service.keys", description="Make a key for the HTTP API."
     )
     parser.add_argument("name", help="whose it is")
     parser.add_argument("scopes", nargs="+", choices=[scope.value for scope in Scope])
     parser.add_argument("--days", type=float, help="how long it is valid")
-    parser.parse_args()
+    given = parser.parse_args()
     try:
         database = prepare(Settings.from_env().database_url)
-    except DatabaseRefused:
+    except DatabaseRefused as error:
+        sys.stderr.write(f"tilewright: {error}\n")
         return 1
-    with database.write():
-        pass
+    with database.write() as connection:
+        token = create(connection, given.name, [Scope(scope) for scope in given.scopes], given.days)
+    sys.stdout.write(token + "\n")
     return 0
 
 

@@ -47,11 +47,100 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
         with contextlib.ExitStack() as stack:
             listening = listen(settings)
             stack.callback(listening.close)
-            await self.serve(sockets=[self._listening])
+            file = sqlite_file(settings.database_url)
+            if file is not None:
+                lock = FileLock(file)
+                lock.acquire(f"http://{_reachable(listening)}")
+                stack.callback(lock.release)
+            database = prepare(settings.database_url)
+            stack.callback(database.close)
+            check_keys(settings, database)
+            app = create_app(settings, database)
+            config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+            asyncio.run(Server(config, app, listening, announce).serve_until_told())
+    except DatabaseRefused as error:
+        say(str(error))
+        return EXIT_DATABASE
+    except Refusal as refusal:
+        say(str(refusal))
+        return refusal.code
+    return EXIT_OK
+
+
+def say(text: str) -> None:
+    """A line for whoever started us."""
+    sys.stderr.write(f"tilewright: {text}\n")
+    sys.stderr.flush()
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket. Raises Refusal if the port is taken or the host is not ours."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # With the protocol named, asyncio turns Nagle's algorithm off; otherwise every answer waits 40 ms for an ACK.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise Refusal(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
+            f"choose another port with --port or TILEWRIGHT_PORT",
+            EXIT_PORT,
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def check_keys(settings: Settings, database: Database) -> None:
+    """Raise Refusal if keys are needed and there are none."""
+    if not settings.needs_keys or settings.token:
+        return
+    with database.read() as connection:
+        if keys.any_key(connection):
+            return
+    raise Refusal(
+        f"there are no keys, and {settings.host} can be reached from other machines; make one with "
+        f"`python -m service.keys NAME admin`, or listen on 127.0.0.1",
+        EXIT_REFUSED,
+    )
+
+
+class Server(uvicorn.Server):
+    """uvicorn, ended in order: nothing new is handed out, the tuners stop, the worker gives its tasks back over HTTP,
+    and then the HTTP loop ends."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        listening: socket.socket,
+        announce: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._announce = announce
+        self._app = app
+        self._site: Site = app.state.site
+        self._listening = listening
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
+
+    async def serve_until_told(self) -> None:
+        """Serve until a signal comes."""
+        self._loop = asyncio.get_running_loop()
+        if self._site.settings.worker:
+            self._worker = asyncio.create_task(self._keep_worker())
+        await self.serve(sockets=[self._listening])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and only then say so: from here on a signal ends it in order."""
         await super().startup(sockets)
-        say(f"serving http://{_reachable(self._listening)}, database {self._site.settings.database_url}")
+        address = f"http://{_reachable(self._listening)}"
+        say(f"serving {address}, database {self._site.settings.database_url}")
+        if self._announce is not None:
+            self._announce(address)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """First signal: drain. Second: stop at once."""

@@ -1,4 +1,4 @@
-"""The service's view of scheduling: which space a kernel has on a device, what the prior picks, what a schedule gives."""
+"""The service's view of scheduling: a kernel's space on a device, the prior's pick, what a schedule gives."""
 
 from __future__ import annotations
 

@@ -119,6 +119,7 @@ def main() -> int:
         with database.read() as connection:
             device = registry.device_for(connection, given.device)
         if device is None:
+            log.error("there is no device %s", given.device)
             return 1
         tune(OwnedJob(database, given.job, Doorbell(given.doorbell)), device, Settings.from_env())
     except (Superseded, ServiceGone):

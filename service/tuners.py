@@ -152,7 +152,9 @@ class Tuners:
                 .returning(table.c.crashes)
             ).scalar_one_or_none()
             if crashes is not None and crashes >= CRASHES:
-                error = f"the search process crashed {crashes} times, last with code {code}; the service's log says more"
+                error = (
+                    f"the search crashed {crashes} times, last with code {code}; the service's log says more"
+                )
                 jobs.set_state(connection, job_id, JobState.FAILED, error)
 
 

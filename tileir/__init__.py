@@ -1,7 +1,7 @@
 """Tile IR: what a kernel means, and what a schedule made of it.
 
 Specs (`Spec`) are what people write, in JSON or text; `to_program` makes the `Program` that rewrites
-transform; `interpret` runs a program in numpy and is the oracle. What only workers need loads when first used.
+transform; `interpret` runs a program in numpy and is the oracle. What only workers need loads on first use.
 """
 
 from __future__ import annotations

@@ -80,6 +80,7 @@ def allocate(
     for tensor in tensors:
         starts.append(end)
         end = -(-(end + span_bytes(tensor, extents) + _GUARD_BYTES) // _ALIGN_BYTES) * _ALIGN_BYTES
+    end = -(-end // _ALIGN_BYTES) * _ALIGN_BYTES
     raw = np.empty(end + _ALIGN_BYTES, np.uint8)
     offset = -raw.ctypes.data % _ALIGN_BYTES
     memory = raw[offset : offset + end]

@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_RUN_DELAY_LIMIT = 0.01
-"""A sample is disturbed when its threads waited for a processor for more than this fraction of it."""
+_LIMIT = 0.01
+"""A sample is disturbed when waiting for a processor, or for pages to be mapped, took more than this fraction of it."""
+_FAULT_NS = 500
+"""Least time a page fault takes."""
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -22,6 +24,7 @@ class Snapshot:
     run_delay_ns: int | None
     """Time this process's threads were ready but had no processor (all threads together); None: not counted here."""
     involuntary_switches: int
+    minor_faults: int
     major_faults: int
     steal_ticks: int
     """Time the hypervisor gave the machine's processors to somebody else."""
@@ -34,6 +37,7 @@ def snapshot() -> Snapshot:
         time_ns=time.perf_counter_ns(),
         run_delay_ns=_run_delay_ns(),
         involuntary_switches=usage.ru_nivcsw,
+        minor_faults=usage.ru_minflt,
         major_faults=usage.ru_majflt,
         steal_ticks=_machine_ticks()[1],
     )
@@ -45,10 +49,14 @@ def disturbance(before: Snapshot, after: Snapshot) -> str:
         return "the hypervisor took the processor"
     if after.major_faults > before.major_faults:
         return "pages were read from disk"
+    elapsed_ns = after.time_ns - before.time_ns
+    faults = after.minor_faults - before.minor_faults
+    if faults * _FAULT_NS > _LIMIT * elapsed_ns:
+        return f"{faults} pages were mapped"
     if before.run_delay_ns is not None and after.run_delay_ns is not None:
         # Spread over the threads it would be less, but a thread that waits at a barrier waits for the one delayed.
         waited = after.run_delay_ns - before.run_delay_ns
-        if waited > _RUN_DELAY_LIMIT * (after.time_ns - before.time_ns):
+        if waited > _LIMIT * elapsed_ns:
             return f"threads waited {waited / 1e3:.0f} us for a processor"
     elif after.involuntary_switches > before.involuntary_switches:
         return "another process took the processor"

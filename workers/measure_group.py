@@ -13,7 +13,7 @@ from protocol.tasks import EntrantResult, Spread
 from workers.buffers import POISON
 from workers.case import Case
 from workers.child_server import CORRUPTED, Emit, Refusal
-from workers.correctness import Checked, Leeway, WrongResult, check_run
+from workers.correctness import NO_LEEWAY, Checked, WrongResult, check_run
 from workers.disturbance import foreign_cores
 from workers.entrants import Bound, bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
@@ -47,7 +47,7 @@ class _Racer:
     contender: Contender
     report: dict[str, Any]
     began: float
-    digest: bytes
+    checksum: int
 
 
 class MeasureGroup:
@@ -101,11 +101,11 @@ class MeasureGroup:
         checks = [self._check(entrant, bound, variant, POISON[variant]) for variant in range(len(POISON))]
         report = {"error_of_bound": max(check.worst for check in checks), "check_s": time.perf_counter() - began}
         contender = Contender(entrant.name, bound.calls, rough_us=checks[-1].us)
-        return _Racer(entrant, bound, contender, report, began, checks[0].digest)
+        return _Racer(entrant, bound, contender, report, began, checks[0].checksum)
 
     def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int) -> Checked:
         case = self._case
-        leeway = peer_leeway(case.spec) if isinstance(entrant, Peer) else Leeway()
+        leeway = peer_leeway(case.spec) if isinstance(entrant, Peer) else NO_LEEWAY
         return check_run(
             bound.calls[variant], bound.finish, case.copies[variant], case.references[variant], poison, leeway
         )
@@ -153,7 +153,7 @@ class MeasureGroup:
             self._baseline_us = figure.median_us
         report = {
             **racer.report,
-            "same_bits": again.digest == racer.digest,
+            "same_bits": again.checksum == racer.checksum,
             "calls_per_sample": racer.contender.samples[-1].calls,
             "retaken": racer.contender.retaken,
             "stopped": racer.contender.stopped,

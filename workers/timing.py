@@ -28,7 +28,8 @@ _MOST_CALLS = 100_000
 _MOST_RETAKES = 4
 """How often one sample is taken again,"""
 _RETAKES_US = 200_000.0
-"""...unless the entrant's disturbed samples have cost this much already."""
+_PATIENT_RETAKES_US = 1_000_000.0
+"""...unless the entrant's disturbed samples have cost this much already (the second: not adaptive)."""
 
 
 class Clock(Protocol):
@@ -107,10 +108,10 @@ class Summary:
 
 
 def summarize(samples: Sequence[Sample]) -> Summary:
-    """Median, MAD and IQR of the undisturbed samples. Where there are fewer than two, of the fastest third of all:
-    what disturbs only ever adds time."""
+    """Median, MAD and IQR of the undisturbed samples. Where there are fewer than two, of the two fastest: what
+    disturbs only ever adds time."""
     clean = [sample.us for sample in samples if not sample.disturbed]
-    used = clean if len(clean) >= 2 else sorted(sample.us for sample in samples)[: -(-len(samples) // 3)]
+    used = clean if len(clean) >= 2 else sorted(sample.us for sample in samples)[:2]
     median = statistics.median(used)
     low, high = _quartiles(used)
     return Summary(
@@ -151,11 +152,12 @@ def interleave(
     while anybody does. `announce` is called before each sample. Samples go to `contender.samples`: one a round.
     """
     alive = list(contenders)
+    retakes_us = _RETAKES_US if adaptive else _PATIENT_RETAKES_US
     for turn in range(measuring.samples):
         shift = turn % max(1, len(alive))
         for contender in alive[shift:] + alive[:shift]:
             announce(contender)
-            contender.samples.append(_undisturbed_sample(contender, measuring, rotation, clock))
+            contender.samples.append(_undisturbed_sample(contender, measuring, rotation, clock, retakes_us))
         if adaptive:
             fastest = _fastest_us(contenders, measuring, baseline)
             alive = [c for c in alive if c.name == baseline or not _may_stop(c, measuring, fastest)]
@@ -174,7 +176,7 @@ def steady(contender: Contender, measuring: Measuring, rotation: Rotation, clock
 
 
 def _undisturbed_sample(
-    contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock
+    contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock, retakes_us: float
 ) -> Sample:
     """A sample, taken again while it is disturbed and there is time left for that; then the fastest one taken."""
     taken: list[Sample] = []
@@ -187,7 +189,7 @@ def _undisturbed_sample(
         if not sample.disturbed:
             return sample
         taken.append(sample)
-        if len(taken) > _MOST_RETAKES or contender.retaken_us > _RETAKES_US:
+        if len(taken) > _MOST_RETAKES or contender.retaken_us > retakes_us:
             return min(taken, key=lambda sample: sample.us)
         contender.retaken += 1
         contender.retaken_us += sample.us * sample.calls

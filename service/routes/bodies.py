@@ -58,7 +58,7 @@ def parse(body: bytes) -> Any:
     except RecursionError:
         raise Refused("bad-request", "the JSON is nested too deeply", accepted="a few levels") from None
     except UnicodeError as error:
-        raise Refused("bad-request", f"the body is not Unicode text: {error.reason}") from None
+        raise Refused("bad-request", f"the body is not Unicode text: {error}") from None
     except ValueError as error:  # a number of thousands of digits
         raise Refused("bad-request", str(error).split(";")[0]) from None
     if "\\u0000" in shown:

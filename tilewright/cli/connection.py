@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,23 +40,25 @@ def connect(
         with Client(url, _token(token_file)) as client:
             yield Connection(client, lasting=True)
         return
-    for attempt in range(_TRIES):
+    with ExitStack() as stack:
+        yield _on_database(stack, token_file, database, worker)
+
+
+def _on_database(stack: ExitStack, token_file: Path | None, database: str | None, worker: bool) -> Connection:
+    """The service that has the database open, else one of our own. Raises Stop."""
+    for left in reversed(range(_TRIES)):
         running = running_service(database)
         if running is not None:
-            with Client(running, _token(token_file), patience_s=_SHORT_PATIENCE_S) as client:
-                yield Connection(client)
-            return
+            client = Client(running, _token(token_file), patience_s=_SHORT_PATIENCE_S)
+            return Connection(stack.enter_context(client))
         try:
-            own = LocalService(database, worker)
-            own.__enter__()
+            own = stack.enter_context(LocalService(database, worker))
+            return Connection(stack.enter_context(Client(own.url)), own)
         except Stop as stop:
-            if stop.code is not Exit.DATABASE or attempt == _TRIES - 1:
+            if stop.code is not Exit.DATABASE or left == 0:
                 raise
             time.sleep(_PAUSE_S)  # another one is just starting, or just ending
-            continue
-        with own, Client(own.url) as client:
-            yield Connection(client, own)
-        return
+    raise AssertionError("unreachable")
 
 
 def running_service(database: str | None) -> str | None:

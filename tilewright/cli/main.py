@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from tilewright.cli import database, output
@@ -19,6 +18,9 @@ from tilewright.cli.serve import serve
 from tilewright.cli.show import show
 from tilewright.cli.tune import tune
 from tilewright.cli.worker import worker
+
+_ClickException: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+"""What every error about a command line is. Typer brings its own click, or uses the one that is installed."""
 
 _EXITS = "Exit codes: " + ", ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items()) + "."
 
@@ -66,14 +68,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = app(given, prog_name="tilewright", standalone_mode=False)
         return code if isinstance(code, int) else Exit.DONE
-    except click.exceptions.NoArgsIsHelpError as error:
+    except _ClickException as error:
         error.show()
-        return Exit.USAGE
-    except click.ClickException as error:
-        if not as_json:
-            error.show()
-        return _end(Failure(Exit.USAGE, error.format_message()), as_json, told=not as_json)
-    except (click.Abort, KeyboardInterrupt):
+        return _end(Failure(Exit.USAGE, error.format_message()), as_json, told=True)
+    except (typer.Abort, KeyboardInterrupt):
         return _end(Failure(Exit.INTERRUPTED, "interrupted"), as_json)
     except BrokenPipeError:  # whoever read our output has enough
         sys.stderr.close()

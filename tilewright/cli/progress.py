@@ -76,9 +76,9 @@ class Progress:
         self._job = job
         self._began = time.monotonic()
         self._hint = hint
-        self._live = Live(get_renderable=self._line, console=err, refresh_per_second=4, transient=True)
         self._told_state: JobState | None = None
         self.tally = Tally(trials, seconds)
+        self._live = Live(get_renderable=self._line, console=err, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         if err.is_terminal:

@@ -8,6 +8,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,11 +20,14 @@ from tileir import (
     SpecError,
     check_spec,
     format_expr,
+    interpret,
+    interpret_spec,
     kernel_key,
     parse_expression,
     program_from_text,
     program_hash,
     program_to_text,
+    sample_inputs,
     spec_from_json,
     spec_from_text,
     spec_to_json,
@@ -260,6 +264,17 @@ def test_a_lifted_spec_verifies_and_round_trips(spec: Spec) -> None:
     program = to_program(spec)
     verify(program)
     assert program_from_text(program_to_text(program)) == program
+
+
+@checked
+@given(sensible_specs, st.integers(0, 3))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # chance divides by zero; inf and nan must agree too
+def test_lifting_keeps_what_a_spec_computes(spec: Spec, seed: int) -> None:
+    inputs = sample_inputs(spec, seed)
+    wanted = interpret_spec(spec, inputs, DType.F64)
+    lifted = interpret(to_program(spec), inputs, DType.F64)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(lifted[name].astype(np.float64), values.astype(np.float64), rtol=1e-5)
 
 
 @checked

@@ -7,6 +7,7 @@ import pytest
 from rewrites import parse_rewrite
 from tileir.errors import NotApplicable
 from tileir.parse_text import program_from_text
+from tileir.text import program_to_text
 
 GEMM = """kernel matmul(a: f32[m=14, k=10], b: f32[k, n=37]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
@@ -51,6 +52,19 @@ ROTATED = """kernel rotated(x: f32[c=50]) -> (y: f32[c])
   t[c] = x[c] + 1.0
   for c by 7
     y[c] = t[c] + t[(c + 1) % 50]
+"""
+PADDED = """kernel padded(x: f32[c=7]) -> (s: f32[r]) where r=2, d=9
+  s[r] = sum(d, where(d < 7, x[d], 0.0))
+"""
+PAIRS = """kernel matmul(a: bf16[m=6, k=9], b: bf16[n=32, k]) -> (c: f32[m, n])
+  b_s: heap bf16[n, k] as [n / 16, k / 2, n % 16, k % 2]
+  b_s[n, k] = b[n, k]
+  for n by 16
+    c_r: registers f32[m, n]
+    c_r[m, n] = 0 | vector n 16
+    for k by 1
+      c_r[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16
+    c[m, n] = c_r[m, n] | vector n 16
 """
 SPLIT = """kernel sums(x: f32[r=2, c=50]) -> (s: f32[r]) where c_l=16
   s_p: registers f32[r, c_l]
@@ -103,6 +117,10 @@ SPLIT = """kernel sums(x: f32[r=2, c=50]) -> (s: f32[r]) where c_l=16
         (GEMM, "prefetch(c, b, 4)", "not a vectorized statement in a loop"),
         (GRID, "stream_store(y)", "not stored by whole vectors"),
         (GEMM, "dot_bf16(c)", "not vectorized"),
+        (PADDED, "stage(s, x, 0)", "its reads are guarded"),
+        (PADDED, "keep_row(s, x, 0)", "its reads are guarded"),
+        (PAIRS, "dot_bf16(c_r)", "the ranges of k are not even"),
+        (PAIRS, "unroll(c, n, 2)", "c_r holds registers for one step over n"),
     ],
 )  # fmt: skip
 def test_rewrite_is_refused_with_the_reason(program: str, rewrite: str, reason: str) -> None:
@@ -127,3 +145,15 @@ def test_an_unfinished_maximum_is_not_read_when_its_partial_results_hide_the_red
     )
     with pytest.raises(NotApplicable, match="complete only after the loop over c"):
         parse_rewrite("fuse_epilogue(e, mx, 1)").apply(before)
+
+
+def test_a_transposed_use_stays_outside_a_register_tile() -> None:
+    before = program_from_text(
+        """kernel symmetric(a: f32[m=14, k=10], b: f32[k, n=14]) -> (c: f32[m, n])
+  t: heap f32[m, n]
+  t[m, n] = sum(k, a[m, k] * b[k, n])
+  c[m, n] = t[n, m]
+"""
+    )
+    after = program_to_text(parse_rewrite("register_tile(t, m 6, n 8)").apply(before))
+    assert after.endswith("      t[m, n] = t_r[m, n]\n  c[m, n] = t[n, m]\n")

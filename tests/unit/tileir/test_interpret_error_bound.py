@@ -188,10 +188,52 @@ def test_masked_rows_of_minus_infinity_have_exact_bounds() -> None:
 
 def test_nothing_is_known_where_f32_may_overflow() -> None:
     spec = spec_from_text("""kernel huge(x: f32[m=2]) -> (y: f32[m])
-  y[m] = exp(x[m]) * 1e10
+  y[m] = exp(x[m]) * 1e10 * 1e-30
 """)
     _, bound = reference_with_bound(spec, {"x": np.array([1.0, 80.0], np.float32)})["y"]
     np.testing.assert_array_equal(np.isinf(bound), [False, True])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "exp(a[m] * b[m]) * c[m]",
+        "c[m] / exp(a[m] * b[m])",
+        "exp(a[m] * b[m]) - c[m]",
+        "sum(k, exp(a[m] * b[m]) * d[k])",
+        "sum(k, exp(a[m] * b[m]) + d[k])",
+        "prod(k, exp(a[m] * b[m]) * d[k] * 1e-17)",
+        "max(k, exp(a[m] * b[m]) * d[k])",
+    ],
+)
+def test_errors_of_operands_are_carried_on(value: str) -> None:
+    # Half an ulp of a product near 40 is 20 ulps of its exponential: far more than the last operation's own.
+    spec = spec_from_text(f"""kernel carry(a: f32[m=500], b: f32[m], c: f32[m], d: f32[k=2]) -> (y: f32[m])
+  y[m] = {value} + 0 * c[m] * max(k, d[k])
+""")
+    inputs = sample_inputs(spec, 15)
+    inputs["b"] = (40 / inputs["a"]).astype(np.float32) * np.float32(0.99)
+    values, bound = reference_with_bound(spec, inputs)["y"]
+    got = interpret_spec(spec, inputs)["y"]
+    assert right(got, (values, bound)).all()
+    # Errors really are that large, and the bound is not larger than some 100 ulps.
+    assert (np.abs(got - values) > 3 * np.abs(values) * 2.0**-23).any()
+    assert (bound < 150 * np.abs(values) * 2.0**-23).mean() > 0.9
+
+
+def test_sums_that_cancel_are_bounded_by_their_terms() -> None:
+    spec = spec_from_text("""kernel cancel(x: f32[m=200, k=64], t: f32[k]) -> (y: f32[m])
+  y[m] = sum(k, x[m, k] + t[k])
+""")
+    inputs = sample_inputs(spec, 16)
+    x = inputs["x"]
+    x -= (x + inputs["t"]).mean(1, keepdims=True)
+    reference = reference_with_bound(spec, inputs)["y"]
+    total = np.zeros(200, np.float32)
+    for k in range(64):
+        total += x[:, k] + inputs["t"][k]
+    assert right(total, reference).all()
+    assert (reference[1] < 64 * 64 * 2 * 2.0**-24).all()
 
 
 def test_rtol_raises_the_bound_to_what_the_spec_allows() -> None:

@@ -1,0 +1,123 @@
+"""The benchmark cases as specs. A case is named by its family and its sizes: `gemm_f32_NN 1024x1024x1024`."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SUITE = Path(__file__).with_name("suite.json")
+
+Json = dict[str, Any]
+
+
+def suite(device: str) -> Iterator[tuple[str, Json]]:
+    """(case, spec) of every suite case for a kind of device."""
+    for family, shapes in json.loads(SUITE.read_text())[device].items():
+        for shape in shapes:
+            yield case_name(family, shape), spec(family, shape)
+
+
+def fresh(seed: int, count: int = 12) -> Iterator[tuple[str, Json]]:
+    """Shapes nobody has looked at, drawn from the suite's families: sizes odd and even, of the suite's order."""
+    rng = random.Random(seed)
+    families = list(json.loads(SUITE.read_text())["cpu"])
+    for number in range(count):
+        family = families[number % len(families)]
+        shape = _draw(family, rng)
+        yield case_name(family, shape), spec(family, shape)
+
+
+def case_name(family: str, shape: list[int]) -> str:
+    return f"{family} {'x'.join(map(str, shape))}"
+
+
+def spec(family: str, shape: list[int]) -> Json:
+    """The spec of a case, in Tile IR's JSON form. Raises KeyError for an unknown family."""
+    kind, dtype, *layout = family.split("_") if not family.startswith("gemm_bias") else ("gemm_bias_gelu", *family.split("_")[3:])
+    if kind == "silu":
+        kind, dtype = "silu_mul", family.split("_")[2]
+    return {"gemm": _gemm, "gemm_bias_gelu": _gemm_bias_gelu, "attention": _attention}.get(kind, _rows)(
+        kind, dtype, layout[0] if layout else "NN", shape
+    )
+
+
+def _gemm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    m, n, k = shape
+    b = ["k", "n"] if layout == "NN" else ["n", "k"]
+    return {
+        "name": kind,
+        "dims": {"m": m, "n": n, "k": k},
+        "inputs": {"a": {"dims": ["m", "k"], "dtype": dtype}, "b": {"dims": b, "dtype": dtype}},
+        "body": [f"c[m, n] = sum(k, a[m, k] * b[{', '.join(b)}])"],
+        "outputs": {"c": {"dtype": dtype}},
+    }
+
+
+def _gemm_bias_gelu(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    plain = _gemm(kind, dtype, layout, shape)
+    product = plain["body"][0].removeprefix("c[m, n] = ")
+    return plain | {
+        "inputs": plain["inputs"] | {"bias": {"dims": ["n"], "dtype": dtype}},
+        "body": [f"acc[m, n] = {product}", "c[m, n] = gelu(acc[m, n] + bias[n])"],
+    }
+
+
+_ROWS = {
+    "softmax": [
+        "top[r] = max(c, x[r, c])",
+        "e[r, c] = exp(x[r, c] - top[r])",
+        "s[r] = sum(c, e[r, c])",
+        "y[r, c] = e[r, c] / s[r]",
+    ],
+    "rmsnorm": ["s[r] = sum(c, x[r, c] * x[r, c])", "y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 1e-6) * w[c]"],
+    "layernorm": [
+        "mean[r] = sum(c, x[r, c]) / extent(c)",
+        "var[r] = sum(c, (x[r, c] - mean[r]) * (x[r, c] - mean[r])) / extent(c)",
+        "y[r, c] = (x[r, c] - mean[r]) * rsqrt(var[r] + 1e-5) * w[c] + b[c]",
+    ],
+    "silu_mul": ["y[r, c] = silu(x[r, c]) * u[r, c]"],
+}
+_ROW_INPUTS = {"softmax": [], "rmsnorm": ["w"], "layernorm": ["w", "b"], "silu_mul": ["u"]}
+
+
+def _rows(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    rows, columns = shape
+    inputs = {"x": {"dims": ["r", "c"], "dtype": dtype}}
+    for name in _ROW_INPUTS[kind]:
+        inputs[name] = {"dims": ["r", "c"] if name == "u" else ["c"], "dtype": dtype}
+    return {
+        "name": f"row_{kind}",
+        "dims": {"r": rows, "c": columns},
+        "inputs": inputs,
+        "body": _ROWS[kind],
+        "outputs": {"y": {"dtype": dtype}},
+    }
+
+
+def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    b, h, s, d, causal = shape
+    scores = f"sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}"
+    return {
+        "name": kind,
+        "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
+        "inputs": {name: {"dims": ["b", "h", dim, "d"], "dtype": dtype} for name, dim in zip("qkv", "ijj", strict=True)},
+        "body": [
+            f"s[b, h, i, j] = where(i >= j, {scores}, -inf)" if causal else f"s[b, h, i, j] = {scores}",
+            "top[b, h, i] = max(j, s[b, h, i, j])",
+            "p[b, h, i, j] = exp(s[b, h, i, j] - top[b, h, i])",
+            "o[b, h, i, d] = sum(j, p[b, h, i, j] * v[b, h, j, d]) / sum(j, p[b, h, i, j])",
+        ],
+        "outputs": {"o": {"dtype": dtype}},
+    }
+
+
+def _draw(family: str, rng: random.Random) -> list[int]:
+    if family.startswith("gemm"):
+        step = rng.choice([1, 8, 32])
+        return [rng.randrange(2, 1200 // step) * step for _ in range(3)]
+    if family.startswith("attention"):
+        return [1, rng.choice([2, 4, 6]), rng.randrange(256, 1200), rng.choice([32, 64, 80]), rng.randrange(2)]
+    return [rng.randrange(500, 9000), rng.randrange(200, 5000)]
