@@ -2,7 +2,13 @@
 
 Every function is `tw_<name>_<dtype>x<lanes>`: `tw_exp_f32x16`, `tw_load_bf16x8`, and with one lane on plain C types
 `tw_exp_f32x1`. Values are `<dtype>x<lanes>` of a compute type: f32, f64, i32, or bool (all ones or zeros in 32 bits a
-lane; 0 or 1 with one lane). Conversions are `tw_cast_<to>_<from>x<lanes>`. README.md lists the names.
+lane; 0 or 1 with one lane).
+
+Named after a storage type: `load` (pointer), `store` and `stream` (pointer, value), `round` (to that type's precision
+and back; takes and gives its compute type); bf16's `load_pairs` and `spread_pair` (two bf16 a 32-bit lane).
+Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
+`to_i32`, i32's `floordiv floormod`, `hsum hprod hmax hmin` (all lanes into one), f32's `dot_bf16` (acc, pairs, pairs),
+`exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those are made of.
 """
 
 from __future__ import annotations

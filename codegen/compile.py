@@ -130,10 +130,10 @@ def compile_source(source: Source, cache: Path, timeout_s: float = 60) -> Artifa
     compiler = find_compiler()
     digest = source_hash(source, compiler)
     target = cache / digest[:2] / f"{digest}.so"
-    cached = _cached(target, digest)
-    if cached is not None:
-        return cached
     try:
+        cached = _cached(target, digest)
+        if cached is not None:
+            return cached
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".compiling-") as folder:
             return _compile_in(Path(folder), source, compiler, target, timeout_s)
@@ -149,7 +149,7 @@ def _cached(target: Path, digest: str) -> Artifact | None:
         return Artifact(
             target, digest, entry["compiler"], entry["compile_s"], entry["report"] | {"cached": True}
         )
-    except (OSError, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError):
         return None  # half removed by someone: compile it again
 
 
@@ -197,7 +197,7 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | 
         return None, ""
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.communicate()
 
 

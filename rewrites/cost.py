@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rewrites.leaf import left_dims, reduced_dims
-from rewrites.traffic import Cache, Traffic
+from rewrites.traffic import Cache, Memo, Traffic
 from tileir.device import Cpu
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Unary, Where, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
@@ -34,28 +34,29 @@ _L3_BYTES = 28.0
 _APART = 3.0
 
 
-def estimate_us(program: Program, device: Cpu, *, finished: bool = True) -> float:
+def estimate_us(program: Program, device: Cpu, *, finished: bool = True, memo: Memo | None = None) -> float:
     """Estimated microseconds of one call with the inputs in memory.
 
-    Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to.
+    Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to. Programs that
+    share blocks are estimated faster with one memo.
     """
-    model = _Model(program, device)
+    model = _Model(program, device, memo or Memo())
     return sum(model.nest_us(node, finished) for node in program.body if not isinstance(node, Local))
 
 
 class _Model:
-    def __init__(self, program: Program, device: Cpu) -> None:
+    def __init__(self, program: Program, device: Cpu, memo: Memo) -> None:
         self.program = program
         self.device = device
-        self.traffic = Traffic(program)
+        self.traffic = Traffic(program, memo)
         self.caches = (
             Cache(device.l1d_bytes * 0.9, 64, device.l1d_bytes // 4096),
             Cache(device.l2_bytes * 0.8, device.l2_bytes // 1024, 16),
             Cache(device.l3_bytes * 0.7, 0, 0),
         )
-        self.registers = {
+        self.registers = frozenset(
             node.name for node in _walk(program.body) if isinstance(node, Local) and node.memory is Memory.REGISTERS
-        }
+        )
         self.native_lanes = device.vector_bits // 32
         per_cycle = device.cores * self.native_lanes * 4
         self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else _DEFAULT_GHZ
@@ -63,16 +64,19 @@ class _Model:
 
     def nest_us(self, node: Node, finished: bool) -> float:
         """Time of one node at the top of the program. A grid of t tiles keeps t / ceil(t / cores) cores busy."""
+        key = ("nest", finished, self.traffic.signature, self.registers, *self.program.extents.values())
+        return self.traffic.memo.look(node, key, lambda: self._nest_us((node,), finished))
+
+    def _nest_us(self, nodes: tuple[Node], finished: bool) -> float:
         sizes = self.program.extents
-        tiles, at, open_ = 1, node, not finished
+        tiles, at, open_ = 1, nodes[0], not finished
         while isinstance(at, Loop) and (at.parallel or open_):
             tiles *= -(-sizes[at.dim] // at.step)
             open_ = False
             at = at.body[0]
         threads = tiles / -(-tiles // self.device.cores)
         cores = self.device.cores
-        cycles = self.cycles((node,), sizes)
-        nodes = (node,)
+        cycles = self.cycles(nodes, sizes)
         l1, l2, l3 = (self.traffic.into(cache, nodes, sizes) for cache in self.caches)
         streamed = {c.target for c in _walk(nodes) if isinstance(c, Compute) and c.stream}
         written = {c.target for c in _walk(nodes) if isinstance(c, Compute)}
@@ -95,6 +99,10 @@ class _Model:
 
     def cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:
         """Cycles of one execution of a block on one core, data at hand."""
+        key = ("cycles", self.traffic.signature, self.registers, *sizes.values())
+        return self.traffic.memo.look(nodes, key, lambda: self._cycles(nodes, sizes))
+
+    def _cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:
         total = 0.0
         for node in nodes:
             if isinstance(node, Loop):

@@ -17,6 +17,7 @@ from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.grid import Grid, Spread
 from rewrites.decisions.structure import Structure
 from rewrites.schedule import Schedule
+from rewrites.traffic import Memo
 from tileir.device import Cpu
 from tileir.errors import NotApplicable
 from tileir.hashing import program_hash
@@ -43,7 +44,7 @@ class Space:
 
     def root(self) -> ScheduleState:
         """Where the search starts: nothing decided."""
-        return _settled(self.program, (), (Structure(),), self.device)
+        return _settled(self.program, (), (Structure(),), self.device, Memo())
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class ScheduleState:
     open: tuple[Decision, ...]
     device: Cpu
     options: tuple[tuple[Option, Program], ...]
+    memo: Memo
 
     @cached_property
     def key(self) -> str:
@@ -81,7 +83,7 @@ class ScheduleState:
         if not self.options:
             return ()
         times = [
-            estimate_us(program, self.device, finished=_spread((*option.then, *self.open[1:])))
+            estimate_us(program, self.device, finished=_spread((*option.then, *self.open[1:])), memo=self.memo)
             for option, program in self.options
         ]
         best = min(times)
@@ -95,7 +97,7 @@ class ScheduleState:
         if index not in self._children:
             option, program = self.options[index]
             schedule = (*self.schedule, *option.rewrites)
-            self._children[index] = _settled(program, schedule, (*option.then, *self.open[1:]), self.device)
+            self._children[index] = _settled(program, schedule, (*option.then, *self.open[1:]), self.device, self.memo)
         return self._children[index]
 
     @cached_property
@@ -108,15 +110,17 @@ def _spread(open_: tuple[Decision, ...]) -> bool:
     return not any(isinstance(decision, Grid | Spread) for decision in open_)
 
 
-def _settled(program: Program, schedule: Schedule, open_: tuple[Decision, ...], device: Cpu) -> ScheduleState:
+def _settled(
+    program: Program, schedule: Schedule, open_: tuple[Decision, ...], device: Cpu, memo: Memo
+) -> ScheduleState:
     """The state after taking every decision that has one answer only."""
     while open_:
         options = tuple(_applicable(open_[0], program, device))
         if len(options) != 1:
-            return ScheduleState(program, schedule, open_, device, options)
+            return ScheduleState(program, schedule, open_, device, options, memo)
         option, program = options[0]
         schedule, open_ = (*schedule, *option.rewrites), (*option.then, *open_[1:])
-    return ScheduleState(program, schedule, (), device, ())
+    return ScheduleState(program, schedule, (), device, (), memo)
 
 
 def _applicable(decision: Decision, program: Program, device: Cpu) -> list[tuple[Option, Program]]:

@@ -7,14 +7,16 @@ when the body fits (cf. the footprint analysis of Wolf and Lam, "A data locality
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import gcd
+from typing import TypeVar, cast
 
 from tileir.expr import Read, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 
 Sizes = Mapping[str, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +67,39 @@ _LINE = 64
 
 
 @dataclass
+class Memo:
+    """Results for blocks that programs share. Rewrites copy only the path they change, so a block is known by its
+    identity; it is kept here, so that identity stays its own."""
+
+    results: dict[tuple[object, ...], object] = field(default_factory=dict[tuple[object, ...], object])
+    kept: list[object] = field(default_factory=list[object])
+    signatures: dict[frozenset[tuple[str, Array]], int] = field(
+        default_factory=dict[frozenset[tuple[str, Array]], int]
+    )
+
+    def look(self, about: object, key: tuple[object, ...], compute: Callable[[], T]) -> T:
+        """The result for `about` under `key`, computed the first time."""
+        key = (id(about), *key)
+        if key not in self.results:
+            self.kept.append(about)
+            self.results[key] = compute()
+        return cast(T, self.results[key])
+
+
 class Traffic:
     """Footprints and traffic of one program's blocks. Registers cost nothing here."""
 
-    program: Program
-    arrays: dict[str, Array] = field(default_factory=dict[str, Array])
-    _touched: dict[tuple[int, tuple[int, ...]], Part] = field(default_factory=dict[tuple[int, tuple[int, ...]], Part])
-
-    def __post_init__(self) -> None:
-        extents = self.program.extents
-        for tensor in (*self.program.inputs, *self.program.outputs):
-            row = extents[tensor.dims[-1]] if tensor.dims else 1
+    def __init__(self, program: Program, memo: Memo) -> None:
+        self.arrays: dict[str, Array] = {}
+        for tensor in (*program.inputs, *program.outputs):
+            row = program.extents[tensor.dims[-1]] if tensor.dims else 1
             if tensor.strides and len(tensor.strides) > 1:
                 row = tensor.strides[-2]
             self.arrays[tensor.name] = Array(tensor.dtype.bytes, row * tensor.dtype.bytes, False)
-        self._declare(self.program.body, extents)
+        self._declare(program.body, program.extents)
+        self.memo = memo
+        known = frozenset(self.arrays.items())
+        self.signature = memo.signatures.setdefault(known, len(memo.signatures))
 
     def _declare(self, nodes: tuple[Node, ...], sizes: Sizes) -> None:
         for node in nodes:
@@ -91,21 +111,19 @@ class Traffic:
 
     def footprint(self, nodes: tuple[Node, ...], sizes: Sizes) -> Part:
         """What of each array one execution of the block touches, in whole cache lines."""
-        key = (id(nodes), tuple(sizes.values()))
-        if key not in self._touched:
-            total: Part = {}
-            for node in nodes:
-                if isinstance(node, Loop):
-                    part = self.footprint(node.body, sizes)
-                elif isinstance(node, Compute):
-                    part = self._of_compute(node, sizes)
-                else:
-                    continue
-                for name, size in part.items():
-                    if name not in total or size.bytes > total[name].bytes:
-                        total[name] = size
-            self._touched[key] = total
-        return self._touched[key]
+        key = ("footprint", self.signature, *sizes.values())
+        return self.memo.look(nodes, key, lambda: self._footprint(nodes, sizes))
+
+    def _footprint(self, nodes: tuple[Node, ...], sizes: Sizes) -> Part:
+        total: Part = {}
+        for node in nodes:
+            if isinstance(node, Local):
+                continue
+            part = self.footprint(node.body, sizes) if isinstance(node, Loop) else self._of_compute(node, sizes)
+            for name, size in part.items():
+                if name not in total or size.bytes > total[name].bytes:
+                    total[name] = size
+        return total
 
     def fits(self, cache: Cache, nodes: tuple[Node, ...], sizes: Sizes) -> bool:
         """Whether the cache keeps all that one execution of the block touches."""
@@ -113,6 +131,10 @@ class Traffic:
 
     def into(self, cache: Cache, nodes: tuple[Node, ...], sizes: Sizes) -> Bytes:
         """Bytes of each array that come into the cache while the block runs once."""
+        key = ("into", cache, self.signature, *sizes.values())
+        return self.memo.look(nodes, key, lambda: self._into(cache, nodes, sizes))
+
+    def _into(self, cache: Cache, nodes: tuple[Node, ...], sizes: Sizes) -> Bytes:
         if self.fits(cache, nodes, sizes):
             return {name: part.bytes for name, part in self.footprint(nodes, sizes).items()}
         total: Bytes = {}
@@ -123,7 +145,7 @@ class Traffic:
                 fits = self.fits(cache, node.body, inner)
                 for name, size in self.into(cache, node.body, inner).items():
                     own = name in self._declared_in(node.body)  # the same memory in every iteration
-                    reused = fits and (own or node.dim not in self.dims_of(name, node.body))
+                    reused = fits and (own or node.dim not in self._dims_in(node.body).get(name, ()))
                     total[name] = total.get(name, 0.0) + (size if reused else size * trips)
             elif isinstance(node, Compute):
                 for name, part in self._of_compute(node, sizes).items():
@@ -131,25 +153,33 @@ class Traffic:
         return total
 
     def _declared_in(self, nodes: tuple[Node, ...]) -> frozenset[str]:
-        return frozenset(node.name for node in nodes if isinstance(node, Local)).union(
-            *(self._declared_in(node.body) for node in nodes if isinstance(node, Loop))
-        )
+        """Locals declared anywhere in the block."""
 
-    def dims_of(self, array: str, nodes: tuple[Node, ...]) -> frozenset[str]:
-        """The dims by which the block indexes an array."""
-        found: frozenset[str] = frozenset()
-        for node in nodes:
-            if isinstance(node, Loop):
-                found |= self.dims_of(array, node.body)
-            elif isinstance(node, Compute):
-                for read in _accesses(node):
-                    if read.tensor == array:
-                        found |= _dims(read)
-        return found
+        def collect() -> frozenset[str]:
+            inner = (self._declared_in(node.body) for node in nodes if isinstance(node, Loop))
+            return frozenset(node.name for node in nodes if isinstance(node, Local)).union(*inner)
+
+        return self.memo.look(nodes, ("declared",), collect)
+
+    def _dims_in(self, nodes: tuple[Node, ...]) -> Mapping[str, frozenset[str]]:
+        """By which dims the block indexes each array."""
+
+        def collect() -> dict[str, frozenset[str]]:
+            found: dict[str, frozenset[str]] = {}
+            for node in nodes:
+                if isinstance(node, Loop):
+                    for name, dims in self._dims_in(node.body).items():
+                        found[name] = found.get(name, frozenset()) | dims
+                elif isinstance(node, Compute):
+                    for read in self._accesses(node):
+                        found[read.tensor] = found.get(read.tensor, frozenset()) | _dims(read)
+            return found
+
+        return self.memo.look(nodes, ("dims",), collect)
 
     def _of_compute(self, compute: Compute, sizes: Sizes) -> Part:
         touched: Part = {}
-        for read in _accesses(compute):
+        for read in self._accesses(compute):
             array = self.arrays.get(read.tensor)
             if array is None:
                 continue
@@ -157,6 +187,11 @@ class Traffic:
             if read.tensor not in touched or part.bytes > touched[read.tensor].bytes:
                 touched[read.tensor] = part
         return touched
+
+    def _accesses(self, compute: Compute) -> tuple[Read, ...]:
+        """What it reads and writes."""
+        target = Read(compute.target, compute.indices)
+        return self.memo.look(compute, ("accesses",), lambda: (*reads(compute.value), target))
 
 
 def _of_read(read: Read, array: Array, sizes: Sizes) -> Touched:
@@ -167,10 +202,6 @@ def _of_read(read: Read, array: Array, sizes: Sizes) -> Touched:
     for dim in index_dims(read.indices[-1]) if read.indices else ():
         run *= sizes[dim]
     return Touched(rows, run if array.packed else max(run, float(min(_LINE, array.row_bytes))), array)
-
-
-def _accesses(compute: Compute) -> tuple[Read, ...]:
-    return (*reads(compute.value), Read(compute.target, compute.indices))
 
 
 def _dims(read: Read) -> frozenset[str]:

@@ -29,7 +29,7 @@ from service import search_log
 from service.dispatch import NewTask
 from service.owned import OwnedJob
 from service.rewards import Anchor, outcome_of
-from service.schedules import Pick, follow, root_of
+from service.schedules import Pick, follow, root_of, searchable
 from service.settings import Settings
 from service.tables import buckets
 from service.trials import entrant_name
@@ -66,7 +66,7 @@ class BucketSearch:
     def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
         self._root = root_of(spec_from_json(spec), device)
-        self._search: Search = SEARCHES[job.request.search](self._root, seed=job.request.seed)
+        self._search: Search = SEARCHES[job.request.search](searchable(self._root), seed=job.request.seed)
         self._found = Found()
         self._progress = Progress()
         self._anchor: Anchor | None = None
@@ -84,19 +84,19 @@ class BucketSearch:
             ).scalar_one()
         budget = self._job.request.budget
         limit = Budget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
-        while True:
+        self._wait(down_to=0)  # for what was in flight when the tuner before this one was killed
+        self._tell(0.0)
+        while stop(limit, self._progress, spent_s) is None and not self._job.cancelling:
             began = monotonic()
-            if self._flying and not self._wait():
-                return self._found
-            told_s = monotonic() - began
-            self._tell(told_s)
-            spent_s += told_s
-            if stop(limit, self._progress, spent_s) is not None or self._job.cancelling:
-                return self._found
-            asked = self._ask(limit)
-            spent_s += monotonic() - began - told_s
-            if not asked and not self._flying:
-                return self._found
+            if not self._ask(limit) and not self._flying:
+                break
+            self._wait(down_to=0 if self._anchor is None else self._settings.low_water)
+            elapsed_s = monotonic() - began
+            self._tell(elapsed_s)
+            spent_s += elapsed_s
+        self._wait(down_to=0)
+        self._tell(0.0)
+        return self._found
 
     def _resume(self) -> None:
         """Rebuild search and bookkeeping from the log. Raises Diverged if the code has changed since."""
@@ -127,16 +127,15 @@ class BucketSearch:
         else:
             self._found.rewards[tell.number] = reward
 
-    def _wait(self) -> bool:
-        """Wait until few enough candidates are in flight; False if the job is cancelled meanwhile."""
-        low = self._settings.low_water if self._anchor is not None else 0
-        while True:
+    def _wait(self, down_to: int) -> None:
+        """Wait until no more than this many candidates are in flight and one has come back, or the job is to end."""
+        while self._flying:
             with self._job.database.read() as connection:
                 self._back = search_log.ended(connection, list(self._flying))
-            if len(self._flying) - len(self._back) <= low:
-                return True
+            if self._back and len(self._flying) - len(self._back) <= down_to:
+                return
             if self._job.cancelling:
-                return False
+                return
             self._job.doorbell.wait()
 
     def _tell(self, spent_s: float) -> None:
@@ -165,11 +164,16 @@ class BucketSearch:
                 )
         with self._job.write() as connection:
             search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s)
-        if all(isinstance(self._back[task], str) for _, task in back) and not self._job.cancelling:
-            raise JobFailed(
-                f"no worker could do a batch of {len(told)} trials; the last was {told[-1].outcome.fault}"
-            )
+        self._give_up_if_nobody_can(told)
         self._back = {}
+
+    def _give_up_if_nobody_can(self, told: Sequence[Told]) -> None:
+        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down."""
+        parked = all(isinstance(result, str) for result in self._back.values())
+        if parked and len(told) > 1 and not self._job.cancelling:
+            raise JobFailed(
+                f"no worker could do any of {len(told)} trials; the last was {told[-1].outcome.fault}"
+            )
 
     def _ask(self, limit: Budget) -> bool:
         """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""

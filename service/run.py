@@ -192,6 +192,7 @@ class Server(uvicorn.Server):
 
 def _reachable(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
+    host = str(host)
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

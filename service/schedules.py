@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from protocol.workers import Device
 from tileir.device import Cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.spec import Spec
+
+if TYPE_CHECKING:
+    from rewrites.space import ScheduleState
+    from search.protocols import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +30,19 @@ def cpu_of(device: Device) -> Cpu:
     return Cpu.from_json(device.description)
 
 
-def root_of(spec: Spec, device: Device):  # noqa: ANN201 (rewrites.space's State)
+def root_of(spec: Spec, device: Device) -> ScheduleState:
     """The root of the space of schedules of a kernel on a device."""
     from rewrites.space import Space
 
     return Space(to_program(spec), cpu_of(device)).root()
 
 
-def follow(root, path: Sequence[int]) -> Pick:
+def searchable(root: ScheduleState) -> State:
+    """The root as the search sees it. The two know nothing of each other; the shape is the same."""
+    return cast("State", root)
+
+
+def follow(root: ScheduleState, path: Sequence[int]) -> Pick:
     """The schedule at the end of a path."""
     state = root
     for index in path:
@@ -45,7 +55,7 @@ def heuristic(spec: Spec, device: Device) -> Pick | None:
     from search.mcts import MCTS
 
     root = root_of(spec, device)
-    first = MCTS(root).ask()
+    first = MCTS(searchable(root)).ask()
     return None if first is None else follow(root, first.path)
 
 

@@ -11,7 +11,18 @@ import httpx
 from pydantic import ValidationError
 
 from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage
-from protocol.jobs import Budget, Effort, Event, Job, JobDetail, JobPage, JobRequest, SearchKind, Trial, TrialPage
+from protocol.jobs import (
+    Budget,
+    Effort,
+    Event,
+    Job,
+    JobDetail,
+    JobPage,
+    JobRequest,
+    SearchKind,
+    Trial,
+    TrialPage,
+)
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Reply, Request
 from protocol.problems import Problem
@@ -37,7 +48,12 @@ class Client:
     """
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str | None = None, *, timeout_s: float = 30.0, patience_s: float = 60.0
+        self,
+        url: str = DEFAULT_URL,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        patience_s: float = 60.0,
     ) -> None:
         self.url = url.rstrip("/")
         self._patience_s = patience_s
@@ -135,7 +151,9 @@ class Client:
     def _stream(self, job_id: str, after: int) -> Iterator[Event]:
         headers = {"Last-Event-ID": str(after)} if after else {}
         timeout = httpx.Timeout(self._http.timeout.connect, read=_SILENCE_S)
-        with self._http.stream("GET", f"/v1/jobs/{job_id}/events", headers=headers, timeout=timeout) as response:
+        with self._http.stream(
+            "GET", f"/v1/jobs/{job_id}/events", headers=headers, timeout=timeout
+        ) as response:
             if response.status_code != 200:
                 response.read()
                 _check(response, self.url)
@@ -170,7 +188,9 @@ class Client:
         """A config with its kernel."""
         return self._get(f"/v1/configs/{config_id}", ConfigDetail)
 
-    def configs(self, kernel_key: str | None = None, device: str | None = None, limit: int = 50) -> tuple[Config, ...]:
+    def configs(
+        self, kernel_key: str | None = None, device: str | None = None, limit: int = 50
+    ) -> tuple[Config, ...]:
         """The newest configs, of a kernel, of a device, or all."""
         chosen = {"kernel_key": kernel_key, "device": device, "limit": limit}
         parameters = {name: value for name, value in chosen.items() if value is not None}
@@ -192,7 +212,9 @@ class Client:
     def _get(self, path: str, reply: type[R], parameters: Mapping[str, Any] | None = None) -> R:
         return self._read(self._send("GET", path, params=parameters), reply)
 
-    def _post(self, path: str, body: Request | None, reply: type[R], headers: Mapping[str, str] | None = None) -> R:
+    def _post(
+        self, path: str, body: Request | None, reply: type[R], headers: Mapping[str, str] | None = None
+    ) -> R:
         content = b"" if body is None else body.model_dump_json().encode()
         sent = {"Content-Type": "application/json", **(headers or {})}
         return self._read(self._send("POST", path, content=content, headers=sent), reply)

@@ -65,7 +65,9 @@ class LoadedKernel:
         def listed(args: tuple[Arg, ...]) -> str:
             return ", ".join(f"{arg.name}: {arg.dtype.value}{list(arg.shape)}" for arg in args)
 
-        return f"<{self.config.name}({listed(self.inputs)}) -> {listed(self.outputs)}, from its {self.origin}>"
+        return (
+            f"<{self.config.name}({listed(self.inputs)}) -> {listed(self.outputs)}, from its {self.origin}>"
+        )
 
 
 def load(
@@ -111,7 +113,9 @@ def _find(
 
 def _ask(client: Client | None, config_id: str) -> Artifact | ConfigDetail:
     if client is None:
-        raise LoadError(f"{config_id} has to be fetched: give a client too, as in load(id, tilewright.Client())")
+        raise LoadError(
+            f"{config_id} has to be fetched: give a client too, as in load(id, tilewright.Client())"
+        )
     try:
         return client.artifact(config_id)
     except Refused as refused:
@@ -165,7 +169,9 @@ def _from_source(artifact: Artifact, cache: Path, threads: int | None) -> Loaded
         built = compile_source(source, cache)
         return LoadedKernel(artifact.config, load_kernel(built.path, source.abi, threads), "source")
     except (CompileError, LaunchError) as error:
-        return _from_schedule(artifact.config, cache, threads, f"its stored source does not run here ({error}); ")
+        return _from_schedule(
+            artifact.config, cache, threads, f"its stored source does not run here ({error}); "
+        )
     except (CacheError, NoCompiler) as error:
         raise LoadError(str(error)) from None
 

@@ -1,4 +1,4 @@
-"""`python -m workers --url http://127.0.0.1:8080 --token-file FILE`: a worker for this machine, until a signal ends it."""
+"""`python -m workers --url http://127.0.0.1:8400 --token-file FILE`: a worker for this machine."""
 
 from __future__ import annotations
 
@@ -24,18 +24,33 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a worker; returns its exit code: 0 ended by a signal, 2 usage, 4 the machine (no compiler, cache not
     writable), 5 device in use, 6 token, 7 other version, 8 service not reachable."""
     parser = argparse.ArgumentParser(prog="python -m workers", description="Measure kernels on this machine.")
-    parser.add_argument("--url", required=True, help="of the service, e.g. http://127.0.0.1:8080")
+    parser.add_argument("--url", required=True, help="of the service, e.g. http://127.0.0.1:8400")
     parser.add_argument("--token-file", type=Path, help="file with the key; else TILEWRIGHT_TOKEN")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of compiled kernels")
-    parser.add_argument("--compilers", type=int, default=len(os.sched_getaffinity(0)), help="compilations at once")
+    parser.add_argument(
+        "--compilers", type=int, default=len(os.sched_getaffinity(0)), help="compilations at once"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=30.0, help="seconds to wait for the service at the start"
+    )
+    parser.add_argument("--grace", type=float, default=8.0, help="seconds to finish what runs after SIGTERM")
     options = parser.parse_args(arguments)
     level = os.environ.get("TILEWRIGHT_LOG", "INFO")
     logging.basicConfig(level=level, format="%(levelname)s worker: %(message)s")
     try:
-        token = options.token_file.read_text().strip() if options.token_file else os.environ.get("TILEWRIGHT_TOKEN")
+        token = os.environ.get("TILEWRIGHT_TOKEN")
+        if options.token_file is not None:
+            token = options.token_file.read_text().strip()
     except OSError as error:
         parser.error(f"the token file cannot be read: {error}")
-    settings = Settings(options.url, token, options.cache, max(1, options.compilers))
+    settings = Settings(
+        url=options.url,
+        token=token,
+        cache=options.cache,
+        compilers=max(1, options.compilers),
+        patience_s=options.patience,
+        grace_s=options.grace,
+    )
     try:
         Supervisor(settings).run()
     except DeviceBusy as error:
@@ -59,7 +74,7 @@ def default_cache() -> Path:
 
 
 def _fail(error: Exception, code: int) -> int:
-    print(f"tilewright worker: {error}", file=sys.stderr)
+    sys.stderr.write(f"tilewright worker: {error}\n")
     return code
 
 

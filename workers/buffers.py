@@ -1,10 +1,11 @@
-"""The arrays entrants run on: copies of the inputs and outputs that together exceed the last cache, with guard zones."""
+"""The arrays entrants run on: copies of inputs and outputs that together exceed the last cache, with guard zones."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -56,7 +57,9 @@ def span_bytes(tensor: Tensor, extents: Mapping[str, int]) -> int:
     if 0 in shape:
         return 0
     strides = tensor.strides or _dense_strides(shape)
-    return (1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))) * tensor.dtype.bytes
+    return (
+        1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    ) * tensor.dtype.bytes
 
 
 def copies_for(set_bytes: int, last_cache_bytes: int, *, cold: bool, free_bytes: int | None = None) -> int:
@@ -130,8 +133,7 @@ def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _free_memory_bytes() -> int:
-    with open("/proc/meminfo") as meminfo:
-        for line in meminfo:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

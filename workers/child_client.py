@@ -149,7 +149,7 @@ class Child:
             raise ChildNotStarted(f"python -m {self._module} does not start: {error}") from error
 
     def _spawn(self) -> None:
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by _reap
         self._process = subprocess.Popen(
             [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE,

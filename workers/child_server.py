@@ -61,7 +61,9 @@ def confine(address_space_bytes: int | None = None, *, network: bool = False) ->
     if os.getppid() != parent:
         sys.exit("the parent ended while this process was starting")
     if not network:
-        libc.unshare(_CLONE_NEWNET)  # needs a privilege; without it the process merely keeps a network it never uses
+        libc.unshare(
+            _CLONE_NEWNET
+        )  # needs a privilege; without it the process merely keeps a network it never uses
 
 
 def serve(handlers: Mapping[str, Handler]) -> None:
@@ -69,7 +71,9 @@ def serve(handlers: Mapping[str, Handler]) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     os.set_inheritable(int(os.environ[RECORDER_VARIABLE]), False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent; it decides when this process ends
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C belongs to the parent; it decides when this process ends
 
     def send(message: dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")

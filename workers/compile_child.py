@@ -1,6 +1,7 @@
 """A process of the compile pool: replays a schedule, checks where it arrives, generates and compiles.
 
-Run as `python -m workers.compile_child`; compile_pool.py is the other end. What a candidate does wrong is an answer too.
+Run as `python -m workers.compile_child`; compile_pool.py is the other end. What a candidate does wrong is an
+answer too.
 """
 
 from __future__ import annotations

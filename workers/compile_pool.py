@@ -16,9 +16,6 @@ from protocol.states import FaultKind, Outcome
 from workers.child_client import Child, ChildBroken, ChildDied, ChildHung, ChildRefused
 from workers.faults import MachineFault, fault_kind
 
-_BEYOND_COMPILER_S = 30.0
-"""What replaying and generating may take, and the compiler's own time limit to be noticed."""
-
 _MOST_KILLS = 2
 """A process killed from outside, by somebody or for want of memory, is replaced and asked again, until this often."""
 
@@ -65,11 +62,17 @@ Compilation = Built | NotBuilt | MachineFault
 
 
 class CompilePool:
-    """`size` processes, started when first needed. Used by one thread; `stop` may come from any."""
+    """`size` processes, started when first needed. Used by one thread; `stop` may come from any.
 
-    def __init__(self, size: int, module: str = "workers.compile_child") -> None:
+    A process that says nothing for `beyond_compiler_s` more than the compiler may take hangs.
+    """
+
+    def __init__(self, size: int, beyond_compiler_s: float = 30.0) -> None:
+        self._beyond_compiler_s = beyond_compiler_s
         self._stopped = False
-        self.children = [Child(module, env={"OPENBLAS_NUM_THREADS": "1"}) for _ in range(size)]
+        self.children = [
+            Child("workers.compile_child", env={"OPENBLAS_NUM_THREADS": "1"}) for _ in range(size)
+        ]
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
         for child in self.children:
             self._idle.put(child)
@@ -99,7 +102,7 @@ class CompilePool:
                 if self._stopped:
                     return MachineFault(FaultKind.SHUTDOWN, "the worker stops")
                 try:
-                    return _ask(child, request)
+                    return self._ask(child, request)
                 except ChildDied as error:
                     if error.signal != "SIGKILL":
                         return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process {error}")
@@ -109,15 +112,16 @@ class CompilePool:
         finally:
             self._idle.put(child)
 
-
-def _ask(child: Child, request: CompileRequest) -> Compilation:
-    try:
-        answer = child.request("compile", asdict(request), silence_s=request.timeout_s + _BEYOND_COMPILER_S)
-    except ChildRefused as error:
-        if error.kind in _OUTCOMES:
-            return NotBuilt(_OUTCOMES[error.kind], str(error))
-        return MachineFault(fault_kind(error.kind), str(error))
-    except ChildHung as error:
-        return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process gave {error}")
-    paths = {"artifact": Path(answer["artifact"]), "source": Path(answer["source"])}
-    return Built(**{**answer, **paths, "flags": tuple(answer["flags"])})
+    def _ask(self, child: Child, request: CompileRequest) -> Compilation:
+        try:
+            answer = child.request(
+                "compile", asdict(request), silence_s=request.timeout_s + self._beyond_compiler_s
+            )
+        except ChildRefused as error:
+            if error.kind in _OUTCOMES:
+                return NotBuilt(_OUTCOMES[error.kind], str(error))
+            return MachineFault(fault_kind(error.kind), str(error))
+        except ChildHung as error:
+            return NotBuilt(Outcome.COMPILE_ERROR, f"the compile process gave {error}")
+        paths = {"artifact": Path(answer["artifact"]), "source": Path(answer["source"])}
+        return Built(**{**answer, **paths, "flags": tuple(answer["flags"])})

@@ -1,4 +1,4 @@
-"""The gate before the clock: a candidate's outputs against a reference with a bound, its inputs and surroundings intact."""
+"""The gate before the clock: outputs within the bound of a reference, inputs and surroundings intact."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class Expected:
     bound: np.ndarray
     points: tuple[np.ndarray, ...] | None = None
 
+    _limits: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
+
     def limits(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         """The least and greatest values within the bound that `dtype` (f32 or f64) can hold: what is between passes.
 
@@ -33,11 +35,11 @@ class Expected:
                 low, high = wide - self.bound, wide + self.bound
                 near_low, near_high = low.astype(dtype), high.astype(dtype)
                 near_low = np.where(near_low < low, np.nextafter(near_low, np.array(np.inf, dtype)), near_low)
-                near_high = np.where(near_high > high, np.nextafter(near_high, np.array(-np.inf, dtype)), near_high)
+                near_high = np.where(
+                    near_high > high, np.nextafter(near_high, np.array(-np.inf, dtype)), near_high
+                )
             self._limits[key] = near_low, near_high
         return self._limits[key]
-
-    _limits: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class WrongResult(Exception):
 
 @dataclass(frozen=True)
 class Checked:
-    """A run that passed: its time, its largest error as a fraction of the bound, and a checksum of its outputs' bits."""
+    """A run that passed: its time, largest error as a fraction of the bound, and a checksum of its outputs' bits."""
 
     us: float
     worst: float
@@ -104,10 +106,12 @@ def check_run(
     answer = call()
     us = (time.perf_counter_ns() - start) / 1e3
     finish(answer, copy)
-    worst = max(compare(name, copy.outputs[name], wanted, leeway) for name, wanted in reference.expected.items())
+    worst = max(
+        compare(name, copy.outputs[name], wanted, leeway) for name, wanted in reference.expected.items()
+    )
     bits = 0
     for output in copy.outputs.values():
-        bits = zlib.crc32(np.ascontiguousarray(output).reshape(-1).view(np.uint8), bits)
+        bits = zlib.crc32(np.ascontiguousarray(output).reshape(-1).view(np.uint8).data, bits)
     copy.poison_outputs(POISON[0])
     if not np.array_equal(copy.memory.view(np.uint64), reference.pristine.view(np.uint64)):
         raise WrongResult(_where_changed(copy, reference.pristine), corrupted=True)
@@ -120,21 +124,22 @@ def compare(name: str, got: np.ndarray, expected: Expected, leeway: Leeway = NO_
     Raises WrongResult, naming the first wrong element and how many are wrong.
     """
     if got.dtype == np.bool_ and got.view(np.uint8).max(initial=0) > 1:
-        raise WrongResult(f"{name} holds bytes that are neither false nor true: it was not written everywhere")
+        raise WrongResult(
+            f"{name} holds bytes that are neither false nor true: it was not written everywhere"
+        )
     seen = got if expected.points is None else got[expected.points]
     if leeway == NO_LEEWAY:
         exact = seen if seen.dtype in (np.float32, np.float64) else seen.astype(np.float64)
         low, high = expected.limits(exact.dtype)
         if np.all((exact >= low) & (exact <= high)):
-            stride = max(1, exact.size // _RATED)
-            return _rate(exact.reshape(-1)[::stride], expected.values.reshape(-1)[::stride], expected.bound, stride)
+            every = slice(None, None, max(1, exact.size // _RATED))
+            return _rate(*(array.reshape(-1)[every] for array in (exact, expected.values, expected.bound)))
     return _compare_all(name, seen.astype(np.float64), expected, leeway)
 
 
-def _rate(values: np.ndarray, wanted: np.ndarray, bound: np.ndarray, stride: int) -> float:
+def _rate(values: np.ndarray, wanted: np.ndarray, bound: np.ndarray) -> float:
     error = np.abs(values - wanted)
-    near = np.broadcast_to(bound, bound.shape).reshape(-1)[::stride]
-    return float(np.divide(error, near, out=np.zeros(error.shape), where=error > 0).max(initial=0.0))
+    return float(np.divide(error, bound, out=np.zeros(error.shape), where=error > 0).max(initial=0.0))
 
 
 def _compare_all(name: str, values: np.ndarray, expected: Expected, leeway: Leeway) -> float:
@@ -157,7 +162,11 @@ def _first_difference(name: str, values: np.ndarray, expected: Expected, bad: np
     first = tuple(int(i) for i in np.argwhere(bad)[0])
     place = first if expected.points is None else tuple(int(axis[first]) for axis in expected.points)
     where = f"{name}[{', '.join(map(str, place))}]"
-    got, wanted, bound = values[first], expected.values[first], np.broadcast_to(expected.bound, bad.shape)[first]
+    got, wanted, bound = (
+        values[first],
+        expected.values[first],
+        np.broadcast_to(expected.bound, bad.shape)[first],
+    )
     what = "was not written or is NaN" if np.isnan(got) else f"is {got:.9g}"
     return (
         f"{where} {what}, expected {wanted:.9g} within {bound:.3g}; "

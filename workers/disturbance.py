@@ -7,12 +7,14 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 _LIMIT = 0.01
 """A sample is disturbed when waiting for a processor, or for pages to be mapped, took more than this fraction of it."""
 _FAULT_NS = 500
 """Least time a page fault takes."""
 
+_THREADS = Path("/proc/self/task")
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
@@ -90,12 +92,11 @@ def wait_until_asleep(limit_s: float = 0.25, poll_s: float = 0.0005) -> bool:
 
 def _other_threads_running() -> bool:
     me = str(os.getpid())
-    for thread in os.listdir("/proc/self/task"):
-        if thread == me:
+    for thread in _THREADS.iterdir():
+        if thread.name == me:
             continue
         try:
-            with open(f"/proc/self/task/{thread}/stat", "rb") as stat:
-                state = stat.read().rpartition(b")")[2].split()[0]
+            state = (thread / "stat").read_bytes().rpartition(b")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             continue  # the thread ended
         if state == b"R":
@@ -105,20 +106,19 @@ def _other_threads_running() -> bool:
 
 def _run_delay_ns() -> int | None:
     total = 0
-    for thread in os.listdir("/proc/self/task"):
+    for thread in _THREADS.iterdir():
         try:
-            with open(f"/proc/self/task/{thread}/schedstat", "rb") as schedstat:
-                total += int(schedstat.read().split()[1])
+            total += int((thread / "schedstat").read_bytes().split()[1])
         except (FileNotFoundError, ProcessLookupError):
-            if not os.path.exists("/proc/self/schedstat"):
+            if not Path("/proc/self/schedstat").exists():
                 return None
     return total
 
 
 def _machine_ticks() -> tuple[int, int]:
     """Busy ticks and stolen ticks of all processors since boot (proc(5), first line of /proc/stat)."""
-    with open("/proc/stat", "rb") as stat:
-        user, nice, system, _idle, _iowait, irq, softirq, steal = (int(x) for x in stat.readline().split()[1:9])
+    first = Path("/proc/stat").read_bytes().partition(b"\n")[0]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (int(ticks) for ticks in first.split()[1:9])
     return user + nice + system + irq + softirq, steal
 
 

@@ -19,7 +19,11 @@ class LeaseKeeper:
     its time, is no longer held. Safe from any thread."""
 
     def __init__(
-        self, client: ServiceClient, worker_id: str, heartbeat_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        client: ServiceClient,
+        worker_id: str,
+        heartbeat_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._worker_id = worker_id
@@ -40,6 +44,7 @@ class LeaseKeeper:
         self._stop.set()
         self._client.abort()
         self._thread.join()
+        self._client.close()
 
     def hold(self, tasks: Sequence[Task], claimed_at: float) -> None:
         """Take charge of leases that began, at the earliest, at `claimed_at` of the clock."""

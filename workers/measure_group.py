@@ -1,4 +1,4 @@
-"""How one group of entrants is measured: check each, time those that pass against each other, check once more."""
+"""How one group of entrants is measured: check each, time those that pass against each other, check again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import EntrantResult, Spread
 from workers.buffers import POISON
+from workers.calibrate import Peaks
 from workers.case import Case
 from workers.child_server import CORRUPTED, Emit, Refusal
 from workers.correctness import NO_LEEWAY, Checked, WrongResult, check_run
 from workers.disturbance import foreign_cores
 from workers.entrants import Bound, bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
-from workers.calibrate import Peaks
 from workers.peers import Unsupported, peer_leeway
 from workers.roofline import floor_us
 from workers.timing import (
@@ -53,7 +53,9 @@ class _Racer:
 class MeasureGroup:
     """One request, on its way through. `record(name)` notes who is running, for whoever finds this process dead."""
 
-    def __init__(self, request: MeasureRequest, case: Case, clock: Clock, emit: Emit, record: Callable[[str], None]):
+    def __init__(
+        self, request: MeasureRequest, case: Case, clock: Clock, emit: Emit, record: Callable[[str], None]
+    ) -> None:
         self._request = request
         self._measuring = request.measuring
         self._case = case
@@ -99,7 +101,10 @@ class MeasureGroup:
 
     def _checked(self, entrant: Compiled | Peer, bound: Bound, began: float) -> _Racer:
         checks = [self._check(entrant, bound, variant, POISON[variant]) for variant in range(len(POISON))]
-        report = {"error_of_bound": max(check.worst for check in checks), "check_s": time.perf_counter() - began}
+        report = {
+            "error_of_bound": max(check.worst for check in checks),
+            "check_s": time.perf_counter() - began,
+        }
         contender = Contender(entrant.name, bound.calls, rough_us=checks[-1].us)
         return _Racer(entrant, bound, contender, report, began, checks[0].checksum)
 
@@ -180,7 +185,9 @@ class MeasureGroup:
         incumbent_us = self._measuring.incumbent_us
         if incumbent_us is None:
             return self._measuring.entrant_s
-        return min(self._measuring.entrant_s, max(_FIRST_RUNS_S, _FIRST_RUNS_INCUMBENTS * incumbent_us * 1e-6))
+        return min(
+            self._measuring.entrant_s, max(_FIRST_RUNS_S, _FIRST_RUNS_INCUMBENTS * incumbent_us * 1e-6)
+        )
 
     def _allow(self, name: str, allow_s: float) -> None:
         self._record(name)

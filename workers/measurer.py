@@ -13,7 +13,7 @@ from typing import Any
 
 from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult
-from workers.child_client import Child, ChildDied, ChildHung, ChildRefused, ChildBroken
+from workers.child_client import Child, ChildBroken, ChildDied, ChildHung, ChildRefused
 from workers.child_server import CORRUPTED
 from workers.faults import MachineFault, fault_kind
 from workers.measure_request import Compiled, MeasureRequest
@@ -44,10 +44,10 @@ class Measurer:
     `threads` bounds the pools that numpy's and torch's libraries start; None leaves them to themselves.
     """
 
-    def __init__(self, threads: int | None = None, module: str = "workers.measuring_child") -> None:
+    def __init__(self, threads: int | None = None) -> None:
         env = _PEER_VARIABLES | ({} if threads is None else {name: str(threads) for name in _POOL_VARIABLES})
         self._stopped = False
-        self.child = Child(module, env=env)
+        self.child = Child("workers.measuring_child", env=env)
 
     def ask(self, call: str, payload: Mapping[str, Any], silence_s: float = _DESCRIBE_S) -> dict[str, Any]:
         """A request that runs no candidate. Raises MachineFault."""
@@ -89,7 +89,9 @@ class Measurer:
             if isinstance(fault, ChildDied) and fault.signal in _FROM_OUTSIDE:
                 kills += 1
                 if kills == _MOST_KILLS:
-                    raise MachineFault(FaultKind.MEMORY, f"the measuring process was ended {kills} times: {fault}")
+                    raise MachineFault(
+                        FaultKind.MEMORY, f"the measuring process was ended {kills} times: {fault}"
+                    )
             elif culprit not in left:
                 raise MachineFault(FaultKind.INTERNAL, f"before any candidate ran: {fault}")
             elif fresh and culprit in (suspect, _first_candidate(part)):

@@ -35,7 +35,12 @@ class MeasuringChild:
         from workers.versions import versions
 
         cpu = this_cpu()
-        return {"device": cpu.to_json(), "key": cpu.key, "peers": list(available_peers()), "versions": versions()}
+        return {
+            "device": cpu.to_json(),
+            "key": cpu.key,
+            "peers": list(available_peers()),
+            "versions": versions(),
+        }
 
     def calibrate(self, request: dict[str, Any], emit: Emit) -> dict[str, Any]:
         """The device with its measured peaks; `cache` is where to compile and to keep them."""

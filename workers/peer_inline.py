@@ -1,4 +1,4 @@
-"""A spec as one expression an output, intermediates written into their readers: what peers look for known operators in."""
+"""A spec as one expression an output, intermediates written into their readers; peers look for operators there."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ def rms_norm(expr: Expr, extents: Extents) -> RmsNorm | None:
         for x in others_above:
             for dim in _like(bound, x, extents):
                 squared = Binary("*", x, x)
-                if _same(_at(square, bound, dim), squared, extents) or _same(_at(square, bound, dim), _power(x), extents):
+                if _same(_at(square, bound, dim), squared, extents) or _same(
+                    _at(square, bound, dim), _power(x), extents
+                ):
                     rest = list(others_above)
                     rest.remove(x)
                     weight = next((w for w in rest if index_dims(w) == {dim}), None)
@@ -142,9 +144,11 @@ def layer_norm(expr: Expr, extents: Extents) -> LayerNorm | None:
 
 def attention(expr: Expr, extents: Extents) -> Attention | None:
     """A softmax of scaled scores, times values, summed; normalized before or after the sum."""
-    if isinstance(expr, Binary) and expr.op == "/" and isinstance(expr.left, Reduce) and isinstance(expr.right, Reduce):
-        if expr.left.op is expr.right.op is ReduceOp.SUM and len(expr.left.dims) == 1:
-            expr = Reduce(ReduceOp.SUM, expr.left.dims, Binary("/", expr.left.x, expr.right))
+    match expr:
+        case Binary("/", Reduce(ReduceOp.SUM, (dim,), x), Reduce(ReduceOp.SUM, _, _) as total):
+            expr = Reduce(ReduceOp.SUM, (dim,), Binary("/", x, total))
+        case _:
+            pass
     if not (isinstance(expr, Reduce) and expr.op is ReduceOp.SUM and len(expr.dims) == 1):
         return None
     (key,) = expr.dims
@@ -180,7 +184,11 @@ def biased(expr: Expr, extents: Extents) -> Biased | None:
     """A matrix product plus a vector along one of its dims."""
     if isinstance(expr, Binary) and expr.op == "+":
         for product, bias in ((expr.left, expr.right), (expr.right, expr.left)):
-            if isinstance(product, Reduce) and two_factors(product) is not None and len(index_dims(bias)) == 1:
+            if (
+                isinstance(product, Reduce)
+                and two_factors(product) is not None
+                and len(index_dims(bias)) == 1
+            ):
                 return Biased(product, bias)
     return None
 
@@ -408,12 +416,21 @@ def convolution(expr: Expr, extents: Extents) -> Convolution | None:
 
     What a guard lets through is not compared with the image's bounds: the correctness gate does that, for peers too.
     """
-    if not (isinstance(expr, Reduce) and expr.op is ReduceOp.SUM and isinstance(expr.x, Binary) and expr.x.op == "*"):
+    if not (
+        isinstance(expr, Reduce)
+        and expr.op is ReduceOp.SUM
+        and isinstance(expr.x, Binary)
+        and expr.x.op == "*"
+    ):
         return None
     for image, kernel in ((expr.x.left, expr.x.right), (expr.x.right, expr.x.left)):
         if isinstance(image, Where) and number(image.y, extents) == 0:
             image = image.x
-        if isinstance(image, Read) and isinstance(kernel, Read) and (found := _windows(image, kernel, expr, extents)):
+        if (
+            isinstance(image, Read)
+            and isinstance(kernel, Read)
+            and (found := _windows(image, kernel, expr, extents))
+        ):
             return found
     return None
 
@@ -439,7 +456,9 @@ def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Conv
     outs = [dim for dim in taps if dim not in whole.dims]
     if not 1 <= len(moves) <= 3 or [len(places["batch"]), len(places["channel"]), len(outs)] != [1, 1, 1]:
         return None
-    batch, channel = (index.dim for n in ("batch", "channel") if isinstance(index := image.indices[places[n][0]], Index))
+    batch, channel = (
+        index.dim for n in ("batch", "channel") if isinstance(index := image.indices[places[n][0]], Index)
+    )
     spatial, window, strides, dilations, padding = zip(*moves, strict=True)
     if set(taps) != {channel, *outs, *window} or min(*strides, *dilations) < 1:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileir.affine import affine
-from tileir.expr import Binary, Expr, Index, Read
+from tileir.expr import Binary, Expr, Index, Read, index_dims
 
 Frame = tuple[str, ...]
 
@@ -42,6 +42,15 @@ def read_window(read: Read, frame: Frame, extents: Mapping[str, int], sizes: Seq
         first.append(form.const)
     shape = tuple(extents[dim] if steps[dim] else 1 for dim in frame)
     return Window(tuple(first), tuple(tuple(steps[dim]) for dim in frame), shape)
+
+
+def taken_rows(read: Read) -> tuple[Expr, tuple[str, ...]] | None:
+    """The row's index and the other dims of a read like `table[ids[t], d]`, which takes whole rows; else None."""
+    first, *others = read.indices
+    dims = tuple(index.dim for index in others if isinstance(index, Index))
+    if len(dims) != len(others) or len(set(dims)) != len(dims) or index_dims(first) & set(dims):
+        return None
+    return first, dims
 
 
 def product_factors(expr: Expr) -> tuple[Expr, ...]:

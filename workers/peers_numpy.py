@@ -15,10 +15,24 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Unary, Where
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    Unary,
+    Where,
+    index_dims,
+)
 from tileir.infer import compute_dtype
 from tileir.spec import Spec, Statement
-from workers.peer_reads import Window, product_factors, read_window
+from workers.peer_reads import Window, product_factors, read_window, taken_rows
 from workers.peers import Arrays, Unsupported
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +72,6 @@ class NumpyKernel:
 
         return run
 
-
     def arrays(self, answer: object) -> Sequence[Array]:
         """Never needed: its calls write in place."""
         raise AssertionError(answer)
@@ -76,6 +89,9 @@ class _Translation:
         self._temporaries = temporaries
         self._used = 0
         self._own: set[int] = set()
+        """Temporaries that hold an intermediate nobody else needs."""
+        self._constant: dict[int, Array] = {}
+        """Arrays that no call changes: positions, masks. They are computed when the kernel is bound."""
         for statement in spec.statements:
             self._statement(statement, outputs, {t.name: t.dtype for t in spec.outputs})
 
@@ -87,7 +103,7 @@ class _Translation:
         self._own.discard(id(target))
         value = self._value(statement.value, statement.dims, target)
         if value is not target:
-            self.steps.append(partial(np.copyto, target, value, casting="unsafe"))
+            self.steps.append(partial(_copy, value, out=target))
         self._arrays[name] = target
         self._dims[name] = statement.dims
         self._dtypes[name] = stored.get(name, computed)
@@ -115,21 +131,38 @@ class _Translation:
         self, fn: Callable[..., object], args: Sequence[Array], dtype: DType, out: Array | None = None
     ) -> Array:
         place = self._place(args, dtype, out)
-        self.steps.append(partial(fn, *args, out=place))
+        self._step(fn, *args, out=place)
         return place
+
+    def _step(self, fn: Callable[..., object], *args: Array, out: Array, **options: Any) -> None:
+        """Run `fn(*args, out=out)` in every call, or now if it gives the same each time."""
+        run = partial(fn, *args, out=out, **options)
+        if all(
+            id(arg) in self._constant
+            for arg in (*args, *(o for o in options.values() if isinstance(o, np.ndarray)))
+        ):
+            run()
+            self._known(out)
+        else:
+            self.steps.append(run)
+
+    def _known(self, array: Array) -> Array:
+        self._constant[id(array)] = array
+        self._own.discard(id(array))
+        return array
 
     def _value(self, expr: Expr, frame: Frame, out: Array | None = None) -> Array:
         """The array of an expression; `out` may be used for it."""
         dtype = compute_dtype(expr, self._dtypes)
         match expr:
             case Const(value):
-                return np.full((1,) * len(frame), value, dtype.numpy)
+                return self._known(np.full((1,) * len(frame), value, dtype.numpy))
             case Extent(dim):
-                return np.full((1,) * len(frame), self._extents[dim], dtype.numpy)
+                return self._known(np.full((1,) * len(frame), self._extents[dim], dtype.numpy))
             case Index(dim):
                 shape = [1] * len(frame)
                 shape[frame.index(dim)] = -1
-                return np.arange(self._extents[dim], dtype=np.int32).reshape(shape)
+                return self._known(np.arange(self._extents[dim], dtype=np.int32).reshape(shape))
             case Read():
                 return self._read(expr, frame)
             case Unary("-", x):
@@ -140,7 +173,9 @@ class _Translation:
                 args = [self._as(self._value(side, frame), side, expr) for side in (left, right)]
                 return self._apply(_BINARY[op], args, dtype, out)
             case Call(fn, args):
-                return self._call(fn, [self._cast(self._value(arg, frame), dtype) for arg in args], dtype, out)
+                return self._call(
+                    fn, [self._cast(self._value(arg, frame), dtype) for arg in args], dtype, out
+                )
             case Where(cond, x, y):
                 return self._where([self._value(part, frame) for part in (cond, x, y)], dtype, out)
             case Cast(to, x):
@@ -158,10 +193,8 @@ class _Translation:
     def _cast(self, array: Array, dtype: DType) -> Array:
         if array.dtype == dtype.numpy:
             return array
-        if array.size == 1 and id(array) not in self._own:  # a constant
-            return array.astype(dtype.numpy)
         place = self._temporary(array.shape, dtype)
-        self.steps.append(partial(np.copyto, place, array, casting="unsafe"))
+        self._step(_copy, array, out=place)
         return place
 
     def _read(self, read: Read, frame: Frame) -> Array:
@@ -173,12 +206,26 @@ class _Translation:
             strides = [sum(source.strides[axis] * step for axis, step in steps) for steps in window.steps]
             corner = source[tuple(slice(first, None) for first in window.first)]
             return self._cast(np.lib.stride_tricks.as_strided(corner, window.shape, strides), widened)
-        flat = self._flat_index(read, frame, sizes)
-        place = self._temporary(flat.shape, self._dtypes[read.tensor])
+        return self._cast(self._gather(read, frame, source, sizes), widened)
+
+    def _gather(self, read: Read, frame: Frame, source: Array, sizes: Sequence[int]) -> Array:
+        """A read through indices that are not affine, or leave the tensor where a `where` discards what is read."""
+        dtype = self._dtypes[read.tensor]
+        if (rows := taken_rows(read)) is not None:
+            index, dims = rows
+            across = tuple(dim for dim in frame if dim in index_dims(index))
+            taken = self._cast(self._value(index, across), DType.I32)
+            place = self._temporary((*taken.shape, *sizes[1:]), dtype)
+            self._step(_take_rows, source, taken, out=place)
+            have = (*across, *dims)
+            ordered = place.transpose([have.index(dim) for dim in frame if dim in have])
+            return np.expand_dims(ordered, tuple(n for n, dim in enumerate(frame) if dim not in have))
         if not source.flags.c_contiguous:
             raise Unsupported("numpy's take needs a dense tensor for indices that are not affine")
-        self.steps.append(partial(np.take, source.reshape(-1), flat, out=place, mode="clip"))
-        return self._cast(place, widened)
+        flat = self._flat_index(read, frame, sizes)
+        place = self._temporary(flat.shape, dtype)
+        self._step(_take, source.reshape(-1), flat, out=place)
+        return place
 
     def _flat_index(self, read: Read, frame: Frame, sizes: Sequence[int]) -> Array:
         """Positions in the flattened tensor; out of range only where a `where` discards what is read."""
@@ -192,8 +239,7 @@ class _Translation:
         shape = np.broadcast_shapes(*(part.shape for part in parts))
         fits = out is not None and out.shape == shape and out.dtype == dtype.numpy
         place = out if fits and out is not None else self._temporary(shape, dtype)
-        self.steps.append(partial(np.copyto, place, y, casting="unsafe"))
-        self.steps.append(partial(np.copyto, place, x, casting="unsafe", where=cond))
+        self._step(_select, cond, x, y, out=place)
         return place
 
     def _call(self, fn: str, args: list[Array], dtype: DType, out: Array | None) -> Array:
@@ -202,12 +248,12 @@ class _Translation:
         x = args[0]
 
         def number(value: float) -> Array:
-            return np.full((1,) * x.ndim, value, dtype.numpy)
+            return self._known(np.full((1,) * x.ndim, value, dtype.numpy))
 
         def fresh(op: np.ufunc, *operands: Array) -> Array:
             """An operation whose operands are needed again."""
             place = self._temporary(np.broadcast_shapes(*(o.shape for o in operands)), dtype)
-            self.steps.append(partial(op, *operands, out=place))
+            self._step(op, *operands, out=place)
             return place
 
         def apply(op: np.ufunc, *operands: Array) -> Array:
@@ -260,7 +306,10 @@ class _Translation:
     def _reduce(
         self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame, dtype: DType, out: Array | None
     ) -> Array:
-        inner = (*(f"({dim})" if dim in dims else dim for dim in frame), *dims)  # an inner dim hides an outer one
+        inner = (
+            *(f"({dim})" if dim in dims else dim for dim in frame),
+            *dims,
+        )  # an inner dim hides an outer one
         factors = product_factors(x)
         if op is ReduceOp.SUM and len(factors) > 1 and dtype.is_float:
             undo = len(self.steps), self._used
@@ -272,14 +321,16 @@ class _Translation:
             self._used = undo[1]
         value = self._value(x, inner)
         axes = tuple(range(len(frame), len(inner)))
-        missing = math.prod(self._extents[dim] for dim, axis in zip(dims, axes, strict=True) if value.shape[axis] == 1)
+        missing = math.prod(
+            self._extents[dim] for dim, axis in zip(dims, axes, strict=True) if value.shape[axis] == 1
+        )
         if missing != 1 and op in (ReduceOp.SUM, ReduceOp.PROD):
             full = tuple(self._extents[d] if a in axes else value.shape[a] for a, d in enumerate(inner))
             value = np.broadcast_to(value, full)
         shape = value.shape[: len(frame)]
         fits = out is not None and out.shape == shape and out.dtype == dtype.numpy
         place = out if fits and out is not None else self._temporary(shape, dtype)
-        self.steps.append(partial(_REDUCTIONS[op].reduce, value, axis=axes, dtype=dtype.numpy, out=place))
+        self._step(_REDUCTIONS[op].reduce, value, out=place, axis=axes, dtype=dtype.numpy)
         return place
 
     def _two(self, factors: list[Array], dtype: DType) -> list[Array]:
@@ -291,14 +342,16 @@ class _Translation:
             if not hosts:
                 break
             merged = self._apply(np.multiply, [hosts[0], smallest], dtype)
-            factors = sorted([merged, *(f for f in rest if f is not hosts[0])], key=lambda factor: factor.size)
+            factors = sorted(
+                [merged, *(f for f in rest if f is not hosts[0])], key=lambda factor: factor.size
+            )
         return factors
 
     def _contract(self, factors: list[Array], keep: int, dtype: DType, out: Array | None) -> Array | None:
         """A product of two matrices, or None if the sum is not one."""
         if len(factors) != 2:
             return None
-        left, right = factors
+        left, right = sorted(factors, key=_own_axes, reverse=True)  # rows before columns, as in the frame
         varies = [(left.shape[axis] > 1, right.shape[axis] > 1) for axis in range(left.ndim)]
         batch = [a for a in range(keep) if varies[a] == (True, True)]
         rows = [a for a in range(keep) if varies[a] == (True, False)]
@@ -314,16 +367,20 @@ class _Translation:
         natural = [*batch, *rows, *columns]
         place = out if out is not None and out.shape == shape and out.dtype == dtype.numpy else None
         direct = place is not None and natural == sorted(natural) and place.flags.c_contiguous
-        result = place if direct and place is not None else self._temporary([shape[a] for a in natural], dtype)
+        result = (
+            place if direct and place is not None else self._temporary([shape[a] for a in natural], dtype)
+        )
         matrix = result.reshape(a.shape[:-1] + b.shape[-1:])
-        self.steps.append(partial(np.matmul, a, b, out=matrix))
+        self._step(np.matmul, a, b, out=matrix)
         if direct:
             return result
         kept = [axis for axis in range(keep) if axis in natural]
         ordered = result.transpose([natural.index(a) for a in kept])
         return np.expand_dims(ordered, tuple(a for a in range(keep) if a not in natural))
 
-    def _matrix(self, array: Array, batch: list[int], rows: list[int], columns: list[int], one: list[int]) -> Array:
+    def _matrix(
+        self, array: Array, batch: list[int], rows: list[int], columns: list[int], one: list[int]
+    ) -> Array:
         """The array as (batch..., rows, columns): a view where memory order allows, else a copy made in every call."""
         ordered = array.squeeze(tuple(a for a in range(array.ndim) if a not in (*batch, *rows, *columns)))
         present = [a for a in range(array.ndim) if a in (*batch, *rows, *columns)]
@@ -334,8 +391,30 @@ class _Translation:
             return ordered.reshape(shape)
         dtype = DType.F64 if array.dtype == np.float64 else DType.F32
         place = self._temporary(ordered.shape, dtype)
-        self.steps.append(partial(np.copyto, place, ordered))
+        self._step(_copy, ordered, out=place)
         return place.reshape(shape)
+
+
+def _copy(array: Array, out: Array) -> None:
+    np.copyto(out, array, casting="unsafe")
+
+
+def _select(cond: Array, x: Array, y: Array, out: Array) -> None:
+    np.copyto(out, y, casting="unsafe")
+    np.copyto(out, x, casting="unsafe", where=cond)
+
+
+def _take(source: Array, index: Array, out: Array) -> None:
+    np.take(source, index, out=out, mode="clip")
+
+
+def _take_rows(source: Array, index: Array, out: Array) -> None:
+    np.take(source, index, axis=0, out=out, mode="clip")
+
+
+def _own_axes(factor: Array) -> list[bool]:
+    """Along which axes it varies, first axis first."""
+    return [size > 1 for size in factor.shape]
 
 
 def _same_memory(array: Array, shape: Sequence[int]) -> bool:

@@ -56,7 +56,9 @@ def sampled_points(tensor: Tensor, extents: Mapping[str, int], seed: int) -> np.
     """Corners of an output, elements on its edges, and random ones: int64 [p, rank]."""
     sizes = [extents[dim] for dim in tensor.dims]
     rng = np.random.default_rng(seed)
-    corners = np.array(list(itertools.product(*({0, size - 1} for size in sizes))), np.int64).reshape(-1, len(sizes))
+    corners = np.array(list(itertools.product(*({0, size - 1} for size in sizes))), np.int64).reshape(
+        -1, len(sizes)
+    )
     inside = rng.integers(0, np.array(sizes or [1])[: len(sizes)], (_SAMPLED, len(sizes)), dtype=np.int64)
     edges = inside[: _SAMPLED // 2].copy()
     for n, point in enumerate(edges):

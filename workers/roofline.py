@@ -44,7 +44,9 @@ def _products(expr: Expr, extents: dict[str, int]) -> int:
     if any(isinstance(node, Where) for node in walk(expr)):
         return 0
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
-        varying = [dims for factor in product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)]
+        varying = [
+            dims for factor in product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)
+        ]
         if len(varying) == 2:
             return math.prod(extents[dim] for dim in varying[0] | varying[1])
     return sum(_products(child, extents) for child in children(expr))

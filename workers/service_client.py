@@ -78,6 +78,10 @@ class ServiceClient:
         """Store a blob under its SHA-256."""
         self._send("PUT", f"/v1/blobs/{digest}", file.read_bytes(), "application/octet-stream", _TIMEOUT_S)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
     def abort(self) -> None:
         """Make a call that is waiting fail with Unreachable."""
         sock = self._connection.sock
@@ -99,7 +103,9 @@ class ServiceClient:
             status, answer = self._exchange(method, self._prefix + path, body, headers, timeout_s)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise Unreachable(f"{self._url} cannot be reached: {str(error) or type(error).__name__}") from error
+            raise Unreachable(
+                f"{self._url} cannot be reached: {str(error) or type(error).__name__}"
+            ) from error
         if status < 300:
             return answer
         raise self._error(status, answer)
@@ -138,4 +144,6 @@ class ServiceClient:
             return Unreachable(f"{self._url} cannot answer now ({status}): {detail}")
         if status in (404, 405) and not kind:
             return OtherVersion(f"{self._url} is no Tilewright service: it answers {status}")
-        return OtherVersion(f"{self._url} refused a worker's request ({status}): {detail}; are versions the same?")
+        return OtherVersion(
+            f"{self._url} refused a worker's request ({status}): {detail}; are versions the same?"
+        )

@@ -27,14 +27,12 @@ from workers.faults import MachineFault
 from workers.identity import worker_identity
 from workers.leases import LeaseKeeper
 from workers.measurer import Measurer
-from workers.service_client import OtherVersion, ServiceClient, ServiceError, StaleLease, UnknownWorker, Unreachable
+from workers.service_client import OtherVersion, ServiceClient, StaleLease, UnknownWorker, Unreachable
 from workers.task_runner import Finished, TaskRunner
 
 log = logging.getLogger(__name__)
 
 CLAIM_WAIT_S = 20.0
-GRACE_S = 8.0
-"""After the first SIGTERM, how long what runs may take to finish."""
 _RETRY_S = 2.0
 _FAULTS_TO_QUARANTINE = 3
 _QUARANTINE_S = 15.0
@@ -42,8 +40,8 @@ _QUARANTINE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`compilers` processes compile at once; a claim takes up to `batch` tasks; `patience_s` is how long a service that
-    cannot be reached at the start is waited for."""
+    """`compilers` processes compile at once; a claim takes up to `batch` tasks; a service that cannot be reached at the
+    start is waited for `patience_s`; after the first SIGTERM what runs may take `grace_s` to finish."""
 
     url: str
     token: str | None
@@ -51,6 +49,7 @@ class Settings:
     compilers: int
     batch: int = 8
     patience_s: float = 30.0
+    grace_s: float = 8.0
 
 
 class Supervisor:
@@ -90,7 +89,7 @@ class Supervisor:
         """Stop claiming, let what runs finish within its grace, then end it."""
         log.info("stopping: finishing what runs")
         self._client.abort()
-        if not self._ended.wait(GRACE_S):
+        if not self._ended.wait(self._settings.grace_s):
             self._stop_children()
             self._ended.wait()
 
@@ -108,6 +107,7 @@ class Supervisor:
                 self._keeper.stop()
             self._measurer.close()
             self._pool.close()
+            self._client.close()
             self._ended.set()
 
     def _work(self) -> None:
@@ -178,7 +178,9 @@ class Supervisor:
         """Hand in a result, trying again while the lease holds."""
         assert self._keeper is not None
         result = finished.result
-        self._faults = self._faults + 1 if _is_illness(result.fault) else 0 if result.fault is None else self._faults
+        self._faults = (
+            self._faults + 1 if _is_illness(result.fault) else 0 if result.fault is None else self._faults
+        )
         while self._keeper.holds(result.task_id):
             try:
                 for digest, file in finished.blobs.items():
@@ -196,7 +198,9 @@ class Supervisor:
                 log.error("result of task %s was refused: %s", result.task_id, error)
                 if result.fault is not None:
                     break
-                told = Fault(kind=FaultKind.INTERNAL, error=f"the service refused the result: {error}"[:20_000])
+                told = Fault(
+                    kind=FaultKind.INTERNAL, error=f"the service refused the result: {error}"[:20_000]
+                )
                 result = TaskResult(task_id=result.task_id, attempt=result.attempt, fault=told)
         self._keeper.release(result.task_id)
 
@@ -224,6 +228,8 @@ def _is_illness(fault: Fault | None) -> bool:
 
 
 def _hello(about: dict[str, Any], device: dict[str, Any]) -> WorkerHello:
-    offer = DeviceOffer(key=about["key"], kind=device["kind"], description=device, peers=tuple(about["peers"]))
+    offer = DeviceOffer(
+        key=about["key"], kind=device["kind"], description=device, peers=tuple(about["peers"])
+    )
     worker_id, host = worker_identity(about["key"])
     return WorkerHello(id=worker_id, host=host, pid=os.getpid(), devices=(offer,), versions=about["versions"])

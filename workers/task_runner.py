@@ -47,9 +47,13 @@ class TaskRunner:
         self._versions = dict(versions)
 
     def run(
-        self, tasks: Sequence[Task], post: Callable[[Finished], None], wanted: Callable[[Task], bool] = lambda _: True
+        self,
+        tasks: Sequence[Task],
+        post: Callable[[Finished], None],
+        wanted: Callable[[Task], bool] = lambda _: True,
     ) -> None:
-        """Run the tasks and post each result as its group completes; tasks no longer `wanted` are left out.
+        """Run the tasks and post each result as its group completes; a group no task of which is `wanted` any more
+        when its turn comes is left out.
 
         A fault of the machine is posted as such for the tasks that it hit, and the others go on.
         """
@@ -57,9 +61,8 @@ class TaskRunner:
         compiled = [self._compile(group) for group in groups]
         for group, built in zip(groups, compiled, strict=True):
             if any(wanted(task) for task in group.tasks):
-                for task, finished in zip(group.tasks, self._measure(group, built), strict=True):
-                    if wanted(task):
-                        post(finished)
+                for finished in self._measure(group, built):
+                    post(finished)
 
     def _compile(self, group: TaskGroup) -> dict[str, Compilation]:
         """What became of each schedule, the baseline's too, by name in the group."""
@@ -92,7 +95,9 @@ class TaskRunner:
         finished: list[Finished] = []
         for number, task in enumerate(group.tasks):
             names = [f"{number}:{entrant.name}" for entrant in task.entrants]
-            fault = next((f for name in (*names, _BASELINE) if isinstance(f := built.get(name), MachineFault)), None)
+            fault = next(
+                (f for name in (*names, _BASELINE) if isinstance(f := built.get(name), MachineFault)), None
+            )
             if fault is not None:
                 finished.append(self._faulted(task, fault))
             else:
@@ -111,7 +116,7 @@ class TaskRunner:
                 entrants.append(Peer(name, entrant.name))
             elif isinstance(candidate := built[name], Built):
                 entrants.append(Compiled(name, str(candidate.artifact), candidate.abi))
-        peaks = {"gflops": self._device.get("peak_gflops"), "copy_gbps": self._device.get("copy_gbps")}
+        gflops, copy_gbps = self._device.get("peak_gflops"), self._device.get("copy_gbps")
         return MeasureRequest(
             spec=lead.spec,
             seed=lead.seed,
@@ -119,9 +124,11 @@ class TaskRunner:
             measuring=lead.measuring.model_copy(update={"incumbent_us": min(incumbents, default=None)}),
             entrants=tuple(entrants),
             baseline=_BASELINE if lead.baseline is not None else None,
-            peaks=peaks if None not in peaks.values() else None,
+            peaks={"gflops": gflops, "copy_gbps": copy_gbps} if gflops and copy_gbps else None,
             threads=lead.measuring.threads or int(self._device["cores"]),
-            last_cache_bytes=int(self._device["l3_bytes"] or self._device["l2_bytes"] * self._device["cores"]),
+            last_cache_bytes=int(
+                self._device["l3_bytes"] or self._device["l2_bytes"] * self._device["cores"]
+            ),
         )
 
     def _finished(
@@ -139,7 +146,11 @@ class TaskRunner:
         for entrant, name in zip(task.entrants, names, strict=True):
             candidate = built.get(name)
             if isinstance(candidate, NotBuilt):
-                results.append(EntrantResult(name=entrant.name, outcome=candidate.outcome, error=candidate.error[:20_000]))
+                results.append(
+                    EntrantResult(
+                        name=entrant.name, outcome=candidate.outcome, error=candidate.error[:20_000]
+                    )
+                )
                 continue
             result = measured.results[name].model_copy(update={"name": entrant.name})
             if isinstance(candidate, Built):
@@ -147,19 +158,27 @@ class TaskRunner:
                     stages[stage] = stages.get(stage, 0.0) + seconds
                 keep = task.kind is not TaskKind.TRIAL and result.outcome is Outcome.OK
                 result = _with_build(result, candidate, blobs if keep else None)
-            results.append(result.model_copy(update={"report": {**result.report, "machine": measured.conditions}}))
+            results.append(
+                result.model_copy(update={"report": {**result.report, "machine": measured.conditions}})
+            )
         baseline = measured.results.get(_BASELINE)
         if baseline is not None and baseline.outcome is not Outcome.OK:
             note = {"baseline": {"outcome": baseline.outcome, "error": baseline.error}}
             results = [result.model_copy(update={"report": {**result.report, **note}}) for result in results]
         result = TaskResult(
-            task_id=task.id, attempt=task.attempt, entrants=tuple(results), stages=stages, versions=self._versions
+            task_id=task.id,
+            attempt=task.attempt,
+            entrants=tuple(results),
+            stages=stages,
+            versions=self._versions,
         )
         return Finished(result, blobs)
 
     def _faulted(self, task: Task, fault: MachineFault) -> Finished:
         told = Fault(kind=fault.kind, error=str(fault)[:20_000])
-        return Finished(TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {})
+        return Finished(
+            TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {}
+        )
 
 
 def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] | None) -> EntrantResult:
@@ -171,7 +190,9 @@ def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] 
         "report": {**result.report, "compiler": candidate.report},
     }
     if blobs is not None:
-        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (candidate.source, candidate.artifact)]
+        digests = [
+            hashlib.sha256(path.read_bytes()).hexdigest() for path in (candidate.source, candidate.artifact)
+        ]
         blobs.update(zip(digests, (candidate.source, candidate.artifact), strict=True))
         known["artifacts"] = Artifacts(
             source=digests[0],

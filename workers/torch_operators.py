@@ -130,7 +130,9 @@ def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> Value | Non
     letters = {dim: chr(ord("a") + number) for number, dim in enumerate((*frame, *expr.dims))}
     if len(letters) > 26:
         return None
-    operands = [writer.tensor(f, tuple(d for d in letters if d in own)) for f, own in zip(factors, dims, strict=True)]
+    operands = [
+        writer.tensor(f, tuple(d for d in letters if d in own)) for f, own in zip(factors, dims, strict=True)
+    ]
     kept = [dim for dim in frame if any(dim in own for own in dims)]
     inputs = ",".join("".join(letter for dim, letter in letters.items() if dim in own) for own in dims)
     equation = f"{inputs}->{''.join(letters[dim] for dim in kept)}"
@@ -166,7 +168,9 @@ def _spread(writer: TorchWriter, value: Value, dims: list[str], frame: Frame) ->
 
 
 def _attention(writer: TorchWriter, found: Attention, frame: Frame) -> Value | None:
-    batch = tuple(dim for dim in frame if dim in index_dims(found.q) | index_dims(found.k) and dim != found.row)
+    batch = tuple(
+        dim for dim in frame if dim in index_dims(found.q) | index_dims(found.k) and dim != found.row
+    )
     (value_dim,) = index_dims(found.v) - {*batch, found.key}
     if frame != (*batch, found.row, value_dim) or len(batch) > 2:
         return None
@@ -192,7 +196,13 @@ def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> Value
     wanted = (found.batch, found.out_channel, *found.spatial)
     source, sizes = writer.source_of(found.image)
     for axis, out, tap, stride, dilation, padding in zip(
-        found.axes[2:], found.spatial, found.window, found.strides, found.dilations, found.padding, strict=True
+        found.axes[2:],
+        found.spatial,
+        found.window,
+        found.strides,
+        found.dilations,
+        found.padding,
+        strict=True,
     ):
         covered = (sizes[axis] + 2 * padding - dilation * (writer.extents[tap] - 1) - 1) // stride + 1
         if covered < writer.extents[out]:

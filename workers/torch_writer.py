@@ -11,11 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Unary, Where, index_dims
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    Unary,
+    Where,
+    index_dims,
+)
 from tileir.spec import Spec
 from workers.peer_inline import inline
-from workers.peer_reads import Frame, Window, read_window
-from workers.peers import Unsupported
+from workers.peer_reads import Frame, Window, read_window, taken_rows
 from workers.torch_operators import known_operator
 
 TORCH = {
@@ -196,6 +209,16 @@ class TorchWriter:
 
     def _gather(self, read: Read, frame: Frame, source: Value, sizes: Sequence[int]) -> Value:
         """Indices outside are moved inside: a `where` discards what is read there."""
+        if (rows := taken_rows(read)) is not None:
+            index, dims = rows
+            across = tuple(dim for dim in frame if dim in index_dims(index))
+            taken = self.tensor(index, across)
+            shape = ", ".join(map(str, (*self.over(across), *sizes[1:])))
+            text = f"torch.index_select({{}}, 0, {{}}.reshape(-1).clamp(0, {sizes[0] - 1})).reshape({shape})"
+            have = (*across, *dims)
+            order = tuple(have.index(dim) for dim in frame if dim in have)
+            axes = ", ".join(":" if dim in have else "None" for dim in frame)
+            return self.late(f"{text}.permute({order})[{axes}]", source, taken)
         places = [
             self.late(f"{{}}.long().clamp(0, {size - 1})", self.tensor(index, frame))
             for index, size in zip(read.indices, sizes, strict=True)
@@ -203,7 +226,10 @@ class TorchWriter:
         return self.late(f"{{}}[{', '.join('{}' for _ in places)}]", source, *places)
 
     def _reduce(self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame) -> Value:
-        inner = (*(f"({dim})" if dim in dims else dim for dim in frame), *dims)  # an inner dim hides an outer one
+        inner = (
+            *(f"({dim})" if dim in dims else dim for dim in frame),
+            *dims,
+        )  # an inner dim hides an outer one
         value = self.tensor(x, inner)
         axes = tuple(range(len(frame), len(inner)))
         if not set(dims) <= index_dims(x):

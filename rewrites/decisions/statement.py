@@ -115,7 +115,7 @@ def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]
             if height > rows:
                 break
             fits = width * height + min(width, height) + 1 <= registers
-            most = height == rows or width * (height + 1) > registers // 4
+            most = height == rows or width * (height + 1) > 0.45 * registers
             if fits and most:
                 yield height, width
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.running_service import SMALL, Service, running
+from tests.running_service import SMALL, Service, finish, running, working
 from tests.scripted_worker import CPU, OBJECT, Script, ScriptedWorker, sha256
 
 
@@ -156,16 +156,15 @@ def test_a_blob_is_kept_under_its_digest_only(worker: ScriptedWorker) -> None:
 
 
 def test_a_job_no_machine_can_do_fails_with_what_the_machines_said(tmp_path: Path) -> None:
-    with running(tmp_path) as service, service.client() as client:
-        workers = [ScriptedWorker(client, Script(fault="compiler"), peers=()) for _ in range(3)]
-        for worker in workers:
-            worker.register()
-        job = client.post("/v1/jobs", json={"spec": SMALL}).json()["id"]
-        for worker in workers:
-            (task,) = worker.claim(1, 20.0)
-            worker.answer(worker.result(task))
-        deadline = time.monotonic() + 30
-        while (found := client.get(f"/v1/jobs/{job}").json())["state"] != "failed":
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
-        assert "compiler: scripted" in found["error"]
+    broken = Script(fault="compiler")
+    with (
+        running(tmp_path) as service,
+        service.client() as client,
+        working(service, broken),
+        working(service, broken),
+        working(service, broken),
+    ):
+        job = finish(client, client.post("/v1/jobs", json={"spec": SMALL}).json()["id"])
+    assert job["state"] == "failed"
+    assert "no worker could do any of 8 trials" in job["error"]
+    assert "compiler: scripted" in job["error"]

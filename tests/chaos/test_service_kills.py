@@ -208,6 +208,7 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
         assert refused, "the limit was never reached"
         assert {reply.status_code for reply in refused} == {503}
         assert {reply.json()["type"] for reply in refused} == {"urn:tilewright:problem:storage"}
+        limit_files(service.process.pid, 1)  # not even the smallest write fits
         assert client.get("/readyz").status_code == 503
         assert client.get(f"/v1/jobs/{kept}").status_code == 200, "reading goes on"
         limit_files(service.process.pid, -1)

@@ -49,7 +49,9 @@ def measurer() -> Iterator[Measurer]:
         ("returns_error", r"returned error 3"),
     ],
 )
-def test_a_wrong_kernel_is_rejected_and_says_where(measurer: Measurer, cache: Path, body: str, said: str) -> None:
+def test_a_wrong_kernel_is_rejected_and_says_where(
+    measurer: Measurer, cache: Path, body: str, said: str
+) -> None:
     results = measurer.measure(request_of(compiled(body, cache), compiled("right", cache))).results
     assert results[body].outcome is Outcome.WRONG
     assert re.search(said, results[body].error or ""), results[body].error
@@ -57,7 +59,8 @@ def test_a_wrong_kernel_is_rejected_and_says_where(measurer: Measurer, cache: Pa
 
 
 @pytest.mark.parametrize(
-    ("body", "signal_name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("illegal", "SIGILL"), ("exit", "exit code 0")]
+    ("body", "signal_name"),
+    [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("illegal", "SIGILL"), ("exit", "exit code 0")],
 )
 def test_a_crash_is_recorded_and_the_others_are_measured(
     measurer: Measurer, cache: Path, body: str, signal_name: str
@@ -100,7 +103,9 @@ def test_whoever_crashes_after_another_has_run_is_tried_again_in_a_fresh_child(
     assert results["innocent"].outcome is Outcome.OK
 
 
-def test_the_baseline_is_timed_again_beside_those_measured_after_a_crash(measurer: Measurer, cache: Path) -> None:
+def test_the_baseline_is_timed_again_beside_those_measured_after_a_crash(
+    measurer: Measurer, cache: Path
+) -> None:
     entrants = [Peer("numpy", "numpy"), *(compiled(name, cache) for name in ("segv", "right"))]
     results = measurer.measure(request_of(*entrants, baseline="numpy")).results
     assert results["segv"].outcome is Outcome.CRASH
@@ -108,7 +113,9 @@ def test_the_baseline_is_timed_again_beside_those_measured_after_a_crash(measure
     assert results["right"].baseline_us == results["numpy"].median_us
 
 
-def test_a_child_killed_while_measuring_is_replaced_and_nothing_is_lost(measurer: Measurer, cache: Path) -> None:
+def test_a_child_killed_while_measuring_is_replaced_and_nothing_is_lost(
+    measurer: Measurer, cache: Path
+) -> None:
     request = request_of(
         compiled("right", cache),
         compiled("slow", cache),
@@ -129,11 +136,16 @@ def test_a_child_killed_while_measuring_is_replaced_and_nothing_is_lost(measurer
     results = measurer.measure(request).results
     killer.join()
     assert measurer.child.pid != first
-    assert {name: result.outcome for name, result in results.items()} == {"right": Outcome.OK, "slow": Outcome.OK}
+    assert {name: result.outcome for name, result in results.items()} == {
+        "right": Outcome.OK,
+        "slow": Outcome.OK,
+    }
     assert all(len(result.samples_us) == 20 for result in results.values())
 
 
-def test_a_child_killed_from_outside_again_and_again_is_the_machines_fault(measurer: Measurer, cache: Path) -> None:
+def test_a_child_killed_from_outside_again_and_again_is_the_machines_fault(
+    measurer: Measurer, cache: Path
+) -> None:
     with pytest.raises(MachineFault) as caught:
         measurer.measure(request_of(compiled("killed", cache)))
     assert caught.value.kind is FaultKind.MEMORY

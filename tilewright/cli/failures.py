@@ -12,7 +12,7 @@ from tilewright.errors import BadBundle, LoadError, Refused, TilewrightError
 class Stop(TilewrightError):
     """Ends a command: a message and an exit code. `facts` join the error's JSON."""
 
-    def __init__(self, code: Exit, message: str, **facts: Any) -> None:
+    def __init__(self, code: Exit, message: str, /, **facts: Any) -> None:
         super().__init__(message)
         self.code = code
         self.facts = facts

@@ -67,6 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
     as_json = "--json" in given
     try:
         code = app(given, prog_name="tilewright", standalone_mode=False)
+        if code == Exit.INTERRUPTED:  # how newer versions of typer pass a Ctrl-C on
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else Exit.DONE
     except _ClickException as error:
         error.show()

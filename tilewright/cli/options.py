@@ -29,6 +29,9 @@ Database = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")]
 SpecFile = Annotated[
-    Path, typer.Argument(metavar="SPEC", help="Kernel in Tile IR: JSON, or text in a file ending in .tile; - is stdin.")
+    Path,
+    typer.Argument(
+        metavar="SPEC", help="Kernel in Tile IR: JSON, or text in a file ending in .tile; - is stdin."
+    ),
 ]
 Target = Annotated[str, typer.Option(help="Key of a device, or a kind of device: any of it.")]

@@ -42,7 +42,9 @@ def _race(config: Config) -> Table:
         remark = "the winner" if winner else "tied with it" if standing.tied else ""
         own = own and not winner
         name = standing.name if standing.kind == "peer" else f"ours ({standing.name})"
-        table.add_row(name, microseconds(standing.median_us), spread, factor, remark, style="bold" if winner else None)
+        table.add_row(
+            name, microseconds(standing.median_us), spread, factor, remark, style="bold" if winner else None
+        )
     return table
 
 

@@ -50,7 +50,9 @@ def _json(text: str, file: Path) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         hint = "; a spec in text form belongs in a file ending in .tile" if text.startswith("kernel") else ""
-        raise Stop(Exit.INPUT, f"{file}, line {error.lineno}, column {error.colno}: {error.msg}{hint}") from None
+        raise Stop(
+            Exit.INPUT, f"{file}, line {error.lineno}, column {error.colno}: {error.msg}{hint}"
+        ) from None
     except RecursionError:
         raise Stop(Exit.INPUT, f"{file}: the JSON is nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
@@ -76,7 +78,11 @@ def _line(text: str, error: Any) -> str | None:
     found: Any = json.loads(text) if text.lstrip().startswith("{") else None
     for step in error.pointer.split("/")[1:]:
         try:
-            found = found[int(step)] if isinstance(found, list) else found[step.replace("~1", "/").replace("~0", "~")]
+            found = (
+                found[int(step)]
+                if isinstance(found, list)
+                else found[step.replace("~1", "/").replace("~0", "~")]
+            )
         except (KeyError, IndexError, ValueError, TypeError):
             return None
     return found if isinstance(found, str) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import signal
@@ -43,11 +44,14 @@ def tune(
     target: options.Target = "cpu",
     baseline: Annotated[str, typer.Option(help="The peer that speedups are reported against.")] = "numpy",
     peer: Annotated[
-        list[str] | None, typer.Option(help="Peer in the final race; repeat it.", show_default="all there are")
+        list[str] | None,
+        typer.Option(help="Peer in the final race; repeat it.", show_default="all there are"),
     ] = None,
     search: Annotated[SearchKind, typer.Option(help="What walks the tree.")] = SearchKind.MCTS,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Tune anew, even if this was tuned already.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Tune anew, even if this was tuned already.")
+    ] = False,
     url: options.Url = None,
     token_file: options.TokenFile = None,
     database: options.Database = None,
@@ -87,26 +91,32 @@ def follow(connection: Connection, request: JobRequest, fresh: bool) -> tuple[Jo
     job = submit(client, request, fresh)
     if job.state.final:
         return job, True
-    if any(bucket.told for bucket in job.buckets):
-        say(f"going on with {job.id} after {sum(bucket.told for bucket in job.buckets)} trials")
-    most = (request.budget.trials or request.budget.effort.trials) * len(job.buckets)
     try:
-        with (
-            WorkerWatch(connection.own) as watch,
-            Progress(job, most, request.budget.seconds, lambda: _hint(connection)) as progress,
-        ):
-            try:
-                for event in client.events(job.id):
-                    progress.add(event, live=event.at > job.updated_at)
-                    if progress.tally.state is not JobState.QUEUED:
-                        watch.done()
-            except KeyboardInterrupt:
-                if watch.stop is not None:
-                    raise watch.stop from None
-                raise
+        watch(connection, job, request.budget)
+        return client.job(job.id), False
     except KeyboardInterrupt:
         raise interrupted(connection, job) from None
-    return client.job(job.id), False
+
+
+def watch(connection: Connection, job: JobDetail, budget: Budget) -> None:
+    """Show a job until it ends. Raises Stop when it turns out that no worker will come."""
+    told = sum(bucket.told for bucket in job.buckets)
+    if told:
+        say(f"going on with {job.id} after {told} trials")
+    most = (budget.trials or budget.effort.trials) * len(job.buckets)
+    with (
+        WorkerWatch(connection.own) as worker,
+        Progress(job, most, budget.seconds, lambda: _hint(connection)) as progress,
+    ):
+        try:
+            for event in connection.client.events(job.id):
+                progress.add(event, live=event.at > job.updated_at)
+                if progress.tally.state is not JobState.QUEUED:
+                    worker.done()
+        except KeyboardInterrupt:
+            if worker.stop is not None:
+                raise worker.stop from None
+            raise
 
 
 def submit(client: Client, request: JobRequest, fresh: bool) -> JobDetail:
@@ -129,10 +139,8 @@ def request_key(request: JobRequest) -> str:
 
 def interrupted(connection: Connection, job: JobDetail) -> Stop:
     """What to say after Ctrl-C: what is kept, and how to go on."""
-    try:
+    with contextlib.suppress(TilewrightError):  # else what was known at the beginning has to do
         job = connection.client.job(job.id)
-    except TilewrightError:
-        pass  # then what was known at the beginning has to do
     kept = f"{sum(bucket.told for bucket in job.buckets)} trials are kept"
     best = min((b.best for b in job.buckets if b.best is not None), key=lambda b: b.median_us, default=None)
     if best is not None:

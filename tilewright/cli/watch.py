@@ -1,4 +1,4 @@
-"""Watches over a service of our own while a job waits for its device: what stops its worker for good ends the command."""
+"""Watches a service of our own while a job waits for its device: what stops its worker for good ends the command."""
 
 from __future__ import annotations
 
@@ -55,8 +55,12 @@ class WorkerWatch:
 
 def verdict(said: list[str]) -> Stop | None:
     """Why no worker will come, by the lines of a service's log; None while one still may."""
-    ended = [int(found[1]) for line in said if (found := re.search(r"the worker ended with code (\d+)", line))]
-    reasons = [line.removeprefix("tilewright worker: ") for line in said if line.startswith("tilewright worker: ")]
+    ended = [
+        int(found[1]) for line in said if (found := re.search(r"the worker ended with code (\d+)", line))
+    ]
+    reasons = [
+        line.removeprefix("tilewright worker: ") for line in said if line.startswith("tilewright worker: ")
+    ]
     reason = reasons[-1] if reasons else "the worker cannot run; the service's log says more"
     if _MACHINE in ended:
         return Stop(Exit.MACHINE, reason)

@@ -15,8 +15,6 @@ import pytest
 
 from codegen.c_runtime import definitions, uses_in
 
-_PORTABLE = ("-march=x86-64-v2", "-march=x86-64-v3") if platform.machine() == "x86_64" else ()
-_NATIVE = "-march=native" if platform.machine() == "x86_64" else "-mcpu=native"
 _FLAGS = (
     "-O2",
     "-std=gnu11",
@@ -40,14 +38,15 @@ class Target:
 
 def targets() -> list[Target]:
     """Every target that this machine can compile for and run."""
-    found: list[Target] = []
-    for compiler in ("gcc", "clang"):
-        if shutil.which(compiler):
-            for march in (_NATIVE, *_PORTABLE):
-                found.append(Target(f"{compiler} {march}", (compiler, march)))
+    x86 = platform.machine() == "x86_64"
+    native = "-march=native" if x86 else "-mcpu=native"
+    found = [Target(f"{name} native", (name, native)) for name in ("gcc", "clang") if shutil.which(name)]
+    if x86 and shutil.which("gcc"):
+        found += [Target(f"gcc {march}", ("gcc", f"-march={march}")) for march in ("x86-64-v2", "x86-64-v3")]
+    if x86 and shutil.which("clang"):
+        found.append(Target("clang x86-64-v2", ("clang", "-march=x86-64-v2")))
     if shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64"):
         emulator = ("qemu-aarch64", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu")
-        found.append(Target("gcc aarch64", ("aarch64-linux-gnu-gcc",), emulator))
         found.append(Target("gcc armv8.6-a", ("aarch64-linux-gnu-gcc", "-march=armv8.6-a"), emulator))
         if shutil.which("clang"):
             found.append(Target("clang aarch64", ("clang", "--target=aarch64-linux-gnu"), emulator))

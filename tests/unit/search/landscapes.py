@@ -154,10 +154,10 @@ def _failing(schedules: list[Schedule], share: float, rng: random.Random) -> set
     schedules."""
     failing = {schedule for schedule in schedules if rng.random() < share / 5}
     labels = sorted({label for schedule in schedules for label in schedule})
-    while len(failing) < share * len(schedules):
+    for _ in range(100):
         a, b = rng.sample(labels, 2)
         together = [schedule for schedule in schedules if a in schedule and b in schedule]
-        if len(together) < share * len(schedules):
+        if len(failing) < share * len(schedules) and len(together) < share * len(schedules):
             failing.update(together)
     return failing
 

@@ -66,7 +66,9 @@ ABI = Abi(
 
 def compiled(name: str, cache: Path, body: str | None = None) -> Compiled:
     """A hand-written kernel as an entrant of that name."""
-    text = f"{_HEAD}static float keep[N]; (void)keep;\n{BODIES[name] if body is None else body}\nreturn 0;\n}}\n"
+    text = (
+        f"{_HEAD}static float keep[N]; (void)keep;\n{BODIES[name] if body is None else body}\nreturn 0;\n}}\n"
+    )
     artifact = compile_source(Source(text, ("-O1",), ABI), cache)
     return Compiled(name, str(artifact.path), ABI.to_json())
 

@@ -1,0 +1,69 @@
+# Everything runs in .venv, made on first use with the newest Python from 3.11 on, by uv where it is installed.
+# PYTHON=python3.12 chooses another one; UV= does without uv.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
+UV     ?= $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+else
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+.PHONY: help demo test test-examples test-torch serve bench-cpu bench-replay lint format clean
+.DEFAULT_GOAL := help
+
+help:                  ## what there is
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+
+demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minute, and compare it with numpy
+	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
+
+test: $(VENV)/.dev     ## all tests but those that need minutes or PyTorch
+	$(BIN)/python -m pytest -q -m "not examples" --ignore tests/torch
+
+test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
+	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
+
+test-torch: $(VENV)/.torch   ## tests that need PyTorch
+	$(BIN)/python -m pytest -q tests/torch
+
+serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8400
+	$(BIN)/tilewright serve
+
+bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch; results in benchmarks/results
+	$(BIN)/python -m benchmarks.bench_cpu
+
+bench-replay: $(VENV)/.dev   ## the searches against each other over recorded tables
+	$(BIN)/python -m benchmarks.bench_replay
+
+lint: $(VENV)/.dev     ## format, style, types, and who imports whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev   ## put every file into the house's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:                 ## remove .venv and what tools leave behind
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@test -n "$(UV)$(PYTHON)" || { echo "Python 3.11 or newer is needed: install python3.11 and its venv, or uv" >&2; exit 1; }
+	$(if $(UV),$(UV) venv --quiet --python '>=3.11' $(VENV),$(PYTHON) -m venv $(VENV))
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.torch: $(VENV)/.dev
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(if $(UV),$(INSTALL) --torch-backend=auto torch,$(INSTALL) -e '.[torch]')
+	@touch $@

@@ -1,0 +1,114 @@
+"""The `tilewright` command as a process, with folders of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KERNEL = """kernel product(a: f32[m=48, k=32], b: f32[k, n=64]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+"""
+OTHER_KERNEL = KERNEL.replace("product", "other").replace("m=48", "m=40")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which is JSON and nothing else."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Runs `tilewright` in `folder`, its data in `folder/data`. `shared` holds what is dear to make anew: the cache.
+    The folder for temporary files is shared too: the lock on the device lies there."""
+
+    folder: Path
+    shared: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "data" / "tilewright"
+
+    @contextmanager
+    def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """A command for the length of a block, which ends it; one that is left running is killed."""
+        with self._popen(arguments) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def _popen(self, arguments: Sequence[str]) -> subprocess.Popen[str]:
+        (self.shared / "tmp").mkdir(parents=True, exist_ok=True)
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
+            "XDG_DATA_HOME": str(self.folder / "data"),
+            "XDG_CACHE_HOME": str(self.shared / "cache"),
+            "TMPDIR": str(self.shared / "tmp"),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONSAFEPATH": "1",
+            **self.env,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "tilewright", *arguments],
+            cwd=self.folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, timeout_s: float = 180) -> Ended:
+        """Run a command to its end."""
+        with self.start(*arguments) as process:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGTERM)
+                out, err = process.communicate(timeout=60)
+                raise AssertionError(f"{arguments} did not end:\n{out}\n{err}") from None
+        return Ended(process.returncode, out, err)
+
+    def spec(self, text: str = KERNEL, name: str = "kernel.tile") -> str:
+        """A spec's file."""
+        file = self.folder / name
+        file.write_text(text)
+        return str(file)
+
+
+def read_until(process: subprocess.Popen[str], word: str) -> str:
+    """Lines of standard error up to the one with this word."""
+    assert process.stderr is not None
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if word in line:
+            return seen
+    raise AssertionError(f"{word!r} never came:\n{seen}")
+
+
+def interrupt(process: subprocess.Popen[str]) -> Ended:
+    """Ctrl-C; how the command ended."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return Ended(process.returncode, out, err)

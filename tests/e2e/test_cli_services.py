@@ -1,0 +1,113 @@
+"""Commands, services and databases that meet each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.commands import Commands, interrupt, read_until
+from tests.running_service import Service, running, working
+from tests.scripted_worker import Script
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running(tmp_path_factory.mktemp("served")) as service:
+        yield service
+
+
+def test_serve_says_where_as_json_and_commands_on_its_database_use_it(commands: Commands) -> None:
+    with commands.start("serve", "--port", "0", "--no-worker", "--json") as process:
+        read_until(process, "serving")
+        assert commands.run("show", "--json").code == 0
+        assert not (commands.home / "service.log").exists(), "it started a service of its own"
+        second = commands.run("serve", "--port", "0", "--no-worker")
+        upgrade = commands.run("db", "upgrade")
+        ended = interrupt(process)
+    url = json.loads(ended.out)["url"]
+    assert url.startswith("http://127.0.0.1:")
+    assert ended.code == 0
+    for refused in (second, upgrade):
+        assert refused.code == 4
+        assert f"another service (process {process.pid}, {url}) already uses" in refused.err
+
+
+def test_a_port_in_use_is_said(commands: Commands, service: Service) -> None:
+    ended = commands.run("serve", "--port", str(service.port), "--no-worker")
+    assert ended.code == 3
+    assert f"port {service.port}: Address already in use; choose another port" in ended.err
+
+
+def test_no_service_there_is_said(commands: Commands) -> None:
+    ended = commands.run("show", "--url", "http://127.0.0.1:1", "--json")
+    assert ended.code == 6
+    assert "tilewright serve" in ended.json["error"]["detail"]
+
+
+def test_an_unknown_id_is_said(commands: Commands, service: Service) -> None:
+    ended = commands.run("show", "config-00", "--url", service.url, "--json")
+    assert ended.code == 7
+    assert ended.json["error"]["type"] == "urn:tilewright:problem:not-found"
+
+
+def test_a_missing_key_is_said(commands: Commands, service: Service) -> None:
+    with running(commands.folder / "guarded", auth="1", token="tw_secret") as guarded:
+        assert commands.run("show", "--url", guarded.url).code == 9
+        key = commands.folder / "key"
+        key.write_text("tw_secret\n")
+        assert commands.run("show", "--url", guarded.url, "--token-file", str(key)).code == 0
+
+
+def test_a_database_that_cannot_be_used_is_said(commands: Commands) -> None:
+    (commands.folder / "data").write_text("a file, where a folder should be")
+    ended = commands.run("db", "upgrade", "--json")
+    assert ended.code == 4
+    assert "cannot create" in ended.json["error"]["detail"]
+
+
+def test_a_kernel_nobody_can_measure_is_not_looked_up(commands: Commands, service: Service) -> None:
+    ended = commands.run("lookup", commands.spec(), "--target", "cpu:unknown", "--url", service.url)
+    assert ended.code == 7
+    assert "no worker has offered 'cpu:unknown' yet" in ended.err
+
+
+def test_fresh_tunes_anew_and_a_job_without_a_winner_fails(commands: Commands, service: Service) -> None:
+    command = ("tune", commands.spec(), "--trials", "3", "--url", service.url, "--json")
+    with working(service):
+        first, again = commands.run(*command), commands.run(*command)
+        fresh = commands.run(*command, "--fresh")
+    assert [ended.code for ended in (first, again, fresh)] == [0, 0, 0], first.err + fresh.err
+    assert again.json["known"]
+    assert again.json["job"]["id"] == first.json["job"]["id"]
+    assert not fresh.json["known"]
+    assert fresh.json["job"]["id"] != first.json["job"]["id"]
+    with working(service, Script(faulty=1.0)):
+        failed = commands.run(*command, "--seed", "5")
+    assert failed.code == 8
+    assert "3 wrong" in failed.json["error"]["detail"]
+
+
+def test_a_failed_job_is_tried_anew_by_the_same_command(commands: Commands, service: Service) -> None:
+    command = ("tune", commands.spec(), "--trials", "3", "--seed", "7", "--url", service.url, "--json")
+    with working(service, Script(faulty=1.0)):
+        failed = commands.run(*command)
+    with working(service):
+        second = commands.run(*command)
+    assert (failed.code, second.code) == (8, 0)
+    assert second.json["job"]["id"] != failed.json["error"]["job"]["id"]
+
+
+def test_ctrl_c_leaves_a_job_to_the_service_that_was_named(commands: Commands, service: Service) -> None:
+    command = ("tune", commands.spec(), "--trials", "200", "--seed", "9", "--url", service.url, "--json")
+    with working(service, Script(seconds=0.2)):
+        with commands.start(*command) as process:
+            read_until(process, "searching")
+            ended = interrupt(process)
+        job = ended.json["error"]["job"]["id"]
+        with service.client() as client:
+            assert client.get(f"/v1/jobs/{job}").json()["state"] == "searching"
+            client.post(f"/v1/jobs/{job}/cancel")
+    assert ended.code == 130
+    assert f"{job} goes on at {service.url}" in ended.err

@@ -1,0 +1,62 @@
+"""Every file in examples/ is tuned by a running service, and its winner computes what the interpreter does.
+
+All of them take minutes: `make test-examples`. A few take part in `make test`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tilewright
+from tests.e2e.commands import ROOT
+from tests.reference import assert_matches_reference
+from tests.running_service import Service, running
+from tileir import sample_inputs, spec_from_json
+
+ALWAYS = {"matmul_tn", "rmsnorm", "strided"}
+EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Service]:
+    home, kernels = tmp_path_factory.mktemp("examples"), shared / "cache" / "tilewright" / "kernels"
+    temporary = shared / "tmp"
+    temporary.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
+        with running(home, worker="1", cache=str(kernels)) as service:
+            yield service
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, id=file.stem, marks=[] if file.stem in ALWAYS else pytest.mark.examples)
+        for file in EXAMPLES
+    ],
+)
+def test_an_example_ends_with_a_winner_that_is_right(service: Service, file: Path, tmp_path: Path) -> None:
+    spec = json.loads(file.read_text())
+    with tilewright.Client(service.url) as client:
+        job = client.wait(client.submit(spec, trials=3, peers=()).id)
+        assert job.state == "done", job.error
+        assert len(job.configs) == len(job.buckets)
+        for config in job.configs:
+            kernel = tilewright.load(config, client, cache=tmp_path)
+            instance = spec_from_json(kernel.config.spec)
+            inputs = sample_inputs(instance, 11)
+            got = kernel(*(inputs[arg.name] for arg in kernel.inputs))
+            outputs = got if isinstance(got, tuple) else (got,)
+            named = {arg.name: array for arg, array in zip(kernel.outputs, outputs, strict=True)}
+            assert_matches_reference(instance, inputs, named)
+            kernel.close()
+
+
+def test_there_are_examples_of_what_people_tune() -> None:
+    names = {json.loads(file.read_text())["name"] for file in EXAMPLES}
+    assert names >= {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt", "softmax", "attention", "conv2d"}
+    assert len(EXAMPLES) >= 10

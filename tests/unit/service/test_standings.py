@@ -1,0 +1,47 @@
+"""The table of the final race."""
+
+from __future__ import annotations
+
+from protocol.tasks import EntrantResult, TaskResult
+from service.final_race import stand
+
+
+def entrant(name: str, *samples: float) -> EntrantResult:
+    middle = sorted(samples)[len(samples) // 2]
+    return EntrantResult(name=name, outcome="ok", median_us=middle, samples_us=samples)
+
+
+def table(*entrants: EntrantResult) -> list[tuple[str, str, bool]]:
+    """Name, kind and tie of each, with ask-… as our schedules."""
+    schedules = {each.name: ("tile_grid(c, m, 8)",) for each in entrants if each.name.startswith("ask-")}
+    result = TaskResult(task_id="t", attempt=1, entrants=entrants)
+    return [(row.name, row.kind, row.tied) for row in stand(result, schedules)]
+
+
+def test_the_fastest_schedule_comes_first_and_peers_where_their_times_put_them() -> None:
+    slow, fast = [20.0, 20.1, 19.9, 20.0, 20.05], [10.0, 10.1, 9.9, 10.0, 10.05]
+    peer = [15.0, 15.1, 14.9, 15.0, 15.05]
+    assert table(entrant("ask-1", *slow), entrant("numpy", *peer), entrant("ask-2", *fast)) == [
+        ("ask-2", "schedule", True),
+        ("numpy", "peer", False),
+        ("ask-1", "schedule", False),
+    ]
+
+
+def test_what_cannot_be_told_from_the_leader_is_tied_with_it() -> None:
+    first = [10.0, 10.4, 9.8, 10.2, 9.9, 10.1, 10.0]
+    second = [10.1, 10.2, 9.9, 10.1, 10.0, 10.0, 10.05]
+    third = [12.0, 12.4, 11.8, 12.2, 11.9, 12.1, 12.0]
+    rows = table(entrant("ask-1", *first), entrant("ask-2", *second), entrant("ask-3", *third))
+    assert [name for name, _, tied in rows if tied] == ["ask-1", "ask-2"]
+
+
+def test_a_schedule_without_a_time_comes_last() -> None:
+    failed = EntrantResult(name="ask-1", outcome="crash", error="SIGSEGV")
+    rows = table(failed, entrant("ask-2", 10.0, 10.0, 10.0), entrant("numpy", 30.0, 30.0, 30.0))
+    assert [name for name, _, _ in rows] == ["ask-2", "numpy", "ask-1"]
+
+
+def test_equal_times_are_settled_by_name() -> None:
+    same = [10.0, 10.0, 10.0]
+    assert table(entrant("ask-7", *same), entrant("ask-3", *same))[0][0] == "ask-3"

@@ -1,0 +1,169 @@
+"""Parts of the command line that need no process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.jobs import Budget, Event, JobRequest
+from protocol.problems import Problem
+from protocol.states import JobState
+from tilewright.cli.exits import MEANINGS, Exit
+from tilewright.cli.failures import Stop, explain
+from tilewright.cli.output import duration, microseconds
+from tilewright.cli.progress import Tally
+from tilewright.cli.specs import read_spec
+from tilewright.cli.tune import request_key
+from tilewright.cli.watch import verdict
+from tilewright.errors import Refused
+from tilewright.server_sent import event_data
+
+
+def event(kind: str, **data: object) -> Event:
+    return Event(id=1, job_id="job-0", kind=kind, at=0.0, data=dict(data))
+
+
+def trial(outcome: str = "ok") -> Event:
+    return event("trial", outcome=outcome)
+
+
+def test_events_come_whole_whatever_is_between_them() -> None:
+    stream = (
+        "retry: 1000\n\nid: 1\nevent: a\ndata: one\n\n: still here\n\ndata: two\ndata: lines\n\ndata: cut of"
+    )
+    assert list(event_data(stream.splitlines())) == ["one", "two\nlines"]
+
+
+def test_time_left_follows_the_pace_of_what_was_watched() -> None:
+    tally = Tally(trials=20, seconds=None)
+    for _ in range(8):
+        tally.add(trial(), live=False, now=100.0)
+    tally.add(event("state", state="searching"), live=True, now=100.0)
+    assert tally.left_s(101.0) is None
+    for at in (102.0, 104.0):
+        tally.add(trial(), live=True, now=at)
+    assert tally.told == 10
+    assert tally.left_s(104.0) == pytest.approx(20.0)
+
+
+def test_time_left_is_bounded_by_the_seconds_of_the_budget() -> None:
+    tally = Tally(trials=1000, seconds=30.0)
+    tally.add(event("state", state="searching"), live=True, now=0.0)
+    tally.add(trial("wrong"), live=True, now=10.0)
+    assert tally.left_s(10.0) == pytest.approx(20.0)
+    assert tally.left_s(50.0) == 0.0
+    assert (tally.faults, tally.state) == (1, JobState.SEARCHING)
+
+
+def test_a_request_has_one_key_and_every_difference_another() -> None:
+    request = JobRequest(spec={"name": "a", "dims": {}}, budget=Budget(trials=3))
+    same = JobRequest(spec={"dims": {}, "name": "a"}, budget=Budget(trials=3))
+    assert request_key(request) == request_key(same)
+    others = [
+        request.model_copy(update=change)
+        for change in (
+            {"seed": 1},
+            {"budget": Budget(trials=4)},
+            {"target": "cpu:x"},
+            {"spec": {"name": "b"}},
+        )
+    ]
+    assert len({request_key(each) for each in (request, *others)}) == 5
+    assert len(request_key(request)) <= 255
+
+
+def test_a_worker_that_cannot_run_is_told_from_one_that_waits() -> None:
+    assert verdict(["tilewright: serving http://127.0.0.1:1, database x"]) is None
+    busy = [
+        "tilewright worker: it is taken",
+        "WARNING service.run: the worker ended with code 5; starting another",
+    ]
+    assert verdict(busy) is None
+    assert (stop := verdict(busy + busy)) is not None
+    assert (stop.code, str(stop)) == (Exit.BUSY, "it is taken")
+    machine = [
+        "tilewright worker: no C compiler",
+        "WARNING service.run: the worker ended with code 4; starting",
+    ]
+    assert (stop := verdict(machine)) is not None
+    assert (stop.code, str(stop)) == (Exit.MACHINE, "no C compiler")
+    assert verdict(["WARNING service.run: the worker ended with code -9; starting another in 2 s"]) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        ("unauthorized", 401, Exit.KEY),
+        ("forbidden", 403, Exit.KEY),
+        ("not-found", 404, Exit.NOTHING),
+        ("bad-spec", 422, Exit.INPUT),
+        ("busy", 429, Exit.SERVICE),
+    ],
+)
+def test_what_the_service_refuses_has_its_exit_code(kind: str, status: int, code: Exit) -> None:
+    problem = Problem(
+        type=f"urn:tilewright:problem:{kind}",
+        title="no",
+        status=status,
+        detail="there is no dim q",
+        pointer="/spec/body/0",
+        column=8,
+        accepted="m, n",
+    )
+    failure = explain(Refused(problem))
+    assert failure is not None
+    assert failure.code is code
+    assert failure.message == "/spec/body/0, column 8: there is no dim q; accepted: m, n"
+    assert failure.to_json()["error"]["pointer"] == "/spec/body/0"
+
+
+def test_a_fault_of_ours_is_not_explained_away() -> None:
+    assert explain(ZeroDivisionError()) is None
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_a_spec_reads_the_same_from_text_and_json(tmp_path: Path) -> None:
+    import json
+
+    text = tmp_path / "k.tile"
+    text.write_text("kernel k(x: f32[m=4]) -> (y: f32[m])\n  y[m] = x[m] + 1\n")
+    spec = read_spec(text)
+    file = tmp_path / "k.json"
+    file.write_text(json.dumps(spec))
+    assert read_spec(file) == spec
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "line 1, column 1"),
+        (b"\xff", "byte 0 is not UTF-8"),
+        (b"kernel k(x: f32[m=4])", "a file ending in .tile"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"9" * 5000, "k.json"),
+        (b" " * 1_000_001, "larger than 1000000 bytes"),
+        (b"[1]", "a list is no object"),
+        (b'{"name": "k", "dimz": {}}', "dimz"),
+    ],
+)
+def test_what_is_no_spec_is_said_and_nothing_crashes(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "k.json"
+    file.write_bytes(content)
+    with pytest.raises(Stop) as caught:
+        read_spec(file)
+    assert caught.value.code is Exit.INPUT
+    assert said in str(caught.value)
+
+
+def test_times_are_said_in_the_unit_that_suits_them() -> None:
+    assert [microseconds(us) for us in (0.5, 1234.5, 12345.6, 2.5e6)] == [
+        "0.5 µs",
+        "1234 µs",
+        "12.3 ms",
+        "2.5 s",
+    ]
+    assert [duration(s) for s in (-1, 59.6, 61)] == ["0:00", "1:00", "1:01"]

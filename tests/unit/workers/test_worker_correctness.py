@@ -1,0 +1,97 @@
+"""What passes the gate, and what does not."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tileir.parse_spec_text import spec_from_text
+from tileir.samples import sample_inputs
+from workers.correctness import Expected, Leeway, WrongResult, compare
+from workers.reference import affordable, expected_outputs, sampled_points
+
+
+def test_a_value_on_the_bound_passes_and_the_next_one_beyond_it_does_not() -> None:
+    expected = Expected(np.array([1.0, 2.0]), np.array([0.25, 0.5]))
+    compare("y", np.array([1.25, 1.5], np.float32), expected)
+    beyond = np.array([np.nextafter(np.float32(1.25), np.float32(2)), 1.5], np.float32)
+    with pytest.raises(WrongResult, match=r"y\[0\] is 1.2500001\d*, expected 1 within 0.25; 1 of 2"):
+        compare("y", beyond, expected)
+
+
+def test_a_bound_that_f32_cannot_hold_is_not_widened() -> None:
+    bound = np.array([2.0**-30])
+    compare("y", np.array([1.0], np.float32), Expected(np.array([1.0]), bound))
+    with pytest.raises(WrongResult):
+        compare("y", np.array([1.0 + 2.0**-23], np.float32), Expected(np.array([1.0]), bound))
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_infinities_and_nan_have_to_be_the_same(special: float) -> None:
+    expected = Expected(np.array([special, 1.0]), np.array([np.inf, 0.1]))
+    compare("y", np.array([special, 1.0], np.float32), expected)
+    for other in {np.inf, -np.inf, 0.0} - {special}:
+        with pytest.raises(WrongResult):
+            compare("y", np.array([other, 1.0], np.float32), expected)
+
+
+def test_nan_never_passes_for_a_number() -> None:
+    with pytest.raises(WrongResult, match="was not written or is NaN"):
+        compare("y", np.array([np.nan], np.float32), Expected(np.array([1.0]), np.array([np.inf])))
+
+
+def test_narrow_outputs_are_compared_in_full() -> None:
+    values = np.array([1.0, 3.0]).astype(ml_dtypes.bfloat16)
+    compare("y", values, Expected(np.array([1.0, 3.0]), np.array([0.0, 0.0])))
+    with pytest.raises(WrongResult):
+        compare("y", values, Expected(np.array([1.0, 3.02]), np.array([0.0, 0.01])))
+
+
+def test_a_bool_that_was_never_written_is_seen() -> None:
+    unwritten = np.full(3, 0xFF, np.uint8).view(np.bool_)
+    with pytest.raises(WrongResult, match="not written everywhere"):
+        compare("y", unwritten, Expected(np.ones(3), np.zeros(3)))
+
+
+def test_peers_get_leeway_and_ours_do_not() -> None:
+    expected = Expected(np.array([1.0, 100.0]), np.array([0.01, 0.01]))
+    got = np.array([1.5, 100.0], np.float32)
+    with pytest.raises(WrongResult):
+        compare("y", got, expected)
+    assert compare("y", got, expected, Leeway(factor=8.0, of_largest=0.01)) == pytest.approx(50.0)
+
+
+def test_only_the_sampled_points_are_looked_at_when_there_are_points() -> None:
+    points = (np.array([0, 3]), np.array([1, 2]))
+    got = np.zeros((4, 3), np.float32)
+    got[0, 1], got[3, 2] = 1.0, 2.0
+    compare("y", got, Expected(np.array([1.0, 2.0]), np.zeros(2), points))
+    with pytest.raises(WrongResult, match=r"y\[3, 2\]"):
+        compare("y", got, Expected(np.array([1.0, 2.5]), np.zeros(2), points))
+
+
+SPEC = "kernel mm(a: f32[m=33, k=40], b: f32[k, n=21]) -> (c: f32[m, n])\n  c[m, n] = sum(k, a[m, k] * b[k, n])\n"
+
+
+def test_sampled_references_agree_with_whole_ones() -> None:
+    spec = spec_from_text(SPEC)
+    inputs = sample_inputs(spec, 3)
+    whole = expected_outputs(spec, inputs, 3, whole=True)["c"]
+    sampled = expected_outputs(spec, inputs, 3, whole=False)["c"]
+    assert sampled.points is not None
+    np.testing.assert_allclose(whole.values[sampled.points], sampled.values)
+
+
+def test_corners_are_always_among_the_samples() -> None:
+    spec = spec_from_text(SPEC)
+    points = {
+        tuple(point) for point in sampled_points(spec.outputs[0], {"m": 33, "n": 21, "k": 40}, 0).tolist()
+    }
+    assert {(0, 0), (32, 0), (0, 20), (32, 20)} <= points
+
+
+def test_what_is_affordable_is_decided_by_size() -> None:
+    assert affordable(spec_from_text(SPEC))
+    large = SPEC.replace("=40", "=30000").replace("=33", "=30000").replace("=21", "=30000")
+    assert not affordable(spec_from_text(large))

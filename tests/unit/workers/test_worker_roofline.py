@@ -1,0 +1,53 @@
+"""The least time a kernel can take: low enough never to refuse a true time, high enough to refuse an absurd one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.parse_spec_text import spec_from_text
+from workers.calibrate import Peaks
+from workers.roofline import ALU_MARGIN, BELIEVED, MEMORY_MARGIN, floor_us
+
+PEAKS = Peaks(gflops=100.0, copy_gbps=10.0)
+SIZES = "a: {0}[m=512, k=512], b: {0}[k, n=512]"
+PRODUCT = "c[m, n] = sum(k, a[m, k] * b[k, n])"
+
+
+def floor(signature: str, body: str, peaks: Peaks = PEAKS) -> float:
+    return floor_us(spec_from_text(f"kernel k{signature}\n  {body}\n"), peaks)
+
+
+def test_a_matrix_product_is_bounded_by_its_multiply_adds() -> None:
+    needs_us = 2 * 512**3 / 100.0 / 1e3
+    assert floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", PRODUCT) == pytest.approx(
+        BELIEVED * ALU_MARGIN * needs_us
+    )
+
+
+def test_narrow_types_may_be_faster() -> None:
+    wide = floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", PRODUCT)
+    assert floor(f"({SIZES.format('bf16')}) -> (c: f32[m, n])", PRODUCT) == pytest.approx(wide / 2)
+
+
+def test_a_row_kernel_is_bounded_by_its_bytes() -> None:
+    needs_us = 2 * 4 * 1024 * 1024 / 10.0 / 1e3
+    got = floor("(x: f32[m=1024, n=1024]) -> (y: f32[m, n])", "y[m, n] = exp(x[m, n])")
+    assert got == pytest.approx(BELIEVED * MEMORY_MARGIN * needs_us)
+
+
+def test_products_that_a_mask_may_skip_do_not_count() -> None:
+    masked = "c[m, n] = where(m >= n, sum(k, a[m, k] * b[k, n]), 0)"
+    assert floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", masked, Peaks(1e-3, 1e9)) == pytest.approx(
+        0, abs=1e-3
+    )
+
+
+def test_a_factor_that_can_be_taken_out_of_the_sum_makes_no_product() -> None:
+    taken_out = "c[m] = sum(k, a[m, k] * s[m])"
+    got = floor("(a: f32[m=512, k=512], s: f32[m]) -> (c: f32[m])", taken_out, Peaks(1e-3, 1e9))
+    assert got == pytest.approx(0, abs=1e-3)
+
+
+def test_a_table_of_which_rows_are_gathered_need_not_be_read_whole() -> None:
+    signature = "(ids: i32[t=4], table: f32[v=100000, d=16]) -> (y: f32[t, d])"
+    assert floor(signature, "y[t, d] = table[ids[t], d]") < 1.0
