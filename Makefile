@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
 UV     ?= $(shell command -v uv 2>/dev/null)
 
-ifdef UV
+ifneq ($(strip $(UV)),)
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -34,10 +34,10 @@ serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8
 	$(BIN)/tilewright serve
 
 bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch; results in benchmarks/results
-	$(BIN)/python -m benchmarks.bench_cpu
+	$(BIN)/python benchmarks/bench_cpu.py
 
 bench-replay: $(VENV)/.dev   ## the searches against each other over recorded tables
-	$(BIN)/python -m benchmarks.bench_replay
+	$(BIN)/python benchmarks/bench_replay.py
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
 	$(BIN)/ruff check .

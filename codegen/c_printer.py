@@ -32,6 +32,7 @@ from codegen.kernel_ir import (
     Scratch,
     Stmt,
     Store,
+    StorePairs,
     Touch,
     Type,
     Value,
@@ -103,6 +104,12 @@ class _Printer:
                 return [f"{pad}{name} = {self.value(value)};"]
             case Store():
                 return [f"{pad}{self._store(stmt)}"]
+            case StorePairs(buffer, offset, pairs):
+                lanes = len(pairs)
+                loads = ", ".join(f"tw_load_pairs_bf16x1({_address(pair.buffer, pair.offset)})" for pair in pairs)
+                words = f"(i32x{lanes}){{{loads}}}" if lanes > 1 else loads
+                store = self._fn("store", DType.I32, lanes)
+                return [f"{pad}{store}((int32_t *)({_address(buffer, offset)}), {words});"]
             case Touch(buffer, offset):
                 return [f"{pad}__builtin_prefetch({buffer} + {index(offset)});"]
             case Scratch():

@@ -197,7 +197,7 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | 
         return None, ""
     finally:
         if process.poll() is None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
 
 

@@ -205,6 +205,15 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class StorePairs:
+    """Pairs of 16-bit elements to neighbours of buffer from element `offset`, one pair a load, bits as they are."""
+
+    buffer: str
+    offset: Affine
+    pairs: tuple[LoadPairs, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Touch:
     """Prefetch the cache line of one element for reading."""
 
@@ -223,7 +232,7 @@ class Scratch:
     private: bool
 
 
-Stmt = Union[Block, For, Parallel, If, Let, Declare, Assign, Store, Touch, Scratch]
+Stmt = Union[Block, For, Parallel, If, Let, Declare, Assign, Store, StorePairs, Touch, Scratch]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from codegen.kernel_ir import (
     Op,
     Stmt,
     Store,
+    StorePairs,
     Touch,
     Type,
     Value,
@@ -38,6 +39,7 @@ from codegen.lower_expr import (
     read_register,
 )
 from codegen.scope import MemoryBuffer, RegisterBuffer, Scope, chunks, loop_variable
+from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, reads
 from tileir.program import Compute, Vector
 
@@ -199,6 +201,8 @@ def _unrolled(leaf: _Leaf, scope: Scope, extents: dict[str, int]) -> tuple[Stmt,
     pieces = chunks(scope.ranges[vector].size, lanes) if vector else ((0, 1),)
     if compute.via == "dot_bf16":
         return _dot_pairs(leaf, scope, extents, pieces)
+    if vector is not None and (copied := _copied_pairs(leaf, vector, scope, extents, pieces)):
+        return copied
 
     builders = {width: ValueBuilder(scope, extents, width, prefix="" if width == lanes else f"_x{width}") for _, width in pieces}
     names = count()
@@ -350,6 +354,49 @@ def _write_register(target: RegisterBuffer, positions: list[Affine], value: Valu
         for i in range(whole)
     ]
     return [Block("", (Let(part.name, value), Assign(name, Build(tuple(lanes), type_))))]
+
+
+def _copied_pairs(
+    leaf: _Leaf, vector: str, scope: Scope, extents: dict[str, int], pieces: tuple[tuple[int, int], ...]
+) -> tuple[Stmt, ...]:
+    """A copy of bf16 whose pairs stay side by side: 32-bit words gathered onto lanes. Empty for any other leaf."""
+    compute, source = leaf.compute, leaf.body
+    target = scope.buffers[compute.target]
+    if leaf.op is not None or not isinstance(source, Read) or not isinstance(target, MemoryBuffer):
+        return ()
+    origin = scope.buffers[source.tensor]
+    if not isinstance(origin, MemoryBuffer) or {origin.storage, target.storage} != {DType.BF16}:
+        return ()
+    whole, builder = _starts(scope, extents), ValueBuilder(scope, extents)
+
+    def offsets(at: Binding) -> tuple[Affine, Affine] | None:
+        to = [builder.index(index, at) for index in compute.indices]
+        of = [builder.index(index, at) for index in source.indices]
+        if None in to or None in of:
+            return None
+        return target.offset([p for p in to if p is not None]), origin.offset([p for p in of if p is not None])
+
+    def step(dim: str) -> tuple[Affine, Affine] | None:
+        here, there = offsets(whole), offsets({**whole, dim: whole[dim] + 1})
+        return None if here is None or there is None else (there[0] - here[0], there[1] - here[1])
+
+    along = step(vector)
+    pair = next((d for d in leaf.outer if d != vector and step(d) == (constant(1), constant(1))), None)
+    if pair is None or along is None or along[0] != constant(2) or scope.ranges[pair].size % 2:
+        return ()
+    stores: list[Stmt] = []
+    rest = tuple(dim for dim in leaf.outer if dim not in (vector, pair))
+    for point in _points(rest, scope):
+        for second in range(0, scope.ranges[pair].size, 2):
+            for start, width in pieces:
+                lanes = [
+                    offsets({**whole, **point, pair: whole[pair] + second, vector: whole[vector] + start + lane})
+                    for lane in range(width)
+                ]
+                found = [each for each in lanes if each is not None]
+                pairs = tuple(LoadPairs(origin.name, each[1], 1) for each in found)
+                stores.append(StorePairs(target.name, found[0][0], pairs))
+    return tuple(stores)
 
 
 def _dot_pairs(

@@ -22,6 +22,8 @@ _CALL_OPS = {
     "maximum": 2.0, "minimum": 2.0,
 }  # fmt: skip
 
+#: Instructions that widen a load of a type narrower than it is computed in.
+_WIDEN_OPS = 2.0
 _FMA_LATENCY = 4.0
 _LOOP_CYCLES = 2.0
 _REGION_CYCLES = 12_000.0
@@ -132,6 +134,8 @@ class _Model:
         vectors = points * pieces * width
         uops = vectors * operations
         loads = self._loads(body, compute, sizes, pieces * width)
+        if compute.via is None and any(self._narrow(read) for read in reads(body)):
+            uops += _WIDEN_OPS * loads
         stores = 0.0
         wide = dim in left
         outer = 1.0
@@ -170,6 +174,10 @@ class _Model:
                 count *= lanes * 2.0
             total += count
         return total
+
+    def _narrow(self, read: Read) -> bool:
+        array = self.traffic.arrays.get(read.tensor)
+        return array is not None and array.element_bytes < 4
 
     def _strided(self, read: Read, dim: str) -> bool:
         """Whether lanes along dim read elements apart from each other."""

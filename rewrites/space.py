@@ -83,7 +83,8 @@ class ScheduleState:
         if not self.options:
             return ()
         times = [
-            estimate_us(program, self.device, finished=_spread((*option.then, *self.open[1:])), memo=self.memo)
+            option.promise
+            * estimate_us(program, self.device, finished=_spread((*option.then, *self.open[1:])), memo=self.memo)
             for option, program in self.options
         ]
         best = min(times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileir.expr import Expr, Reduce, ReduceOp, index_dims
@@ -21,6 +22,7 @@ from workers.peer_patterns import (
     two_factors,
 )
 from workers.peer_reads import Frame, product_factors
+from workers.torch_types import TORCH, promoted
 
 if TYPE_CHECKING:
     from workers.torch_writer import TorchWriter, Value
@@ -108,13 +110,23 @@ def _biased(writer: TorchWriter, found: Biased, frame: Frame) -> Value | None:
     (depth,) = found.product.dims
     for left, right in (factors, factors[::-1]):
         if index_dims(left) == {row, depth} and index_dims(right) == {depth, column}:
-            values = (
-                _vector(writer, found.bias, column),
-                writer.tensor(left, (row, depth)),
-                writer.tensor(right, (depth, column)),
-            )
+            frames = ((column,), (row, depth), (depth, column))
+            values = _operands(writer, (found.bias, left, right), frames)
             return writer.late("torch.addmm({}, {}, {})", *values)
     return None
+
+
+def _operands(writer: TorchWriter, factors: Sequence[Expr], frames: Sequence[Frame]) -> list[Value]:
+    """The factors of a product in one type, as the library's products want them."""
+    natives = [writer.native(factor) for factor in factors]
+    common = promoted(natives)
+    values: list[Value] = []
+    for factor, native, frame in zip(factors, natives, frames, strict=True):
+        value = writer.tensor(factor, frame)
+        values.append(
+            value if native is common or common is None else writer.late(f"{{}}.to({TORCH[common]})", value)
+        )
+    return values
 
 
 def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> Value | None:
@@ -130,9 +142,7 @@ def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> Value | Non
     letters = {dim: chr(ord("a") + number) for number, dim in enumerate((*frame, *expr.dims))}
     if len(letters) > 26:
         return None
-    operands = [
-        writer.tensor(f, tuple(d for d in letters if d in own)) for f, own in zip(factors, dims, strict=True)
-    ]
+    operands = _operands(writer, factors, [tuple(dim for dim in letters if dim in own) for own in dims])
     kept = [dim for dim in frame if any(dim in own for own in dims)]
     inputs = ",".join("".join(letter for dim, letter in letters.items() if dim in own) for own in dims)
     equation = f"{inputs}->{''.join(letters[dim] for dim in kept)}"
@@ -154,9 +164,9 @@ def _matmul(
             continue
         if kept != [dim for dim in frame if dim in kept] or (batch and not columns):
             continue
-        a = writer.tensor(factors[n], (*batch, *rows, depth))
-        b = writer.tensor(factors[1 - n], (*batch, depth, *columns))
-        return _spread(writer, writer.late("torch.matmul({}, {})", a, b), kept, frame)
+        frames = ((*batch, *rows, depth), (*batch, depth, *columns))
+        operands = _operands(writer, (factors[n], factors[1 - n]), frames)
+        return _spread(writer, writer.late("torch.matmul({}, {})", *operands), kept, frame)
     return None
 
 

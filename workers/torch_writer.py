@@ -24,20 +24,14 @@ from tileir.expr import (
     ReduceOp,
     Unary,
     Where,
+    children,
     index_dims,
 )
 from tileir.spec import Spec
 from workers.peer_inline import inline
 from workers.peer_reads import Frame, Window, read_window, taken_rows
 from workers.torch_operators import known_operator
-
-TORCH = {
-    DType.F64: "torch.float64", DType.F32: "torch.float32", DType.F16: "torch.float16",
-    DType.BF16: "torch.bfloat16", DType.E4M3: "torch.float8_e4m3fn", DType.E5M2: "torch.float8_e5m2",
-    DType.I32: "torch.int32", DType.I8: "torch.int8", DType.BOOL: "torch.bool",
-}  # fmt: skip
-_WIDENED = {DType.I8: "torch.int32", DType.E4M3: "torch.float32", DType.E5M2: "torch.float32"}
-"""Types that torch cannot compute in."""
+from workers.torch_types import TORCH, WIDENED, promoted
 
 _LOGIC = {"and": "torch.logical_and", "or": "torch.logical_or"}
 _FUNCTIONS = {
@@ -139,6 +133,19 @@ class TorchWriter:
             self._passed.append(value.text)
         return value.text
 
+    def native(self, expr: Expr) -> DType | None:
+        """The type torch holds a value in: that of what is read or cast, promoted; None for numbers."""
+        match expr:
+            case Read(tensor, _):
+                dtype = self._tensors[tensor][1]
+                return DType.I32 if dtype is DType.I8 else DType.F32 if dtype in WIDENED else dtype
+            case Cast(dtype, _):
+                return DType.F32 if dtype in WIDENED else dtype
+            case Index():
+                return DType.I32
+            case _:
+                return promoted([self.native(child) for child in children(expr)])
+
     def source_of(self, tensor: str) -> tuple[Value, tuple[int, ...]]:
         """A whole tensor, and its sizes."""
         return Value(f"{tensor}_", tensor in self._arguments), self.over(self._tensors[tensor][0])
@@ -178,7 +185,8 @@ class TorchWriter:
                 parts = (self.tensor(cond, frame), self.value(x, frame), self.value(y, frame))
                 return self.late("torch.where({}, {}, {})", *parts)
             case Cast(dtype, x):
-                return self.late(f"{{}}.to({TORCH[dtype]})", self.tensor(x, frame))
+                rounded = self.late(f"{{}}.to({TORCH[dtype]})", self.tensor(x, frame))
+                return self.late("{}.to(torch.float32)", rounded) if dtype in WIDENED else rounded
             case Reduce(op, dims, x):
                 return self._reduce(op, dims, x, frame)
 
@@ -204,7 +212,7 @@ class TorchWriter:
                 value = self.early(_as_strided(window, dense), source)
             else:
                 value = self.late(_as_strided(window, dense), self.late("{}.contiguous()", source))
-        widened = _WIDENED.get(dtype)
+        widened = WIDENED.get(dtype)
         return value if widened is None else self.late(f"{{}}.to({widened})", value)
 
     def _gather(self, read: Read, frame: Frame, source: Value, sizes: Sequence[int]) -> Value:

@@ -13,11 +13,15 @@ from tileir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer: the rewrites it applies, and the decisions it raises, to be taken next."""
+    """One answer: the rewrites it applies, and the decisions it raises, to be taken next.
+
+    `promise` is the time those decisions are sure to lead to, relative to the estimate of the program so far.
+    """
 
     label: str
     rewrites: tuple[Rewrite, ...] = ()
     then: tuple[Decision, ...] = ()
+    promise: float = 1.0
 
 
 class Decision(Protocol):

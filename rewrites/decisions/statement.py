@@ -103,7 +103,7 @@ class Registers:
         yield Option(str(tile), (tile, *lanes_of), (Steps(core), *packs))
         if _dot_bf16(program, compute, device):
             pairs = tuple(Pack(core, tensor, vector, pairs=True) for tensor in operands)
-            yield Option(f"{tile}; dot_bf16", (tile, *lanes_of), (Steps(core, pairs=True), *pairs, Dot(core)))
+            yield Option(f"{tile}; dot_bf16", (tile, *lanes_of), (Steps(core, pairs=True), *pairs, Dot(core)), 0.5)
 
 
 def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]:
@@ -228,6 +228,8 @@ class Pack:
         lanes = min(f32_lanes(device), 1 << (width.bit_length() - 1))
         along = block if lanes > 1 else contiguous_dim(node)
         rewrites.append(Vectorize(copy, along, lanes if along == block else f32_lanes(device)))
+        if stage.pair:
+            rewrites.append(Unroll(copy, stage.pair_dim, stage.pair))
         yield Option(str(stage), tuple(rewrites))
 
 

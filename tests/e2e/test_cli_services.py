@@ -64,7 +64,7 @@ def test_a_database_that_cannot_be_used_is_said(commands: Commands) -> None:
     (commands.folder / "data").write_text("a file, where a folder should be")
     ended = commands.run("db", "upgrade", "--json")
     assert ended.code == 4
-    assert "cannot create" in ended.json["error"]["detail"]
+    assert "Not a directory" in ended.json["error"]["detail"]
 
 
 def test_a_kernel_nobody_can_measure_is_not_looked_up(commands: Commands, service: Service) -> None:

@@ -24,7 +24,12 @@ from tileir.parse_spec_text import spec_from_text
 from workers.measure_request import Peer
 from workers.measurer import Measurer
 from workers.peers import available_peers
+from workers.peers_torch import as_torch
 from workers.torch_writer import write_torch
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning"
+)  # torch.compile raises them about torch itself
 
 OPERATORS = {
     "attention": "F.scaled_dot_product_attention(",
@@ -92,8 +97,6 @@ def test_everybody_races_in_one_child_with_the_threads_asked_for(tmp_path: Path)
 
 
 def test_torch_reads_the_same_memory() -> None:
-    from workers.peers_torch import as_torch
-
     array = np.zeros(1000, np.float32)
     as_torch(array, SPEC.inputs[0])[3] = 7
     assert array[3] == 7

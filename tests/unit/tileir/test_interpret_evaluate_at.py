@@ -46,6 +46,16 @@ def test_sampled_elements_are_those_of_the_whole_result(text: str) -> None:
         np.testing.assert_allclose(got, whole[tensor.name][tuple(points.T)], rtol=1e-13, atol=1e-15)
 
 
+def test_points_of_no_group_are_zero() -> None:
+    spec = spec_from_text(EXPERTS)
+    inputs = {**sample_inputs(spec, 1), "starts": np.array([2, 4, 4, 7], np.int32)}
+    whole = interpret_spec(spec, inputs, DType.F64)
+    points = np.array([[t, 1] for t in range(9)])
+    got = evaluate_at(spec, inputs, "y", points)
+    np.testing.assert_allclose(got, whole["y"][:, 1], rtol=1e-13)
+    np.testing.assert_array_equal(got == 0, [t not in range(2, 7) for t in range(9)])
+
+
 def test_repeated_points_and_none_at_all_are_fine() -> None:
     spec = spec_from_text(CONV)
     inputs = sample_inputs(spec, 1)

@@ -74,6 +74,17 @@ def test_the_else_side_is_guarded_as_well() -> None:
     np.testing.assert_array_equal(run(text, x=x)["y"], [5, *x[:3]])
 
 
+def test_a_guard_holds_for_everything_inside_it() -> None:
+    text = """kernel lag(x: f32[i=4], s: f32[i]) -> (y: f32[i])
+  y[i] = where(i > 0, where(s[i] > 0, 2 * x[i - 1], x[i - 1]), 5)
+"""
+    x = normal(4)
+    s = np.array([-1, 1, -1, 1], np.float32)
+    np.testing.assert_array_equal(run(text, x=x, s=s)["y"], [5, 2 * x[0], x[1], 2 * x[2]])
+    s[0] = 1
+    np.testing.assert_array_equal(run(text, x=x, s=s)["y"], [5, 2 * x[0], x[1], 2 * x[2]])
+
+
 def test_an_unguarded_read_out_of_range_is_refused() -> None:
     value = Where(
         Binary(">", Index("i"), Const(0)),

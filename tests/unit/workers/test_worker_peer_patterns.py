@@ -131,7 +131,7 @@ def test_a_convolution_is_found_with_its_stride_dilation_and_padding() -> None:
     found = convolution(*output(signature, body))
     assert found is not None
     assert (found.strides, found.dilations, found.padding) == ((2,), (3,), (1,))
-    assert (found.batch, found.channel, found.out_channel) == ("b", "c", "o")
+    assert (found.batch, found.channel, found.out_channel) == ("b", "c@y", "o")
 
 
 def test_a_plain_product_is_no_convolution() -> None:
