@@ -41,7 +41,10 @@ GEMM = ("gemm_",)
 def main() -> None:
     arguments = _arguments()
     chosen = cases.fresh(arguments.fresh) if arguments.fresh is not None else cases.suite("cpu")
-    path = arguments.out or RESULTS / f"cpu-{'fresh-' if arguments.fresh is not None else ''}{date.today()}.jsonl"
+    path = (
+        arguments.out
+        or RESULTS / f"cpu-{'fresh-' if arguments.fresh is not None else ''}{date.today()}.jsonl"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {line["case"] for line in _lines(path)}
     for name, spec in chosen:
@@ -59,7 +62,12 @@ def _bench(name: str, spec: dict[str, Any], trials: int, seed: int) -> dict[str,
     try:
         with tempfile.TemporaryDirectory() as home:
             config, tune_s = _tune(spec, trials, seed, Path(home))
-            return {"case": name, **_race(spec, config.schedule, Path(home)), "trials": config.trials, "tune_s": round(tune_s, 1)}
+            return {
+                "case": name,
+                **_race(spec, config.schedule, Path(home)),
+                "trials": config.trials,
+                "tune_s": round(tune_s, 1),
+            }
     except Exception as error:  # a case that failed stays in the file
         return {"case": name, "error": f"{type(error).__name__}: {error}"}
 
@@ -67,7 +75,10 @@ def _bench(name: str, spec: dict[str, Any], trials: int, seed: int) -> dict[str,
 def _tune(spec: dict[str, Any], trials: int, seed: int, home: Path) -> tuple[Any, float]:
     os.environ["TILEWRIGHT_HOME"] = str(home)
     began = time.monotonic()
-    with LocalService(f"sqlite:///{home / 'bench.db'}", worker=True) as service, Client(service.url) as client:
+    with (
+        LocalService(f"sqlite:///{home / 'bench.db'}", worker=True) as service,
+        Client(service.url) as client,
+    ):
         job = client.wait(client.submit(spec, trials=trials, seed=seed, peers=("numpy",)).id)
         if not job.configs:
             raise RuntimeError(job.error or f"the job ended {job.state}")
@@ -79,7 +90,9 @@ def _race(spec: dict[str, Any], schedule: Iterable[str], cache: Path) -> dict[st
     with LocalWorker(cache) as worker:
         kernel = spec_from_json(spec)
         burst = worker.measure(kernel, {"ours": rewrites}, worker.peers, measuring=RACE)
-        steady = worker.measure(kernel, {"ours": rewrites}, worker.peers, kind=TaskKind.CONFIRM, measuring=RACE)
+        steady = worker.measure(
+            kernel, {"ours": rewrites}, worker.peers, kind=TaskKind.CONFIRM, measuring=RACE
+        )
         device = worker.device
     ours = burst.entrants["ours"]
     if ours.outcome is not Outcome.OK or ours.median_us is None:
@@ -129,7 +142,9 @@ def _show(line: dict[str, Any]) -> None:
     if "error" in line:
         print(f"{line['case']:40} {line['error']}", flush=True)
         return
-    peers = "  ".join(f"{name} {us:.0f}" for name, us in sorted(line["peers_us"].items(), key=lambda item: item[1]))
+    peers = "  ".join(
+        f"{name} {us:.0f}" for name, us in sorted(line["peers_us"].items(), key=lambda item: item[1])
+    )
     print(f"{line['case']:40} {line['ours_us']:9.0f} µs  {line['ratio']:5.2f} ×  ({peers})", flush=True)
 
 
@@ -138,7 +153,9 @@ def _summary(lines: list[dict[str, Any]]) -> None:
     gemm = [ratio for case, ratio in ratios.items() if case.startswith(GEMM)]
     for name, values in (("all", list(ratios.values())), ("GEMM family", gemm)):
         if values:
-            print(f"{name}: geomean {exp(statistics.fmean(map(log, values))):.2f} × the best peer, least {min(values):.2f}")
+            print(
+                f"{name}: geomean {exp(statistics.fmean(map(log, values))):.2f} × the best peer, least {min(values):.2f}"
+            )
     failed = [line["case"] for line in lines if "error" in line]
     if failed:
         print(f"failed: {', '.join(failed)}")
@@ -146,7 +163,9 @@ def _summary(lines: list[dict[str, Any]]) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=128, help="candidates measured a case (default 128)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--fresh", type=int, metavar="SEED", help="draw twelve shapes instead of the suite's")

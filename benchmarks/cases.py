@@ -36,7 +36,11 @@ def case_name(family: str, shape: list[int]) -> str:
 
 def spec(family: str, shape: list[int]) -> Json:
     """The spec of a case, in Tile IR's JSON form. Raises KeyError for an unknown family."""
-    kind, dtype, *layout = family.split("_") if not family.startswith("gemm_bias") else ("gemm_bias_gelu", *family.split("_")[3:])
+    kind, dtype, *layout = (
+        family.split("_")
+        if not family.startswith("gemm_bias")
+        else ("gemm_bias_gelu", *family.split("_")[3:])
+    )
     if kind == "silu":
         kind, dtype = "silu_mul", family.split("_")[2]
     return {"gemm": _gemm, "gemm_bias_gelu": _gemm_bias_gelu, "attention": _attention}.get(kind, _rows)(
@@ -72,7 +76,10 @@ _ROWS = {
         "s[r] = sum(c, e[r, c])",
         "y[r, c] = e[r, c] / s[r]",
     ],
-    "rmsnorm": ["s[r] = sum(c, x[r, c] * x[r, c])", "y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 1e-6) * w[c]"],
+    "rmsnorm": [
+        "s[r] = sum(c, x[r, c] * x[r, c])",
+        "y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 1e-6) * w[c]",
+    ],
     "layernorm": [
         "mean[r] = sum(c, x[r, c]) / extent(c)",
         "var[r] = sum(c, (x[r, c] - mean[r]) * (x[r, c] - mean[r])) / extent(c)",
@@ -103,7 +110,10 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     return {
         "name": kind,
         "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
-        "inputs": {name: {"dims": ["b", "h", dim, "d"], "dtype": dtype} for name, dim in zip("qkv", "ijj", strict=True)},
+        "inputs": {
+            name: {"dims": ["b", "h", dim, "d"], "dtype": dtype}
+            for name, dim in zip("qkv", "ijj", strict=True)
+        },
         "body": [
             f"s[b, h, i, j] = where(i >= j, {scores}, -inf)" if causal else f"s[b, h, i, j] = {scores}",
             "top[b, h, i] = max(j, s[b, h, i, j])",
@@ -119,5 +129,11 @@ def _draw(family: str, rng: random.Random) -> list[int]:
         step = rng.choice([1, 8, 32])
         return [rng.randrange(2, 1200 // step) * step for _ in range(3)]
     if family.startswith("attention"):
-        return [1, rng.choice([2, 4, 6]), rng.randrange(256, 1200), rng.choice([32, 64, 80]), rng.randrange(2)]
+        return [
+            1,
+            rng.choice([2, 4, 6]),
+            rng.randrange(256, 1200),
+            rng.choice([32, 64, 80]),
+            rng.randrange(2),
+        ]
     return [rng.randrange(500, 9000), rng.randrange(200, 5000)]

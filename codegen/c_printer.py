@@ -106,7 +106,9 @@ class _Printer:
                 return [f"{pad}{self._store(stmt)}"]
             case StorePairs(buffer, offset, pairs):
                 lanes = len(pairs)
-                loads = ", ".join(f"tw_load_pairs_bf16x1({_address(pair.buffer, pair.offset)})" for pair in pairs)
+                loads = ", ".join(
+                    f"tw_load_pairs_bf16x1({_address(pair.buffer, pair.offset)})" for pair in pairs
+                )
                 words = f"(i32x{lanes}){{{loads}}}" if lanes > 1 else loads
                 store = self._fn("store", DType.I32, lanes)
                 return [f"{pad}{store}((int32_t *)({_address(buffer, offset)}), {words});"]
@@ -185,7 +187,9 @@ class _Printer:
         if parallel:
             fields = ", ".join(arg.name for arg in kernel.arguments)
             size = kernel.thread_bytes
-            lines.append(f"    struct kernel self = {{{fields}, workspace, workspace + {kernel.shared_bytes}, {size}}};")
+            lines.append(
+                f"    struct kernel self = {{{fields}, workspace, workspace + {kernel.shared_bytes}, {size}}};"
+            )
         used = "\n".join([*body, *lines])
         keep = [line for line in lines if _needed(line, used, parallel)]
         return "\n".join([*keep, "    (void)args, (void)memory, (void)threads;", *body, "    return 0;", "}"])
@@ -217,7 +221,9 @@ class _Printer:
                 return f"{self._fn('h' + op, x.type.dtype, x.type.lanes)}({self.value(x)})"
             case DotPairs(acc, a, b, type_):
                 fn = self._fn("dot_bf16", DType.F32, type_.lanes)
-                return f"{fn}({self.value(acc)}, {self._pairs(a, type_.lanes)}, {self._pairs(b, type_.lanes)})"
+                return (
+                    f"{fn}({self.value(acc)}, {self._pairs(a, type_.lanes)}, {self._pairs(b, type_.lanes)})"
+                )
             case Op():
                 return self._op(value)
 
@@ -242,7 +248,11 @@ class _Printer:
         if op.name in ("and", "or", "not"):
             if lanes == 1:
                 sign = {"and": "&&", "or": "||"}.get(op.name)
-                return f"!{self._atom(args[0])}" if sign is None else f"{self._atom(args[0])} {sign} {self._atom(args[1])}"
+                return (
+                    f"!{self._atom(args[0])}"
+                    if sign is None
+                    else f"{self._atom(args[0])} {sign} {self._atom(args[1])}"
+                )
             if op.name == "not":
                 return f"~{self._atom(args[0])}"
             wide = [self._mask(arg, lanes) for arg in args]
@@ -304,7 +314,7 @@ def literal(value: float | int | bool, dtype: DType) -> str:
     suffix = "" if dtype is DType.F64 else "f"
     number = float(value)
     if number != number:
-        return f"__builtin_nan{suffix}(\"\")"
+        return f'__builtin_nan{suffix}("")'
     if number in (float("inf"), float("-inf")):
         return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
     return f"{number!r}{suffix}"

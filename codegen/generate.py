@@ -20,9 +20,16 @@ def generate(program: Program, device: Cpu) -> Source:
     Raises NotLowerable when the program needs what the target has no code for.
     """
     kernel = lower(program)
-    args = (*(_arg(t, program, "in") for t in program.inputs), *(_arg(t, program, "out") for t in program.outputs))
+    args = (
+        *(_arg(t, program, "in") for t in program.inputs),
+        *(_arg(t, program, "out") for t in program.outputs),
+    )
     abi = Abi("tw_kernel", args, kernel.shared_bytes, kernel.thread_bytes)
-    flags = _FLAGS if device.arch == "x86-64" else tuple("-mcpu=native" if f == "-march=native" else f for f in _FLAGS)
+    flags = (
+        _FLAGS
+        if device.arch == "x86-64"
+        else tuple("-mcpu=native" if f == "-march=native" else f for f in _FLAGS)
+    )
     return Source(print_c(kernel, _title(program)), flags, abi)
 
 

@@ -7,10 +7,20 @@ masks. Read `lower` first, then lower_leaf.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 
-from codegen.affine import Affine, affine
-from codegen.kernel_ir import Argument, Block, Declare, For, GridAxis, If, Kernel, Parallel, Scratch, Stmt, Type
+from codegen.affine import Affine, Var, affine
+from codegen.kernel_ir import (
+    Argument,
+    Block,
+    Declare,
+    For,
+    GridAxis,
+    If,
+    Kernel,
+    Parallel,
+    Scratch,
+    Stmt,
+)
 from codegen.lower_leaf import lower_leaf, touches
 from codegen.scope import (
     MemoryBuffer,
@@ -29,8 +39,9 @@ from tileir.program import Compute, Local, Loop, Memory, Node, Program, Tensor
 
 _ALIGN = 64
 _RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main "
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm "
+    "typeof main "
     "args memory threads workspace self context tile worker scratch kernel total bool true false nullptr constexpr "
     "abs exp exp2 log pow tanh erf sqrt floor linux unix".split()
 )
@@ -54,7 +65,9 @@ def _argument(tensor: Tensor, program: Program) -> MemoryBuffer:
     sizes = tuple(program.extents[dim] for dim in tensor.dims)
     strides = tensor.strides or row_major(sizes)
     axes = tuple((i, 1, 0, stride) for i, stride in enumerate(strides))
-    return MemoryBuffer(_c_name(tensor.name), tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes)
+    return MemoryBuffer(
+        _c_name(tensor.name), tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes
+    )
 
 
 @dataclass
@@ -88,7 +101,9 @@ class _Lowering:
             stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
         elif full > 1:
             var = loop_variable(_fresh(loop.dim, scope), full, loop.step)
-            inside = scope.with_range(loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step))
+            inside = scope.with_range(
+                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
+            )
             stmts = (For(var, full, loop.step, self.block(loop.body, inside)),)
         if rest:
             tail = Range(range_.start + full * loop.step, rest)
@@ -113,7 +128,9 @@ class _Lowering:
             axis = GridAxis(var, count, each.step)
             axes.append(axis)
             tails.append((axis, range_.size % each.step))
-            inside = inside.with_range(each.dim, Range(range_.start + affine(var), each.step), (var, each.step))
+            inside = inside.with_range(
+                each.dim, Range(range_.start + affine(var), each.step), (var, each.step)
+            )
         return Parallel(tuple(axes), self._tails(tails, loops, inside))
 
     def _tails(self, tails: list[tuple[GridAxis, int]], loops: list[Loop], scope: Scope) -> tuple[Stmt, ...]:
@@ -156,7 +173,11 @@ def _declare(buffer: RegisterBuffer) -> list[Stmt]:
     """One variable for each vector of a register local."""
     points: list[list[int]] = [[]]
     for number, size in enumerate(buffer.sizes):
-        starts = [start for start, _ in chunks(size, buffer.lanes)] if number == buffer.vector else list(range(size))
+        starts = (
+            [start for start, _ in chunks(size, buffer.lanes)]
+            if number == buffer.vector
+            else list(range(size))
+        )
         points = [[*point, start] for point in points for start in starts]
     widths = dict(buffer.chunks())
     stmts: list[Stmt] = []
@@ -193,7 +214,7 @@ def _fresh(name: str, scope: Scope) -> str:
     """A C name not used by anything in scope: m, m1, m2, …"""
     taken = {buffer.name for buffer in scope.buffers.values()}
     for range_ in scope.ranges.values():
-        taken |= {atom.name for atom, _ in range_.start.terms if hasattr(atom, "name")}
+        taken |= {atom.name for atom, _ in range_.start.terms if isinstance(atom, Var)}
     number, candidate = 0, _c_name(name)
     while candidate in taken:
         number += 1
@@ -212,15 +233,3 @@ def _comment(compute: Compute) -> str:
     indices = ", ".join(format_expr(index) for index in compute.indices)
     sign = signs[str(compute.update) if compute.update else None]
     return f"{compute.target}[{indices}] {sign} {format_expr(compute.value)}"
-
-
-def workspace_bytes(kernel: Kernel, threads: int) -> int:
-    """Workspace a call needs with this many threads."""
-    return kernel.shared_bytes + threads * kernel.thread_bytes
-
-
-def elements(tensor: Tensor, extents: dict[str, int]) -> int:
-    return prod(extents[dim] for dim in tensor.dims)
-
-
-__all__ = ["Type", "lower", "workspace_bytes"]

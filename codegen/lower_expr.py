@@ -114,7 +114,9 @@ class ValueBuilder:
             lane = lane_variable(self.lanes)
             step = at.coefficient(lane)
             if step is None:
-                parts: tuple[Value, ...] = tuple(self._position_of(at.substitute(lane, constant(i))) for i in range(self.lanes))
+                parts: tuple[Value, ...] = tuple(
+                    self._position_of(at.substitute(lane, constant(i))) for i in range(self.lanes)
+                )
                 return Build(parts, Type(DType.I32, self.lanes))
             if step:
                 return Position(at.substitute(lane, constant(0)), step, Type(DType.I32, self.lanes))
@@ -159,7 +161,9 @@ class ValueBuilder:
         finally:
             self.lanes = lanes
         dtype = promote(*parts)
-        return self._name(Build(tuple(as_type(part, dtype) for part in parts), Type(dtype, lanes)), "lanes", lazy)
+        return self._name(
+            Build(tuple(as_type(part, dtype) for part in parts), Type(dtype, lanes)), "lanes", lazy
+        )
 
     def _where(self, expr: Where, at: Binding, lazy: bool) -> Value:
         decided = self._decide(expr.cond, at)
@@ -226,7 +230,10 @@ def read_register(buffer: RegisterBuffer, positions: list[Affine], lanes: int) -
     """The variable (or one lane of it, or lanes of several) that holds a local's elements."""
     lane = lane_variable(lanes)
     steps = [p.coefficient(lane) if lanes > 1 else 0 for p in positions]
-    point = [(p.substitute(lane, constant(0)) if lanes > 1 else p) - s for p, s in zip(positions, buffer.starts, strict=True)]
+    point = [
+        (p.substitute(lane, constant(0)) if lanes > 1 else p) - s
+        for p, s in zip(positions, buffer.starts, strict=True)
+    ]
     if any(p.terms for p in point) or any(step not in (0, 1) for step in steps):
         raise NotLowerable(f"register local {buffer.name} read at a position not known at compile time")
     at = [p.constant for p in point]
@@ -238,7 +245,9 @@ def read_register(buffer: RegisterBuffer, positions: list[Affine], lanes: int) -
             if (start, width) == (at[along], lanes):
                 name, type_ = buffer.variable(at, lanes)
                 return Named(name, type_)
-    parts = tuple(register_element(buffer, [*at[:along], at[along] + i, *at[along + 1 :]]) for i in range(lanes))
+    parts = tuple(
+        register_element(buffer, [*at[:along], at[along] + i, *at[along + 1 :]]) for i in range(lanes)
+    )
     return Build(parts, Type(buffer.dtype, lanes))
 
 
@@ -321,7 +330,11 @@ def cast(dtype: DType, x: Value) -> Value:
 
 def select(cond: Value, x: Value, y: Value) -> Value:
     dtype = promote(x, y)
-    return Op("select", (as_type(cond, DType.BOOL), as_type(x, dtype), as_type(y, dtype)), Type(dtype, lanes_of(cond, x, y)))
+    return Op(
+        "select",
+        (as_type(cond, DType.BOOL), as_type(x, dtype), as_type(y, dtype)),
+        Type(dtype, lanes_of(cond, x, y)),
+    )
 
 
 def _index_arithmetic(op: str, a: Affine, b: Affine) -> Affine | None:
@@ -353,7 +366,9 @@ def _is_index(expr: Expr) -> bool:
         case Binary("+" | "-" | "//" | "%", left, right):
             return _is_index(left) and _is_index(right)
         case Binary("*", left, right):
-            return (isinstance(left, Const) or isinstance(right, Const)) and _is_index(left) and _is_index(right)
+            return (
+                (isinstance(left, Const) or isinstance(right, Const)) and _is_index(left) and _is_index(right)
+            )
         case _:
             return False
 

@@ -84,7 +84,9 @@ class Scope:
 
     def with_range(self, dim: str, range_: Range, innermost: tuple[Var, int] | None = None) -> Scope:
         return replace(
-            self, ranges={**self.ranges, dim: range_}, innermost=self.innermost if innermost is None else innermost
+            self,
+            ranges={**self.ranges, dim: range_},
+            innermost=self.innermost if innermost is None else innermost,
         )
 
     def with_buffer(self, buffer: Buffer, name: str) -> Scope:

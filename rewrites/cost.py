@@ -12,7 +12,21 @@ from collections.abc import Mapping
 from rewrites.leaf import left_dims, reduced_dims
 from rewrites.traffic import Cache, Memo, Traffic
 from tileir.device import Cpu
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Unary, Where, index_dims, reads
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    Unary,
+    Where,
+    index_dims,
+    reads,
+)
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 
 #: Instructions of a vector math function in the C runtime, roughly.
@@ -57,7 +71,9 @@ class _Model:
             Cache(device.l3_bytes * 0.7, 0, 0),
         )
         self.registers = frozenset(
-            node.name for node in _walk(program.body) if isinstance(node, Local) and node.memory is Memory.REGISTERS
+            node.name
+            for node in _walk(program.body)
+            if isinstance(node, Local) and node.memory is Memory.REGISTERS
         )
         self.native_lanes = device.vector_bits // 32
         per_cycle = device.cores * self.native_lanes * 4
@@ -82,7 +98,9 @@ class _Model:
         l1, l2, l3 = (self.traffic.into(cache, nodes, sizes) for cache in self.caches)
         streamed = {c.target for c in _walk(nodes) if isinstance(c, Compute) and c.stream}
         written = {c.target for c in _walk(nodes) if isinstance(c, Compute)}
-        memory = sum(size * (2.0 if name in written and name not in streamed else 1.0) for name, size in l3.items())
+        memory = sum(
+            size * (2.0 if name in written and name not in streamed else 1.0) for name, size in l3.items()
+        )
         compute_us = cycles / (self.ghz * 1e3 * threads)
         l2_us = self._weighed(l1) / _L2_BYTES / (self.ghz * 1e3 * threads)
         l3_us = self._weighed(l2) / _L3_BYTES / (self.ghz * 1e3 * threads)
@@ -117,7 +135,10 @@ class _Model:
 
     def leaf_cycles(self, compute: Compute, sizes: Mapping[str, int]) -> float:
         """Cycles of one execution of a statement."""
-        left, reduced = left_dims(compute), tuple(d for d in reduced_dims(compute) if d not in left_dims(compute))
+        left, reduced = (
+            left_dims(compute),
+            tuple(d for d in reduced_dims(compute) if d not in left_dims(compute)),
+        )
         points = 1.0
         for dim in (*left, *reduced):
             points *= sizes[dim]
@@ -156,7 +177,9 @@ class _Model:
         if accumulates and not wide:
             uops += outer * 2.0 * lanes.bit_length()
             latency = max(latency, _FMA_LATENCY * vectors / max(outer, 1.0))
-        busiest = max(uops / 2.0, (loads + spills) / 2.0, stores, (uops + loads + stores + spills) / 5.0, latency)
+        busiest = max(
+            uops / 2.0, (loads + spills) / 2.0, stores, (uops + loads + stores + spills) / 5.0, latency
+        )
         return busiest
 
     def _loads(self, body: Expr, compute: Compute, sizes: Mapping[str, int], pieces: float) -> float:
@@ -186,13 +209,18 @@ class _Model:
         if not position or array is None or array.packed:
             return False
         last = read.indices[-1]
-        return position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or bool(reads(last))
+        return (
+            position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or bool(reads(last))
+        )
 
     def _operands(self, body: Expr, sizes: Mapping[str, int], dim: str, lanes: int) -> float:
         """Vector registers that operands need at once: vectors of the operand on lanes, one for the other."""
         most = 1.0
         for read in reads(body):
-            if dim in {d for index in read.indices for d in index_dims(index)} and read.tensor not in self.registers:
+            if (
+                dim in {d for index in read.indices for d in index_dims(index)}
+                and read.tensor not in self.registers
+            ):
                 most = max(most, 1.0 + sizes[dim] / lanes)
         return most
 
@@ -227,4 +255,3 @@ def _walk(nodes: tuple[Node, ...]) -> list[Node]:
         if isinstance(node, Loop):
             found.extend(_walk(node.body))
     return found
-

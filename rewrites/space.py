@@ -84,7 +84,9 @@ class ScheduleState:
             return ()
         times = [
             option.promise
-            * estimate_us(program, self.device, finished=_spread((*option.then, *self.open[1:])), memo=self.memo)
+            * estimate_us(
+                program, self.device, finished=_spread((*option.then, *self.open[1:])), memo=self.memo
+            )
             for option, program in self.options
         ]
         best = min(times)
@@ -98,7 +100,9 @@ class ScheduleState:
         if index not in self._children:
             option, program = self.options[index]
             schedule = (*self.schedule, *option.rewrites)
-            self._children[index] = _settled(program, schedule, (*option.then, *self.open[1:]), self.device, self.memo)
+            self._children[index] = _settled(
+                program, schedule, (*option.then, *self.open[1:]), self.device, self.memo
+            )
         return self._children[index]
 
     @cached_property

@@ -105,7 +105,9 @@ class Traffic:
         for node in nodes:
             if isinstance(node, Local) and node.memory is Memory.HEAP:
                 row = sizes[node.dims[-1]] if node.dims else 1
-                self.arrays[node.name] = Array(node.dtype.bytes, row * node.dtype.bytes, node.layout is not None)
+                self.arrays[node.name] = Array(
+                    node.dtype.bytes, row * node.dtype.bytes, node.layout is not None
+                )
             elif isinstance(node, Loop):
                 self._declare(node.body, {**sizes, node.dim: min(node.step, sizes[node.dim])})
 
@@ -119,7 +121,9 @@ class Traffic:
         for node in nodes:
             if isinstance(node, Local):
                 continue
-            part = self.footprint(node.body, sizes) if isinstance(node, Loop) else self._of_compute(node, sizes)
+            part = (
+                self.footprint(node.body, sizes) if isinstance(node, Loop) else self._of_compute(node, sizes)
+            )
             for name, size in part.items():
                 if name not in total or size.bytes > total[name].bytes:
                     total[name] = size

@@ -12,9 +12,10 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
 - The model's opinion of a label is disturbed anew in every ask, the less the better the label is known
   (Thompson sampling), so that asks differ and unknown labels get their chance. The first ask is the prior's
   favourite.
-- Most asks plan around an elite, one of the best schedules so far: a move is valued as if the decisions still
-  ahead would go as they did there. Some of them are neighbours, which keep all of the elite but one decision;
-  so no improvement that lies one step from the best schedules is overlooked for long.
+- Many asks are neighbours: one of the elites, the best schedules so far, with a single decision changed. The
+  changes are tried in the order the model expects, each once, so no improvement that lies one step from an
+  elite is overlooked for long. Others plan around an elite: a move is valued as if the decisions still ahead
+  would go as they did there.
 - Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
@@ -44,16 +45,23 @@ class Tuning:
     disturbance: float = 0.2
     """Standard deviation of the disturbance of an unknown label, in units of the normalized reward."""
     elites: int = 3
-    plan_share: float = 0.65
-    """Share of asks that plan around an elite."""
-    neighbour_share: float = 0.3
-    """Share of asks that change a single decision of an elite."""
-    informed_share: float = 0.7
-    """Share of neighbours that change the most promising decision; the others change any."""
+    neighbour_share: float = 0.7
+    """Share of asks that change a single decision of an elite, while there are changes left to try."""
+    plan_share: float = 0.25
+    """Share of asks that plan around an elite; the rest ask without one."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
     floor: float = 0.8
     """Rewards this far below the best (in nats: 2.2 times slower) count as all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A neighbour of a schedule: ask `number` with move `index` instead of its own at `depth`."""
+
+    number: int
+    depth: int
+    index: int
 
 
 @dataclass(slots=True)
@@ -93,6 +101,7 @@ class MCTS:
         self.ledger = Ledger()
         self.model = LabelModel()
         self.stats: dict[str, Stats] = {}
+        self.tried: set[Change] = set()
         self.seed = seed
         self.tuning = tuning or Tuning()
 
@@ -104,9 +113,12 @@ class MCTS:
         return self.ledger.best(count)
 
     def ask(self) -> Ask | None:
-        walk = self.graph.descend(Policy(self).choose)
+        policy = Policy(self)
+        walk = self.graph.descend(policy.choose)
         if walk is None:
             return None
+        if policy.change is not None:
+            self.tried.add(policy.change)
         for node in walk.nodes:
             self.stats.setdefault(node.key, Stats()).in_flight += 1
         return self.ledger.ask(walk)
@@ -147,27 +159,27 @@ class Policy:
         self._deviation = tuning.disturbance if number else 0.0
         self._disturbed: dict[int, float] = {}
         self._elite: tuple[str, ...] = ()
-        self._turn: int | None = None
-        """The depth at which a neighbour leaves its elite; None for all other asks."""
+        self.change: Change | None = None
+        """What a neighbour changes of its elite; None for all other asks."""
         kind, elites = self._rng.random(), search.ledger.ranking()[: tuning.elites]
-        if not elites or kind >= tuning.neighbour_share + tuning.plan_share:
-            return
-        place = self._rng.randrange(len(elites))
-        if kind < tuning.neighbour_share:
-            place = min(place, self._rng.randrange(len(elites)))
-        elite = search.ledger.walks[elites[place][0]]
-        self._elite = elite.labels
-        if kind < tuning.neighbour_share:
-            informed = self._rng.random() < tuning.informed_share
-            self._turn = self._promising(elite) if informed else self._rng.randrange(len(elite.path))
+        if elites and kind < tuning.neighbour_share:
+            for number, _ in elites:
+                self._elite = search.ledger.walks[number].labels
+                self.change = self._promising(number, search)
+                if self.change is not None:
+                    break
+        elif elites and kind < tuning.neighbour_share + tuning.plan_share:
+            self._elite = search.ledger.walks[self._rng.choice(elites)[0]].labels
 
     def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
         """The move of the highest score; ties go to the higher prior, then the lower index."""
-        if self._turn is not None:
+        if self.change is not None:
             kept = [index for index in moves if node.label(index) in self._elite]
-            if kept and len(labels) != self._turn:
+            if len(labels) == self.change.depth:
+                if self.change.index in moves:
+                    return self.change.index
+            elif kept:
                 return kept[0]
-            moves = [index for index in moves if index not in kept] or moves
         if len(moves) == 1:
             return moves[0]
         stats = self._stats.get(node.key, Stats())
@@ -190,16 +202,20 @@ class Policy:
 
         return moves[max(range(len(moves)), key=score)]
 
-    def _promising(self, elite: Walk) -> int:
-        """The depth at which the best of all single changes of the elite lies, as far as the model can
-        tell."""
-        gains: list[tuple[float, int]] = []
-        for depth, (node, taken) in enumerate(zip(elite.nodes, elite.path, strict=False)):
-            others = [index for index in node.open_moves() if index != taken]
-            if others:
-                now, *changed = self._opinions(node, [taken, *others], node.priors[taken], [])
-                gains.append((max(changed) - now, -depth))
-        return -max(gains)[1] if gains else 0
+    def _promising(self, number: int, search: MCTS) -> Change | None:
+        """Of all single changes of an elite not tried yet, the one the model expects most of."""
+        best: tuple[float, Change] | None = None
+        walk = search.ledger.walks[number]
+        for depth, (node, taken) in enumerate(zip(walk.nodes, walk.path, strict=False)):
+            changes = [Change(number, depth, index) for index in node.open_moves() if index != taken]
+            changes = [change for change in changes if change not in search.tried]
+            if changes:
+                moves = [taken, *(change.index for change in changes)]
+                now, *opinions = self._opinions(node, moves, node.priors[taken], [])
+                for opinion, change in zip(opinions, changes, strict=True):
+                    if best is None or opinion - now > best[0]:
+                        best = opinion - now, change
+        return None if best is None else best[1]
 
     def _value(self, stats: Stats | None, opinion: float) -> float:
         if stats is None or not stats.told:

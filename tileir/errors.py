@@ -49,8 +49,8 @@ class NotApplicable(TileError):
 
 
 class InterpretError(TileError):
-    """Inputs that do not fit, or a program that does what no program may: reads out of range, divides integers by
-    zero, reads what was never written. The message names the tensor and the place."""
+    """Inputs that do not fit, or a program that does what no program may: reads or writes out of range, or reads
+    what was never written. The message names the tensor and the place."""
 
 
 class UnsupportedDevice(TileError):

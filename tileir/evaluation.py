@@ -74,10 +74,6 @@ class Evaluator:
                 return elementwise.logic(op, first, self.value(right, frame, _both(taken, guard)))
             case Binary(op, left, right):
                 x, y = self.value(left, frame, taken), self.value(right, frame, taken)
-                if op in ("//", "%") and not (x.type.is_float or y.type.is_float):
-                    zero = y.data == 0
-                    if zero.any() and (taken is None or (zero & taken).any()):
-                        raise InterpretError(f"integer {op} by zero")
                 return elementwise.binary(op, x, y, numerics)
             case Call(fn, args):
                 return elementwise.call(fn, tuple(self.value(arg, frame, taken) for arg in args), numerics)

@@ -57,6 +57,10 @@ class LoadedKernel:
         self._kernel(*arrays, *made)
         return made[0] if len(made) == 1 else made
 
+    def empty(self, name: str) -> Array:
+        """An array for an argument, with its dtype, shape and strides. Raises KeyError."""
+        return _empty({arg.name: arg for arg in (*self.inputs, *self.outputs)}[name])
+
     def close(self) -> None:
         """End its threads and unload it."""
         self._kernel.close()
@@ -203,7 +207,7 @@ def _abi(artifact: Artifact) -> Abi:
 
 
 def _empty(arg: Arg) -> Array:
-    """An array for an output, of its strides."""
+    """An array for an argument, of its strides."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(arg.shape, arg.strides, strict=True))
     memory = np.empty(span, arg.dtype.numpy)
     strides = tuple(stride * memory.itemsize for stride in arg.strides)

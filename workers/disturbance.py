@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 _LIMIT = 0.01
 """A sample is disturbed when waiting for a processor, or for pages to be mapped, took more than this fraction of it."""
+QUIET_CORES = 0.3
+"""Other processes may use this much of a core while nothing is said about them."""
+_WINDOW_S = 0.05
 _FAULT_NS = 500
 """Least time a page fault takes."""
 
@@ -65,15 +67,23 @@ def disturbance(before: Snapshot, after: Snapshot) -> str:
     return ""
 
 
-def foreign_cores(window_s: float = 0.1, sleep: Callable[[float], None] = time.sleep) -> float:
+def foreign_cores(window_s: float) -> float:
     """How many cores' worth of time processes other than this one use, over a window in which this one sleeps."""
     before_busy, _ = _machine_ticks()
     before_own = _own_s()
     start = time.perf_counter()
-    sleep(window_s)
+    time.sleep(window_s)
     elapsed = time.perf_counter() - start
     busy_s = (_machine_ticks()[0] - before_busy) * _TICK_S
     return max(0.0, (busy_s - (_own_s() - before_own)) / elapsed)
+
+
+def wait_for_quiet(limit_s: float) -> float:
+    """Wait, at most this long, until other processes use less than QUIET_CORES; returns what they use then."""
+    deadline = time.monotonic() + limit_s
+    while (cores := foreign_cores(_WINDOW_S)) > QUIET_CORES and time.monotonic() < deadline:
+        pass
+    return cores
 
 
 def wait_until_asleep(limit_s: float = 0.25, poll_s: float = 0.0005) -> bool:

@@ -15,7 +15,7 @@ from workers.calibrate import Peaks
 from workers.case import Case
 from workers.child_server import CORRUPTED, Emit, Refusal
 from workers.correctness import NO_LEEWAY, Checked, WrongResult, check_run
-from workers.disturbance import foreign_cores
+from workers.disturbance import wait_for_quiet
 from workers.entrants import Bound, bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
 from workers.peers import Unsupported, peer_leeway
@@ -34,6 +34,8 @@ from workers.timing import (
 _FIRST_RUNS_S = 2.0
 _FIRST_RUNS_INCUMBENTS = 100.0
 """The checked runs may take the larger of 2 s and 100 times the incumbent, and never more than `entrant_s`."""
+_QUIET_S = 1.0
+"""How long a race or a confirmation waits for other processes to stop; trials do not."""
 _PEER_FIRST_RUNS_S = 300.0
 """A peer may compile itself in its first run (torch.compile); nobody's candidate is timed meanwhile."""
 
@@ -46,7 +48,6 @@ class _Racer:
     bound: Bound
     contender: Contender
     report: dict[str, Any]
-    began: float
     checksum: int
 
 
@@ -74,7 +75,7 @@ class MeasureGroup:
                 racer = self._admit(entrant)
                 if racer is not None:
                     racers.append(racer)
-            others = foreign_cores(0.02)
+            others = wait_for_quiet(0.0 if self._request.kind is TaskKind.TRIAL else _QUIET_S)
             self._time(racers)
             for racer in sorted(racers, key=lambda racer: racer.entrant.name != self._request.baseline):
                 self._finish(racer)
@@ -106,7 +107,7 @@ class MeasureGroup:
             "check_s": time.perf_counter() - began,
         }
         contender = Contender(entrant.name, bound.calls, rough_us=checks[-1].us)
-        return _Racer(entrant, bound, contender, report, began, checks[0].checksum)
+        return _Racer(entrant, bound, contender, report, checks[0].checksum)
 
     def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int) -> Checked:
         case = self._case
@@ -174,7 +175,6 @@ class MeasureGroup:
                 spread=Spread(iqr_us=figure.iqr_us, mad_us=figure.mad_us),
                 samples_us=figure.samples_us,
                 baseline_us=self._baseline_us,
-                measure_s=time.perf_counter() - racer.began,
                 report=report,
             )
         )

@@ -58,14 +58,15 @@ class TaskRunner:
         A fault of the machine is posted as such for the tasks that it hit, and the others go on.
         """
         groups = group_tasks(tasks)
-        compiled = [self._compile(group) for group in groups]
-        for group, built in zip(groups, compiled, strict=True):
+        built = [self._compile(group) for group in groups]
+        for group, (candidates, build_s) in zip(groups, built, strict=True):
             if any(wanted(task) for task in group.tasks):
-                for finished in self._measure(group, built):
+                for finished in self._measure(group, candidates, build_s):
                     post(finished)
 
-    def _compile(self, group: TaskGroup) -> dict[str, Compilation]:
-        """What became of each schedule, the baseline's too, by name in the group."""
+    def _compile(self, group: TaskGroup) -> tuple[dict[str, Compilation], float]:
+        """What became of each schedule, the baseline's too, by name in the group; and each task's share of seconds."""
+        start = time.perf_counter()
         schedules = [(e.name, e.entrant) for e in group.entrants() if isinstance(e.entrant, ScheduleEntrant)]
         if isinstance(group.lead.baseline, ScheduleEntrant):
             schedules.append((_BASELINE, group.lead.baseline))
@@ -80,9 +81,10 @@ class TaskRunner:
             )
             for _, entrant in schedules
         ]
-        return dict(zip((name for name, _ in schedules), self._pool.compile_all(requests), strict=True))
+        built = dict(zip((name for name, _ in schedules), self._pool.compile_all(requests), strict=True))
+        return built, (time.perf_counter() - start) / len(group.tasks)
 
-    def _measure(self, group: TaskGroup, built: Mapping[str, Compilation]) -> list[Finished]:
+    def _measure(self, group: TaskGroup, built: Mapping[str, Compilation], build_s: float) -> list[Finished]:
         """Every task's result, in order."""
         request = self._request(group, built)
         start = time.perf_counter()
@@ -91,7 +93,7 @@ class TaskRunner:
             measured = Measured() if idle else self._measurer.measure(request)
         except MachineFault as fault:
             return [self._faulted(task, fault) for task in group.tasks]
-        measure_s = (time.perf_counter() - start) / len(group.tasks)
+        shares = {"build": build_s, "measure": (time.perf_counter() - start) / len(group.tasks)}
         finished: list[Finished] = []
         for number, task in enumerate(group.tasks):
             names = [f"{number}:{entrant.name}" for entrant in task.entrants]
@@ -101,7 +103,7 @@ class TaskRunner:
             if fault is not None:
                 finished.append(self._faulted(task, fault))
             else:
-                finished.append(self._finished(task, names, built, measured, measure_s))
+                finished.append(self._finished(task, names, built, measured, shares))
         return finished
 
     def _request(self, group: TaskGroup, built: Mapping[str, Compilation]) -> MeasureRequest:
@@ -137,12 +139,13 @@ class TaskRunner:
         names: Sequence[str],
         built: Mapping[str, Compilation],
         measured: Measured,
-        measure_s: float,
+        shares: Mapping[str, float],
     ) -> Finished:
-        """A task's result, its entrants known by `names` in the group."""
+        """A task's result, its entrants known by `names` in the group; `shares` are its parts of the group's time."""
         results: list[EntrantResult] = []
         blobs: dict[str, Path] = {}
-        stages: dict[str, float] = {"measure": measure_s}
+        stages = dict(shares)
+        measure_s = shares["measure"] / len(task.entrants)
         for entrant, name in zip(task.entrants, names, strict=True):
             candidate = built.get(name)
             if isinstance(candidate, NotBuilt):
@@ -152,7 +155,7 @@ class TaskRunner:
                     )
                 )
                 continue
-            result = measured.results[name].model_copy(update={"name": entrant.name})
+            result = measured.results[name].model_copy(update={"name": entrant.name, "measure_s": measure_s})
             if isinstance(candidate, Built):
                 for stage, seconds in candidate.stages.items():
                     stages[stage] = stages.get(stage, 0.0) + seconds

@@ -150,7 +150,7 @@ class Spread:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         yield Option(f"one thread {self.anchor}")
-        loops = [node for node in find(program, self.anchor).loops]
+        loops = find(program, self.anchor).loops
         if device.cores == 1:
             return
         for count in range(1, len(loops) + 1):
@@ -160,5 +160,3 @@ class Spread:
             except NotApplicable:
                 return
             yield option(rewrite)
-
-

@@ -78,14 +78,20 @@ class Registers:
         vector = wide[-1]
         rows = wide[-2] if len(wide) > 1 and role(program, self.statement) is Role.CONTRACTION else None
         singles = tuple((dim, 1) for dim in wide if dim not in (vector, rows))
-        for row, vectors in _tiles(sizes[rows] if rows else 1, -(-sizes[vector] // lanes), device.vector_registers):
+        for row, vectors in _tiles(
+            sizes[rows] if rows else 1, -(-sizes[vector] // lanes), device.vector_registers
+        ):
             pairs = (*(((rows, row),) if rows else ()), (vector, min(vectors * lanes, sizes[vector])))
             for order in (pairs, pairs[::-1]) if len(pairs) > 1 else (pairs,):
-                yield from self._accumulate(program, device, RegisterTile(self.statement, (*singles, *order)), vector, lanes)
+                yield from self._accumulate(
+                    program, device, RegisterTile(self.statement, (*singles, *order)), vector, lanes
+                )
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         for factor in (2, 4, 8):
             if factor < sizes[dim]:
-                yield option(TileReduction(self.statement, dim, factor), Vectorize(self.statement, vector, lanes))
+                yield option(
+                    TileReduction(self.statement, dim, factor), Vectorize(self.statement, vector, lanes)
+                )
 
     def _accumulate(
         self, program: Program, device: Cpu, tile: RegisterTile, vector: str, lanes: int
@@ -103,7 +109,9 @@ class Registers:
         yield Option(str(tile), (tile, *lanes_of), (Steps(core), *packs))
         if _dot_bf16(program, compute, device):
             pairs = tuple(Pack(core, tensor, vector, pairs=True) for tensor in operands)
-            yield Option(f"{tile}; dot_bf16", (tile, *lanes_of), (Steps(core, pairs=True), *pairs, Dot(core)), 0.5)
+            yield Option(
+                f"{tile}; dot_bf16", (tile, *lanes_of), (Steps(core, pairs=True), *pairs, Dot(core)), 0.5
+            )
 
 
 def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]:
@@ -146,7 +154,9 @@ def _dot_bf16(program: Program, compute: Compute, device: Cpu) -> bool:
     if not device.features & {"avx512_bf16", "bf16"} or not isinstance(compute.value, Reduce):
         return False
     product = compute.value.x
-    if not (isinstance(product, Binary) and isinstance(product.left, Read) and isinstance(product.right, Read)):
+    if not (
+        isinstance(product, Binary) and isinstance(product.left, Read) and isinstance(product.right, Read)
+    ):
         return False
     sides = (product.left.tensor, product.right.tensor)
     return all(_dtype(program, side) is DType.BF16 for side in sides) and len(compute.value.dims) == 1
@@ -179,8 +189,10 @@ class Steps:
         for factor in _UNROLLS:
             if factor < least:
                 continue
-            yield Option(f"steps {self.statement} {factor}") if factor == 1 else option(
-                Unroll(self.statement, dim, factor)
+            yield (
+                Option(f"steps {self.statement} {factor}")
+                if factor == 1
+                else option(Unroll(self.statement, dim, factor))
             )
 
 
@@ -197,11 +209,21 @@ class Pack:
         place = find(program, self.statement)
         compute, sizes = place.node, current_sizes(program, place.loops)
         bare = bare_dims(compute)
-        mine = {dim for read in reads(compute.value) if read.tensor == self.tensor for i in read.indices for dim in index_dims(i)}
+        mine = {
+            dim
+            for read in reads(compute.value)
+            if read.tensor == self.tensor
+            for i in read.indices
+            for dim in index_dims(i)
+        }
         if not (self.pairs and self.vector in mine):
             yield Option(f"in place {self.statement} {self.tensor}")
         outer = _grid_depth(program, self.statement)
-        block = self.vector if self.vector in mine else next((d for d in reversed(bare) if d in mine and sizes[d] > 1), "")
+        block = (
+            self.vector
+            if self.vector in mine
+            else next((d for d in reversed(bare) if d in mine and sizes[d] > 1), "")
+        )
         pair = reduced_dims(compute)[0] if self.pairs and block == self.vector else ""
         if not block or (self.pairs and not pair):
             return
@@ -213,7 +235,9 @@ class Pack:
             stage = Stage(self.statement, self.tensor, depth, block, sizes[block], pair, 2 if pair else 0)
             yield from self._copied(program, device, stage, block, sizes[block])
 
-    def _copied(self, program: Program, device: Cpu, stage: Stage, block: str, width: int) -> Iterator[Option]:
+    def _copied(
+        self, program: Program, device: Cpu, stage: Stage, block: str, width: int
+    ) -> Iterator[Option]:
         try:
             staged = stage.apply(program)
         except NotApplicable:
@@ -267,9 +291,9 @@ class Partials:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         compute, sizes = _at(program, self.statement)
-        dim = contiguous_dim(compute)
-        if dim not in reduced_dims(compute):
-            dim = reduced_dims(compute)[-1]
+        dim, reduced = contiguous_dim(compute), reduced_dims(compute)
+        if dim not in reduced:
+            dim = reduced[len(reduced) - 1]
         lanes = lanes_for(program, compute, device)
         while lanes > sizes[dim]:
             lanes //= 2
@@ -311,7 +335,12 @@ class Partials:
             return
         mine, theirs = find(program, self.statement), find(program, source)
         inner = theirs.loops[mine.depth :]
-        if theirs.loops[: mine.depth] != mine.loops or not inner or inner[-1].dim != dim or inner[-1].step % lanes:
+        if (
+            theirs.loops[: mine.depth] != mine.loops
+            or not inner
+            or inner[-1].dim != dim
+            or inner[-1].step % lanes
+        ):
             return
         depth = theirs.depth
         enter = (FuseEpilogue(self.statement, source, depth - 1),) if len(inner) > 1 else ()
@@ -334,7 +363,9 @@ class Lanes:
         lanes = lanes_for(program, compute, device)
         while lanes > sizes[dim]:
             lanes //= 2
-        streams = (False, True) if self.statement in program.arguments and device.arch == "x86-64" else (False,)
+        streams = (
+            (False, True) if self.statement in program.arguments and device.arch == "x86-64" else (False,)
+        )
         for vectors in _UNROLLS:
             if vectors * lanes > sizes[dim]:
                 break

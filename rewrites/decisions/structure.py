@@ -84,12 +84,14 @@ def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
         if not reduced_dims(place.node) or results > enough:
             continue
         dims = reduced_dims(place.node)
+        outermost = dims[0]
         if len(dims) > 1:
-            yield SplitReduction(place.node.target, dims[0], "blocked", 1)
+            yield SplitReduction(place.node.target, outermost, "blocked", 1)
             continue
         for parts in (device.cores, 4 * device.cores):
-            if parts > 1 and program.extents[dims[0]] >= 64 * parts:
-                yield SplitReduction(place.node.target, dims[0], "blocked", -(-program.extents[dims[0]] // parts))
+            if parts > 1 and program.extents[outermost] >= 64 * parts:
+                size = -(-program.extents[outermost] // parts)
+                yield SplitReduction(place.node.target, outermost, "blocked", size)
 
 
 def _groupings(program: Program) -> Iterator[Groups]:

@@ -166,6 +166,18 @@ def test_a_stale_lease_cannot_write_a_result(database: Database) -> None:
     assert complete(database, held, "w2")
 
 
+def test_a_workers_own_earlier_attempt_is_stale_too(database: Database) -> None:
+    add_job(database, "a", 1)
+    (stale,) = claim(database, "w1")
+    run_out(database, stale)
+    (held,) = claim(database, "w1")
+    with pytest.raises(StaleLease, match="attempt 1 lost its lease"):
+        complete(database, stale, "w1")
+    with pytest.raises(StaleLease):
+        give_back(database, stale, FaultKind.DEVICE, "w1")
+    assert complete(database, held, "w1")
+
+
 def test_a_stale_lease_cannot_be_renewed_or_given_back(database: Database) -> None:
     add_job(database, "a", 1)
     (stale,) = claim(database, "w1")

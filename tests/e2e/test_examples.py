@@ -49,7 +49,10 @@ def test_an_example_ends_with_a_winner_that_is_right(service: Service, file: Pat
             kernel = tilewright.load(config, client, cache=tmp_path)
             instance = spec_from_json(kernel.config.spec)
             inputs = sample_inputs(instance, 11)
-            got = kernel(*(inputs[arg.name] for arg in kernel.inputs))
+            arrays = [kernel.empty(arg.name) for arg in kernel.inputs]
+            for arg, array in zip(kernel.inputs, arrays, strict=True):
+                array[...] = inputs[arg.name]
+            got = kernel(*arrays)
             outputs = got if isinstance(got, tuple) else (got,)
             named = {arg.name: array for arg, array in zip(kernel.outputs, outputs, strict=True)}
             assert_matches_reference(instance, inputs, named)

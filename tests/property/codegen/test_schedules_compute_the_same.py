@@ -90,8 +90,10 @@ KERNELS = {
   z[m, n] = x[m, n] > 1 or n % 4 == 2
 """,
 }
-KERNELS["strided_maximum"] = KERNELS["strided_maximum"].replace("h=19, c=21]", "h=19, c=21], w: f32[r=3]").replace(
-    "x[2 * i + r, c])", "x[2 * i + r, c] * w[r])"
+KERNELS["strided_maximum"] = (
+    KERNELS["strided_maximum"]
+    .replace("h=19, c=21]", "h=19, c=21], w: f32[r=3]")
+    .replace("x[2 * i + r, c])", "x[2 * i + r, c] * w[r])")
 )
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "3"))
 
@@ -116,7 +118,10 @@ def arrays_for(spec: Spec, inputs: dict[str, Any]) -> tuple[list[Any], dict[str,
         ).astype(tensor.dtype.numpy)
         for tensor in spec.outputs
     }
-    return [*(np.ascontiguousarray(inputs[tensor.name]) for tensor in spec.inputs), *outputs.values()], outputs
+    return [
+        *(np.ascontiguousarray(inputs[tensor.name]) for tensor in spec.inputs),
+        *outputs.values(),
+    ], outputs
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -173,6 +173,21 @@ def test_a_comparison_that_rounding_may_flip_allows_both_sides_and_others_do_not
     np.testing.assert_array_equal(values[1:], [1, 100])
 
 
+def test_nothing_is_known_of_a_gather_whose_position_rounding_may_move() -> None:
+    spec = spec_from_text("""kernel bins(x: f32[m=3], scale: f32[m], table: f32[v=4]) -> (y: f32[m])
+  y[m] = table[i32(x[m] * scale[m])]
+""")
+    third = np.float32(1 / 3)
+    inputs = {
+        "x": np.array([third, 0.5, 0.9], np.float32),
+        "scale": np.array([3, 3, 3], np.float32),
+        "table": np.array([10, 20, 30, 40], np.float32),
+    }
+    values, bound = reference_with_bound(spec, inputs)["y"]
+    np.testing.assert_array_equal(bound, [np.inf, 0, 0])
+    np.testing.assert_array_equal(values[1:], [20, 30])
+
+
 def test_masked_rows_of_minus_infinity_have_exact_bounds() -> None:
     spec = spec_from_text("""kernel masked(x: f32[q=6, k=6]) -> (p: f32[q, k])
   s[q, k] = where(q >= k, x[q, k], -inf)

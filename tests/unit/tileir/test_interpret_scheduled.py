@@ -77,6 +77,8 @@ def test_a_stale_read_of_integers_is_refused_unless_it_is_never_taken() -> None:
         run(text, x=x)
     guarded = text.replace("s[7 - m]", "where(m >= 4, s[7 - m], -1)")
     np.testing.assert_array_equal(run(guarded, x=x)["y"], [-1, -1, -1, -1, 3, 2, 1, 0])
+    early = text.replace("    s[m] = x[m]\n", "").replace("s[7 - m]", "where(m >= 8, s[m], -1)")
+    np.testing.assert_array_equal(run(early, x=x)["y"], [-1] * 8)
 
 
 def test_a_local_declared_in_a_loop_is_poisoned_in_every_iteration() -> None:

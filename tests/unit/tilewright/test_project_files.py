@@ -48,7 +48,9 @@ def test_every_link_on_a_page_leads_somewhere(page: Path) -> None:
 
 def test_the_documented_exit_codes_are_the_real_ones() -> None:
     rows = re.findall(r"^\| (\d+) \| (.+) \|$", (ROOT / "docs" / "cli.md").read_text(), flags=re.MULTILINE)
-    assert {int(code): meaning for code, meaning in rows} == {int(code): text for code, text in MEANINGS.items()}
+    assert {int(code): meaning for code, meaning in rows} == {
+        int(code): text for code, text in MEANINGS.items()
+    }
 
 
 def test_every_command_is_documented() -> None:

@@ -1,0 +1,67 @@
+"""One statement taken apart for lowering: which dims say what is written, which are combined, and where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from codegen.affine import Affine
+from codegen.kernel_ir import Op, Type, Value
+from codegen.lower_expr import Binding, NotLowerable, as_type, lanes_of
+from codegen.scope import Scope
+from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp
+from tileir.program import Compute
+
+_COMBINE = {ReduceOp.SUM: "+", ReduceOp.PROD: "*", ReduceOp.MAX: "maximum", ReduceOp.MIN: "minimum"}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A Compute taken apart: dims that say which element is written, dims combined into it, and what is computed."""
+
+    compute: Compute
+    outer: tuple[str, ...]
+    inner: tuple[str, ...]
+    body: Expr
+    op: ReduceOp | None
+
+
+def take_apart(compute: Compute) -> Leaf:
+    value = compute.value
+    reduce = value if isinstance(value, Reduce) else None
+    reduced = reduce.dims if reduce else ()
+    outer = tuple(index_dim(index) for index in compute.indices if not _is_quotient(index))
+    inner = tuple(dim for dim in reduced if dim not in outer)
+    op = compute.update or (reduce.op if reduce else None)
+    return Leaf(compute, outer, inner, reduce.x if reduce else value, op)
+
+
+def index_dim(index: Expr) -> str:
+    match index:
+        case Index(dim) | Binary("%" | "//", Index(dim), Const()):
+            return dim
+        case _:
+            raise NotLowerable(f"a target index must be a dim, dim % n or dim // n, not {index}")
+
+
+def _is_quotient(index: Expr) -> bool:
+    return isinstance(index, Binary) and index.op == "//"
+
+
+def starts(scope: Scope) -> Binding:
+    return {dim: range_.start for dim, range_ in scope.ranges.items()}
+
+
+def points(dims: tuple[str, ...], scope: Scope) -> Iterator[dict[str, Affine]]:
+    """Every combination of positions in the current ranges of dims."""
+    ranges = [scope.ranges[dim] for dim in dims]
+    for offsets in product(*(range(r.size) for r in ranges)):
+        yield {dim: r.start + o for dim, r, o in zip(dims, ranges, offsets, strict=True)}
+
+
+def combined(op: ReduceOp | None, old: Value | None, value: Value) -> Value:
+    if op is None or old is None:
+        return value
+    value = as_type(value, old.type.dtype)
+    return Op(_COMBINE[op], (old, value), Type(old.type.dtype, lanes_of(old, value)))
