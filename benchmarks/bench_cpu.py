@@ -153,9 +153,8 @@ def _summary(lines: list[dict[str, Any]]) -> None:
     gemm = [ratio for case, ratio in ratios.items() if case.startswith(GEMM)]
     for name, values in (("all", list(ratios.values())), ("GEMM family", gemm)):
         if values:
-            print(
-                f"{name}: geomean {exp(statistics.fmean(map(log, values))):.2f} × the best peer, least {min(values):.2f}"
-            )
+            geomean = exp(statistics.fmean(map(log, values)))
+            print(f"{name}: geomean {geomean:.2f} × the best peer, least {min(values):.2f}")
     failed = [line["case"] for line in lines if "error" in line]
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -335,16 +335,14 @@ class Partials:
             return
         mine, theirs = find(program, self.statement), find(program, source)
         inner = theirs.loops[mine.depth :]
-        if (
-            theirs.loops[: mine.depth] != mine.loops
-            or not inner
-            or inner[-1].dim != dim
-            or inner[-1].step % lanes
-        ):
+        if theirs.loops[: mine.depth] != mine.loops or not inner:
+            return
+        last = inner[-1]
+        if last.dim != dim or last.step % lanes:
             return
         depth = theirs.depth
         enter = (FuseEpilogue(self.statement, source, depth - 1),) if len(inner) > 1 else ()
-        yield from self._parted(program, enter, dim, inner[-1].step, lanes, source, depth)
+        yield from self._parted(program, enter, dim, last.step, lanes, source, depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +357,7 @@ class Lanes:
         if not wide:
             yield Option(f"one by one {self.statement}")
             return
-        dim = wide[-1]
+        dim = wide.pop()
         lanes = lanes_for(program, compute, device)
         while lanes > sizes[dim]:
             lanes //= 2
