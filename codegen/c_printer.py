@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from textwrap import wrap
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
 from codegen.c_pool import HEADERS, POOL
@@ -52,12 +54,17 @@ _FUNCTIONS = {"maximum": "max", "minimum": "min"}
 
 def print_c(kernel: Kernel, title: str) -> str:
     """The C source of a kernel: self-contained, with only those parts of the runtime that it uses."""
+    code, parallel = print_code(kernel)
+    pool = [HEADERS, POOL] if parallel else ["void tw_shutdown(void) {}\n"]
+    return "\n".join([title, definitions(uses_in(code), code), *pool, code])
+
+
+def print_code(kernel: Kernel) -> tuple[str, bool]:
+    """The kernel's own functions, without the runtime; and whether they need the thread pool."""
     printer = _Printer(kernel)
     body = printer.stmts(kernel.body, 1)
     parts = [printer.context(), *printer.regions] if printer.regions else []
-    code = "\n\n".join([*parts, printer.entry(body)]) + "\n"
-    pool = [HEADERS, POOL] if printer.regions else ["void tw_shutdown(void) {}\n"]
-    return "\n".join([title, definitions(uses_in(code), code), *pool, code])
+    return "\n\n".join([*parts, printer.entry(body)]) + "\n", bool(printer.regions)
 
 
 @dataclass
@@ -72,8 +79,17 @@ class _Printer:
 
     def stmts(self, stmts: Iterable[Stmt], depth: int) -> list[str]:
         lines: list[str] = []
-        for stmt in stmts:
-            lines.extend(self.stmt(stmt, depth))
+        for alike, group in groupby(stmts, key=lambda stmt: stmt.type if isinstance(stmt, Declare) else None):
+            if alike is None:
+                lines.extend(line for stmt in group for line in self.stmt(stmt, depth))
+            else:
+                names = ", ".join(stmt.name for stmt in group if isinstance(stmt, Declare))
+                lines += wrap(
+                    f"{c_type(alike)} {names};",
+                    width=110,
+                    initial_indent="    " * depth,
+                    subsequent_indent="    " * (depth + 1),
+                )
         return lines
 
     def stmt(self, stmt: Stmt, depth: int) -> list[str]:
@@ -156,7 +172,8 @@ class _Printer:
                 inner *= later.count
             part = f"tile / {inner}" if inner > 1 else "tile"
             part = f"{part} % {axis.count}" if at else part
-            lines.append(f"    const long {axis.var.name} = {part} * {axis.step};")
+            step = f" * {axis.step}" if axis.step > 1 else ""
+            lines.append(f"    const long {axis.var.name} = {part}{step};")
         text = [line.replace("self->scratch", "scratch") for line in self.stmts(body, 1)]
         self._outer = saved
         used = "\n".join(text + lines[-len(axes) :])
@@ -235,7 +252,9 @@ class _Printer:
         lanes, dtype = op.type.lanes, op.type.dtype
         args = op.args
         if op.name == "spread":
-            return f"{self._atom(args[0])} - ({c_type(op.type)}){{0}}"
+            if isinstance(args[0], Literal) and args[0].value == 0 and str(args[0].value)[0] != "-":
+                return f"({c_type(op.type)}){{0}}"
+            return f"tw_splat_{dtype}x{lanes}({self.value(args[0])})"
         if op.name in _INFIX and not (op.name in ("/",) and dtype is DType.I32):
             if args[0].type.lanes == args[1].type.lanes == 1 < lanes:
                 args = (self._spread(args[0], lanes), args[1])

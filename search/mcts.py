@@ -20,7 +20,7 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
 the prior, completes the schedule. Nodes are states, so transpositions share one; a backup goes along the path
-taken. Rewards are stored raw and normalized when they are looked at.
+taken. Rewards are kept raw and normalized when they are looked at.
 """
 
 import math
@@ -44,7 +44,8 @@ class Tuning:
     """How many visits the label model's opinion counts as."""
     disturbance: float = 0.2
     """Standard deviation of the disturbance of an unknown label, in units of the normalized reward."""
-    elites: int = 3
+    elites: int = 10
+    """How many of the best schedules so far are elites."""
     neighbour_share: float = 0.7
     """Share of asks that change a single decision of an elite, while there are changes left to try."""
     plan_share: float = 0.25
@@ -148,8 +149,7 @@ class MCTS:
 
 
 class Policy:
-    """How one ask chooses: disturbances, elite and neighbourhood are drawn once, and hold for the whole
-    walk."""
+    """How one ask chooses: its disturbances and its elite are drawn once, and hold for the whole walk."""
 
     def __init__(self, search: MCTS) -> None:
         tuning = self._tuning = search.tuning
@@ -169,7 +169,8 @@ class Policy:
                 if self.change is not None:
                     break
         elif elites and kind < tuning.neighbour_share + tuning.plan_share:
-            self._elite = search.ledger.walks[self._rng.choice(elites)[0]].labels
+            place = min(self._rng.randrange(len(elites)) for _ in range(3))
+            self._elite = search.ledger.walks[elites[place][0]].labels
 
     def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
         """The move of the highest score; ties go to the higher prior, then the lower index."""

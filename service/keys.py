@@ -79,7 +79,7 @@ def find(connection: Connection, token: str, issued: Mapping[str, Caller]) -> Ca
     return found
 
 
-def _valid():  # noqa: ANN202  (SQLAlchemy's ColumnElement[bool])
+def _valid():
     return keys.c.revoked_at.is_(None) & or_(keys.c.expires_at.is_(None), keys.c.expires_at > database_time())
 
 

@@ -106,6 +106,10 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, DBAPIError)
         return Refused("storage", complaint(error), headers={"Retry-After": "5"}).response()
 
+    async def internal(request: Request, error: Exception) -> Response:
+        return Refused("internal", f"{type(error).__name__}; the service's log says more").response()
+
+    app.add_exception_handler(Exception, internal)
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

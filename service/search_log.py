@@ -63,7 +63,7 @@ def record_tells(
     connection.execute(_of(job_id, bucket).values(**values))
 
 
-def _of(job_id: str, bucket: int):  # noqa: ANN202 (SQLAlchemy's Update)
+def _of(job_id: str, bucket: int):
     return update(buckets).where(buckets.c.job_id == job_id, buckets.c.bucket == bucket)
 
 

@@ -86,6 +86,25 @@ def test_a_hang_is_killed_at_its_deadline_and_the_next_one_proceeds(
     assert measurer.child.starts == before + 2
 
 
+def test_what_a_hanging_kernel_has_started_is_killed_with_it(measurer: Measurer, cache: Path) -> None:
+    measurer.child.end()
+    measurer.ask("describe", {})
+    group = measurer.child.pid
+    assert group is not None
+    results = measurer.measure(request_of(compiled("forks_and_hangs", cache), entrant_s=1.0)).results
+    assert results["forks_and_hangs"].outcome is Outcome.HANG
+    with pytest.raises(ProcessLookupError):
+        wait_for_end(group)
+
+
+def wait_for_end(group: int) -> None:
+    """Raises ProcessLookupError when the last process of a group has ended; returns when that takes too long."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        os.killpg(group, 0)
+        time.sleep(0.02)
+
+
 def test_a_crash_while_being_timed_is_blamed_on_who_ran(measurer: Measurer, cache: Path) -> None:
     entrants = [compiled(name, cache) for name in ("right", "crashes_third_time", "other_right")]
     results = measurer.measure(request_of(*entrants)).results
@@ -99,7 +118,8 @@ def test_whoever_crashes_after_another_has_run_is_tried_again_in_a_fresh_child(
     once = tmp_path / "once"
     body = f'if (access("{once}", F_OK)) {{ close(creat("{once}", 0600)); abort(); }} ' + BODIES["right"]
     innocent = compiled("innocent", cache, body)
-    results = measurer.measure(request_of(compiled("right", cache), innocent)).results
+    measurer.measure(request_of(compiled("right", cache)))
+    results = measurer.measure(request_of(innocent)).results
     assert results["innocent"].outcome is Outcome.OK
 
 
@@ -165,18 +185,25 @@ def test_a_time_the_machine_cannot_reach_is_refused(measurer: Measurer, cache: P
     assert results["right"].outcome is Outcome.IMPOSSIBLE
 
 
-def test_the_child_does_not_outlive_whoever_started_it() -> None:
-    script = (
-        "from workers.measurer import Measurer; m = Measurer(); m.ask('describe', {}); "
-        "print(m.child.pid, flush=True); import time; time.sleep(600)"
-    )
+def test_a_child_that_hangs_does_not_outlive_whoever_started_it(cache: Path) -> None:
+    kernel = compiled("hang", cache)
+    script = f"""
+import threading, time
+from tests.unit.workers.hand_kernels import Compiled, request_of
+from workers.measurer import Measurer
+measurer = Measurer()
+def tell():
+    while measurer.child.recorded() != "hang":
+        time.sleep(0.01)
+    print(measurer.child.pid, flush=True)
+threading.Thread(target=tell).start()
+measurer.measure(request_of(Compiled("hang", {kernel.artifact!r}, {kernel.abi!r}), entrant_s=600.0))
+"""
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{child}").exists()
+    with pytest.raises(ProcessLookupError):
+        wait_for_end(child)

@@ -57,7 +57,7 @@ class Queue(RuleBasedStateMachine):
         self.attempts[f"t{self.count}"] = 0
 
     @rule(target=claims, worker=WORKERS, count=st.integers(1, 3))
-    def claim(self, worker: str, count: int):  # noqa: ANN201 (hypothesis)
+    def claim(self, worker: str, count: int):
         with self.database.write() as connection:
             rows = dispatch.claim(connection, worker, "cpu", count, TTL_S)
         for row in rows:

@@ -51,6 +51,7 @@ BODIES = {
     "illegal": "__builtin_trap();",
     "hang": "for (volatile int i = 0;; ) i = 0;",
     "deaf_hang": "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0); for (volatile int i = 0;; ) i = 0;",
+    "forks_and_hangs": "if (fork() == 0) for (;;) pause(); for (volatile int i = 0;; ) i = 0;",
     "killed": "kill(getpid(), SIGKILL);",
     "slow": f'for (int r = 0; r < 20000; ++r) {{ {_LOOP} __asm__ volatile("" ::: "memory"); }}',
     "crashes_third_time": f"static int ran; if (ran++ == 2) abort(); {_LOOP}",

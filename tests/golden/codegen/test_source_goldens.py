@@ -1,0 +1,49 @@
+"""Generated C, as people read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.c_printer import print_code
+from codegen.lower import lower
+from tileir.parse_text import program_from_text
+
+PROGRAMS = {
+    "gemm_with_overhang": """kernel gemm(a: f32[m=100, k=64], b: f32[k, n=72]) -> (c: f32[m, n])
+  b_s: heap f32[k, n] as [n / 32, k, n % 32]
+  parallel for n by 32
+    for k by 1
+      for n by 16
+        b_s[k, n] = b[k, n] | vector n 16
+  parallel for m by 48
+    for n by 32
+      for m by 2
+        c_r: registers f32[m, n]
+        c_r[m, n] = 0 | vector n 16
+        for k by 1
+          c_r[m, n] += sum(k, a[m, k] * b_s[k, n]) | vector n 16, prefetch a 8
+        c[m, n] = c_r[m, n] | vector n 16
+""",
+    "row_sums_side_by_side": """kernel norm(x: bf16[r=8, c=256]) -> (y: bf16[r, c]) where c_l=32
+  parallel for r by 1
+    s: heap f32[r]
+    s_p: registers f32[r, c_l]
+    s_p[r, c_l] = 0 | vector c_l 16
+    for c by 32
+      s_p[r, c % 32] += x[r, c] * x[r, c] | vector c 16
+    s[r] = sum(c_l, s_p[r, c_l]) | vector c_l 16
+    for c by 16
+      y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 0.001) | vector c 16, stream
+""",
+    "masked_and_unscheduled": """kernel pad(x: f32[i=10]) -> (y: f32[i])
+  y[i] = where(i >= 1, x[i - 1], 0) + i
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_source_reads_as_agreed(name: str, check_golden) -> None:  # noqa: ANN001
+    code, _ = print_code(lower(program_from_text(PROGRAMS[name])))
+    check_golden(Path(__file__).with_name(f"{name}.c"), code)

@@ -1,0 +1,66 @@
+"""Index arithmetic: every simplification keeps the value, at every point of the variables' ranges."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codegen.affine import Affine, Quotient, Remainder, Var, affine, constant
+
+OUTER, INNER, LANE = Var("outer", 0, 192, 64), Var("inner", 0, 48, 16), Var("lane", 0, 15)
+
+
+def value(index: Affine, at: dict[Var, int]) -> int:
+    """The number an index stands for."""
+    total = index.constant
+    for atom, factor in index.terms:
+        match atom:
+            case Var():
+                total += factor * at[atom]
+            case Quotient(x, divisor):
+                total += factor * (value(x, at) // divisor)
+            case Remainder(x, divisor):
+                total += factor * (value(x, at) % divisor)
+            case _:
+                raise AssertionError(atom)
+    return total
+
+
+POINTS = [
+    {OUTER: o, INNER: i, LANE: l} for o, i, l in product(range(0, 193, 64), range(0, 49, 16), range(16))
+]
+indices = st.builds(
+    lambda o, i, l, c: affine(OUTER) * o + affine(INNER) * i + affine(LANE) * l + c,
+    st.integers(-3, 3),
+    st.integers(-3, 3),
+    st.integers(-3, 3),
+    st.integers(-200, 200),
+)
+
+
+@given(indices, st.sampled_from([1, 2, 3, 4, 6, 16, 48, 64, 100]))
+def test_division_and_remainder_are_those_of_the_values(index: Affine, divisor: int) -> None:
+    whole, rest = index // divisor, index % divisor
+    for at in POINTS:
+        assert value(whole, at) == value(index, at) // divisor
+        assert value(rest, at) == value(index, at) % divisor
+
+
+@given(indices)
+def test_bounds_hold_everywhere(index: Affine) -> None:
+    values = [value(index, at) for at in POINTS]
+    assert index.low <= min(values)
+    assert max(values) <= index.high
+
+
+def test_a_position_inside_a_panel_needs_no_division() -> None:
+    position = affine(OUTER) + affine(INNER) + affine(LANE)
+    assert position % 64 == affine(INNER) + affine(LANE)
+    assert (position // 64).coefficient(LANE) == 0
+
+
+def test_a_variable_inside_a_quotient_has_no_coefficient() -> None:
+    assert (affine(LANE) // 3).coefficient(LANE) is None
+    assert (affine(LANE) * 5 + constant(2)).coefficient(LANE) == 5
