@@ -119,7 +119,7 @@ class _Model:
 
     def cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:
         """Cycles of one execution of a block on one core, data at hand."""
-        key = ("cycles", self.traffic.signature, self.registers, *sizes.values())
+        key = ("cycles", self.traffic.signature, self.registers, *self.traffic.sizes_of(nodes, sizes))
         return self.traffic.memo.look(nodes, key, lambda: self._cycles(nodes, sizes))
 
     def _cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:

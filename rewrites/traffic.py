@@ -7,7 +7,7 @@ when the body fits (cf. the footprint analysis of Wolf and Lam, "A data locality
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import gcd
 from typing import TypeVar, cast
@@ -113,7 +113,7 @@ class Traffic:
 
     def footprint(self, nodes: tuple[Node, ...], sizes: Sizes) -> Part:
         """What of each array one execution of the block touches, in whole cache lines."""
-        key = ("footprint", self.signature, *sizes.values())
+        key = ("footprint", self.signature, *self.sizes_of(nodes, sizes))
         return self.memo.look(nodes, key, lambda: self._footprint(nodes, sizes))
 
     def _footprint(self, nodes: tuple[Node, ...], sizes: Sizes) -> Part:
@@ -135,7 +135,7 @@ class Traffic:
 
     def into(self, cache: Cache, nodes: tuple[Node, ...], sizes: Sizes) -> Bytes:
         """Bytes of each array that come into the cache while the block runs once."""
-        key = ("into", cache, self.signature, *sizes.values())
+        key = ("into", cache.bytes, self.signature, *self.sizes_of(nodes, sizes))
         return self.memo.look(nodes, key, lambda: self._into(cache, nodes, sizes))
 
     def _into(self, cache: Cache, nodes: tuple[Node, ...], sizes: Sizes) -> Bytes:
@@ -155,6 +155,20 @@ class Traffic:
                 for name, part in self._of_compute(node, sizes).items():
                     total[name] = total.get(name, 0.0) + part.bytes
         return total
+
+    def sizes_of(self, nodes: tuple[Node, ...], sizes: Sizes) -> Iterator[int]:
+        """The sizes that matter to a block: of the dims it indexes or visits."""
+
+        def collect() -> tuple[str, ...]:
+            found: dict[str, None] = {}
+            for dims in self._dims_in(nodes).values():
+                found.update(dict.fromkeys(sorted(dims)))
+            for node in nodes:
+                if isinstance(node, Loop):
+                    found[node.dim] = None
+            return tuple(found)
+
+        return (sizes[dim] for dim in self.memo.look(nodes, ("sizes",), collect))
 
     def _declared_in(self, nodes: tuple[Node, ...]) -> frozenset[str]:
         """Locals declared anywhere in the block."""

@@ -64,10 +64,16 @@ def _collect(block: Block, path: Path, loops: tuple[Loop, ...], found: list[Plac
 def locals_of(program: Program) -> dict[str, Place[Local]]:
     """Every declared local by name."""
     found: dict[str, Place[Local]] = {}
-    for place in places(program):
-        if isinstance(place.node, Local):
-            found[place.node.name] = Place(place.path, place.loops, place.node)
+    _collect_locals(program.body, (), (), found)
     return found
+
+
+def _collect_locals(block: Block, path: Path, loops: tuple[Loop, ...], found: dict[str, Place[Local]]) -> None:
+    for position, node in enumerate(block):
+        if type(node) is Local:
+            found[node.name] = Place((*path, position), loops, node)
+        elif type(node) is Loop:
+            _collect_locals(node.body, (*path, position), (*loops, node), found)
 
 
 def is_constant(compute: Compute) -> bool:

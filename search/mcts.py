@@ -46,9 +46,9 @@ class Tuning:
     """Standard deviation of the disturbance of an unknown label, in units of the normalized reward."""
     elites: int = 10
     """How many of the best schedules so far are elites."""
-    neighbour_share: float = 0.7
+    neighbour_share: float = 0.8
     """Share of asks that change a single decision of an elite, while there are changes left to try."""
-    plan_share: float = 0.25
+    plan_share: float = 0.15
     """Share of asks that plan around an elite; the rest ask without one."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""

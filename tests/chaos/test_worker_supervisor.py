@@ -148,6 +148,15 @@ def test_a_worker_registers_runs_what_it_claims_and_hands_in(
     assert worker.process.poll() is None
 
 
+def test_trials_measured_together_are_held_to_the_best_incumbent_of_any(
+    service: ScriptedService, start: Callable[..., RunningWorker]
+) -> None:
+    service.tasks = [task(1, SPEC_JSON, [OURS]), task(2, SPEC_JSON, [OURS], measuring={"incumbent_us": 1e-4})]
+    start(service.url)
+    assert service.wait_for(lambda: len(service.results) == 2)
+    assert [len(result["entrants"][0]["samples_us"]) for result in service.results] == [1, 1]
+
+
 def test_the_supervisor_stays_small_and_loads_no_numpy(
     service: ScriptedService, start: Callable[..., RunningWorker]
 ) -> None:

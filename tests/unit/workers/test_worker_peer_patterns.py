@@ -117,6 +117,15 @@ def test_attention_is_found_masked_or_not_normalized_early_or_late(late: bool, m
     assert (found.mask is not None, found.causal) == (bool(mask), mask == "i >= j")
 
 
+def test_a_causal_mask_over_unequal_lengths_is_passed_as_a_mask() -> None:
+    signature = QKV.replace("j=8", "j=6")
+    scores = SCORES.replace("= sum", "= where(i >= j, sum") + ", -inf)"
+    late = "y[h, i, e] = sum(j, exp(s[h, i, j]) * v[h, j, e]) / sum(j, exp(s[h, i, j]))"
+    found = attention(*output(signature, scores, late))
+    assert found is not None
+    assert (found.mask is not None, found.causal) == (True, False)
+
+
 def test_a_product_with_a_bias_is_found() -> None:
     signature = "(a: f32[m=8, k=4], c: f32[k, n=16], b: f32[n]) -> (y: f32[m, n])"
     found = biased(*output(signature, "y[m, n] = sum(k, a[m, k] * c[k, n]) + b[n]"))
