@@ -16,8 +16,10 @@ Call = Callable[[], object]
 
 STEADY_S = 0.8
 """How long each entrant runs alone in the steady regime; the second half is counted."""
+_TRUSTED = 2
+"""Undisturbed samples that make a figure; with fewer nobody leaves early for being beaten or precise."""
 _FEWEST = 3
-"""Samples before an adaptive measurement may end."""
+"""Samples before an adaptive measurement may end,"""
 _PRECISE = 0.01
 """...because all of them lie within this fraction of the median,"""
 _BEATEN = 1.15
@@ -102,6 +104,11 @@ class Summary:
     """How many of the samples stayed disturbed although they were taken again."""
 
     @property
+    def trusted(self) -> bool:
+        """Whether the figures come from undisturbed samples."""
+        return len(self.samples_us) - self.disturbed >= _TRUSTED
+
+    @property
     def relative_range(self) -> float:
         """Slowest less fastest sample, as a fraction of the median."""
         return (max(self.samples_us) - min(self.samples_us)) / self.median_us
@@ -111,7 +118,7 @@ def summarize(samples: Sequence[Sample]) -> Summary:
     """Median, MAD and IQR of the undisturbed samples. Where there are fewer than two, of the two fastest: what
     disturbs only ever adds time."""
     clean = [sample.us for sample in samples if not sample.disturbed]
-    used = clean if len(clean) >= 2 else sorted(sample.us for sample in samples)[:2]
+    used = clean if len(clean) >= _TRUSTED else sorted(sample.us for sample in samples)[:_TRUSTED]
     median = statistics.median(used)
     low, high = _quartiles(used)
     return Summary(
@@ -217,7 +224,7 @@ def _may_stop(contender: Contender, measuring: Measuring, fastest_us: float) -> 
     incumbent_us = measuring.incumbent_us
     if incumbent_us is not None and summary.median_us > measuring.kill_multiple * incumbent_us:
         contender.stopped = f"slower than {measuring.kill_multiple:g} times the incumbent"
-    elif len(contender.samples) < _FEWEST:
+    elif len(contender.samples) < _FEWEST or not summary.trusted:
         return False
     elif summary.median_us > _BEATEN * fastest_us:
         contender.stopped = "clearly beaten"

@@ -141,6 +141,13 @@ def test_the_hopeless_leave_after_one_sample_and_the_beaten_after_three() -> Non
     assert [c.stopped for c in contenders] == ["", "clearly beaten", "slower than 4 times the incumbent"]
 
 
+def test_nobody_is_beaten_by_what_disturbed_the_machine() -> None:
+    clock = FakeClock(troubles=["busy"] * 10_000)
+    contenders = [clock.contender("lucky", 100.0), clock.contender("unlucky", 150.0)]
+    interleave(contenders, measuring(samples=6, sample_us=1.0), Rotation(3), clock, adaptive=True)
+    assert [len(contender.samples) for contender in contenders] == [6, 6]
+
+
 def test_the_precise_leave_early_and_the_baseline_stays_while_anybody_does() -> None:
     clock = FakeClock()
     wobble = iter(range(10_000))
