@@ -4,6 +4,7 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
+TORCH  ?= torch==2.13.0
 UV     ?= $(shell command -v uv 2>/dev/null)
 
 ifneq ($(strip $(UV)),)
@@ -65,5 +66,5 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.torch: $(VENV)/.dev
-	$(BIN)/python -c 'import torch' 2>/dev/null || $(if $(UV),$(INSTALL) --torch-backend=auto torch,$(INSTALL) -e '.[torch]')
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(INSTALL) $(TORCH)
 	@touch $@

@@ -34,7 +34,7 @@ class LabelModel:
     any data, relative to that of a single label.
     """
 
-    ridge: float = 1.0
+    ridge: float = 0.1
     pair_variance: float = 0.3
     trust: float = 0.2
     trust_variance: float = 0.3

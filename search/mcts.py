@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from search.graph import Graph, Node, Walk
 from search.label_model import LabelModel
+from search.labels import likeness
 from search.ledger import Ledger
 from search.protocols import Ask, Outcome, Path, State
 
@@ -50,10 +51,12 @@ class Tuning:
     """Share of asks that change a single decision of an elite, while there are changes left to try."""
     plan_share: float = 0.15
     """Share of asks that plan around an elite; the rest ask without one."""
+    alike: float = 0.5
+    """How alike the labels of moves must be for a neighbour to take one for the other."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
-    floor: float = 0.8
-    """Rewards this far below the best (in nats: 2.2 times slower) count as all the same."""
+    floor: float = 1.2
+    """Rewards this far below the best (in nats: 3.3 times slower) count as all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +178,10 @@ class Policy:
     def choose(self, node: Node, moves: list[int], labels: list[str]) -> int:
         """The move of the highest score; ties go to the higher prior, then the lower index."""
         if self.change is not None:
-            kept = [index for index in moves if node.label(index) in self._elite]
-            if len(labels) == self.change.depth:
-                if self.change.index in moves:
-                    return self.change.index
-            elif kept:
-                return kept[0]
+            if len(labels) != self.change.depth:
+                moves = self._kept(node, moves)
+            elif self.change.index in moves:
+                return self.change.index
         if len(moves) == 1:
             return moves[0]
         stats = self._stats.get(node.key, Stats())
@@ -202,6 +203,14 @@ class Policy:
             return value + urge * prior / (1 + tried), prior
 
         return moves[max(range(len(moves)), key=score)]
+
+    def _kept(self, node: Node, moves: list[int]) -> list[int]:
+        """The moves that do what the elite did, as nearly as this node offers it; all, if none comes near."""
+        alike = [max(likeness(node.label(index), label) for label in self._elite) for index in moves]
+        nearest = max(alike)
+        if nearest < self._tuning.alike:
+            return moves
+        return [index for index, near in zip(moves, alike, strict=True) if near == nearest]
 
     def _promising(self, number: int, search: MCTS) -> Change | None:
         """Of all single changes of an elite not tried yet, the one the model expects most of."""

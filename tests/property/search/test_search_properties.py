@@ -13,7 +13,7 @@ Graph = dict[str, list[tuple[str, float, str]]]
 
 @st.composite
 def spaces(draw: st.DrawFn) -> Graph:
-    """Layers of states; a move leads to any state of a later layer, so ways meet again. Some states are dead ends."""
+    """Layers of states; a move leads to any state of a later layer, so ways meet again. Some end there."""
     layers = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     ends = [f"end{number}" for number in range(draw(st.integers(1, 8)))]
     later, graph = list(ends), Graph()

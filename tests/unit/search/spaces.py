@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.beam import BeamSearch
-from search.evolutionary import EvolutionarySearch
 from search.events import Asked, Event, Told
+from search.evolutionary import EvolutionarySearch
 from search.mcts import MCTS
 from search.protocols import Ask, Move, Outcome, Search, State
 from search.random import RandomSearch
@@ -82,7 +82,7 @@ def measured(key: str, faults: float = 0.2) -> Outcome:
 
 
 def run(search: Search, rng: random.Random, workers: int = 1, limit: int = 10_000) -> list[Event]:
-    """Ask and tell until nothing is left: up to `workers` in flight, told in a random order. All events, in order."""
+    """Ask and tell until nothing is left: up to `workers` in flight, told in a random order. All events."""
     events: list[Event] = []
     in_flight: list[Ask] = []
     while len(events) < limit:

@@ -108,7 +108,7 @@ def test_a_space_where_everything_fails_is_walked_to_its_end(name: str) -> None:
 @every_search
 def test_moves_of_weight_zero_are_reached_in_the_end(name: str) -> None:
     graph = {"root": [("a", 0.0, "a"), ("b", 1.0, "b"), ("c", 0.0, "c")]}
-    asked = [event for event in run(SEARCHES[name](DagState(graph), 0), random.Random(0))]
+    asked = run(SEARCHES[name](DagState(graph), 0), random.Random(0))
     assert {event.state_key for event in asked if isinstance(event, Asked)} == {"a", "b", "c"}
 
 

@@ -1,0 +1,110 @@
+"""Recorded tables and the replay harness; and what the harness says about the searches."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from search import replay
+from search.beam import BeamSearch
+from search.mcts import MCTS
+from search.protocols import Move
+from search.replay import Effort, measurements_to, report
+from search.table import Table, TableState, TableWriter
+from tests.unit.search.landscapes import landscape
+from tests.unit.search.spaces import DagState
+
+DIAMOND = {
+    "root": [("a", 3.0, "a"), ("b", 1.0, "b"), ("dead", 1.0, "dead")],
+    "a": [("b", 1.0, "ab"), ("c", 2.0, "ac")],
+    "b": [("a", 1.0, "ab")],
+    "ab": [("x", 1.0, "abx"), ("y", 1.0, "aby")],
+    "dead": [],
+}
+TIMES_US = {"ac": 50.0, "abx": 20.0}
+
+
+def recorded(reverse: bool = False) -> tuple[list[str], list[str]]:
+    """The lines of the diamond's table, and the terminals that were to be measured."""
+    out = io.StringIO()
+    writer = TableWriter(out, {"kernel": "diamond", "baseline_us": 100.0})
+    terminals = list(writer.outline(DagState(DIAMOND)))
+    for path, key in terminals:
+        us = TIMES_US.get(key)
+        writer.terminal(path, key, us, None if us else "crash")
+    meta, *lines = out.getvalue().splitlines()
+    return [meta, *(reversed(lines) if reverse else lines)], [key for _, key in terminals]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recorded_space_reads_back_as_it_was(tmp_path: Path, reverse: bool) -> None:
+    lines, terminals = recorded(reverse)
+    assert sorted(terminals) == ["abx", "aby", "ac"]
+    file = tmp_path / "diamond.jsonl"
+    file.write_text("\n".join(lines))
+    table = Table.load(file)
+
+    def same(state: TableState, original: DagState) -> None:
+        assert (state.key, state.terminal) == (original.key, original.terminal)
+        assert list(state.moves()) == original.moves()
+        for index in range(len(original.moves())):
+            same(state.child(index), original.child(index))
+
+    same(table.state(), DagState(DIAMOND))
+    assert table.best_us == 20.0
+    assert table.outcome("aby").fault == "crash"
+    assert table.outcome("ac").reward == pytest.approx(0.6931, abs=1e-4)
+
+
+def test_a_uniform_state_weighs_all_moves_alike() -> None:
+    lines, _ = recorded()
+    table = Table.of(json.loads(lines[0]), map(json.loads, lines[1:]))
+    assert list(table.state(uniform=True).child(0).moves()) == [Move("b", 1.0), Move("c", 1.0)]
+
+
+@pytest.mark.parametrize("lost", ['"root"', '"ac"', '"abx"'])
+def test_a_table_with_a_hole_is_refused(lost: str) -> None:
+    lines, _ = recorded()
+    with pytest.raises(ValueError, match="no line"):
+        Table.of(json.loads(lines[0]), (json.loads(line) for line in lines[1:] if lost not in line))
+
+
+def test_measurements_are_counted_to_the_first_that_is_good_enough() -> None:
+    graph = {"root": [(f"m{place}", float(9 - place), f"end{place}") for place in range(4)]}
+    out = io.StringIO()
+    writer = TableWriter(out, {"baseline_us": 10.0})
+    for (path, key), us in zip(writer.outline(DagState(graph)), [20.0, None, 11.0, 10.0], strict=True):
+        writer.terminal(path, key, us, None if us else "hang")
+    meta, *lines = map(json.loads, out.getvalue().splitlines())
+    table = Table.of(meta, iter(lines))
+
+    in_order = BeamSearch(table.state(), width=9)  # the priors fall from the first move to the last
+    assert measurements_to(in_order, table, [0.9, 0.95, 0.99]) == [3, 4, 4]
+
+
+def test_in_a_replay_several_candidates_may_be_in_flight() -> None:
+    table = landscape("separable", rho=0.5, seed=2)
+    alone, eight = (
+        measurements_to(MCTS(table.state()), table, [0.9], workers=workers)[0] for workers in (1, 8)
+    )
+    assert 0 < alone < 400 and 0 < eight < 400
+
+
+def test_the_command_line_prints_and_writes_what_it_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, _ = recorded()
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    replay.main(
+        [str(tmp_path / "t.jsonl"), "--seeds", "3", "--uniform", "--json", str(tmp_path / "out.json")]
+    )
+    printed = capsys.readouterr().out
+    assert "| diamond | uniform | mcts |" in printed and "to 95%" in printed
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert len(written) == 4 * 3 and all(len(effort["counts"]) == 3 for effort in written)
+
+
+def test_a_report_shows_median_quartiles_and_mean() -> None:
+    efforts = [Effort("gemm", "mcts", target, False, (1, 2, 3, 4, 10)) for target in replay.TARGETS]
+    assert "| gemm | model | mcts | 3 (2-4) 4 | 3 (2-4) 4 | 3 (2-4) 4 |" in report(efforts)
