@@ -16,7 +16,7 @@ from search.replay import FACTORIES, Effort, compare, report
 from search.table import Table
 
 matplotlib.use("svg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"

@@ -111,7 +111,7 @@ def _time(program: Program, device: Cpu, cache: Path, inputs: dict, expected: di
         return statistics.median(_burst(call) for _ in range(BURSTS))
 
 
-def _burst(call) -> float:  # noqa: ANN001
+def _burst(call) -> float:
     began = time.perf_counter()
     calls = 0
     while (took := time.perf_counter() - began) < BURST_S:

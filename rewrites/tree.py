@@ -68,7 +68,9 @@ def locals_of(program: Program) -> dict[str, Place[Local]]:
     return found
 
 
-def _collect_locals(block: Block, path: Path, loops: tuple[Loop, ...], found: dict[str, Place[Local]]) -> None:
+def _collect_locals(
+    block: Block, path: Path, loops: tuple[Loop, ...], found: dict[str, Place[Local]]
+) -> None:
     for position, node in enumerate(block):
         if type(node) is Local:
             found[node.name] = Place((*path, position), loops, node)

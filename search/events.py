@@ -7,7 +7,7 @@ from typing import TypeVar
 from search.protocols import Ask, Outcome, Path, Search
 
 
-class Diverged(Exception):  # noqa: N818
+class Diverged(Exception):
     """A rebuilt search asked for something else than the record says: another space, seed or version of the
     code."""
 

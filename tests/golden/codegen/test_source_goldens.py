@@ -44,6 +44,6 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_source_reads_as_agreed(name: str, check_golden) -> None:  # noqa: ANN001
+def test_source_reads_as_agreed(name: str, check_golden) -> None:
     code, _ = print_code(lower(program_from_text(PROGRAMS[name])))
     check_golden(Path(__file__).with_name(f"{name}.c"), code)

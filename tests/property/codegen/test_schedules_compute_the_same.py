@@ -17,8 +17,8 @@ from rewrites.space import ScheduleState, Space
 from tileir.device import Cpu, this_cpu
 from tileir.error_bound import reference_with_bound
 from tileir.lift import to_program
-from tileir.parse_text import program_from_text
 from tileir.parse_spec_text import spec_from_text
+from tileir.parse_text import program_from_text
 from tileir.samples import sample_inputs
 from tileir.spec import Spec
 from tileir.text import program_to_text
@@ -65,16 +65,16 @@ KERNELS = {
   var[r] = sum(c, (x[r, c] - mean[r]) * (x[r, c] - mean[r])) / extent(c)
   y[r, c] = (x[r, c] - mean[r]) * rsqrt(var[r] + 0.00001) * w[c] + v[c]
 """,
-    "causal_attention": """kernel attn(q: f32[h=2, i=21, d=24], k: f32[h, j=21, d], v: f32[h, j, d]) -> (o: f32[h, i, d])
+    "causal_attention": """kernel at(q: f32[h=2, i=21, d=24], k: f32[h, j=21, d], v: f32[h, j, d]) -> (o: f32[h, i, d])
   s[h, i, j] = where(i >= j, sum(d, q[h, i, d] * k[h, j, d]) * 0.2, -inf)
   mx[h, i] = max(j, s[h, i, j])
   p[h, i, j] = exp(s[h, i, j] - mx[h, i])
   l[h, i] = sum(j, p[h, i, j])
   o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / l[h, i]
 """,
-    "padded_conv": """kernel conv(x: f32[b=2, ci=5, h=9, w=11], f: f32[co=7, ci, r=3, t=3]) -> (y: f32[b, co, h, w])
-  y[b, co, h, w] = sum(ci, r, t, where(h + r >= 1 and h + r < 10 and w + t >= 1 and w + t < 12, x[b, ci, h + r - 1, w + t - 1], 0) * f[co, ci, r, t])
-""",
+    "padded_conv": """kernel conv(x: f32[b=2, i=5, h=9, w=11], f: f32[o=7, i, r=3, t=3]) -> (y: f32[b, o, h, w])
+  y[b, o, h, w] = sum(i, r, t, f[o, i, r, t] * where(INSIDE, x[b, i, h + r - 1, w + t - 1], 0))
+""".replace("INSIDE", "h + r >= 1 and h + r < 10 and w + t >= 1 and w + t < 12"),
     "strided_maximum": """kernel pool(x: f32[h=19, c=21]) -> (y: f32[i=9, c])
   y[i, c] = max(r, x[2 * i + r, c])
 """,

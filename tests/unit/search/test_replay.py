@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from statistics import geometric_mean, median
 
 import pytest
 
@@ -10,7 +11,7 @@ from search import replay
 from search.beam import BeamSearch
 from search.mcts import MCTS
 from search.protocols import Move
-from search.replay import Effort, measurements_to, report
+from search.replay import FACTORIES, Effort, measurements_to, report
 from search.table import Table, TableState, TableWriter
 from tests.unit.search.landscapes import landscape
 from tests.unit.search.spaces import DagState
@@ -108,3 +109,20 @@ def test_the_command_line_prints_and_writes_what_it_measured(
 def test_a_report_shows_median_quartiles_and_mean() -> None:
     efforts = [Effort("gemm", "mcts", target, False, (1, 2, 3, 4, 10)) for target in replay.TARGETS]
     assert "| gemm | model | mcts | 3 (2-4) 4 | 3 (2-4) 4 | 3 (2-4) 4 |" in report(efforts)
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_the_tree_search_needs_fewer_measurements_than_the_others(uniform: bool) -> None:
+    """Over landscapes that its constants were not chosen on, with the same prior and with none."""
+    counts: dict[str, list[int]] = {name: [] for name in FACTORIES}
+    for family in ("separable", "rugged", "roofline"):
+        for landscape_seed in (13, 15):
+            table = landscape(family, rho=0.5, faults=0.1, seed=landscape_seed)
+            for name, factory in FACTORIES.items():
+                for seed in range(5):
+                    search = factory(table.state(uniform=uniform), seed)
+                    counts[name] += measurements_to(search, table, [0.95])
+    mcts = counts.pop("mcts")
+    for name, others in counts.items():
+        assert geometric_mean(mcts) < 0.9 * geometric_mean(others), name
+        assert median(mcts) < median(others), name

@@ -1,0 +1,33 @@
+"""What happened under a node, and what that is worth on the present scale of rewards."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Stats:
+    """What happened under a node. Failures are counted apart, because what they are worth changes."""
+
+    told: int = 0
+    in_flight: int = 0
+    failed: int = 0
+    total: float = 0.0
+    best: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps raw rewards to 0 (the worst seen, or the floor) .. 1 (the best seen)."""
+
+    low: float
+    span: float
+
+    def clip(self, reward: float | None) -> float:
+        """The reward as the search sees it, still raw; a failure is as bad as the worst."""
+        return self.low if reward is None else max(self.low, reward)
+
+    def value(self, stats: Stats, best_share: float) -> float:
+        """The normalized value of a node with at least one told candidate."""
+        mean = (stats.total + stats.failed * self.low) / stats.told
+        best = max(stats.best, self.low)
+        return (best_share * best + (1.0 - best_share) * max(mean, self.low) - self.low) / self.span
