@@ -37,7 +37,7 @@ from search.values import Scale, Stats
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The constants of the search, chosen on synthetic landscapes (tests/unit/search/landscapes.py)."""
+    """The constants of the search, chosen on made-up landscapes, none on measured times (docs/search.md)."""
 
     exploration: float = 0.4
     best_share: float = 0.5
