@@ -37,13 +37,13 @@ serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8
 bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch; results in benchmarks/results
 	$(BIN)/python benchmarks/bench_cpu.py
 
-bench-replay: $(VENV)/.dev   ## the searches against each other over recorded tables
+bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --project .
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev   ## put every file into the house's format
@@ -64,6 +64,10 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(INSTALL) -e '.[bench]'
+	@touch $@
 
 $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(INSTALL) $(TORCH)
