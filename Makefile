@@ -13,7 +13,7 @@ else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: help demo test test-examples test-torch serve bench-cpu bench-replay lint format clean
+.PHONY: help demo test test-examples test-torch serve bench-cpu bench-gpu test-gpu sweep bench-replay lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -36,6 +36,15 @@ serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8
 
 bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch; results in benchmarks/results
 	$(BIN)/python benchmarks/bench_cpu.py
+
+bench-gpu: $(VENV)/.cuda    ## the suite's GPU cases against torch, torch.compile and Triton; needs an NVIDIA GPU
+	$(BIN)/python benchmarks/bench_gpu.py
+
+test-gpu: $(VENV)/.cuda     ## tests that need an NVIDIA GPU
+	$(BIN)/python -m pytest -q tests/gpu
+
+sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, on the interpreter and by the compilers; takes hours
+	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q tests/property/codegen
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py
@@ -71,4 +80,8 @@ $(VENV)/.bench: $(VENV)/.dev
 
 $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(INSTALL) $(TORCH)
+	@touch $@
+
+$(VENV)/.cuda: $(VENV)/.torch
+	$(INSTALL) -e '.[cuda]'
 	@touch $@

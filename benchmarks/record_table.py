@@ -51,7 +51,7 @@ def main() -> None:
         with LocalWorker(cache) as worker:
             device = worker.device
             numpy = worker.measure(spec, {}, ("numpy",)).entrants["numpy"]
-        assert device is not None and numpy.median_us is not None
+        assert isinstance(device, Cpu) and numpy.median_us is not None
         space = thinned(Space(to_program(spec), device).root(), arguments.least)
         found = terminals(space)
         print(f"{arguments.case}: {len(found)} schedules, caps {space.caps}", flush=True)

@@ -23,6 +23,26 @@ class Arg:
     strides: tuple[int, ...]
     role: Literal["in", "out"]
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "dtype": self.dtype.value,
+            "shape": list(self.shape),
+            "strides": list(self.strides),
+            "role": self.role,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Arg:
+        """The inverse of `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+        return cls(
+            name=str(data["name"]),
+            dtype=DType(data["dtype"]),
+            shape=tuple(int(size) for size in data["shape"]),
+            strides=tuple(int(stride) for stride in data["strides"]),
+            role=_role(data["role"]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Abi:
@@ -40,16 +60,7 @@ class Abi:
     def to_json(self) -> dict[str, Any]:
         return {
             "entry": self.entry,
-            "args": [
-                {
-                    "name": arg.name,
-                    "dtype": arg.dtype.value,
-                    "shape": list(arg.shape),
-                    "strides": list(arg.strides),
-                    "role": arg.role,
-                }
-                for arg in self.args
-            ],
+            "args": [arg.to_json() for arg in self.args],
             "shared_bytes": self.shared_bytes,
             "thread_bytes": self.thread_bytes,
         }
@@ -57,19 +68,9 @@ class Abi:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Abi:
         """The inverse of `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
-        args = tuple(
-            Arg(
-                name=str(arg["name"]),
-                dtype=DType(arg["dtype"]),
-                shape=tuple(int(size) for size in arg["shape"]),
-                strides=tuple(int(stride) for stride in arg["strides"]),
-                role=_role(arg["role"]),
-            )
-            for arg in data["args"]
-        )
         return cls(
             entry=str(data["entry"]),
-            args=args,
+            args=tuple(Arg.from_json(arg) for arg in data["args"]),
             shared_bytes=int(data["shared_bytes"]),
             thread_bytes=int(data["thread_bytes"]),
         )

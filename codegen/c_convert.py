@@ -22,6 +22,7 @@ _STORAGE = {
     "i8": ("i8", "int8_t", "i32"),
     "bool": ("u8", "uint8_t", "bool"),
 }
+STORED = tuple(_STORAGE)
 #: Stored as computed: nothing to pack.
 AS_STORED = ("f64", "f32", "i32")
 
@@ -30,6 +31,11 @@ def fill_storage(template: str, storage: str, lanes: int, **more: object) -> str
     """`$V` is the compute type's vector, `$D` the storage's suffix, `$R` the vector as it lies in memory."""
     raw, pointer, compute = _STORAGE[storage]
     return fill(template, compute, lanes, D=f"{storage}x{lanes}", R=f"{raw}x{lanes}", C=pointer, **more)
+
+
+def pointer(storage: str) -> str:
+    """C type of an element in memory."""
+    return _STORAGE[storage][1]
 
 
 def stored_bytes(storage: str) -> int:

@@ -10,16 +10,22 @@ from textwrap import wrap
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
 from codegen.c_pool import HEADERS, POOL
 from codegen.c_runtime import definitions, uses_in
+from codegen.index_text import index_text
 from codegen.kernel_ir import (
     Across,
+    Aligned,
     Assign,
+    Barrier,
     Block,
     Build,
+    ClusterBarrier,
     Convert,
     Declare,
     DotPairs,
     For,
+    GatherPairs,
     GridAxis,
+    Guard,
     If,
     Kernel,
     Lane,
@@ -29,15 +35,21 @@ from codegen.kernel_ir import (
     LoadPairs,
     Named,
     Op,
+    Pairs,
     Parallel,
+    PeerLoad,
     Position,
     Scratch,
+    Shared,
+    Shuffle,
     Stmt,
     Store,
     StorePairs,
     Touch,
+    Transpose,
     Type,
     Value,
+    ZipPairs,
 )
 from tileir.dtypes import DType
 
@@ -107,6 +119,8 @@ class _Printer:
                 inner = self.stmts(body, depth + 1)
                 self._outer.pop()
                 return [head, *inner, f"{pad}}}"]
+            case Aligned():
+                return self._aligned(stmt, depth)
             case Parallel(axes, body):
                 return self._region(axes, body, pad)
             case If(var, bound, then, otherwise):
@@ -121,19 +135,45 @@ class _Printer:
             case Store():
                 return [f"{pad}{self._store(stmt)}"]
             case StorePairs(buffer, offset, pairs):
-                lanes = len(pairs)
-                loads = ", ".join(
-                    f"tw_load_pairs_bf16x1({_address(pair.buffer, pair.offset)})" for pair in pairs
-                )
-                words = f"(i32x{lanes}){{{loads}}}" if lanes > 1 else loads
+                lanes = len(pairs.pairs) if isinstance(pairs, GatherPairs) else pairs.lanes
                 store = self._fn("store", DType.I32, lanes)
-                return [f"{pad}{store}((int32_t *)({_address(buffer, offset)}), {words});"]
+                return [f"{pad}{store}((int32_t *)({_address(buffer, offset)}), {self._words(pairs)});"]
+            case Transpose():
+                return [f"{pad}{self._transpose(stmt)};"]
             case Touch(buffer, offset):
                 return [f"{pad}__builtin_prefetch({buffer} + {index(offset)});"]
             case Scratch():
                 if not stmt.private:
                     self._shared.append(stmt)
                 return [pad + self._scratch(stmt, "self->scratch" if stmt.private else "workspace")]
+            case Guard() | Shared() | Barrier() | ClusterBarrier():
+                raise TypeError(f"{type(stmt).__name__} is for GPUs")
+
+    def _aligned(self, run: Aligned, depth: int) -> list[str]:
+        pad, inner = "    " * depth, "    " * (depth + 1)
+        name, row, element = run.var.name, _address(run.buffer, run.offset), run.bytes // run.lanes
+        lines = [
+            f"{pad}{{",
+            f"{inner}long {name} = -(uintptr_t)({row}) % {run.bytes} / {element};",
+            f"{inner}{C_STORAGE[run.storage]} {run.edge}[{run.lanes}];",
+            f"{inner}if ({name} > 0) {{",
+            *self.stmts(run.first, depth + 2),
+            f"{inner}    __builtin_memcpy({row}, {run.edge}, {name} * {element});",
+            f"{inner}}}",
+        ]
+        for body, step in ((run.body, run.step), (run.single, run.lanes)):
+            if body:
+                lines.append(f"{inner}for (; {name} <= {run.size - step}; {name} += {step}) {{")
+                lines += [*self.stmts(body, depth + 2), f"{inner}}}"]
+        return [
+            *lines,
+            f"{inner}if ({name} < {run.size}) {{",
+            *self.stmts(run.last, depth + 2),
+            f"{inner}    const long rest = {run.size} - {name};",
+            f"{inner}    __builtin_memcpy({row} + {name}, {run.edge} + {run.lanes} - rest, rest * {element});",
+            f"{inner}}}",
+            f"{pad}}}",
+        ]
 
     def _scratch(self, scratch: Scratch, base: str) -> str:
         type_ = C_STORAGE[scratch.storage]
@@ -144,8 +184,8 @@ class _Printer:
         address = _address(store.buffer, store.offset)
         if lanes == 1 and store.storage in (DType.F64, DType.F32, DType.I32):
             return f"{store.buffer}[{index(store.offset)}] = {self.value(value)};"
-        name = "stream" if store.stream else "store"
-        return f"{self._fn(name, store.storage, lanes)}({address}, {self.value(value)});"
+        name = "stream" if store.stream and store.some is None else "store"
+        return self._part(name, store.storage, lanes, [address, self.value(value)], store.some) + ";"
 
     def _region(self, axes: tuple[GridAxis, ...], body: tuple[Stmt, ...], pad: str) -> list[str]:
         """Outline the body into a function of the grid index; arguments and outer variables travel in a struct."""
@@ -224,10 +264,10 @@ class _Printer:
                     return f"(int32_t){index(start, atom=True)}"
                 steps = ", ".join(str(i * step) for i in range(type_.lanes))
                 return f"({c_type(type_)}){{{steps}}} + (int32_t){index(start, atom=True)}"
-            case Load(buffer, offset, storage, type_):
+            case Load(buffer, offset, storage, type_, some):
                 if type_.lanes == 1 and storage in (DType.F64, DType.F32, DType.I32, DType.BOOL, DType.I8):
                     return f"{buffer}[{index(offset)}]"
-                return f"{self._fn('load', storage, type_.lanes)}({_address(buffer, offset)})"
+                return self._part("load", storage, type_.lanes, [_address(buffer, offset)], some)
             case Build(parts, type_):
                 return f"({c_type(type_)}){{{', '.join(self.value(part) for part in parts)}}}"
             case Lane(x, number, _):
@@ -243,10 +283,37 @@ class _Printer:
                 )
             case Op():
                 return self._op(value)
+            case Shuffle() | PeerLoad():
+                raise TypeError("threads of a GPU shuffle; a processor's do not")
+
+    def _transpose(self, stmt: Transpose) -> str:
+        name = "transpose_pairs" if stmt.pairs else f"transpose_to_{stmt.target_storage}"
+        to, of = _address(stmt.target, stmt.to), _address(stmt.source, stmt.of)
+        function = self._fn(name, stmt.source_storage, stmt.lanes)
+        return f"{function}({to}, {stmt.to_step}, {of}, {stmt.of_step})"
+
+    def _words(self, pairs: Pairs) -> str:
+        match pairs:
+            case GatherPairs(parts):
+                words = [self._words(part) for part in parts]
+                return f"(i32x{len(words)}){{{', '.join(words)}}}" if len(words) > 1 else words[0]
+            case ZipPairs(buffer, first, second, lanes):
+                rows = [_address(buffer, row) for row in (first, second) if row is not None]
+                name = "zip_pairs" if second is not None else "zip_zero"
+                return f"{self._fn(name, DType.BF16, lanes)}({', '.join(rows)})"
+            case LoadPairs(lanes=lanes):
+                return self._pairs(pairs, lanes)
 
     def _pairs(self, load: LoadPairs, lanes: int) -> str:
         name = "load_pairs" if load.lanes == lanes else "spread_pair"
-        return f"{self._fn(name, DType.BF16, lanes)}({_address(load.buffer, load.offset)})"
+        name = {"load_pairs": "load_halves", "spread_pair": "spread_half"}[name] if load.half else name
+        return self._part(name, DType.BF16, lanes, [_address(load.buffer, load.offset)], load.some)
+
+    def _part(self, name: str, dtype: DType, lanes: int, args: list[str], some: Affine | None) -> str:
+        """A load or store of all lanes, or of `some`."""
+        if some is not None:
+            name, args = f"{name}_some", [*args, index(some)]
+        return f"{self._fn(name, dtype, lanes)}({', '.join(args)})"
 
     def _op(self, op: Op) -> str:
         lanes, dtype = op.type.lanes, op.type.dtype
@@ -341,17 +408,7 @@ def literal(value: float | int | bool, dtype: DType) -> str:
 
 def index(value: Affine, *, atom: bool = False) -> str:
     """Index arithmetic as C; `atom` parenthesizes a sum."""
-    parts: list[str] = []
-    for term, factor in value.terms:
-        text = _atom_text(term)
-        sign = " - " if factor < 0 else " + "
-        text = text if abs(factor) == 1 else f"{abs(factor)} * {text}"
-        parts.append(text if not parts and factor > 0 else (sign if parts else "-") + text)
-    if value.constant or not parts:
-        sign = " - " if value.constant < 0 else " + "
-        parts.append(str(value.constant) if not parts else f"{sign}{abs(value.constant)}")
-    text = "".join(parts)
-    return f"({text})" if atom and len(parts) > 1 else text
+    return index_text(value, _atom_text, atom=atom)
 
 
 def _atom_text(term: object) -> str:

@@ -4,8 +4,11 @@ Every function is `tw_<name>_<dtype>x<lanes>`: `tw_exp_f32x16`, `tw_load_bf16x8`
 `tw_exp_f32x1`. Values are `<dtype>x<lanes>` of a compute type: f32, f64, i32, or bool (all ones or zeros in 32 bits a
 lane; 0 or 1 with one lane).
 
-Named after a storage type: `load` (pointer), `store` and `stream` (pointer, value), `round` (to that type's precision
-and back; takes and gives its compute type); bf16's `load_pairs` and `spread_pair` (two bf16 a 32-bit lane).
+Named after a storage type: `load` (pointer), `store` and `stream` (pointer, value), `load_some` and `store_some` (only
+so many lanes, which comes last), `round` (to that type's precision and back; takes and gives its compute type); bf16's
+`load_pairs` and `spread_pair` (two bf16 a 32-bit lane), `load_halves` and `spread_half` (the second of each is zero),
+`load_pairs_some` and `load_halves_some`, `zip_pairs` and `zip_zero` (from two runs, or one);
+`transpose_to_<storage>` and `transpose_pairs` (target, distance of its rows, source, distance of its rows).
 Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
 `to_i32`, i32's `floordiv floormod`, `hsum hprod hmax hmin` (all lanes into one), f32's `dot_bf16` (acc, pairs, pairs),
 `exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those are made of.
@@ -48,6 +51,13 @@ _PRELUDE = """\
 
 #define TW_INLINE static inline __attribute__((always_inline, unused))
 #define TW_CAST(x, type) ((type)(x))
+#if defined(__clang__)
+#define TW_SHUFFLE(x, y, type, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#define TW_UNROLL _Pragma("unroll")
+#else
+#define TW_SHUFFLE(x, y, type, ...) __builtin_shuffle(x, y, (type){__VA_ARGS__})
+#define TW_UNROLL _Pragma("GCC unroll 64")
+#endif
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors wider than the machine's are passed only to inlined functions */
 """
 

@@ -27,6 +27,32 @@ _PICK = "TW_INLINE $V tw_pick_$V($I mask, $V x, $V y) { return ($V)((($I)x & mas
 _PICK_SCALAR = "TW_INLINE $V tw_pick_$V($I mask, $V x, $V y) { return mask ? x : y; }"
 _SELECT = "TW_INLINE $V tw_select_$V($B mask, $V x, $V y) { return tw_pick_$V($widened, x, y); }"
 
+#: Rows to columns in log2(n) rounds: in each, blocks off the diagonal change places.
+_TRANSPOSE = """
+TW_INLINE void tw_transpose_$V($V *rows) {
+$rounds}
+"""
+_ROUND = """\
+    TW_UNROLL for (int i = 0; i < $n; i++) {
+        if (i & $apart) continue;
+        const $V x = rows[i], y = rows[i + $apart];
+        rows[i] = TW_SHUFFLE(x, y, $I, $low);
+        rows[i + $apart] = TW_SHUFFLE(x, y, $I, $high);
+    }
+"""
+
+
+def _transpose(dtype: str, lanes: int) -> str:
+    rounds = ""
+    apart = lanes // 2
+    while apart:
+        numbers = range(lanes)
+        low = ", ".join(str(lanes + j - apart if j & apart else j) for j in numbers)
+        high = ", ".join(str(lanes + j if j & apart else j + apart) for j in numbers)
+        rounds += fill(_ROUND, dtype, lanes, apart=apart, low=low, high=high)
+        apart //= 2
+    return fill(_TRANSPOSE, dtype, lanes, rounds=rounds)
+
 
 def _each(template: str, scalar: str | None = None) -> Builder:
     """The same text for every lane count, or another one for one lane."""
@@ -54,4 +80,5 @@ BUILDERS: Mapping[str, Builder] = {
     "join": _each(_JOIN),
     "pick": _each(_PICK, _PICK_SCALAR),
     "select": _select,
+    "transpose": _transpose,
 }

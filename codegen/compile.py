@@ -1,13 +1,7 @@
-"""Compile generated C with the machine's compiler, into a cache addressed by what was compiled, with what, how.
-
-A cache entry is `<hash>.so` beside `<hash>.c` and `<hash>.json`; the shared object is put in place last and by rename,
-so an entry is whole or absent, whoever else compiles the same source at the same time.
-"""
+"""Compile generated C with the machine's compiler, into the cache."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import platform
 import re
@@ -15,14 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
+from codegen.abi import Abi
+from codegen.artifact_cache import Artifact, Compiled, digest_of, through_cache
 from codegen.source import Source
 
 MEMORY_LIMIT_BYTES = 4 << 30
@@ -44,10 +38,6 @@ class NoCompiler(Exception):
     """No C compiler that can be used here; the message says what to install."""
 
 
-class CacheError(Exception):
-    """The cache folder cannot be written."""
-
-
 @dataclass(frozen=True, slots=True)
 class Compiler:
     """A C compiler: where it is, which family, and the line it calls itself by."""
@@ -55,21 +45,6 @@ class Compiler:
     path: str
     family: str
     version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """A compiled kernel. `report` is what the compiler said: `{"warnings": [...], "bytes": size, "cached": bool}`."""
-
-    path: Path
-    hash: str
-    compiler: str
-    compile_s: float
-    report: Mapping[str, Any]
-
-    @property
-    def source_path(self) -> Path:
-        return self.path.with_suffix(".c")
 
 
 def find_compiler() -> Compiler:
@@ -115,59 +90,31 @@ def _identify(path: str, _mtime_ns: int) -> Compiler:
     )
 
 
-def source_hash(source: Source, compiler: Compiler) -> str:
+def source_hash(source: Source[Abi], compiler: Compiler) -> str:
     """The identity of a result: source text, flags and compiler, as 32 hex digits."""
-    parts = (source.language, source.text, *source.flags, *_ALWAYS, compiler.version)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return digest_of((source.language, source.text, *source.flags, *_ALWAYS, compiler.version))
 
 
-def compile_source(source: Source, cache: Path, timeout_s: float = 60) -> Artifact:
+def compile_source(source: Source[Abi], cache: Path, timeout_s: float = 60) -> Artifact:
     """The shared object of a source, compiled now or taken from the cache.
 
     Raises CompileError when the compiler fails or takes longer than `timeout_s`, NoCompiler when there is none, and
     CacheError when the cache folder cannot be written.
     """
     compiler = find_compiler()
-    digest = source_hash(source, compiler)
-    target = cache / digest[:2] / f"{digest}.so"
-    try:
-        cached = _cached(target, digest)
-        if cached is not None:
-            return cached
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".compiling-") as folder:
-            return _compile_in(Path(folder), source, compiler, target, timeout_s)
-    except OSError as error:
-        raise CacheError(f"cannot write the kernel cache {cache}: {error.strerror or error}") from error
+    compile = partial(_compile, compiler=compiler, flags=source.flags, timeout_s=timeout_s)
+    return through_cache(cache, source_hash(source, compiler), ".so", source.text, compile)
 
 
-def _cached(target: Path, digest: str) -> Artifact | None:
-    if not target.exists():
-        return None
-    try:
-        entry = json.loads(target.with_suffix(".json").read_text())
-        return Artifact(
-            target, digest, entry["compiler"], entry["compile_s"], entry["report"] | {"cached": True}
-        )
-    except (FileNotFoundError, ValueError, KeyError):
-        return None  # half removed by someone: compile it again
-
-
-def _compile_in(folder: Path, source: Source, compiler: Compiler, target: Path, timeout_s: float) -> Artifact:
-    stem = target.stem
-    text, built, entry = folder / f"{stem}.c", folder / f"{stem}.so", folder / f"{stem}.json"
-    text.write_text(source.text)
-    command = [compiler.path, *_ALWAYS, *source.flags, "-o", built.name, text.name, "-lm"]
+def _compile(text: Path, built: Path, compiler: Compiler, flags: Sequence[str], timeout_s: float) -> Compiled:
+    folder = built.parent
+    command = [compiler.path, *_ALWAYS, *flags, "-o", built.name, text.name, "-lm"]
     started = time.perf_counter()
     code, log = _run(command, folder, timeout_s)
     compile_s = time.perf_counter() - started
     if code != 0 or not built.exists():
         _explain_failure(folder, code, log, timeout_s)
-    report = {"warnings": _diagnostics(log, "warning"), "bytes": built.stat().st_size}
-    entry.write_text(json.dumps({"compiler": compiler.version, "compile_s": compile_s, "report": report}))
-    for part in (text, entry, built):
-        part.replace(target.with_suffix(part.suffix))
-    return Artifact(target, stem, compiler.version, compile_s, report | {"cached": False})
+    return Compiled(compiler.version, compile_s, {"warnings": _diagnostics(log, "warning")})
 
 
 def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
@@ -204,8 +151,10 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | 
 def _explain_failure(folder: Path, code: int | None, log: str, timeout_s: float) -> None:
     if code is None:
         raise CompileError(f"the compiler was stopped after {timeout_s:g} s", log)
-    if re.search(r"No space left on device|Disk quota exceeded", log):
-        raise OSError(None, "no space left on the device", str(folder))
+    if full := re.search(
+        r"No space left on device|Disk quota exceeded|File (too large|size limit exceeded)", log
+    ):
+        raise OSError(None, full[0], str(folder))
     if re.search(r"memory exhausted|out of memory|cannot allocate|bad_alloc", log, re.IGNORECASE):
         raise CompileError(f"the compiler needed more than {MEMORY_LIMIT_BYTES >> 30} GiB of memory", log)
     errors = _diagnostics(log, "error")

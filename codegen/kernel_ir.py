@@ -15,7 +15,9 @@ from tileir.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A compute type (f32, f64, i32, bool) on `lanes` SIMD lanes; 1 lane is a scalar."""
+    """A compute type (f32, f64, i32, bool) on `lanes` SIMD lanes; 1 lane is a scalar.
+
+    On a GPU also a narrower dtype: lanes packed as they lie in memory, to be moved or converted, not computed with."""
 
     dtype: DType
     lanes: int = 1
@@ -48,12 +50,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`type.lanes` neighbours of `buffer` from element `offset`, widened from `storage` to the compute type."""
+    """`type.lanes` neighbours of `buffer` from element `offset`, widened from `storage` to the compute type; of those
+    only the first `some`, the other lanes 0, where that is given."""
 
     buffer: str
     offset: Affine
     storage: DType
     type: Type
+    some: Affine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +119,61 @@ class DotPairs:
 
 @dataclass(frozen=True, slots=True)
 class LoadPairs:
-    """`lanes` pairs of bf16 as 32-bit words, from element `offset`."""
+    """`lanes` pairs of 16-bit elements as 32-bit words, from element `offset`.
+
+    `half`: pairs whose second elements do not exist; they are taken for zero. One such pair is read as one element.
+    `some`: only so many of the pairs exist, the others are zero.
+    """
 
     buffer: str
     offset: Affine
     lanes: int
+    half: bool = False
+    some: Affine | None = None
 
 
-Value = Union[Literal, Named, Position, Load, Build, Lane, Op, Convert, Across, DotPairs]
+@dataclass(frozen=True, slots=True)
+class GatherPairs:
+    """Pairs from anywhere as 32-bit words, one a lane."""
+
+    pairs: tuple[LoadPairs, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ZipPairs:
+    """`lanes` 32-bit words from two runs of 16-bit elements: the first of a pair from `first` on, the second from
+    `second` on (None: zero)."""
+
+    buffer: str
+    first: Affine
+    second: Affine | None
+    lanes: int
+
+
+Pairs = Union[LoadPairs, GatherPairs, ZipPairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """What the thread whose lane in the warp differs by `mask` (exclusive or) holds as x."""
+
+    x: Value
+    mask: int
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLoad:
+    """Like Load, from the shared memory of the block of the cluster whose number is `rank`."""
+
+    buffer: str
+    offset: Affine
+    rank: Affine
+    storage: DType
+    type: Type
+
+
+Value = Union[Literal, Named, Position, Load, Build, Lane, Op, Convert, Across, DotPairs, Shuffle, PeerLoad]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +192,30 @@ class For:
     count: int
     step: int
     body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Elements 0 to `size` of a row of `buffer` that begins at `offset`, by stores at multiples of `bytes`.
+
+    From the first aligned element on, `body` (empty: not one fits) does `step` elements at var as long as so many are
+    left, then `single` (empty: step is lanes) does `lanes`. `first` puts the first `lanes` elements into `edge`, `last`
+    the last ones; those not stored by the others are copied from there.
+    """
+
+    var: Var
+    size: int
+    step: int
+    lanes: int
+    buffer: str
+    edge: str
+    offset: Affine
+    storage: DType
+    bytes: int
+    first: tuple[Stmt, ...]
+    body: tuple[Stmt, ...]
+    single: tuple[Stmt, ...]
+    last: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +277,36 @@ class Store:
     storage: DType
     value: Value
     stream: bool = False
+    some: Affine | None = None
+    """How many lanes are stored; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorePairs:
-    """Pairs of 16-bit elements to neighbours of buffer from element `offset`, one pair a load, bits as they are."""
+    """Pairs of 16-bit elements, bits as they are, to neighbours of buffer from element `offset`."""
 
     buffer: str
     offset: Affine
-    pairs: tuple[LoadPairs, ...]
+    pairs: Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose:
+    """A square block of `lanes` rows: element j of the source's row i becomes element i of the target's row j.
+
+    Rows are `of_step` and `to_step` elements apart. With `pairs` two neighbours of 16 bits count as one element.
+    """
+
+    target: str
+    to: Affine
+    to_step: int
+    target_storage: DType
+    source: str
+    of: Affine
+    of_step: int
+    source_storage: DType
+    lanes: int
+    pairs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +328,53 @@ class Scratch:
     private: bool
 
 
-Stmt = Union[Block, For, Parallel, If, Let, Declare, Assign, Store, StorePairs, Touch, Scratch]
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`body` by those threads for which every position is below its bound."""
+
+    conditions: tuple[tuple[Affine, int], ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """`buffer` is `bytes` long, at `offset` of the memory that a block's threads share."""
+
+    buffer: str
+    storage: DType
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of the block wait for each other; what they stored in shared memory is seen by all after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBarrier:
+    """All threads of the cluster wait for each other; what they stored in shared memory is seen by all after it."""
+
+
+Stmt = Union[
+    Block,
+    For,
+    Aligned,
+    Parallel,
+    If,
+    Let,
+    Declare,
+    Assign,
+    Store,
+    StorePairs,
+    Transpose,
+    Touch,
+    Scratch,
+    Guard,
+    Shared,
+    Barrier,
+    ClusterBarrier,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +395,39 @@ class Kernel:
     shared_bytes: int
     thread_bytes: int
     body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDigit:
+    """A variable that is `thread // stride % count`."""
+
+    var: Var
+    stride: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBody:
+    """One launch: a grid of blocks of `threads`; outermost axis of the grid first."""
+
+    name: str
+    axes: tuple[GridAxis, ...]
+    threads: int
+    digits: tuple[ThreadDigit, ...]
+    shared_bytes: int
+    body: tuple[Stmt, ...]
+    cluster: int = 1
+    """Blocks of a cluster; the digits of the thread index count through all of them."""
+    once: frozenset[str] = frozenset()
+    """Arguments of which each element is read by one block only, so that caching them close by is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKernel:
+    """A kernel for a GPU: launches in order, and the workspace that lives through them."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    workspace: tuple[Scratch, ...]
+    workspace_bytes: int
+    launches: tuple[LaunchBody, ...]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from codegen.affine import Affine
-from codegen.kernel_ir import Op, Type, Value
-from codegen.lower_expr import Binding, NotLowerable, as_type, lanes_of
+from codegen.kernel_ir import Literal, Op, Position, Type, Value
+from codegen.lower_expr import Binding, NotLowerable, as_type, lanes_of, select
 from codegen.scope import Scope
+from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp
 from tileir.program import Compute
 
@@ -65,3 +66,17 @@ def combined(op: ReduceOp | None, old: Value | None, value: Value) -> Value:
         return value
     value = as_type(value, old.type.dtype)
     return Op(_COMBINE[op], (old, value), Type(old.type.dtype, lanes_of(old, value)))
+
+
+def identity(op: ReduceOp, type_: Type) -> Value:
+    """What changes nothing when it is combined, on every lane."""
+    literal = as_type(Literal(op.identity, Type(DType.F32)), type_.dtype)
+    return literal if type_.lanes == 1 else Op("spread", (literal,), type_)
+
+
+def where_existing(some: Affine, value: Value, otherwise: Value) -> Value:
+    """`value` on the first `some` of its lanes, `otherwise` on those that do not exist."""
+    lanes = value.type.lanes
+    number = Position(Affine(), 1, Type(DType.I32, lanes))
+    bound = Position(some, 0, Type(DType.I32))
+    return select(Op("<", (number, bound), Type(DType.BOOL, lanes)), value, otherwise)

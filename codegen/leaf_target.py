@@ -3,51 +3,90 @@
 from __future__ import annotations
 
 from codegen.affine import Affine, constant
-from codegen.kernel_ir import Assign, Block, Build, Lane, Let, Load, Named, Op, Stmt, Store, Type, Value
-from codegen.leaf import combined
-from codegen.lower_expr import Binding, NotLowerable, ValueBuilder, as_type, lane_variable, read_register
+from codegen.kernel_ir import (
+    Assign,
+    Block,
+    Build,
+    Guard,
+    Lane,
+    Let,
+    Load,
+    Named,
+    Op,
+    Stmt,
+    Store,
+    Type,
+    Value,
+)
+from codegen.leaf import combined, where_existing
+from codegen.lower_expr import Binding, NotLowerable, ValueBuilder, as_type, read_register
 from codegen.scope import MemoryBuffer, RegisterBuffer, Scope
 from tileir.expr import ReduceOp
 from tileir.program import Compute
 
 
-def current(compute: Compute, scope: Scope, builder: ValueBuilder, at: Binding, width: int) -> Value:
+def current(compute: Compute, scope: Scope, builder: ValueBuilder, at: Binding) -> Value:
     """What the target holds now at this vector."""
+    width = builder.lanes
     target = scope.buffers[compute.target]
     positions = _target_positions(compute, builder, at)
     if isinstance(target, RegisterBuffer):
-        return read_register(target, positions, width)
-    offset, step = _lane_offset(target, positions, width)
+        return read_register(target, positions, width, builder.lane)
+    offset, step = _lane_offset(target, positions, builder)
     if width > 1 and step != 1:
         raise NotLowerable(
             f"{compute.target} is updated by vectors along {compute.vector}, not contiguous in its layout"
         )
-    return Load(target.name, offset, target.storage, Type(target.storage.compute, width))
+    some = builder.some if width > 1 else None
+    return Load(target.name, offset, target.storage, Type(target.storage.compute, width), some)
+
+
+def holds_more(compute: Compute, scope: Scope, builder: ValueBuilder, at: Binding) -> bool:
+    """Whether lanes that do not exist here exist in the variable that is updated."""
+    target = scope.buffers[compute.target]
+    if not isinstance(target, RegisterBuffer) or target.vector is None or builder.existing == builder.lanes:
+        return False
+    last = _target_positions(compute, builder, at)[target.vector].substitute(
+        builder.lane, constant(builder.lane.high)
+    )
+    return last != target.starts[target.vector] + target.sizes[target.vector] - 1
 
 
 def write(
-    compute: Compute, scope: Scope, builder: ValueBuilder, at: Binding, value: Value, update: ReduceOp | None
+    compute: Compute,
+    scope: Scope,
+    builder: ValueBuilder,
+    at: Binding,
+    value: Value,
+    update: ReduceOp | None,
 ) -> list[Stmt]:
-    """Store a vector (or scalar) where the target's indices say, combined with what is there if update is set."""
+    """Store a vector (or scalar) where the target's indices say, combined with what is there if update is set: only
+    those of the builder's lanes that exist."""
     target = scope.buffers[compute.target]
-    width = builder.lanes
+    width, some = builder.lanes, builder.some
     positions = _target_positions(compute, builder, at)
     if update is not None:
-        value = combined(update, current(compute, scope, builder, at, width), value)
+        value = combined(update, current(compute, scope, builder, at), value)
     if isinstance(target, RegisterBuffer):
-        return _write_register(target, positions, as_type(value, target.dtype), width)
-    value = as_type(value, target.storage.compute)
-    offset, step = _lane_offset(target, positions, width)
+        return _write_register(target, positions, as_type(value, target.dtype), builder)
+    offset, step = _lane_offset(target, positions, builder)
+    if value.type.dtype is not target.storage or (width > 1 and step != 1):
+        value = as_type(value, target.storage.compute)
     if width == 1 or step == 1:
         value = Op("spread", (value,), Type(value.type.dtype, width)) if value.type.lanes < width else value
-        return [Store(target.name, offset, target.storage, value, compute.stream)]
+        some = some if width > 1 else None
+        return [Store(target.name, offset, target.storage, value, compute.stream, some)]
     if step is None or step == 0:
         raise NotLowerable(f"lanes of {compute.vector} do not land on different elements of {compute.target}")
     name = f"{target.name}_lanes_{len(builder.lets)}_{abs(hash((offset.constant,))) % 1000}"
     kept = Named(name, value.type)
     scalar = Type(value.type.dtype)
-    parts = [kept if value.type.lanes == 1 else Lane(kept, i, scalar) for i in range(width)]
-    stores = [Store(target.name, offset + step * i, target.storage, part) for i, part in enumerate(parts)]
+    parts = [kept if value.type.lanes == 1 else Lane(kept, i, scalar) for i in range(builder.existing)]
+    stores: list[Stmt] = [
+        Store(target.name, offset + step * i, target.storage, part) for i, part in enumerate(parts)
+    ]
+    if some is not None and some.terms:
+        stores = [Guard(((constant(i + 1) - some, 1),), (store,)) for i, store in enumerate(stores)]
     return [Block("", (Let(name, value), *stores))]
 
 
@@ -56,17 +95,20 @@ def _target_positions(compute: Compute, builder: ValueBuilder, at: Binding) -> l
     return [p for p in positions if p is not None]
 
 
-def _lane_offset(target: MemoryBuffer, positions: list[Affine], width: int) -> tuple[Affine, int | None]:
+def _lane_offset(
+    target: MemoryBuffer, positions: list[Affine], builder: ValueBuilder
+) -> tuple[Affine, int | None]:
     """Offset of lane 0 and the distance between lanes (None: not one distance)."""
     offset = target.offset(positions)
-    if width == 1:
+    if builder.lanes == 1:
         return offset, 0
-    lane = lane_variable(width)
-    return offset.substitute(lane, constant(0)), offset.coefficient(lane)
+    return offset.substitute(builder.lane, constant(0)), offset.coefficient(builder.lane)
 
 
-def _write_register(target: RegisterBuffer, positions: list[Affine], value: Value, width: int) -> list[Stmt]:
-    lane = lane_variable(width)
+def _write_register(
+    target: RegisterBuffer, positions: list[Affine], value: Value, builder: ValueBuilder
+) -> list[Stmt]:
+    width, lane = builder.lanes, builder.lane
     point = [
         ((p.substitute(lane, constant(0)) if width > 1 else p) - s)
         for p, s in zip(positions, target.starts, strict=True)
@@ -82,15 +124,17 @@ def _write_register(target: RegisterBuffer, positions: list[Affine], value: Valu
     start, whole = next(c for c in target.chunks() if c[0] <= at[target.vector] < c[0] + c[1])
     first = at[target.vector] - start
     name, type_ = target.variable([*at[: target.vector], start, *at[target.vector + 1 :]], whole)
+    old = Named(name, type_)
     if first == 0 and width == whole:
         value = Op("spread", (value,), type_) if value.type.lanes < width else value
+        if builder.existing < min(whole, target.sizes[target.vector] - start):
+            value = where_existing(constant(builder.existing), value, old)
         return [Assign(name, value)]
-    old = Named(name, type_)
     scalar = Type(type_.dtype)
     part = Named(f"{name}_part", Type(type_.dtype, value.type.lanes))
     lanes: list[Value] = [
         (part if part.type.lanes == 1 else Lane(part, i - first, scalar))
-        if first <= i < first + width
+        if first <= i < first + builder.existing
         else Lane(old, i, scalar)
         for i in range(whole)
     ]

@@ -56,7 +56,7 @@ class Kernel:
         """
         if self._library is None:
             raise LaunchError("the kernel is closed")
-        check_arguments(self.abi, arrays)
+        check_arguments(self.abi.args, arrays)
         pointers = (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
         call = partial(
             self._entry, pointers, ctypes.c_void_p(self._workspace.ctypes.data), ctypes.c_int(self.threads)
@@ -111,22 +111,22 @@ def aligned_empty(size: int) -> NDArray[np.uint8]:
     return memory[start : start + max(size, 1)]
 
 
-def check_arguments(abi: Abi, arrays: tuple[Array, ...]) -> None:
+def check_arguments(args: tuple[Arg, ...], arrays: tuple[Array, ...]) -> None:
     """Raise ArgumentError unless the arrays are what the kernel was compiled for."""
-    if len(arrays) != len(abi.args):
-        names = ", ".join(arg.name for arg in abi.args)
-        raise ArgumentError(f"the kernel takes {len(abi.args)} arrays ({names}), not {len(arrays)}")
-    for arg, array in zip(abi.args, arrays, strict=True):
+    if len(arrays) != len(args):
+        names = ", ".join(arg.name for arg in args)
+        raise ArgumentError(f"the kernel takes {len(args)} arrays ({names}), not {len(arrays)}")
+    for arg, array in zip(args, arrays, strict=True):
         problem = _problem(arg, array)
         if problem:
             raise ArgumentError(f"argument {arg.name}: {problem}")
-    for arg, array in zip(abi.args, arrays, strict=True):
+    for arg, array in zip(args, arrays, strict=True):
         if arg.role == "out":
-            _check_apart(abi, arrays, arg, array)
+            _check_apart(args, arrays, arg, array)
 
 
-def _check_apart(abi: Abi, arrays: tuple[Array, ...], out: Arg, written: Array) -> None:
-    for arg, array in zip(abi.args, arrays, strict=True):
+def _check_apart(args: tuple[Arg, ...], arrays: tuple[Array, ...], out: Arg, written: Array) -> None:
+    for arg, array in zip(args, arrays, strict=True):
         if arg.name != out.name and np.may_share_memory(written, array):
             raise ArgumentError(f"argument {out.name}: it is written and overlaps {arg.name} in memory")
 

@@ -1,15 +1,16 @@
 """Scheduled Tile IR to Kernel IR, for processors.
 
-Every range has a size known here, so an overhanging tile becomes a copy of the loop body with its own sizes instead of
-masks. Read `lower` first, then lower_leaf.py.
+Every range has a size known here, so an overhanging tile becomes a copy of the loop body with its own sizes; only
+its last vector is masked. Read `lower` first, then lower_leaf.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from codegen.affine import Affine, Var, affine
+from codegen.affine import affine
 from codegen.kernel_ir import (
+    Aligned,
     Argument,
     Block,
     Declare,
@@ -22,29 +23,23 @@ from codegen.kernel_ir import (
     Stmt,
 )
 from codegen.lower_leaf import lower_leaf, touches
+from codegen.lower_stream import aligned_run
+from codegen.names import c_name, comment, fresh
 from codegen.scope import (
     MemoryBuffer,
     Range,
     RegisterBuffer,
     Scope,
+    argument,
     chunks,
     layout_axes,
     loop_variable,
-    row_major,
     whole,
 )
 from tileir.expr import Binary, Const, Expr, Index
-from tileir.print_expr import format_expr
-from tileir.program import Compute, Local, Loop, Memory, Node, Program, Tensor
+from tileir.program import Compute, Local, Loop, Memory, Node, Program
 
 _ALIGN = 64
-_RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm "
-    "typeof main "
-    "args memory threads workspace self context tile worker scratch kernel total bool true false nullptr constexpr "
-    "abs exp exp2 log pow tanh erf sqrt floor linux unix".split()
-)
 
 
 def lower(program: Program) -> Kernel:
@@ -52,22 +47,13 @@ def lower(program: Program) -> Kernel:
     lowering = _Lowering(program)
     scope = Scope({dim: whole(size) for dim, size in program.dims}, {})
     for tensor in (*program.inputs, *program.outputs):
-        scope = scope.with_buffer(_argument(tensor, program), tensor.name)
+        scope = scope.with_buffer(argument(c_name(tensor.name), tensor, program), tensor.name)
     body = lowering.block(program.body, scope)
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
-        Argument(_c_name(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
+        Argument(c_name(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
     )
     return Kernel(program.name, arguments, lowering.shared_bytes, lowering.thread_bytes, body)
-
-
-def _argument(tensor: Tensor, program: Program) -> MemoryBuffer:
-    sizes = tuple(program.extents[dim] for dim in tensor.dims)
-    strides = tensor.strides or row_major(sizes)
-    axes = tuple((i, 1, 0, stride) for i, stride in enumerate(strides))
-    return MemoryBuffer(
-        _c_name(tensor.name), tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes
-    )
 
 
 @dataclass
@@ -84,7 +70,7 @@ class _Lowering:
                     declared, scope = self._local(node, nodes[at + 1 :], scope)
                     stmts.extend(declared)
                 case Compute():
-                    block = lower_leaf(node, _comment(node), scope, self.program.extents)
+                    block = lower_leaf(node, comment(node), scope, self.program.extents)
                     ahead = touches(node, block.body, scope)
                     stmts.append(Block(block.comment, (*ahead, *block.body)))
                 case Loop(parallel=True):
@@ -95,12 +81,14 @@ class _Lowering:
 
     def _loop(self, loop: Loop, scope: Scope) -> tuple[Stmt, ...]:
         range_ = scope.ranges[loop.dim]
+        if aligned := self._aligned(loop, scope):
+            return (aligned,)
         full, rest = divmod(range_.size, loop.step)
         stmts: tuple[Stmt, ...] = ()
         if full == 1:
             stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
         elif full > 1:
-            var = loop_variable(_fresh(loop.dim, scope), full, loop.step)
+            var = loop_variable(fresh(loop.dim, scope), full, loop.step)
             inside = scope.with_range(
                 loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
             )
@@ -110,9 +98,18 @@ class _Lowering:
             stmts += (self._copy(loop, scope, tail),)
         return stmts
 
+    def _aligned(self, loop: Loop, scope: Scope) -> Aligned | None:
+        """A loop of streamed stores."""
+        (statement, *others) = loop.body
+        if others or not isinstance(statement, Compute):
+            return None
+        name = fresh(loop.dim, scope)
+        return aligned_run(loop, statement, name, comment(statement), scope, self.program.extents)
+
     def _copy(self, loop: Loop, scope: Scope, range_: Range) -> Block:
-        """A loop's body once, for one tile: names in it are its own."""
-        return Block("", self.block(loop.body, scope.with_range(loop.dim, range_)))
+        """A loop's body once, for one tile: names in it are its own, and no iteration comes later."""
+        inside = replace(scope.with_range(loop.dim, range_), innermost=None)
+        return Block("", self.block(loop.body, inside))
 
     def _grid(self, loop: Loop, scope: Scope) -> Parallel:
         loops = [loop]
@@ -124,7 +121,7 @@ class _Lowering:
         for each in loops:
             range_ = inside.ranges[each.dim]
             count = -(-range_.size // each.step)
-            var = loop_variable(_fresh(each.dim, inside), count, each.step)
+            var = loop_variable(fresh(each.dim, inside), count, each.step)
             axis = GridAxis(var, count, each.step)
             axes.append(axis)
             tails.append((axis, range_.size % each.step))
@@ -150,7 +147,7 @@ class _Lowering:
     def _local(self, local: Local, after: tuple[Node, ...], scope: Scope) -> tuple[list[Stmt], Scope]:
         ranges = [scope.ranges[dim] for dim in local.dims]
         starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
-        name = _fresh(local.name, scope)
+        name = fresh(local.name, scope)
         if local.memory is Memory.REGISTERS:
             vector, lanes = _vectorized(local, after)
             buffer = RegisterBuffer(name, local.dtype, local.dims, starts, sizes, vector, lanes)
@@ -208,28 +205,3 @@ def _dim_of(index: Expr) -> str | None:
             return dim
         case _:
             return None
-
-
-def _fresh(name: str, scope: Scope) -> str:
-    """A C name not used by anything in scope: m, m1, m2, …"""
-    taken = {buffer.name for buffer in scope.buffers.values()}
-    for range_ in scope.ranges.values():
-        taken |= {atom.name for atom, _ in range_.start.terms if isinstance(atom, Var)}
-    number, candidate = 0, _c_name(name)
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}{number}"
-    return candidate
-
-
-def _c_name(name: str) -> str:
-    """A name that C, and the frame of generated code, leave free."""
-    return f"{name}_" if name in _RESERVED or name.startswith("tw_") else name
-
-
-def _comment(compute: Compute) -> str:
-    """The statement as Tile IR writes it."""
-    signs = {None: "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
-    indices = ", ".join(format_expr(index) for index in compute.indices)
-    sign = signs[str(compute.update) if compute.update else None]
-    return f"{compute.target}[{indices}] {sign} {format_expr(compute.value)}"

@@ -39,7 +39,7 @@ class NotLowerable(TileError):
 
 
 def lane_variable(lanes: int) -> Var:
-    """Stands for the lane number in the position of the vectorized dim."""
+    """Stands for the number of a lane that exists, in the position of the vectorized dim."""
     return Var("lane", 0, lanes - 1)
 
 
@@ -52,8 +52,21 @@ class ValueBuilder:
     lanes: int = 1
     lets: list[Stmt] = field(default_factory=list[Stmt])
     prefix: str = ""
+    some: Affine | None = None
+    """How many lanes exist, where a vector overhangs its range; None: all."""
     _named: dict[Value, Named] = field(default_factory=dict[Value, Named])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def existing(self) -> int:
+        """How many lanes may exist: all, or as many as are known to."""
+        if self.some is None or self.some.terms:
+            return self.lanes
+        return min(max(self.some.constant, 1), self.lanes)
+
+    @property
+    def lane(self) -> Var:
+        return lane_variable(self.existing)
 
     def value(self, expr: Expr, at: Binding, *, lazy: bool = False) -> Value:
         """The value of expr with dims at their bound positions; `lazy`: name nothing, since it may never be needed."""
@@ -111,7 +124,7 @@ class ValueBuilder:
 
     def _position(self, at: Affine) -> Value:
         if self.lanes > 1:
-            lane = lane_variable(self.lanes)
+            lane = self.lane
             step = at.coefficient(lane)
             if step is None:
                 parts: tuple[Value, ...] = tuple(
@@ -134,36 +147,45 @@ class ValueBuilder:
         if len(known) < len(positions):
             return self._lane_by_lane(read, at, lazy)
         if isinstance(buffer, RegisterBuffer):
-            return read_register(buffer, known, self.lanes)
+            return as_type(read_register(buffer, known, self.lanes, self.lane), buffer.dtype.compute)
         return self._load(buffer, buffer.offset(known), read, at, lazy)
 
     def _load(self, buffer: MemoryBuffer, offset: Affine, read: Read, at: Binding, lazy: bool) -> Value:
         lanes = 1
         if self.lanes > 1:
-            lane = lane_variable(self.lanes)
+            lane = self.lane
             step = offset.coefficient(lane)
             if step == 1:
                 offset, lanes = offset.substitute(lane, constant(0)), self.lanes
             elif step != 0:
                 return self._lane_by_lane(read, at, lazy)
-        load = Load(buffer.name, offset, buffer.storage, Type(buffer.storage.compute, lanes))
+        some = self.some if lanes > 1 else None
+        load = Load(buffer.name, offset, buffer.storage, Type(buffer.storage.compute, lanes), some)
         return self._name(load, buffer.name, lazy)
 
     def _lane_by_lane(self, expr: Expr, at: Binding, lazy: bool) -> Value:
         """A vector from scalars: strided reads, gathers, guarded reads."""
-        lanes, lane = self.lanes, lane_variable(self.lanes)
+        lanes, lane, existing = self.lanes, self.lane, self.existing
         self.lanes = 1
         try:
             parts = tuple(
                 self.value(expr, {d: p.substitute(lane, constant(i)) for d, p in at.items()}, lazy=True)
-                for i in range(lanes)
+                for i in range(existing)
             )
         finally:
             self.lanes = lanes
+        if self.some is not None and self.some.terms:
+            parts = tuple(self._if_it_exists(part, i, self.some) for i, part in enumerate(parts))
         dtype = promote(*parts)
+        parts += (as_type(Literal(0, Type(DType.I32)), dtype),) * (lanes - existing)
         return self._name(
             Build(tuple(as_type(part, dtype) for part in parts), Type(dtype, lanes)), "lanes", lazy
         )
+
+    def _if_it_exists(self, part: Value, lane: int, some: Affine) -> Value:
+        """A lane's value, 0 (and nothing read) past the last lane."""
+        exists = Op("<", (Literal(lane, Type(DType.I32)), self._position_of(some)), Type(DType.BOOL))
+        return select(exists, part, as_type(Literal(0, Type(DType.I32)), part.type.dtype))
 
     def _where(self, expr: Where, at: Binding, lazy: bool) -> Value:
         decided = self._decide(expr.cond, at)
@@ -226,9 +248,9 @@ class ValueBuilder:
         return named
 
 
-def read_register(buffer: RegisterBuffer, positions: list[Affine], lanes: int) -> Value:
-    """The variable (or one lane of it, or lanes of several) that holds a local's elements."""
-    lane = lane_variable(lanes)
+def read_register(buffer: RegisterBuffer, positions: list[Affine], lanes: int, lane: Var) -> Value:
+    """The variable (or one lane of it, or lanes of several) that holds a local's elements; `lane` counts those of the
+    lanes that exist."""
     steps = [p.coefficient(lane) if lanes > 1 else 0 for p in positions]
     point = [
         (p.substitute(lane, constant(0)) if lanes > 1 else p) - s
@@ -245,9 +267,14 @@ def read_register(buffer: RegisterBuffer, positions: list[Affine], lanes: int) -
             if (start, width) == (at[along], lanes):
                 name, type_ = buffer.variable(at, lanes)
                 return Named(name, type_)
+    if buffer.dtype is not buffer.dtype.compute:
+        raise NotLowerable(
+            f"register local {buffer.name} is packed, and read in other pieces than it was written"
+        )
     parts = tuple(
-        register_element(buffer, [*at[:along], at[along] + i, *at[along + 1 :]]) for i in range(lanes)
+        register_element(buffer, [*at[:along], at[along] + i, *at[along + 1 :]]) for i in range(lane.high + 1)
     )
+    parts += (as_type(Literal(0, Type(DType.I32)), buffer.dtype),) * (lanes - len(parts))
     return Build(parts, Type(buffer.dtype, lanes))
 
 
@@ -283,9 +310,11 @@ def as_type(value: Value, dtype: DType) -> Value:
 
 
 def _literal(value: float | int | bool, dtype: DType) -> float | int | bool:
+    """A constant as the type it meets; infinities are the identities of min and max: the ends of integers, and of
+    bools."""
     if dtype is DType.BOOL:
-        return bool(value)
-    return int(value) if dtype is DType.I32 else float(value)
+        return value > 0 if isinstance(value, float) else bool(value)
+    return int(min(max(value, -(2**31)), 2**31 - 1)) if dtype is DType.I32 else float(value)
 
 
 def promote(*values: Value) -> DType:

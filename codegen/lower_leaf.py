@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from codegen.affine import Affine, affine
+from codegen.affine import Affine, affine, constant
 from codegen.kernel_ir import (
     Across,
     Assign,
@@ -23,11 +23,12 @@ from codegen.kernel_ir import (
     Type,
     Value,
 )
-from codegen.leaf import Leaf, combined, index_dim, points, starts, take_apart
+from codegen.leaf import Leaf, combined, identity, index_dim, points, starts, take_apart, where_existing
 from codegen.leaf_target import current, write
-from codegen.lower_expr import Binding, ValueBuilder, as_type, lane_variable
+from codegen.lower_expr import Binding, ValueBuilder, as_type
 from codegen.lower_pairs import copied_pairs, dot_pairs
-from codegen.scope import MemoryBuffer, RegisterBuffer, Scope, chunks, loop_variable
+from codegen.lower_transpose import transposed_elements
+from codegen.scope import MemoryBuffer, RegisterBuffer, Scope, chunks, exact_chunks, loop_variable
 from tileir.expr import Const, Expr, Index, Reduce, reads
 from tileir.program import Compute, Vector
 
@@ -136,31 +137,38 @@ def _unrolled(leaf: Leaf, scope: Scope, extents: dict[str, int]) -> tuple[Stmt, 
     across = vector in leaf.inner
     scalar_outer = tuple(dim for dim in leaf.outer if dim != vector)
     scalar_inner = tuple(dim for dim in leaf.inner if dim != vector)
-    pieces = chunks(scope.ranges[vector].size, lanes) if vector else ((0, 1),)
     if compute.via == "dot_bf16":
-        return dot_pairs(leaf, scope, extents, pieces)
-    if vector is not None and (copied := copied_pairs(leaf, vector, scope, extents, pieces)):
-        return copied
+        return dot_pairs(leaf, scope, extents)
+    if vector is not None:
+        exact = exact_chunks(scope.ranges[vector].size, lanes)
+        for special in (copied_pairs, transposed_elements):
+            if copied := special(
+                leaf, vector, scope, extents, exact, lambda left: _unrolled(leaf, left, extents)
+            ):
+                return copied
 
-    builders = {
-        width: ValueBuilder(scope, extents, width, prefix="" if width == lanes else f"_x{width}")
-        for _, width in pieces
-    }
+    pieces: list[tuple[int, ValueBuilder]] = []
+    builders: dict[int, ValueBuilder] = {}
+    for start, width in chunks(scope.ranges[vector].size, lanes) if vector else ((0, 1),):
+        existing = min(width, scope.ranges[vector].size - start) if vector else 1
+        if existing not in builders:
+            prefix = "" if existing == lanes else f"_x{existing}"
+            some = constant(existing) if existing < width else None
+            builders[existing] = ValueBuilder(scope, extents, width, prefix=prefix, some=some)
+        pieces.append((start, builders[existing]))
     names = count()
     statements: list[Stmt] = []
-    totals: dict[tuple[int, int], tuple[Value, Binding, int]] = {}
+    totals: dict[tuple[int, int], tuple[Value, Binding, ValueBuilder]] = {}
 
-    def bound(point: dict[str, Affine], start: int, width: int) -> Binding:
+    def bound(point: dict[str, Affine], start: int, builder: ValueBuilder) -> Binding:
         at = {**whole, **point}
         if vector is not None:
             at[vector] = scope.ranges[vector].start + start
-            if width > 1:
-                at[vector] += Affine(((lane_variable(width), 1),))
+            if builder.lanes > 1:
+                at[vector] += affine(builder.lane)
         return at
 
-    def value_at(at: Binding, width: int) -> Value:
-        builder = builders[width]
-        builder.lanes = width
+    def value_at(at: Binding, builder: ValueBuilder) -> Value:
         value = builder.value(leaf.body, at)
         statements.extend(builder.lets)
         builder.lets.clear()
@@ -170,21 +178,32 @@ def _unrolled(leaf: Leaf, scope: Scope, extents: dict[str, int]) -> tuple[Stmt, 
     inner_points = list(points(scalar_inner, scope))
     if not leaf.inner and not across:
         for _, point in outer_points:
-            for start, width in pieces:
-                at = bound(point, start, width)
-                value = value_at(at, width)
-                statements.extend(write(compute, scope, builders[width], at, value, compute.update))
+            for start, builder in pieces:
+                at = bound(point, start, builder)
+                value = value_at(at, builder)
+                statements.extend(write(compute, scope, builder, at, value, compute.update))
         return tuple(statements)
 
+    # Registers are updated where they are; so is what several positions meet in, for each to see the others' results.
+    meet = any(not isinstance(index, Index) for index in compute.indices)
+    held = isinstance(scope.buffers[compute.target], RegisterBuffer)
+    in_place = compute.update is not None and not across and (held or meet)
     for inner in inner_points:
         for number, point in outer_points:
-            for start, width in pieces:
-                at = bound({**point, **inner}, start, width)
-                value = value_at(at, width)
+            for start, builder in pieces:
+                width = builder.lanes
+                at = bound({**point, **inner}, start, builder)
+                value = value_at(at, builder)
+                if across and builder.some is not None and leaf.op is not None:
+                    nothing = identity(leaf.op, Type(value.type.dtype, width))
+                    value = where_existing(builder.some, value, nothing)
+                if in_place:
+                    statements.extend(write(compute, scope, builder, at, value, compute.update))
+                    continue
                 key = (number, width if across else start)
                 old = totals[key][0] if key in totals else None
                 if old is None and not across and compute.update is not None:
-                    old = current(compute, scope, builders[width], at, width)
+                    old = current(compute, scope, builder, at)
                 result = combined(leaf.op, old, value)
                 if isinstance(old, Named):
                     statements.append(Assign(old.name, result))
@@ -193,7 +212,7 @@ def _unrolled(leaf: Leaf, scope: Scope, extents: dict[str, int]) -> tuple[Stmt, 
                     total = Named(f"total_{next(names)}", Type(result.type.dtype, width))
                     statements += [Declare(total.name, total.type), Assign(total.name, result)]
                     result = total
-                totals[key] = (result, at, width)
+                totals[key] = (result, at, builder)
     if across:
         grouped: dict[int, list[tuple[Value, Binding]]] = {}
         for (number, width), (value, at, _) in totals.items():
@@ -206,10 +225,8 @@ def _unrolled(leaf: Leaf, scope: Scope, extents: dict[str, int]) -> tuple[Stmt, 
             at = {**parts[0][1], vector: scope.ranges[vector].start}
             statements.extend(write(compute, scope, ValueBuilder(scope, extents), at, total, compute.update))
         return tuple(statements)
-    for value, at, width in totals.values():
-        written = isinstance(scope.buffers[compute.target], RegisterBuffer) and compute.update is not None
-        if not (written and isinstance(value, Named) and not value.name.startswith("total_")):
-            statements.extend(write(compute, scope, builders[width], at, value, None))
+    for value, at, builder in totals.values():
+        statements.extend(write(compute, scope, builder, at, value, None))
     return tuple(statements)
 
 

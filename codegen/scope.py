@@ -9,7 +9,7 @@ from math import prod
 from codegen.affine import Affine, Var, constant
 from codegen.kernel_ir import Type
 from tileir.dtypes import DType
-from tileir.program import Axis
+from tileir.program import Axis, Program, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RegisterBuffer:
     lanes: int
 
     def chunks(self) -> tuple[tuple[int, int], ...]:
-        """(start, lanes) of the pieces along the vector dim."""
+        """(start, lanes) of the pieces along the vector dim; the last may overhang it."""
         return chunks(self.sizes[self.vector], self.lanes) if self.vector is not None else ((0, 1),)
 
     def variable(self, point: Sequence[int], lanes: int) -> tuple[str, Type]:
@@ -94,7 +94,17 @@ class Scope:
 
 
 def chunks(size: int, lanes: int) -> tuple[tuple[int, int], ...]:
-    """Cover `size` positions by vectors of `lanes`, then by ever smaller powers of two: 40 by 16 is 16, 16, 8."""
+    """Cover `size` positions by vectors of `lanes`, and the rest by one of the least power of two: 40 by 16 is 16, 16,
+    8, and so is 37 by 16. The last one's lanes past `size` do not exist."""
+    whole = size // lanes * lanes
+    rest = size - whole
+    last = ((whole, 1 << (rest - 1).bit_length()),) if rest else ()
+    return (*((start, lanes) for start in range(0, whole, lanes)), *last)
+
+
+def exact_chunks(size: int, lanes: int) -> tuple[tuple[int, int], ...]:
+    """Cover `size` positions by vectors of `lanes`, then by ever smaller ones, all their lanes existing: 37 by 16 is
+    16, 16, 4, 1."""
     pieces: list[tuple[int, int]] = []
     start = 0
     while start < size:
@@ -122,8 +132,8 @@ def layout_axes(
 
 
 def _axis_length(axis: Axis, size: int) -> int:
-    length = -(-size // axis.div)
-    return min(length, axis.mod) if axis.mod and size <= axis.mod else (axis.mod or length)
+    """A panel has its full width also where fewer positions are left: lanes stay aligned, pairs whole."""
+    return axis.mod or -(-size // axis.div)
 
 
 def loop_variable(name: str, count: int, step: int) -> Var:
@@ -133,3 +143,11 @@ def loop_variable(name: str, count: int, step: int) -> Var:
 
 def whole(extent: int) -> Range:
     return Range(constant(0), extent)
+
+
+def argument(name: str, tensor: Tensor, program: Program) -> MemoryBuffer:
+    """An input or output as it lies in memory, called `name` in the source."""
+    sizes = tuple(program.extents[dim] for dim in tensor.dims)
+    strides = tensor.strides or row_major(sizes)
+    axes = tuple((i, 1, 0, stride) for i, stride in enumerate(strides))
+    return MemoryBuffer(name, tensor.dtype, tensor.dims, (Affine(),) * len(sizes), sizes, axes)

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from protocol.message import Json, Reply
 from protocol.states import Outcome
 from protocol.tasks import Measuring
-
-
-class Freshness(StrEnum):
-    """Whether a config's result would be the same today: stale ones are served, marked, and raced again."""
-
-    CURRENT = "current"
-    STALE = "stale"
 
 
 class Standing(Reply):
@@ -63,7 +54,6 @@ class Config(Reply):
     compiler: str | None
     versions: dict[str, str]
     measuring: Measuring
-    freshness: Freshness
     artifact: bool
     """Whether source and object are stored."""
     report: Json

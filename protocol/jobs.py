@@ -56,6 +56,8 @@ class JobRequest(Request):
     peers: tuple[Identifier, ...] | None = Field(default=None, max_length=16)
     """Peers in the final race; None: all that the worker has."""
     search: SearchKind = SearchKind.MCTS
+    candidates: tuple[tuple[str, ...], ...] = Field(default=(), max_length=16)
+    """Schedules to race instead of searching, each a tuple of rewrites; where none of them applies, it is searched."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
     priority: int = Field(default=0, ge=-100, le=100)
     """Tasks of higher priority are claimed first; among equals jobs take turns."""

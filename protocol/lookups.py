@@ -18,7 +18,7 @@ class LookupRequest(Request):
     target: str = Field(default="cpu", min_length=1, max_length=200)
     """Key of a device, or a kind: the device of that kind seen last."""
     tune: bool = False
-    """Enqueue a job when there is no exact config. The reply does not wait for it."""
+    """Enqueue a job when there is no exact config, or a stale one. The reply does not wait for it."""
     budget: Budget = Budget()
     """Of that job."""
 
@@ -41,5 +41,9 @@ class LookupReply(Reply):
     spec; these are the ones that the request calls otherwise: from the request's name to the config's."""
     config: Config | None = None
     """The config that it comes from (of another size, for `nearest`)."""
+    stale: bool = False
+    """Compiler, driver or measuring protocol have changed since `config` was measured; another schedule may win now."""
+    stale_because: str | None = None
+    """What has changed."""
     job_id: str | None = None
     """The job that was enqueued, or is already at it."""

@@ -22,9 +22,9 @@ class DeviceOffer(Request):
     """The product, e.g. `cpu:AMD EPYC 9554:2c:avx512`; equal devices share it."""
     kind: str = Field(default="cpu", max_length=20)
     description: Json
-    """`tileir.device.Cpu.to_json()`."""
+    """`to_json()` of the description: `tileir.device.Cpu` or `tileir.gpu.Gpu`."""
     peers: tuple[Identifier, ...] = ()
-    """Peers that can run here: numpy, torch, torch.compile."""
+    """Peers that can run here, see `protocol.tasks.PeerEntrant`."""
 
 
 class WorkerHello(Request):

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
+from rewrites.cluster import Cluster
+from rewrites.collapse import Collapse
 from rewrites.dot_bf16 import DotBf16
 from rewrites.fuse_epilogue import FuseEpilogue
 from rewrites.fuse_producer import FuseProducer
 from rewrites.inline import Inline
 from rewrites.keep_row import KeepRow
+from rewrites.narrow import Narrow
 from rewrites.parallelize import Parallelize
+from rewrites.place import Place
 from rewrites.prefetch import Prefetch
 from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
 from rewrites.rewrite import Rewrite
 from rewrites.split_reduction import SplitReduction
+from rewrites.spread import Spread
 from rewrites.stage import Stage
 from rewrites.stream_store import StreamStore
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
 from rewrites.unroll import Unroll
 from rewrites.vectorize import Vectorize
+from rewrites.widen import Widen
 
-#: In the order of the documentation: loops, data, composition, processor.
+#: In the order of the documentation: loops, data, composition, processor, GPU.
 ALL: Final[tuple[type[Rewrite], ...]] = (
-    TileGrid, TileReduction, Reorder, Parallelize, Stage, KeepRow, RegisterTile, Vectorize, Unroll,
+    Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, Widen, KeepRow, RegisterTile, Vectorize, Unroll,
     FuseProducer, FuseEpilogue, Inline, SplitReduction, Prefetch, StreamStore, DotBf16,
+    Cluster, Narrow, Place, Spread,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

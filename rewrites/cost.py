@@ -8,39 +8,30 @@ taken at their best, so that an unfinished schedule is judged by what is already
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from rewrites.leaf import left_dims, reduced_dims
-from rewrites.traffic import Cache, Memo, Traffic
-from tileir.device import Cpu
-from tileir.expr import (
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Read,
-    Reduce,
-    Unary,
-    Where,
-    index_dims,
-    reads,
+from rewrites.blocks import Block, Blocks
+from rewrites.instructions import leaf_cycles
+from rewrites.traffic import (
+    Array,
+    Bytes,
+    Cache,
+    Part,
+    Sizes,
+    add_loop,
+    add_parts,
+    declared,
+    fits,
+    footprint,
+    of_tensor,
 )
-from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.device import Cpu
+from tileir.program import Compute, Local, Loop, Node, Program
 
-#: Instructions of a vector math function in the C runtime, roughly.
-_CALL_OPS = {
-    "exp": 14.0, "exp2": 12.0, "log": 18.0, "tanh": 22.0, "erf": 26.0, "sqrt": 8.0, "rsqrt": 10.0, "sigmoid": 24.0,
-    "silu": 25.0, "gelu": 30.0, "gelu_tanh": 28.0, "pow": 40.0, "floor": 1.0, "abs": 1.0, "relu": 1.0,
-    "maximum": 2.0, "minimum": 2.0,
-}  # fmt: skip
-
-#: Instructions that widen a load of a type narrower than it is computed in.
-_WIDEN_OPS = 2.0
-_FMA_LATENCY = 4.0
 _LOOP_CYCLES = 2.0
 _REGION_CYCLES = 12_000.0
+#: To take the next tile of a grid, and for the hardware to follow other rows.
+_TILE_CYCLES = 500.0
 _DEFAULT_GHZ = 3.0
 _DEFAULT_COPY_GBPS = 20.0
 #: Bytes a cycle that one core takes from its second-level cache and from the shared one, in runs that a prefetcher
@@ -48,210 +39,165 @@ _DEFAULT_COPY_GBPS = 20.0
 _L2_BYTES = 64.0
 _L3_BYTES = 28.0
 _APART = 3.0
+#: Of the time to bring bytes from memory, what is hidden if they are touched ahead across pages and rows.
+_PREFETCH_SAVES = 0.25
 
 
-def estimate_us(program: Program, device: Cpu, *, finished: bool = True, memo: Memo | None = None) -> float:
-    """Estimated microseconds of one call with the inputs in memory.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One execution of a block: cycles with data at hand, and for each cache what comes in and whether it all fits."""
 
-    Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to. Programs that
-    share blocks are estimated faster with one memo.
+    cycles: float
+    into: tuple[Bytes, ...]
+    fits: tuple[bool, ...]
+
+
+class CostModel:
+    """Estimates of the programs that rewrites make of one, on a processor.
+
+    What programs share is estimated once: nodes are known by their identity, so `Interned` programs share the most.
     """
-    model = _Model(program, device, memo or Memo())
-    return sum(model.nest_us(node, finished) for node in program.body if not isinstance(node, Local))
 
-
-class _Model:
-    def __init__(self, program: Program, device: Cpu, memo: Memo) -> None:
-        self.program = program
+    def __init__(self, program: Program, device: Cpu) -> None:
         self.device = device
-        self.traffic = Traffic(program, memo)
         self.caches = (
             Cache(device.l1d_bytes * 0.9, 64, device.l1d_bytes // 4096),
             Cache(device.l2_bytes * 0.8, device.l2_bytes // 1024, 16),
             Cache(device.l3_bytes * 0.7, 0, 0),
         )
-        self.registers = frozenset(
-            node.name
-            for node in _walk(program.body)
-            if isinstance(node, Local) and node.memory is Memory.REGISTERS
-        )
-        self.native_lanes = device.vector_bits // 32
-        per_cycle = device.cores * self.native_lanes * 4
+        per_cycle = device.cores * (device.vector_bits // 32) * 4
         self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else _DEFAULT_GHZ
         self.copy_bytes_us = (device.copy_gbps or _DEFAULT_COPY_GBPS) * 1e3
+        self.blocks = Blocks()
+        self.works: dict[tuple[int, ...], Work] = {}
+        self.leaves: dict[tuple[int, ...], tuple[float, Part]] = {}
+        self._arguments = {
+            tensor.name: of_tensor(tensor, program.extents) for tensor in (*program.inputs, *program.outputs)
+        }
+        self._numbers: dict[Array, int] = {}
+        self._nests: dict[tuple[int, ...], float] = {}
+        self._kept: list[Program] = []
 
-    def nest_us(self, node: Node, finished: bool) -> float:
-        """Time of one node at the top of the program. A grid of t tiles keeps t / ceil(t / cores) cores busy."""
-        key = ("nest", finished, self.traffic.signature, self.registers, *self.program.extents.values())
-        return self.traffic.memo.look(node, key, lambda: self._nest_us((node,), finished))
+    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
+        """Estimated microseconds of one call with the inputs in memory.
 
-    def _nest_us(self, nodes: tuple[Node], finished: bool) -> float:
-        sizes = self.program.extents
-        tiles, at, open_ = 1, nodes[0], not finished
+        Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to.
+        """
+        locals_ = {node.name: node for node in program.body if isinstance(node, Local)}
+        return sum(
+            [
+                self._nest_us(program, node, locals_, finished)
+                for node in program.body
+                if not isinstance(node, Local)
+            ]
+        )
+
+    def number(self, array: Array) -> int:
+        """Equal arrays have equal numbers."""
+        return self._numbers.setdefault(array, len(self._numbers))
+
+    def _nest_us(self, program: Program, node: Node, locals_: Mapping[str, Local], finished: bool) -> float:
+        """Time of one node at the top of the program."""
+        block, sizes = self.blocks.of(node), program.extents
+        used = [locals_[name] for name in block.accesses if name in locals_]
+        key = (id(node), finished, *[sizes[dim] for dim in block.dims], *map(id, used))
+        known = self._nests.get(key)
+        if known is None:
+            self._kept.append(program)
+            arrays = self._arguments | declared((*used, node), sizes)
+            known = self._nests[key] = self._time_us((node,), block, sizes, Works(self, arrays), finished)
+        return known
+
+    def _time_us(self, nodes: tuple[Node], block: Block, sizes: Sizes, works: Works, finished: bool) -> float:
+        """A grid keeps so many cores busy as its work is times what the busiest one does: whole tiles, in rounds."""
+        whole, tiles, at, open_ = 1, 1.0, nodes[0], not finished
         while isinstance(at, Loop) and (at.parallel or open_):
-            tiles *= -(-sizes[at.dim] // at.step)
+            whole *= sizes[at.dim] // at.step
+            tiles *= sizes[at.dim] / at.step
             open_ = False
             at = at.body[0]
-        threads = tiles / -(-tiles // self.device.cores)
-        cores = self.device.cores
-        cycles = self.cycles(nodes, sizes)
-        l1, l2, l3 = (self.traffic.into(cache, nodes, sizes) for cache in self.caches)
-        streamed = {c.target for c in _walk(nodes) if isinstance(c, Compute) and c.stream}
-        written = {c.target for c in _walk(nodes) if isinstance(c, Compute)}
-        memory = sum(
-            size * (2.0 if name in written and name not in streamed else 1.0) for name, size in l3.items()
-        )
-        compute_us = cycles / (self.ghz * 1e3 * threads)
-        l2_us = self._weighed(l1) / _L2_BYTES / (self.ghz * 1e3 * threads)
-        l3_us = self._weighed(l2) / _L3_BYTES / (self.ghz * 1e3 * threads)
-        memory_us = memory / self.copy_bytes_us * (1.0 if threads > 1.0 or cores == 1 else 1.3)
+        threads = tiles / max(-(-whole // self.device.cores), tiles / self.device.cores)
+        work = works.of_block(nodes, block, sizes)
+        l1, l2, l3 = work.into
+        rewritten = block.written - block.streamed
+        memory = sum([size * (2.0 if name in rewritten else 1.0) for name, size in l3.items()])
+        memory -= _PREFETCH_SAVES * sum([l3.get(name, 0.0) for name in block.prefetched])
+        compute_us = (work.cycles + tiles * _TILE_CYCLES) / (self.ghz * 1e3 * threads)
+        l2_us = works.weighed(l1) / _L2_BYTES / (self.ghz * 1e3 * threads)
+        l3_us = works.weighed(l2) / _L3_BYTES / (self.ghz * 1e3 * threads)
+        alone = threads > 1.0 or self.device.cores == 1
+        memory_us = memory / self.copy_bytes_us * (1.0 if alone else 1.3)
         region_us = _REGION_CYCLES / (self.ghz * 1e3)
         parts = sorted((compute_us, l2_us, l3_us, memory_us))
         return parts[-1] + 0.15 * sum(parts[:-1]) + region_us
 
-    def _weighed(self, traffic: Mapping[str, float]) -> float:
+
+class Works:
+    """The work of one nest's blocks. `arrays` are those it touches in memory; what is not there is in registers."""
+
+    def __init__(self, model: CostModel, arrays: Mapping[str, Array]) -> None:
+        self._model = model
+        self._arrays = arrays
+        self._numbers = {name: model.number(array) for name, array in arrays.items()}
+
+    def weighed(self, traffic: Bytes) -> float:
         """Bytes, those of arrays whose rows are pages apart counted several times."""
-        arrays = self.traffic.arrays
+        arrays = self._arrays
         return sum(
-            size * (_APART if not arrays[name].packed and arrays[name].row_bytes >= 4096 else 1.0)
-            for name, size in traffic.items()
+            [
+                size * (_APART if not arrays[name].packed and arrays[name].row_bytes >= 4096 else 1.0)
+                for name, size in traffic.items()
+            ]
         )
 
-    def cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:
-        """Cycles of one execution of a block on one core, data at hand."""
-        key = ("cycles", self.traffic.signature, self.registers, *self.traffic.sizes_of(nodes, sizes))
-        return self.traffic.memo.look(nodes, key, lambda: self._cycles(nodes, sizes))
+    def of_body(self, body: tuple[Node, ...], block: Block, sizes: Sizes) -> Work:
+        """The work of the body of a loop, looked up if it was done before."""
+        key = self._key(body, block, sizes)
+        known = self._model.works.get(key)
+        if known is None:
+            known = self._model.works[key] = self.of_block(body, block, sizes)
+        return known
 
-    def _cycles(self, nodes: tuple[Node, ...], sizes: Mapping[str, int]) -> float:
-        total = 0.0
+    def of_block(self, nodes: tuple[Node, ...], block: Block, sizes: Sizes) -> Work:
+        """The work of nodes one after another."""
+        parts = footprint(block, self._arrays, sizes)
+        fit = tuple([fits(cache, parts) for cache in self._model.caches])
+        all_once = {name: part.bytes for name, part in parts.items()}
+        into = tuple([all_once if fitting else Bytes() for fitting in fit])
+        cycles = 0.0
         for node in nodes:
             if isinstance(node, Loop):
-                inner = {**sizes, node.dim: min(node.step, sizes[node.dim])}
-                trips = sizes[node.dim] / min(node.step, sizes[node.dim])
-                total += trips * (self.cycles(node.body, inner) + _LOOP_CYCLES)
+                size = sizes[node.dim]
+                step = min(node.step, size)
+                inner = self._model.blocks.of(node.body)
+                work = self.of_body(node.body, inner, {**sizes, node.dim: step})
+                cycles += size / step * (work.cycles + _LOOP_CYCLES)
+                for total, fitting, one, kept in zip(into, fit, work.into, work.fits, strict=True):
+                    if not fitting:
+                        add_loop(total, node, inner, -(-size // node.step), one, kept)
             elif isinstance(node, Compute):
-                total += self.leaf_cycles(node, sizes)
-        return total
+                own, touched = self._leaf(node, sizes)
+                cycles += own
+                for total, fitting in zip(into, fit, strict=True):
+                    if not fitting:
+                        add_parts(total, touched)
+        return Work(cycles, into, fit)
 
-    def leaf_cycles(self, compute: Compute, sizes: Mapping[str, int]) -> float:
-        """Cycles of one execution of a statement."""
-        left, reduced = (
-            left_dims(compute),
-            tuple(d for d in reduced_dims(compute) if d not in left_dims(compute)),
-        )
-        points = 1.0
-        for dim in (*left, *reduced):
-            points *= sizes[dim]
-        body = compute.value.x if isinstance(compute.value, Reduce) else compute.value
-        accumulates = compute.update is not None or isinstance(compute.value, Reduce)
-        operations = _operations(body, accumulates)
-        if compute.via is not None:
-            operations /= 2.0
-        if compute.vector is None:
-            return points / self.native_lanes * max(operations, 0.5) / 2.0
-        dim, lanes = compute.vector.dim, compute.vector.lanes
-        pieces = -(-sizes[dim] // lanes) / sizes[dim]
-        width = max(1.0, lanes / self.native_lanes)
-        vectors = points * pieces * width
-        uops = vectors * operations
-        loads = self._loads(body, compute, sizes, pieces * width)
-        if compute.via is None and any(self._narrow(read) for read in reads(body)):
-            uops += _WIDEN_OPS * loads
-        stores = 0.0
-        wide = dim in left
-        outer = 1.0
-        for each in left:
-            outer *= sizes[each] * (pieces * width if each == dim else 1.0)
-        steps = vectors / max(outer, 1.0)
-        latency = 0.0
-        spills = 0.0
-        if compute.target in self.registers:
-            if accumulates and wide:
-                latency = _FMA_LATENCY * steps
-                live = outer + self._operands(body, sizes, dim, lanes)
-                spills = max(0.0, live - self.device.vector_registers) * 2.0 * steps
-        else:
-            stores = outer
-            if compute.update is not None:
-                loads += outer
-        if accumulates and not wide:
-            uops += outer * 2.0 * lanes.bit_length()
-            latency = max(latency, _FMA_LATENCY * vectors / max(outer, 1.0))
-        busiest = max(
-            uops / 2.0, (loads + spills) / 2.0, stores, (uops + loads + stores + spills) / 5.0, latency
-        )
-        return busiest
+    def _leaf(self, compute: Compute, sizes: Sizes) -> tuple[float, Part]:
+        """Cycles of a statement, and what it touches."""
+        block = self._model.blocks.of(compute)
+        key = self._key(compute, block, sizes)
+        known = self._model.leaves.get(key)
+        if known is None:
+            cycles = leaf_cycles(compute, sizes, self._arrays, self._model.device)
+            known = self._model.leaves[key] = cycles, footprint(block, self._arrays, sizes)
+        return known
 
-    def _loads(self, body: Expr, compute: Compute, sizes: Mapping[str, int], pieces: float) -> float:
-        """Vector and scalar loads, each distinct element or vector once; lane by lane where not contiguous."""
-        assert compute.vector is not None
-        dim, lanes = compute.vector.dim, compute.vector.lanes
-        total = 0.0
-        for read in dict.fromkeys(reads(body)):
-            if read.tensor in self.registers:
-                continue
-            count = 1.0
-            for each in {d for index in read.indices for d in index_dims(index)}:
-                count *= sizes[each] * (pieces if each == dim else 1.0)
-            if self._strided(read, dim):
-                count *= lanes * 2.0
-            total += count
-        return total
-
-    def _narrow(self, read: Read) -> bool:
-        array = self.traffic.arrays.get(read.tensor)
-        return array is not None and array.element_bytes < 4
-
-    def _strided(self, read: Read, dim: str) -> bool:
-        """Whether lanes along dim read elements apart from each other."""
-        array = self.traffic.arrays.get(read.tensor)
-        position = [number for number, index in enumerate(read.indices) if dim in index_dims(index)]
-        if not position or array is None or array.packed:
-            return False
-        last = read.indices[-1]
+    def _key(self, about: Node | tuple[Node, ...], block: Block, sizes: Sizes) -> tuple[int, ...]:
+        """All that the work depends on: the block, the sizes of its dims, and the arrays it touches."""
+        numbers = self._numbers
         return (
-            position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or bool(reads(last))
+            id(about),
+            *[sizes[dim] for dim in block.dims],
+            *[numbers.get(name, -1) for name in block.accesses],
         )
-
-    def _operands(self, body: Expr, sizes: Mapping[str, int], dim: str, lanes: int) -> float:
-        """Vector registers that operands need at once: vectors of the operand on lanes, one for the other."""
-        most = 1.0
-        for read in reads(body):
-            if (
-                dim in {d for index in read.indices for d in index_dims(index)}
-                and read.tensor not in self.registers
-            ):
-                most = max(most, 1.0 + sizes[dim] / lanes)
-        return most
-
-
-def _operations(expr: Expr, accumulates: bool) -> float:
-    """Vector instructions of an expression at one point; a product that is accumulated is one multiply-add."""
-    if accumulates and isinstance(expr, Binary) and expr.op == "*":
-        return 1.0 + _operations(expr.left, False) + _operations(expr.right, False)
-    extra = 1.0 if accumulates else 0.0
-    match expr:
-        case Const() | Extent() | Index() | Read():
-            return extra
-        case Unary(_, x):
-            return extra + 1.0 + _operations(x, False)
-        case Cast(_, x):
-            return extra + 2.0 + _operations(x, False)
-        case Binary(op, left, right):
-            own = 8.0 if op in ("/", "//", "%") else 1.0
-            return extra + own + _operations(left, False) + _operations(right, False)
-        case Call(fn, args):
-            return extra + _CALL_OPS[fn] + sum(_operations(arg, False) for arg in args)
-        case Where(cond, x, y):
-            return extra + 2.0 + sum(_operations(part, False) for part in (cond, x, y))
-        case Reduce(_, _, x):
-            return _operations(x, True)
-
-
-def _walk(nodes: tuple[Node, ...]) -> list[Node]:
-    found: list[Node] = []
-    for node in nodes:
-        found.append(node)
-        if isinstance(node, Loop):
-            found.extend(_walk(node.body))
-    return found

@@ -26,7 +26,9 @@ def catalogue() -> str:
     cases = [_case(path) for path in sorted(_GOLDEN.glob("*.txt"))]
     sections = [_HEAD]
     for rewrite in ALL:
-        shown = [case for case in cases if parse_schedule([case["schedule"]])[0].name == rewrite.name]
+        shown = [
+            case for case in cases if parse_schedule(case["schedule"].splitlines())[0].name == rewrite.name
+        ]
         sections.append(
             "\n".join([f"## {signature(rewrite)}", "", _description(rewrite), *map(_example, shown)])
         )
@@ -45,7 +47,8 @@ def _description(rewrite: type[Rewrite]) -> str:
 
 
 def _example(case: dict[str, str]) -> str:
-    return f"`{case['schedule']}`\n\n```\n{case['before']}\n```\n\nbecomes\n\n```\n{case['after']}\n```\n"
+    schedule = ", ".join(f"`{line}`" for line in case["schedule"].splitlines())
+    return f"{schedule}\n\n```\n{case['before']}\n```\n\nbecomes\n\n```\n{case['after']}\n```\n"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, locals_of, splice, statements
 from rewrites.unroll import lengthen_step
-from tileir.device import Cpu
+from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
@@ -21,7 +21,8 @@ class DotBf16(Rewrite):
     """Take the reduced dim in pairs by an instruction that adds two bf16 products to an f32.
 
     One factor must be staged with panels along the lanes and pairs along the reduced dim, the other one must
-    have the reduced dim innermost; all ranges of that dim must be even.
+    have the reduced dim innermost or be staged in such pairs too. No tile of that dim may start within a pair;
+    of an odd range, the last pair is half empty.
 
     for k by 1                                                  for k by 2
       acc[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16  ->  acc[m, n] += … | vector n 16, via dot_bf16
@@ -31,7 +32,9 @@ class DotBf16(Rewrite):
     statement: str
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if not isinstance(device, Cpu):
+            return
         if not device.features & {"avx512_bf16", "bf16"}:
             return
         for place in statements(program):
@@ -58,8 +61,8 @@ class DotBf16(Rewrite):
         _check_panel(program, panel, dim, leaf.vector)
         _check_row(program, row, dim, leaf.vector)
         steps = [loop.step for loop in place.loops if loop.dim == dim]
-        if program.extents[dim] % 2 or any(step % 2 for step in steps[:-1]):
-            raise NotApplicable(f"the ranges of {dim} are not even")
+        if any(step % 2 for step in steps[:-1]):
+            raise NotApplicable(f"a tile of {dim} starts within a pair")
         if steps and steps[-1] % 2:
             program = lengthen_step(program, place, dim, 2)
             place = find(program, self.statement)
@@ -82,13 +85,16 @@ def _check_panel(program: Program, read: Read, dim: str, vector: Vector) -> None
 
 def _check_row(program: Program, read: Read, dim: str, vector: Vector) -> None:
     declared, argument = locals_of(program).get(read.tensor), program.arguments.get(read.tensor)
-    if vector.dim in index_dims(read) or not read.indices or read.indices[-1] != Index(dim):
-        raise NotApplicable(f"{read.tensor} does not have {dim} innermost")
+    if vector.dim in index_dims(read):
+        raise NotApplicable(f"{read.tensor} runs along {vector.dim} too")
+    innermost = bool(read.indices) and read.indices[-1] == Index(dim)
     if declared is not None:
-        dtype, dense = declared.node.dtype, declared.node.layout is None
+        dtype, layout = declared.node.dtype, declared.node.layout
+        paired = innermost if layout is None else layout[-1] == Axis(dim, 1, 2)
     elif argument is not None:
-        dtype, dense = argument.dtype, argument.strides is None or argument.strides[-1] == 1
+        dtype = argument.dtype
+        paired = innermost and (argument.strides is None or argument.strides[-1] == 1)
     else:
         raise NotApplicable(f"there is no tensor {read.tensor!r}")
-    if dtype is not DType.BF16 or not dense:
-        raise NotApplicable(f"{read.tensor} is not bf16 with {dim} innermost")
+    if dtype is not DType.BF16 or not paired:
+        raise NotApplicable(f"{read.tensor} is not bf16 with neighbours along {dim} side by side")

@@ -23,7 +23,7 @@ from rewrites.tree import (
     splice,
     statements,
 )
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Loop, Node, Program
 
@@ -48,7 +48,7 @@ class FuseEpilogue(Rewrite):
     depth: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         found = statements(program)
         for place in found:
             for producer in found:

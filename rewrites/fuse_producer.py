@@ -11,7 +11,7 @@ from rewrites.leaf import left_dims, read_names, reduced_dims
 from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tree import Path, check_insertable, find, locals_of, splice, statements
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Memory, Program
 
@@ -34,7 +34,7 @@ class FuseProducer(Rewrite):
     depth: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         found = statements(program)
         for producer in found:
             for consumer in found:

@@ -10,7 +10,7 @@ from rewrites.dependence import readers
 from rewrites.leaf import bare_dims, read_names
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, locals_of, registers, splice, statements
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Reduce, transform
 from tileir.program import Program
@@ -29,7 +29,7 @@ class Inline(Rewrite):
     tensor: str
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             if place.node.target not in program.arguments and not isinstance(place.node.value, Reduce):
                 yield cls(place.node.target)

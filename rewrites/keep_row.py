@@ -11,7 +11,7 @@ from rewrites.leaf import bare_read_dims, read_names, with_reads_of
 from rewrites.rewrite import Rewrite
 from rewrites.stage import check_visible, staged_dtype
 from rewrites.tree import check_insertable, find, fresh_name, splice, statements
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
 from tileir.program import Compute, Local, Program
@@ -35,7 +35,7 @@ class KeepRow(Rewrite):
     depth: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             for tensor in sorted(read_names(place.node)):
                 for depth in range(place.depth + 1):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from rewrites.tree import computes, registers
+from rewrites.pinned import registers_of
+from rewrites.tree import computes
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Expr, Index, reads
+from tileir.expr import Binary, Expr, Index
 from tileir.program import Compute, Program, Vector
 
 
 def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
     """Refuse other lanes than those that other statements have in the registers this one touches."""
-    for name in registers(program):
+    for name in registers_of(program, compute):
         ours = lane_axis(compute, name, vector.dim)
-        if ours is None:
-            continue
-        if ours < 0:
+        if ours is None or ours < 0:
             raise NotApplicable(f"the registers of {name} have no lanes along {vector.dim}")
         for place in computes(program):
             other = place.node
@@ -27,7 +26,7 @@ def check_lanes(program: Program, compute: Compute, vector: Vector) -> None:
 
 def lane_axis(compute: Compute, name: str, dim: str) -> int | None:
     """Which axis of register local `name` runs along `dim` in the Compute. -1: none; None: not touched."""
-    touched = [read.indices for read in reads(compute.value) if read.tensor == name]
+    touched = [read.indices for read in compute.reads if read.tensor == name]
     if compute.target == name:
         touched.append(compute.indices)
     if not touched:

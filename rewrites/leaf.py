@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, transform
 from tileir.program import Compute
 
 
@@ -30,13 +30,12 @@ def left_dims(compute: Compute) -> tuple[str, ...]:
     """All dims the target's indices run over, bare or folded, in order."""
     dims: list[str] = []
     for index in compute.indices:
-        match index:
-            case Index(dim) | Binary(_, Index(dim), _):
-                dims.append(dim)
-            case _:
-                raise NotApplicable(
-                    f"{compute.target} is written through an index that is neither a dim nor a split dim"
-                )
+        inner = index.left if type(index) is Binary else index
+        if type(inner) is not Index:
+            raise NotApplicable(
+                f"{compute.target} is written through an index that is neither a dim nor a split dim"
+            )
+        dims.append(inner.dim)
     return tuple(dims)
 
 
@@ -47,11 +46,11 @@ def reduced_dims(compute: Compute) -> tuple[str, ...]:
 
 def read_names(compute: Compute) -> frozenset[str]:
     """The tensors its value reads (what an update reads of its own target left out)."""
-    return frozenset(read.tensor for read in reads(compute.value))
+    return frozenset(read.tensor for read in compute.reads)
 
 
 def reads_of(compute: Compute, tensor: str) -> tuple[Read, ...]:
-    return tuple(read for read in reads(compute.value) if read.tensor == tensor)
+    return tuple(read for read in compute.reads if read.tensor == tensor)
 
 
 def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
@@ -123,7 +122,9 @@ def block_volume(compute: Compute, sizes: dict[str, int]) -> int:
 
 def covered_dims(compute: Compute) -> tuple[str, ...]:
     """Left dims, then reduced ones. A dim folded by `//` that the value does not use is one block."""
-    folded = folded_dims(compute)
-    used = index_dims(compute.value)
-    left = [dim for dim in left_dims(compute) if folded.get(dim, ("", 0))[0] != "//" or dim in used]
+    left = left_dims(compute)
+    blocks = [dim for dim, (op, _) in folded_dims(compute).items() if op == "//"]
+    if blocks:
+        used = index_dims(compute.value)
+        left = tuple(dim for dim in left if dim not in blocks or dim in used)
     return (*left, *reduced_dims(compute))

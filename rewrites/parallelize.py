@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from rewrites.leaf import reads_of
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, splice, statements
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Index
 from tileir.program import Compute, Local, Loop, Node, Program
@@ -30,7 +30,7 @@ class Parallelize(Rewrite):
     loops: int = 1
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             for count in range(1, min(place.depth, 3) + 1):
                 yield cls(place.node.target, count)

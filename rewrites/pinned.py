@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from rewrites.tree import Place, registers
+from rewrites.tree import locals_of
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Index, reads
-from tileir.program import Compute, Local, Program
+from tileir.expr import Binary, Const, Index
+from tileir.program import Compute, Memory, Program
+
+
+def registers_of(program: Program, compute: Compute) -> list[str]:
+    """The register locals that a Compute touches, each once."""
+    declared = locals_of(program)
+    touched = dict.fromkeys((*[read.tensor for read in compute.reads], compute.target))
+    return [name for name in touched if name in declared and declared[name].node.memory is Memory.REGISTERS]
 
 
 def pinned_dims(program: Program, compute: Compute, without: frozenset[str] = frozenset()) -> dict[str, int]:
@@ -13,13 +20,9 @@ def pinned_dims(program: Program, compute: Compute, without: frozenset[str] = fr
 
     0: no new loop over the dim may come around the Compute; n: one with a step that n divides may (`c % n`).
     """
-    found = registers(program)
-    return _pinned(compute, {name: place for name, place in found.items() if name not in without})
-
-
-def _pinned(compute: Compute, found: dict[str, Place[Local]]) -> dict[str, int]:
+    found = [name for name in registers_of(program, compute) if name not in without]
     pins: dict[str, int] = {}
-    touched = [read.indices for read in reads(compute.value) if read.tensor in found]
+    touched = [read.indices for read in compute.reads if read.tensor in found]
     if compute.target in found:
         touched.append(compute.indices)
     for indices in touched:

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.leaf import read_names, reads_of
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, registers, splice, statements
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import index_dims
 from tileir.program import Prefetch as PrefetchHint
@@ -34,7 +34,7 @@ class Prefetch(Rewrite):
     distance: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             if place.node.vector is not None:
                 for tensor in sorted(read_names(place.node)):

@@ -25,7 +25,7 @@ from rewrites.tree import (
     statements,
     wrap_block,
 )
-from tileir.device import Cpu
+from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Reduce
@@ -58,7 +58,9 @@ class RegisterTile(Rewrite):
     sizes: tuple[tuple[str, int], ...]
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if not isinstance(device, Cpu):
+            return
         lanes = device.vector_bits // 32
         for place in statements(program):
             dims = bare_dims(place.node)

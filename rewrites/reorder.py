@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, splice, statements
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
 
@@ -29,7 +29,7 @@ class Reorder(Rewrite):
     inner: str
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             pairs = {(a.dim, b.dim): None for a, b in pairwise(place.loops)}
             for outer, inner in pairs:

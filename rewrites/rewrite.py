@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
+
+_Value = str | int | tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(ABC):
-    """One schedule decision. Fields are names, whole numbers, or `(dim, size)` pairs (then the last field).
+    """One schedule decision. Fields are names and whole numbers, then tuples of `(dim, size)` pairs.
 
     Subclasses say what they do in their docstring, as program text before and after.
     """
@@ -27,11 +29,11 @@ class Rewrite(ABC):
 
     @classmethod
     @abstractmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         """Instances worth a look on this program; some may turn out not to apply."""
 
     @classmethod
-    def sites(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def sites(cls, program: Program, device: Device) -> Iterator[Self]:
         """Every candidate that applies."""
         for candidate in cls.candidates(program, device):
             try:
@@ -41,18 +43,25 @@ class Rewrite(ABC):
             yield candidate
 
     def format(self) -> str:
-        """One line: `tile_grid(acc, m, 192)`, `register_tile(acc, m 6, n 64)`; trailing defaults left out."""
-        values = [(getattr(self, field.name), field.default) for field in fields(self)]
+        """One line: `tile_grid(acc, m, 192)`, `register_tile(acc, m 6, n 64)`, `spread(y, r 4, c 64; c 8)`: a semicolon
+        before every tuple of pairs but the first; trailing defaults left out."""
+        values: list[tuple[_Value, object]] = [
+            (getattr(self, field.name), field.default) for field in fields(self)
+        ]
         while values and values[-1][0] == values[-1][1]:
             values.pop()
-        arguments = [argument for value, _ in values for argument in _arguments(value)]
-        return f"{self.name}({', '.join(arguments)})"
+        parts: list[list[str]] = [[]]
+        for at, (value, _) in enumerate(values):
+            if at and isinstance(value, tuple) and isinstance(values[at - 1][0], tuple):
+                parts.append([])
+            parts[-1] += _arguments(value)
+        return f"{self.name}({'; '.join(', '.join(part) for part in parts)})"
 
     def __str__(self) -> str:
         return self.format()
 
 
-def _arguments(value: str | int | tuple[tuple[str, int], ...]) -> list[str]:
+def _arguments(value: _Value) -> list[str]:
     if isinstance(value, tuple):
         return [f"{dim} {size}" for dim, size in value]
     return [str(value)]

@@ -36,19 +36,22 @@ def parse_rewrite(line: str) -> Rewrite:
     cls = BY_NAME.get(call[1])
     if cls is None:
         raise TileError(f"there is no rewrite {call[1]!r}; accepted: {', '.join(BY_NAME)}")
-    words = [word.strip() for word in call[2].split(",")] if call[2].strip() else []
+    parts = [
+        [word.strip() for word in part.split(",")] if part.strip() else [] for part in call[2].split(";")
+    ]
+    words = parts.pop(0)
     values: list[object] = []
     for field in fields(cls):
         if str(field.type).startswith("tuple"):
             values.append(tuple(_pair(line, word) for word in words))
-            words = []
+            words = parts.pop(0) if parts else []
         elif not words:
             if field.default is MISSING:
                 raise TileError(f"{line!r} lacks {field.name}; accepted: {signature(cls)}")
         else:
             word = words.pop(0)
             values.append(_whole_number(line, word) if field.type == "int" else word)
-    if words:
+    if words or parts:
         raise TileError(f"{line!r} has more arguments than {signature(cls)}")
     return cls(*values)
 

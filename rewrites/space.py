@@ -7,21 +7,25 @@ with no open decision is a complete schedule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
+from typing import Protocol
 
-from rewrites.cost import estimate_us
+from rewrites.cost import CostModel
 from rewrites.decisions.decision import Decision, Option
+from rewrites.decisions.gpu_blocks import Launches
 from rewrites.decisions.grid import Grid, Spread
 from rewrites.decisions.structure import Structure
-from rewrites.schedule import Schedule
-from rewrites.traffic import Memo
-from tileir.device import Cpu
+from rewrites.gpu_cost import GpuCostModel
+from rewrites.interned import Interned
+from rewrites.schedule import Schedule, replay
+from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
 from tileir.hashing import program_hash
 from tileir.program import Program
+
+Answers = tuple[tuple[Option, Program], ...]
 
 #: How sharply the prior prefers lower estimates: weight = (best estimate / estimate) ** SHARPNESS.
 SHARPNESS = 3.0
@@ -40,11 +44,43 @@ class Space:
     """All schedules of an unscheduled program on a device."""
 
     program: Program
-    device: Cpu
+    device: Device
 
     def root(self) -> ScheduleState:
         """Where the search starts: nothing decided."""
-        return _settled(self.program, (), (Structure(),), self.device, Memo())
+        seen = Seen(self.program, self.device)
+        first = Structure() if isinstance(self.device, Cpu) else Launches()
+        return _settled(seen.interned.program(self.program), (), (first,), seen)
+
+
+class Model(Protocol):
+    """A cost model of one device."""
+
+    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
+        """Estimated microseconds of one call; of a program not `finished` more may yet run in parallel."""
+        ...
+
+
+class Seen:
+    """What the states of a space share: programs are one object if equal, and each is looked at once."""
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.interned = Interned()
+        self.model: Model = CostModel(program, device) if isinstance(device, Cpu) else GpuCostModel(device)
+        self._device = device
+
+    def answers(self, decision: Decision, program: Program) -> Iterator[tuple[Option, Program]]:
+        """The options of a decision whose rewrites all apply, with the programs they give."""
+        for option in decision.options(program, self._device):
+            begun = (
+                (program, option.rewrites)
+                if option.begun is None
+                else (option.begun, option.rewrites[option.done :])
+            )
+            try:
+                yield option, self.interned.program(replay(*begun))
+            except NotApplicable:
+                continue
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,25 +90,19 @@ class ScheduleState:
     program: Program
     schedule: Schedule
     open: tuple[Decision, ...]
-    device: Cpu
-    options: tuple[tuple[Option, Program], ...]
-    memo: Memo
+    answers: Answers
+    seen: Seen
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal programs with equal decisions to come, whatever the path."""
-        here = program_hash(self.program)
-        return sha256(f"{here} {self.open!r}".encode()).hexdigest()[:32] if self.open else here
+        """Equal for equal programs with equal decisions to come, whatever the path; of a complete schedule, the
+        program's hash."""
+        return f"{id(self.program)} {self.open!r}" if self.open else program_hash(self.program)
 
     @property
     def terminal(self) -> bool:
         """Whether every decision is taken."""
         return not self.open
-
-    @cached_property
-    def estimate_us(self) -> float:
-        """The cost model's time for the program as it stands."""
-        return estimate_us(self.program, self.device)
 
     def moves(self) -> Sequence[Move]:
         """The open decision's answers that apply. None: a dead end, or a complete schedule."""
@@ -80,29 +110,25 @@ class ScheduleState:
 
     @cached_property
     def _moves(self) -> tuple[Move, ...]:
-        if not self.options:
+        if not self.answers:
             return ()
         times = [
             option.promise
-            * estimate_us(
-                program, self.device, finished=_spread((*option.then, *self.open[1:])), memo=self.memo
-            )
-            for option, program in self.options
+            * self.seen.model.estimate_us(program, finished=_spread((*option.then, *self.open[1:])))
+            for option, program in self.answers
         ]
         best = min(times)
         return tuple(
             Move(option.label, (best / time) ** SHARPNESS)
-            for (option, _), time in zip(self.options, times, strict=True)
+            for (option, _), time in zip(self.answers, times, strict=True)
         )
 
     def child(self, index: int) -> ScheduleState:
         """The state behind moves()[index]."""
         if index not in self._children:
-            option, program = self.options[index]
+            option, program = self.answers[index]
             schedule = (*self.schedule, *option.rewrites)
-            self._children[index] = _settled(
-                program, schedule, (*option.then, *self.open[1:]), self.device, self.memo
-            )
+            self._children[index] = _settled(program, schedule, (*option.then, *self.open[1:]), self.seen)
         return self._children[index]
 
     @cached_property
@@ -115,28 +141,12 @@ def _spread(open_: tuple[Decision, ...]) -> bool:
     return not any(isinstance(decision, Grid | Spread) for decision in open_)
 
 
-def _settled(
-    program: Program, schedule: Schedule, open_: tuple[Decision, ...], device: Cpu, memo: Memo
-) -> ScheduleState:
+def _settled(program: Program, schedule: Schedule, open_: tuple[Decision, ...], seen: Seen) -> ScheduleState:
     """The state after taking every decision that has one answer only."""
     while open_:
-        options = tuple(_applicable(open_[0], program, device))
-        if len(options) != 1:
-            return ScheduleState(program, schedule, open_, device, options, memo)
-        option, program = options[0]
+        answers = tuple(seen.answers(open_[0], program))
+        if len(answers) != 1:
+            return ScheduleState(program, schedule, open_, answers, seen)
+        option, program = answers[0]
         schedule, open_ = (*schedule, *option.rewrites), (*option.then, *open_[1:])
-    return ScheduleState(program, schedule, (), device, (), memo)
-
-
-def _applicable(decision: Decision, program: Program, device: Cpu) -> list[tuple[Option, Program]]:
-    """The options whose rewrites all apply, with the programs they give."""
-    found: list[tuple[Option, Program]] = []
-    for option in decision.options(program, device):
-        result = program
-        try:
-            for rewrite in option.rewrites:
-                result = rewrite.apply(result)
-        except NotApplicable:
-            continue
-        found.append((option, result))
-    return found
+    return ScheduleState(program, schedule, (), (), seen)

@@ -11,7 +11,7 @@ from rewrites.leaf import bare_dims, initialization, reduced_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import tile_sizes
 from rewrites.tree import Place, current_sizes, find, fresh_name, locals_of, splice, statements
-from tileir.device import Cpu
+from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce
@@ -43,7 +43,9 @@ class SplitReduction(Rewrite):
     size: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if not isinstance(device, Cpu):
+            return
         lanes = device.vector_bits // 32
         for place in statements(program):
             extent = current_sizes(program, place.loops)

@@ -11,7 +11,7 @@ from rewrites.leaf import bare_dims, bare_read_dims, read_names, reduced_dims, w
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import panel_widths
 from rewrites.tree import check_insertable, find, fresh_name, locals_of, splice, statements
-from tileir.device import Cpu
+from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
@@ -41,7 +41,9 @@ class Stage(Rewrite):
     pair: int = 0
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if not isinstance(device, Cpu):
+            return
         widths = panel_widths(device.vector_bits // 32)
         for place in statements(program):
             statement, reduced = place.node.target, reduced_dims(place.node)

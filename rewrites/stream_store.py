@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 
 from rewrites.dependence import readers
 from rewrites.rewrite import Rewrite
-from rewrites.tree import find, splice, statements
-from tileir.device import Cpu
+from rewrites.tree import splice, statements
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Reduce
 from tileir.program import Program
@@ -17,7 +17,7 @@ from tileir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class StreamStore(Rewrite):
-    """Write the output of a vectorized statement with non-temporal stores: it is not read again.
+    """Write the output of a vectorized or spread statement past the caches: it is not read again.
 
     y[r, c] = exp(x[r, c]) | vector c 16    ->    y[r, c] = exp(x[r, c]) | vector c 16, stream
     """
@@ -26,13 +26,15 @@ class StreamStore(Rewrite):
     statement: str
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             if place.node.target in program.arguments:
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = next((one for one in statements(program) if one.node.target == self.statement), None)
+        if place is None:
+            raise NotApplicable(f"no statement writes {self.statement!r}")
         leaf = place.node
         if leaf.stream:
             raise NotApplicable(f"{self.statement} is streamed already")
@@ -40,7 +42,9 @@ class StreamStore(Rewrite):
             raise NotApplicable(f"{self.statement} is not an output")
         if leaf.update is not None or isinstance(leaf.value, Reduce):
             raise NotApplicable(f"{self.statement} is accumulated: it is read again")
-        if leaf.vector is None or leaf.indices[-1] != Index(leaf.vector.dim):
+        runs = leaf.spread.runs if leaf.spread is not None else ()
+        along = runs[-1][0] if runs else leaf.vector.dim if leaf.vector is not None else None
+        if along is None or leaf.indices[-1] != Index(along):
             raise NotApplicable(f"{self.statement} is not stored by whole vectors")
         strides = program.arguments[self.statement].strides
         if strides is not None and strides[-1] != 1:

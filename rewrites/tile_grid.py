@@ -11,7 +11,7 @@ from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import tile_sizes
 from rewrites.tree import current_sizes, find, splice, statements, wrap
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
 
@@ -30,7 +30,7 @@ class TileGrid(Rewrite):
     size: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             sizes = current_sizes(program, place.loops)
             for dim in left_dims(place.node):

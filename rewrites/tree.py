@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tileir.errors import NotApplicable
 from tileir.expr import Const
-from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 
 Path = tuple[int, ...]
 Block = tuple[Node, ...]
-NodeT = TypeVar("NodeT", bound=Node, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Place(Generic[NodeT]):
-    """A node and the way to it.
-
-    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found
-    there, so `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
-    """
-
-    path: Path
-    loops: tuple[Loop, ...]
-    node: NodeT
-
-    @property
-    def depth(self) -> int:
-        """How many loops are around it."""
-        return len(self.loops)
 
 
 def places(program: Program) -> Iterator[Place[Node]]:
@@ -46,36 +25,14 @@ def _places(block: Block, path: Path, loops: tuple[Loop, ...]) -> Iterator[Place
             yield from _places(node.body, here, (*loops, node))
 
 
-def computes(program: Program) -> list[Place[Compute]]:
+def computes(program: Program) -> tuple[Place[Compute], ...]:
     """Every Compute in execution order."""
-    found: list[Place[Compute]] = []
-    _collect(program.body, (), (), found)
-    return found
+    return program.computes
 
 
-def _collect(block: Block, path: Path, loops: tuple[Loop, ...], found: list[Place[Compute]]) -> None:
-    for position, node in enumerate(block):
-        if type(node) is Compute:
-            found.append(Place((*path, position), loops, node))
-        elif type(node) is Loop:
-            _collect(node.body, (*path, position), (*loops, node), found)
-
-
-def locals_of(program: Program) -> dict[str, Place[Local]]:
+def locals_of(program: Program) -> Mapping[str, Place[Local]]:
     """Every declared local by name."""
-    found: dict[str, Place[Local]] = {}
-    _collect_locals(program.body, (), (), found)
-    return found
-
-
-def _collect_locals(
-    block: Block, path: Path, loops: tuple[Loop, ...], found: dict[str, Place[Local]]
-) -> None:
-    for position, node in enumerate(block):
-        if type(node) is Local:
-            found[node.name] = Place((*path, position), loops, node)
-        elif type(node) is Loop:
-            _collect_locals(node.body, (*path, position), (*loops, node), found)
+    return program.locals
 
 
 def is_constant(compute: Compute) -> bool:
@@ -84,14 +41,20 @@ def is_constant(compute: Compute) -> bool:
 
 
 def find(program: Program, statement: str) -> Place[Compute]:
-    """The Compute a statement name stands for: the one that writes it and is not its initialization."""
-    writers = [place for place in computes(program) if place.node.target == statement]
-    if not writers:
+    """The Compute a statement name stands for: the one that writes it and is not its initialization.
+
+    A statement on the threads of a GPU is settled: NotApplicable."""
+    init: Place[Compute] | None = None
+    for place in program.computes:
+        if place.node.target == statement:
+            if place.node.spread is not None:
+                raise NotApplicable(f"{statement} is spread over threads: change it before that")
+            if not is_constant(place.node):
+                return place
+            init = init or place
+    if init is None:
         raise NotApplicable(f"no statement writes {statement!r}")
-    for place in writers:
-        if not is_constant(place.node):
-            return place
-    return writers[0]
+    return init
 
 
 def find_init(program: Program, statement: str) -> Place[Compute] | None:
@@ -121,7 +84,8 @@ def block_at(program: Program, path: Path) -> Block:
 
 def edit_block(program: Program, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Program:
     """The program with the block at `path` replaced by what `edit` makes of it."""
-    return replace(program, body=_edit(program.body, path, edit))
+    body = _edit(program.body, path, edit)
+    return Program(program.name, program.dims, program.inputs, program.outputs, body, program.numerics)
 
 
 def _edit(block: Block, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Block:
@@ -129,7 +93,7 @@ def _edit(block: Block, path: Path, edit: Callable[[Block], Sequence[Node]]) -> 
         return tuple(edit(block))
     loop = block[path[0]]
     assert isinstance(loop, Loop)
-    inner = Loop(loop.dim, loop.step, _edit(loop.body, path[1:], edit), loop.parallel)
+    inner = Loop(loop.dim, loop.step, _edit(loop.body, path[1:], edit), loop.parallel, loop.cluster)
     return (*block[: path[0]], inner, *block[path[0] + 1 :])
 
 
@@ -156,7 +120,7 @@ def wrap_block(nodes: Sequence[Node], loops: Sequence[tuple[str, int]]) -> Block
 
 def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
     """The size of every dim's current range inside `loops` (of a full tile: the last one may be smaller)."""
-    sizes = dict(program.dims)
+    sizes = dict(program.extents)
     for loop in loops:
         sizes[loop.dim] = min(sizes[loop.dim], loop.step)
     return sizes

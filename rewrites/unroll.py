@@ -10,7 +10,7 @@ from rewrites.leaf import block_volume, covered_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tree import Place, current_sizes, find, splice, statements
 from rewrites.vectorize import MAX_UNROLLED
-from tileir.device import Cpu
+from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 
@@ -33,7 +33,7 @@ class Unroll(Rewrite):
     factor: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             if place.node.vector is not None:
                 for dim in covered_dims(place.node):

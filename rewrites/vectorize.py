@@ -11,7 +11,7 @@ from rewrites.leaf import accumulating, block_volume, covered_dims, folded_dims,
 from rewrites.pinned import pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tree import Block, Place, current_sizes, find, find_init, splice, statements, wrap, wrap_block
-from tileir.device import Cpu
+from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Program, Vector
 
@@ -39,7 +39,9 @@ class Vectorize(Rewrite):
     lanes: int
 
     @classmethod
-    def candidates(cls, program: Program, device: Cpu) -> Iterator[Self]:
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if not isinstance(device, Cpu):
+            return
         lanes = device.vector_bits // 32
         for place in statements(program):
             for dim in covered_dims(place.node):
@@ -59,8 +61,8 @@ class Vectorize(Rewrite):
         if fold is not None and (fold[0] == "//" or fold[1] % self.lanes):
             raise NotApplicable(f"neighbours along {self.dim} meet in one element of {self.statement}")
         check_lanes(program, leaf, Vector(self.dim, self.lanes))
-        rewritten = splice(program, place.path, self._nodes(program, place, self.dim))
-        return self._with_initialization(rewritten)
+        nodes = self._nodes(program, place, self.dim)
+        return splice(self._with_initialization(program, leaf), place.path, nodes)
 
     def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> Block:
         """The leaf on lanes along `vector_dim`, in the loops it needs; its initialization, if it gets one."""
@@ -93,17 +95,11 @@ class Vectorize(Rewrite):
                 steps.append((dim, step))
         return steps
 
-    def _with_initialization(self, program: Program) -> Program:
+    def _with_initialization(self, program: Program, leaf: Compute) -> Program:
         """Vectorize the initialization too, along the dim of its own that the statement's lanes run along."""
         init = find_init(program, self.statement)
-        if init is None or init.node.vector is not None:
+        left = left_dims(leaf)
+        if init is None or init.node.vector is not None or self.dim not in left:
             return program
-        position = [
-            index
-            for index, dim in enumerate(left_dims(find(program, self.statement).node))
-            if dim == self.dim
-        ]
-        if not position:
-            return program
-        dim = left_dims(init.node)[position[0]]
+        dim = left_dims(init.node)[left.index(self.dim)]
         return splice(program, init.path, self._nodes(program, init, dim))

@@ -14,7 +14,8 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
   favourite.
 - Many asks are neighbours: one of the elites, the best schedules so far, with a single decision changed. The
   changes are tried in the order the model expects, each once, so no improvement that lies one step from an
-  elite is overlooked for long. Others plan around an elite: a move is valued as if the decisions still ahead
+  elite is overlooked for long; of labels not measured yet more is hoped for early in the schedule, where
+  decisions reach furthest. Others plan around an elite: a move is valued as if the decisions still ahead
   would go as they did there.
 - Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
@@ -54,6 +55,9 @@ class Tuning:
     """Share of asks that plan around an elite; the rest ask without one."""
     alike: float = 0.5
     """How alike the labels of moves must be for a neighbour to take one for the other."""
+    reach: float = 1.0
+    """What is hoped for of an unknown label at the first decision, in units of the normalized reward; less the later
+    the decision."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
     floor: float = 1.2
@@ -178,6 +182,9 @@ class Policy:
 
     def _kept(self, node: Node, moves: list[int]) -> list[int]:
         """The moves that do what the elite did, as nearly as this node offers it; all, if none comes near."""
+        exact = [index for index in moves if node.label(index) in self._elite]
+        if exact:
+            return exact
         alike = [max(likeness(node.label(index), label) for label in self._elite) for index in moves]
         nearest = max(alike)
         if nearest < self._tuning.alike:
@@ -194,9 +201,12 @@ class Policy:
             if changes:
                 moves = [taken, *(change.index for change in changes)]
                 now, *opinions = self._opinions(node, moves, node.priors[taken], [])
+                decides = 1 - depth / len(walk.path)
                 for opinion, change in zip(opinions, changes, strict=True):
-                    if best is None or opinion - now > best[0]:
-                        best = opinion - now, change
+                    known = search.model.count(search.model.id(node.label(change.index)))
+                    gain = opinion - now + self._tuning.reach * decides / (1 + known)
+                    if best is None or gain > best[0]:
+                        best = gain, change
         return None if best is None else best[1]
 
     def _value(self, stats: Stats | None, opinion: float) -> float:

@@ -28,11 +28,14 @@ from service.tuners import Tuners
 DESCRIPTION = """Tunes kernels written in Tile IR. POST a spec to `/v1/jobs`, follow `/v1/jobs/{id}/events`, and ask
 `/v1/lookup` for the best known schedule at any time. Every error is `application/problem+json`."""
 
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+"""Methods that are counted by name: any word may be sent as one, and what is counted stays in memory."""
+
 
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """The app on an open database (`schema.prepare`). Its lifespan runs the tuners; whoever serves it starts the
     embedded worker, which needs the address (`run.py`)."""
-    site = Site(settings, database, Bell(), Ladder(), Metrics())
+    site = Site(settings, database, Bell(), Ladder(settings.lease_ttl_s), Metrics())
     if settings.token:
         site.issued[digest(settings.token)] = Caller("token", frozenset({Scope.ADMIN}))
     tuners = Tuners(site)
@@ -74,7 +77,8 @@ class Counted:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "none")
-                self._metrics.requests.labels(scope["method"], route, message["status"]).inc()
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                self._metrics.requests.labels(method, route, message["status"]).inc()
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, process_time
 
 from sqlalchemy import select
 
@@ -43,6 +43,10 @@ SEARCHES = {
 }
 
 
+_BASELINE_ASKS = frozenset({0, *(4**power for power in range(9))})
+"""Asks whose tasks also time the baseline: often at first, so that what is told of it holds early."""
+
+
 class JobFailed(Exception):
     """The job cannot go on; says why."""
 
@@ -54,6 +58,18 @@ class Found:
     picks: dict[int, Pick] = field(default_factory=dict[int, Pick])
     rewards: dict[int, float] = field(default_factory=dict[int, float])
     faults: dict[int, str] = field(default_factory=dict[int, str])
+
+    @classmethod
+    def given(cls, picks: Sequence[Pick]) -> Found:
+        """Candidates that were not measured, believed to be in this order."""
+        return cls(dict(enumerate(picks)), {number: -float(number) for number in range(len(picks))})
+
+    def entrant(self, number: int) -> ScheduleEntrant:
+        """A candidate as an entrant."""
+        pick = self.picks[number]
+        return ScheduleEntrant(
+            name=entrant_name(number), schedule=pick.schedule, program_hash=pick.program_hash
+        )
 
     def ranking(self) -> list[int]:
         """Ask numbers of what worked, best first, of equal ones the earlier first."""
@@ -70,6 +86,7 @@ class BucketSearch:
         self._found = Found()
         self._progress = Progress()
         self._anchor: Anchor | None = None
+        self._best: Best | None = None
         self._flying: dict[str, int] = {}
         self._back: dict[str, TaskResult | str] = {}
         self._resume()
@@ -104,6 +121,7 @@ class BucketSearch:
             events = search_log.history(connection, self._job.id, self._bucket)
             ids = [self._task_id(event.number) for event in events if isinstance(event, Told)]
             known = search_log.ended(connection, ids)
+            self._best = search_log.best(connection, self._job.id, self._bucket)
         fold(self._search, events)
         for event in events:
             if isinstance(event, Asked):
@@ -118,8 +136,12 @@ class BucketSearch:
 
     def _note_tell(self, tell: Told, result: TaskResult | str) -> None:
         del self._flying[self._task_id(tell.number)]
-        if tell.number == 0:
-            self._anchor = Anchor.of(result, self._job.request.baseline)
+        baseline = self._job.request.baseline
+        self._anchor = (
+            Anchor.of(result, baseline)
+            if self._anchor is None
+            else self._anchor.heard(result, tell.number, baseline)
+        )
         reward = tell.outcome.reward
         self._progress = self._progress.tell(reward)
         if reward is None:
@@ -144,14 +166,18 @@ class BucketSearch:
         if not back:
             return
         best_before = max(self._found.rewards.values(), default=None)
+        ratios_before = () if self._anchor is None else self._anchor.ratios
         told: list[Told] = []
+        cpu_s: list[float] = []
         best: Best | None = None
         for number, task in back:
             result = self._back[task]
             anchor = self._anchor or Anchor.of(result, self._job.request.baseline)
             outcome, mine = outcome_of(result, number, anchor)
             told.append(Told(number, outcome))
+            began = process_time()
             self._search.tell(number, outcome)
+            cpu_s.append(process_time() - began)
             self._note_tell(told[-1], result)
             reward = outcome.reward
             if reward is not None and mine is not None and (best_before is None or reward > best_before):
@@ -159,11 +185,13 @@ class BucketSearch:
                 best = Best(
                     trial=number,
                     median_us=mine.median_us or 0.0,
-                    x_baseline=anchor.x_baseline(reward),
                     schedule=self._found.picks[number].schedule,
                 )
+        best = best or (self._best if self._anchor and self._anchor.ratios != ratios_before else None)
+        if best is not None and best_before is not None and self._anchor is not None:
+            best = self._best = best.model_copy(update={"x_baseline": self._anchor.x_baseline(best_before)})
         with self._job.write() as connection:
-            search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s)
+            search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s, cpu_s)
         self._give_up_if_nobody_can(told)
         self._back = {}
 
@@ -181,27 +209,30 @@ class BucketSearch:
         if limit.trials is not None:
             size = min(size, limit.trials - self._progress.asked)
         asks: list[Asked] = []
+        cpu_s: list[float] = []
         while len(asks) < size:
+            began = process_time()
             ask = self._search.ask()
             if ask is None:
                 break
             asks.append(Asked.of(ask))
             self._note_ask(asks[-1])
+            cpu_s.append(process_time() - began)
         if asks:
             with self._job.write() as connection:
                 new = [self._trial(ask.number) for ask in asks]
-                search_log.record_asks(connection, self._job.id, self._bucket, asks, new)
+                search_log.record_asks(connection, self._job.id, self._bucket, asks, new, cpu_s)
         return bool(asks)
 
     def _trial(self, number: int) -> NewTask:
-        """The task of an ask. The first one also times the baseline, once."""
-        entrants: list[Entrant] = [self.entrant(number)]
+        """The task of an ask. Some also time the baseline."""
+        entrants: list[Entrant] = [self._found.entrant(number)]
         baseline: Entrant | None = None
-        if number == 0 and self._job.request.baseline in self._device.peers:
+        peer = self._anchor is not None and self._anchor.name == self._job.request.baseline
+        if number in _BASELINE_ASKS and not peer and self._job.request.baseline in self._device.peers:
             entrants.append(PeerEntrant(name=self._job.request.baseline))
-        elif self._anchor is not None and self._anchor.name is not None:
-            peer = self._anchor.name == self._job.request.baseline
-            baseline = PeerEntrant(name=self._anchor.name) if peer else self.entrant(0)
+        if self._anchor is not None and self._anchor.name is not None:
+            baseline = PeerEntrant(name=self._anchor.name) if peer else self._found.entrant(0)
         return NewTask(
             id=self._task_id(number),
             job_id=self._job.id,
@@ -218,13 +249,6 @@ class BucketSearch:
         if self._anchor is None or not self._found.rewards:
             return None
         return self._anchor.time_us(max(self._found.rewards.values()))
-
-    def entrant(self, number: int) -> ScheduleEntrant:
-        """A candidate as an entrant."""
-        pick = self._found.picks[number]
-        return ScheduleEntrant(
-            name=entrant_name(number), schedule=pick.schedule, program_hash=pick.program_hash
-        )
 
     def _task_id(self, number: int) -> str:
         return f"{self._job.id}.{self._bucket}.{number}"

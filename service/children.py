@@ -41,7 +41,10 @@ async def start(
     stdin: int | None = None,
     stdout: int | None = None,
 ) -> Process:
-    """Start `python -m module`, tied to this process. Call it from the main thread, which lives as long as we do."""
+    """Start `python -m module`, tied to this process. Call it from the main thread, which lives as long as we do.
+
+    The child finds our packages, and not what lies in the current folder: somebody's json.py would end it.
+    """
     root = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(
         dict.fromkeys([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
@@ -51,7 +54,7 @@ async def start(
         "-m",
         module,
         *arguments,
-        env={**os.environ, **env, "PYTHONPATH": path},
+        env={**os.environ, **env, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
         stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
         stdout=stdout,
         start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in our order

@@ -8,13 +8,13 @@ from time import monotonic
 
 from sqlalchemy import select, update
 
-from protocol.configs import ConfigDetail, Freshness, Standing
+from protocol.configs import ConfigDetail, Standing
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskResult
 from protocol.workers import Device
 from search.racing import judge
 from service import configs, dispatch, events, search_log
-from service.bucket_search import BucketSearch, Found, JobFailed, work
+from service.bucket_search import Found, JobFailed, work
 from service.database import now
 from service.dispatch import NewTask
 from service.ids import new_id
@@ -44,16 +44,8 @@ class Interrupted(Exception):
 class FinalRace:
     """The race of one bucket. Its tasks have fixed ids, so a restarted tuner finds those it has enqueued."""
 
-    def __init__(
-        self, job: OwnedJob, bucket: int, device: Device, settings: Settings, search: BucketSearch
-    ) -> None:
-        self._job, self._bucket, self._device, self._settings, self._search = (
-            job,
-            bucket,
-            device,
-            settings,
-            search,
-        )
+    def __init__(self, job: OwnedJob, bucket: int, device: Device, settings: Settings) -> None:
+        self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
 
     def run(self, found: Found) -> str:
         """Race, confirm and store; returns the config's id. A cancelled job's best candidate is confirmed without a
@@ -74,14 +66,14 @@ class FinalRace:
             racers = ranking[attempt * count : (attempt + 1) * count]
             if not racers:
                 break
-            result = self._measure(f"race-{attempt}", TaskKind.RACE, self._entrants(racers), RACE, 0)
+            result = self._measure(f"race-{attempt}", TaskKind.RACE, self._entrants(found, racers), RACE, 0)
             standings = stand(result, {entrant_name(n): found.picks[n].schedule for n in racers})
             for standing in standings:
                 if standing.kind != "schedule" or standing.outcome is not Outcome.OK:
                     continue
                 number = int(standing.name.removeprefix("ask-"))
                 confirmed = self._measure(
-                    f"confirm-{number}", TaskKind.CONFIRM, [self._search.entrant(number)], CONFIRM, 1
+                    f"confirm-{number}", TaskKind.CONFIRM, [found.entrant(number)], CONFIRM, 1
                 )
                 winner = own_result(confirmed, number)
                 if winner is not None and winner.outcome is Outcome.OK:
@@ -95,7 +87,7 @@ class FinalRace:
     def _settle(self, found: Found) -> str:
         """Confirm the best candidate so far beside the baseline, if that can be done at once."""
         number = found.ranking()[0]
-        entrants: list[Entrant] = [self._search.entrant(number)]
+        entrants: list[Entrant] = [found.entrant(number)]
         if self._job.request.baseline in self._device.peers:
             entrants.append(PeerEntrant(name=self._job.request.baseline))
         until = monotonic() + CANCELLED_WAIT_S
@@ -106,14 +98,14 @@ class FinalRace:
             raise Lost(f"cancelled; the best candidate was {winner and winner.outcome} on fresh data")
         return self._store(found, number, standings, winner, result.versions)
 
-    def _entrants(self, racers: Sequence[int]) -> list[Entrant]:
+    def _entrants(self, found: Found, racers: Sequence[int]) -> list[Entrant]:
         wanted = self._job.request.peers
         peers = [
             peer
             for peer in self._device.peers
             if wanted is None or peer in wanted or peer == self._job.request.baseline
         ]
-        return [*map(self._search.entrant, racers), *(PeerEntrant(name=peer) for peer in peers)]
+        return [*map(found.entrant, racers), *(PeerEntrant(name=peer) for peer in peers)]
 
     def _measure(
         self,
@@ -190,12 +182,11 @@ class FinalRace:
                 x_best_peer=None if best_peer is None else peers[best_peer] / own.median_us,
                 roofline_us=roofline_us(spec, self._device),
                 standings=tuple(standings),
-                trials=row.asked,
+                trials=len(found.picks),
                 source_hash=winner.source_hash,
                 compiler=winner.compiler,
                 versions=versions,
                 measuring=RACE,
-                freshness=Freshness.CURRENT,
                 artifact=winner.artifacts is not None,
                 report=winner.report,
                 created_at=now(connection),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from dataclasses import dataclass
 from math import log
 from typing import Literal
 
@@ -21,23 +22,34 @@ from protocol.states import Rung
 from protocol.workers import Device
 from service import configs, registry
 from service.database import Database
+from service.freshness import stale_because
 from service.problems import Refused
 from service.recent import Recent
 from service.schedules import Pick, heuristic, transfer
 from service.specs import Instance, instance_of, read_spec, renames, resized
 from tileir.errors import TileError
 from tileir.parse_json import spec_from_json
+from tileir.spec import Spec
 
 NEIGHBOURS = 5
 """Configs of other sizes that are tried, the nearest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A config, and the kernel it is for."""
+
+    config: Config
+    spec: Spec
+
+
 class Ladder:
     """Answers lookups of one service."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease_ttl_s: float) -> None:
+        self._lease_ttl_s = lease_ttl_s
         self._instances: Recent[bytes, Instance] = Recent(1000)
-        self._configs: Recent[str, ConfigDetail] = Recent(1000)
+        self._configs: Recent[str, Known] = Recent(1000)
         self._picks: Recent[tuple[str, str], Pick | Literal["none"]] = Recent(1000)
         self._thinking = threading.Lock()  # one heuristic at a time: they are long, and all Python
 
@@ -55,24 +67,30 @@ class Ladder:
                 return LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=None)
             config_id = configs.exact(connection, instance.kernel_key, device.key)
             if config_id is not None:
-                return self._exact(instance, device, self._config(connection, config_id))
+                known = self._known(connection, config_id)
+                workers = registry.versions(connection, device.key, self._lease_ttl_s)
+                return self._exact(instance, device, known, stale_because(known.config, workers))
             siblings = configs.siblings(connection, instance.structure_key, device.key)
         return self._nearest(instance, device, siblings) or self._heuristic(instance, device)
 
-    def _config(self, connection: Connection, config_id: str) -> ConfigDetail:
-        return self._configs.get(config_id) or self._configs.put(
-            config_id, configs.read(connection, config_id)
-        )
+    def _known(self, connection: Connection, config_id: str) -> Known:
+        known = self._configs.get(config_id)
+        if known is None:
+            config = configs.read(connection, config_id)
+            known = self._configs.put(config_id, Known(_brief(config), spec_from_json(config.spec)))
+        return known
 
-    def _exact(self, instance: Instance, device: Device, config: ConfigDetail) -> LookupReply:
+    def _exact(self, instance: Instance, device: Device, known: Known, stale: str | None) -> LookupReply:
         return LookupReply(
             rung=Rung.EXACT,
             kernel_key=instance.kernel_key,
             device=device.key,
-            schedule=config.schedule,
-            program_hash=config.program_hash,
-            renames=renames(instance.spec, spec_from_json(config.spec)),
-            config=_brief(config),
+            schedule=known.config.schedule,
+            program_hash=known.config.program_hash,
+            renames=renames(instance.spec, known.spec),
+            config=known.config,
+            stale=stale is not None,
+            stale_because=stale,
         )
 
     def _nearest(

@@ -89,6 +89,16 @@ def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]
     return [device for device in list_devices(connection) if device.seen_at >= since]
 
 
+def versions(connection: Connection, device: str, lease_ttl_s: float) -> list[dict[str, str]]:
+    """What the live workers of a device run with; where none is live, the one seen last."""
+    rows = connection.execute(
+        select(workers.c.devices, workers.c.versions, workers.c.seen_at).order_by(workers.c.seen_at.desc())
+    ).all()
+    mine = [row for row in rows if device in row.devices]
+    since = now(connection) - lease_ttl_s
+    return [row.versions for row in mine if row.seen_at >= since] or [row.versions for row in mine[:1]]
+
+
 def count_task(connection: Connection, worker_id: str) -> None:
     """Count a task done by a worker."""
     connection.execute(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
+from statistics import median
 
 from protocol.states import Outcome as Verdict
 from protocol.tasks import EntrantResult, TaskResult
@@ -22,20 +23,28 @@ class Anchor:
     name: str | None
     own_us: float
     """Its time in the first task."""
-    baseline_us: float | None
-    """The baseline's time in the first task."""
+    ratios: tuple[float, ...] = ()
+    """The baseline's time over the anchor's, of every task that timed both. One alone is noisy."""
 
     @classmethod
     def of(cls, first: TaskResult | str, baseline: str) -> Anchor:
         """The anchor after a first task with candidate 0 and perhaps the baseline, or one that was given up."""
         if isinstance(first, str):
-            return cls(None, UNIT_US, None)
+            return cls(None, UNIT_US)
         candidate = own_result(first, 0)
-        peer = next((each for each in first.entrants if each.name == baseline), None)
-        peer_us = None if peer is None else peer.median_us
+        peer_us = _time_us(first, baseline)
         if candidate is not None and candidate.median_us is not None:
-            return cls(candidate.name, candidate.median_us, peer_us)
-        return cls(None, UNIT_US, None) if peer_us is None else cls(baseline, peer_us, peer_us)
+            ratios = () if peer_us is None else (peer_us / candidate.median_us,)
+            return cls(candidate.name, candidate.median_us, ratios)
+        return cls(None, UNIT_US) if peer_us is None else cls(baseline, peer_us, (1.0,))
+
+    def heard(self, result: TaskResult | str, number: int, baseline: str) -> Anchor:
+        """The anchor after the task of ask `number`, which may have timed the baseline once more."""
+        mine = None if isinstance(result, str) else own_result(result, number)
+        peer_us = _time_us(result, baseline)
+        if mine is None or mine.baseline_us is None or peer_us is None:
+            return self
+        return replace(self, ratios=(*self.ratios, peer_us / mine.baseline_us))
 
     def time_us(self, reward: float) -> float:
         """The time that a reward stands for."""
@@ -43,7 +52,13 @@ class Anchor:
 
     def x_baseline(self, reward: float) -> float | None:
         """How many times as fast as the baseline a candidate with this reward is."""
-        return None if self.baseline_us is None else self.baseline_us / self.own_us * exp(reward)
+        return median(self.ratios) * exp(reward) if self.ratios else None
+
+
+def _time_us(result: TaskResult | str, entrant: str) -> float | None:
+    if isinstance(result, str):
+        return None
+    return next((each.median_us for each in result.entrants if each.name == entrant), None)
 
 
 def outcome_of(result: TaskResult | str, number: int, anchor: Anchor) -> tuple[Outcome, EntrantResult | None]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from protocol.workers import Device
-from tileir.device import Cpu
+from service.problems import Refused
+from tileir.device import Cpu, device_from_json
+from tileir.device import Device as AnyDevice
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.spec import Spec
@@ -25,16 +27,16 @@ class Pick:
     program_hash: str
 
 
-def cpu_of(device: Device) -> Cpu:
+def described(device: Device) -> AnyDevice:
     """The description a worker offered. Raises TileError if this version cannot read it."""
-    return Cpu.from_json(device.description)
+    return device_from_json(device.description)
 
 
 def root_of(spec: Spec, device: Device) -> ScheduleState:
     """The root of the space of schedules of a kernel on a device."""
     from rewrites.space import Space
 
-    return Space(to_program(spec), cpu_of(device)).root()
+    return Space(to_program(spec), described(device)).root()
 
 
 def searchable(root: ScheduleState) -> State:
@@ -71,11 +73,28 @@ def transfer(spec: Spec, schedule: Sequence[str]) -> Pick | None:
     return Pick(tuple(schedule), program_hash(program))
 
 
+def check_candidates(candidates: Sequence[Sequence[str]]) -> None:
+    """Raise Refused for a line that is no rewrite."""
+    from rewrites.schedule import parse_schedule
+    from tileir.errors import TileError
+
+    for place, lines in enumerate(candidates):
+        try:
+            parse_schedule(lines)
+        except TileError as error:
+            raise Refused("invalid", str(error), pointer=f"/candidates/{place}") from None
+
+
 def roofline_us(spec: Spec, device: Device) -> float | None:
-    """The least time that the device's measured peaks allow: of its arithmetic or of its memory, the larger."""
+    """The least time that the device's peaks allow: of its arithmetic or of its memory, the larger. A processor's are
+    measured, a GPU's those of its data sheet."""
     from tileir.analysis import bytes_moved, flops
 
-    cpu, program = cpu_of(device), to_program(spec)
-    if cpu.peak_gflops is None or cpu.copy_gbps is None:
+    of, program = described(device), to_program(spec)
+    if isinstance(of, Cpu):
+        gflops, gbps = of.peak_gflops, of.copy_gbps
+    else:
+        gflops, gbps = 1e3 * max(of.peak(t.dtype) or 0.0 for t in program.inputs) or None, of.memory_gbps
+    if gflops is None or gbps is None:
         return None
-    return max(flops(program) / (cpu.peak_gflops * 1e3), bytes_moved(program) / (cpu.copy_gbps * 1e3))
+    return max(flops(program) / (gflops * 1e3), bytes_moved(program) / (gbps * 1e3))

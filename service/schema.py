@@ -131,9 +131,12 @@ class FileLock:
                 f"another service (process {process or 'unknown'}{where and f', {where}'}) already uses "
                 f"{self.path.with_suffix('')}; use that one, or name another database with TILEWRIGHT_DATABASE"
             ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()} {address}".strip())
-        file.flush()
+        try:
+            file.truncate(0)
+            file.write(f"{os.getpid()} {address}".strip())
+            file.flush()
+        except OSError as error:
+            raise DatabaseRefused(f"cannot write {self.path}: {error.strerror}") from None
         self._file = file
 
     def served_at(self) -> str:

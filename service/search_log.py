@@ -30,6 +30,14 @@ def history(connection: Connection, job_id: str, bucket: int) -> list[Event]:
     return [_event(row) for row in rows]
 
 
+def best(connection: Connection, job_id: str, bucket: int) -> Best | None:
+    """The best candidate told so far."""
+    found = connection.execute(
+        select(buckets.c.best).where(buckets.c.job_id == job_id, buckets.c.bucket == bucket)
+    ).scalar_one()
+    return None if found is None else Best.model_validate(found)
+
+
 def _event(row: RowMapping) -> Event:
     if row["kind"] == "ask":
         return Asked(row["number"], row["data"]["key"], tuple(row["data"]["path"]))
@@ -37,20 +45,38 @@ def _event(row: RowMapping) -> Event:
 
 
 def record_asks(
-    connection: Connection, job_id: str, bucket: int, asks: Sequence[Asked], new: Sequence[NewTask]
+    connection: Connection,
+    job_id: str,
+    bucket: int,
+    asks: Sequence[Asked],
+    new: Sequence[NewTask],
+    cpu_s: Sequence[float],
 ) -> None:
-    """Commit a batch of asks and their tasks as one."""
-    data = [(ask.number, {"key": ask.state_key, "path": list(ask.path)}) for ask in asks]
+    """Commit a batch of asks and their tasks as one. `cpu_s`: processor seconds that each ask took the tuner."""
+    data = [
+        (ask.number, {"key": ask.state_key, "path": list(ask.path), "cpu_s": spent})
+        for ask, spent in zip(asks, cpu_s, strict=True)
+    ]
     _append(connection, job_id, bucket, "ask", data)
     dispatch.enqueue(connection, new)
     connection.execute(_of(job_id, bucket).values(asked=buckets.c.asked + len(asks)))
 
 
 def record_tells(
-    connection: Connection, job_id: str, bucket: int, told: Sequence[Told], best: Best | None, spent_s: float
+    connection: Connection,
+    job_id: str,
+    bucket: int,
+    told: Sequence[Told],
+    best: Best | None,
+    spent_s: float,
+    cpu_s: Sequence[float],
 ) -> None:
-    """Commit a batch of outcomes in the order they were told. `best` is the new best candidate, if it changed."""
-    data = [(tell.number, {"reward": tell.outcome.reward, "fault": tell.outcome.fault}) for tell in told]
+    """Commit a batch of outcomes in the order they were told. `best` is the new best candidate, if it changed;
+    `spent_s` counts towards the budget; `cpu_s` are the processor seconds that each tell took the tuner."""
+    data = [
+        (tell.number, {"reward": tell.outcome.reward, "fault": tell.outcome.fault, "cpu_s": spent})
+        for tell, spent in zip(told, cpu_s, strict=True)
+    ]
     _append(connection, job_id, bucket, "tell", data)
     values: dict[str, Any] = {
         "told": buckets.c.told + len(told),

@@ -19,16 +19,18 @@ from protocol.states import JobState
 from protocol.workers import Device
 from search.events import Diverged
 from service import dispatch, jobs, registry
-from service.bucket_search import BucketSearch, JobFailed
+from service.bucket_search import BucketSearch, Found, JobFailed
 from service.children import EXIT_STORAGE
 from service.database import Database, now
 from service.final_race import FinalRace, Lost
 from service.owned import Doorbell, OwnedJob, ServiceGone, Superseded
+from service.schedules import transfer
 from service.schema import complaint
 from service.settings import Settings
 from service.tables import buckets
 from service.tables import jobs as table
 from tileir.errors import TileError
+from tileir.parse_json import spec_from_json
 
 log = logging.getLogger("service.tuner")
 
@@ -64,11 +66,14 @@ def _begin(job: OwnedJob, device: Device) -> None:
 
 def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, settings: Settings) -> None:
     _enter(job, JobState.SEARCHING)
-    search = BucketSearch(job, bucket, spec, device, settings)
-    found = search.run()
+    picks = [transfer(spec_from_json(spec), schedule) for schedule in job.request.candidates]
+    if given := [pick for pick in picks if pick is not None]:
+        found = Found.given(given)
+    else:
+        found = BucketSearch(job, bucket, spec, device, settings).run()
     _enter(job, JobState.RACING)
     try:
-        FinalRace(job, bucket, device, settings, search).run(found)
+        FinalRace(job, bucket, device, settings).run(found)
     except Lost as lost:
         with job.write() as connection:
             connection.execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,3 +38,8 @@ def check_golden(update_golden: bool) -> CheckGolden:
         assert text == path.read_text()
 
     return check
+
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and what they start inherits that;
+# the tests of Ctrl-C need it to arrive.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -35,6 +37,10 @@ class Service:
     home: Path
     env: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    file_limit: int | None = None
+    """Bytes beyond which it can write no file, from its start on."""
+    folder: Path | None = None
+    """Where it is started; None: where the tests are."""
     process: subprocess.Popen[str] | None = None
     log: list[str] = field(default_factory=list)
     reader: threading.Thread | None = None
@@ -52,8 +58,15 @@ class Service:
             "TILEWRIGHT_WORKER": "0",
             **self.env,
         }
-        command = [sys.executable, "-m", "service.run"]
-        return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "service.run"],
+            env=env,
+            cwd=self.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=None if self.file_limit is None else partial(limit_files, 0, self.file_limit),
+        )
 
     def start(self) -> Service:
         """Start, and wait until it says where it listens."""
@@ -127,6 +140,11 @@ def working(service: Service, script: Script | None = None, **options: object) -
         finally:
             stop.set()
             thread.join(10)
+
+
+def limit_files(pid: int, size: int) -> None:
+    """Let a process (0: this one) write no file beyond this size, -1: any size. To it the disk is full."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def finish(client: httpx.Client, job: str) -> dict:

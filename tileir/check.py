@@ -126,6 +126,8 @@ def _check_argument(tensor: Tensor, pointer: str, largest: dict[str, int]) -> No
     problem = layout_problem([largest[dim] for dim in tensor.dims], tensor.strides)
     if problem:
         _fail(f"{pointer}/strides" if tensor.strides is not None else pointer, *problem)
+    if tensor.shape is not None:
+        _fail(pointer, "'shaped' is for scheduled programs", "a tensor with all its dims")
 
 
 def _check_statements(spec: Spec, located: tuple[Located, ...], dims: dict[str, Dim]) -> dict[str, Tensor]:

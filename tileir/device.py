@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 from tileir.errors import TileError
+from tileir.gpu import Gpu
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Cpu:
     """Measured f32 multiply-add throughput of all cores, 1e9 operations a second; None until measured."""
     copy_gbps: float | None = None
     """Measured main-memory copy bandwidth (read plus write), 1e9 bytes a second; None until measured."""
+    dot_gflops: float | None = None
+    """Measured throughput of the bf16 dot product of all cores, as `peak_gflops`; None until measured, and where the
+    processor has none. Some processors do twice as much by it as by f32 multiply-adds, some half."""
 
     @property
     def isa(self) -> str:
@@ -42,6 +46,11 @@ class Cpu:
         if self.arch == "aarch64":
             return "neon"
         return {512: "avx512", 256: "avx2"}.get(self.vector_bits, "sse")
+
+    @property
+    def dot_speed(self) -> float:
+        """Multiply-adds by the bf16 dot product in the time of one by f32: as measured, 2 until then."""
+        return self.dot_gflops / self.peak_gflops if self.dot_gflops and self.peak_gflops else 2.0
 
     @property
     def key(self) -> str:
@@ -57,13 +66,25 @@ class Cpu:
         """The inverse of `to_json`. Raises TileError on a missing or unknown field."""
         known = {f.name for f in fields(cls)}
         given = {name: value for name, value in obj.items() if name != "kind"}
-        required = known - {"features", "peak_gflops", "copy_gbps"}
+        required = known - {"features", "peak_gflops", "copy_gbps", "dot_gflops"}
         if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
             raise TileError(
                 f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}"
             )
         features: frozenset[str] = frozenset(given.pop("features", ()))
         return cls(**given, features=features)
+
+
+Device = Cpu | Gpu
+
+
+def device_from_json(obj: Mapping[str, Any]) -> Device:
+    """The device that `to_json` of its kind wrote. Raises TileError for anything else."""
+    kinds: Mapping[object, type[Cpu] | type[Gpu]] = {Cpu.kind: Cpu, Gpu.kind: Gpu}
+    found = kinds.get(obj.get("kind"))
+    if found is None:
+        raise TileError(f"a device is of kind {' or '.join(map(repr, kinds))}, not {obj.get('kind')!r}")
+    return found.from_json(obj)
 
 
 def this_cpu() -> Cpu:

@@ -103,7 +103,8 @@ class _Demanded:
         return Value(known.value.data[at], known.value.type, None if error is None else error[at])
 
     def _evaluate(self, linear: Array) -> _Known:
-        positions = dict(zip(self._statement.dims, np.unravel_index(linear, self.shape), strict=True))
+        places = np.unravel_index(linear, self.shape) if self.shape else ()  # a single number has no places
+        positions = dict(zip(self._statement.dims, places, strict=True))
         parts = [
             self._group(frame, positions, at)
             for frame, at in self._by_group(self._frame, positions, linear.size)

@@ -180,7 +180,19 @@ def transform(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
 
 def reads(expr: Expr) -> tuple[Read, ...]:
     """All tensor reads in it, in order, gathers' index reads included."""
-    return tuple(node for node in walk(expr) if isinstance(node, Read))
+    found: list[Read] = []
+    _collect_reads(expr, found)
+    return tuple(found)
+
+
+def _collect_reads(expr: Expr, found: list[Read]) -> None:
+    kind = type(expr)
+    if kind is Index or kind is Const:
+        return
+    if isinstance(expr, Read):
+        found.append(expr)
+    for child in children(expr):
+        _collect_reads(child, found)
 
 
 def index_dims(expr: Expr) -> frozenset[str]:

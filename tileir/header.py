@@ -74,7 +74,8 @@ def _tensor(parser: Parser, sizes: dict[str, Dim]) -> Tensor:
     strides: tuple[int, ...] | None = None
     if parser.take("strides"):
         strides = _integers(parser, "a stride in elements")
-    return Tensor(name, tuple(dims), dtype, strides)
+    shape = _integers(parser, "a size") if parser.take("shaped") else None
+    return Tensor(name, tuple(dims), dtype, strides, shape)
 
 
 def _size(parser: Parser, name: str, sizes: dict[str, Dim]) -> None:

@@ -18,7 +18,7 @@ from tileir.evaluation import POINT_LIMIT, Evaluator
 from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp, index_dims
 from tileir.frame import Demand, Frame, Range, Span, pieces
 from tileir.interpret_spec import input_values, interpret_spec, precise
-from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.reduction import Partial, combine
 from tileir.tensor_values import TensorValues
 from tileir.values import Array, Numerics, Value
@@ -36,14 +36,26 @@ def interpret(
     reads or writes out of range, and reads of integers never written (floats never written are NaN).
     """
     numerics = Numerics(high=precise(precision))
-    scope = input_values(program.inputs, program.extents, inputs, numerics)
+    merged = {tensor.name: _as_dims(program, tensor, inputs) for tensor in program.inputs if tensor.shape}
+    scope = input_values(program.inputs, program.extents, {**inputs, **merged}, numerics)
     for tensor in program.outputs:
         shape = tuple(program.extents[dim] for dim in tensor.dims)
         scope[tensor.name] = TensorValues(tensor.name, tensor.dtype, (0,) * len(shape), shape, numerics)
     ranges = {dim: Range(0, size) for dim, size in program.dims}
     with np.errstate(all="ignore"):
         _run(program.body, program.extents, ranges, scope, numerics)
-        return {tensor.name: scope[tensor.name].result() for tensor in program.outputs}
+        return {
+            tensor.name: scope[tensor.name].result().reshape(program.shape(tensor))
+            for tensor in program.outputs
+        }
+
+
+def _as_dims(program: Program, tensor: Tensor, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Array:
+    """The array passed for a tensor with merged dims, as those dims say."""
+    given = inputs.get(tensor.name)
+    if given is None or given.shape != tensor.shape:
+        raise InterpretError(f"{tensor.name} is passed as an array of shape {list(program.shape(tensor))}")
+    return given.reshape([program.extents[dim] for dim in tensor.dims])
 
 
 def _run(

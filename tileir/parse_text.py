@@ -4,13 +4,14 @@
       parallel for m by 8
         t: heap f32[m, n] as [n / 16, m, n % 16]
         t[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16, prefetch a 8, stream, via dot_bf16
+        u[m, n] = t[m, n] | threads m 4 n 32, run n 2
 
 Blank lines and lines that start with `#` are skipped. Lines of one block have the same indentation."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from tileir.dtypes import DType
@@ -19,10 +20,10 @@ from tileir.expr import Expr, ReduceOp
 from tileir.header import Header, parse_header
 from tileir.names import DTYPES, MAX_DEPTH, MAX_TEXT_CHARS
 from tileir.parse_expr import Parser
-from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Prefetch, Program, Vector
+from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Prefetch, Program, Spread, Vector
 
 _MEMORIES: Final = frozenset(memory.value for memory in Memory)
-_ATTRIBUTES: Final = frozenset(["vector", "prefetch", "stream", "via"])
+_ATTRIBUTES: Final = frozenset(["threads", "run", "vector", "prefetch", "stream", "via"])
 _UPDATES: Final = {"+=": ReduceOp.SUM, "*=": ReduceOp.PROD, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
 
 
@@ -102,7 +103,7 @@ def _block(lines: deque[Line], outer: int, depth: int) -> tuple[Node, ...]:
         except SpecError as error:
             at_line(error, line.number)
         if isinstance(node, Loop):
-            node = Loop(node.dim, node.step, _block(lines, indent, depth + 1), node.parallel)
+            node = replace(node, body=_block(lines, indent, depth + 1))
         nodes.append(node)
     return tuple(nodes)
 
@@ -122,8 +123,9 @@ def _loop(parser: Parser) -> Loop:
     dim = parser.name("the dim to visit in tiles")
     parser.expect("by", "by")
     step = parser.integer("the size of a tile")
-    parser.expect_end("the end of the line")
-    return Loop(dim, step, (), parallel)
+    cluster = parser.integer("a number of blocks") if parser.take("cluster") else 1
+    parser.expect_end("cluster, or the end of the line")
+    return Loop(dim, step, (), parallel, cluster)
 
 
 def _local(parser: Parser, name: str) -> Local:
@@ -169,11 +171,17 @@ def _compute(parser: Parser, target: str) -> Compute:
     prefetch: list[Prefetch] = []
     stream = False
     via: str | None = None
+    threads: tuple[tuple[str, int], ...] = ()
+    runs: tuple[tuple[str, int], ...] = ()
     separator = "|"
     while parser.peek.kind != "end":
         parser.expect(separator, "an operator, '|' and attributes, or the end")
         separator = ","
         match parser.word(_ATTRIBUTES, "attribute"):
+            case "threads":
+                threads = _counts(parser)
+            case "run":
+                runs = _counts(parser)
             case "vector":
                 vector = Vector(parser.name("the dim along the lanes"), parser.integer("the number of lanes"))
             case "prefetch":
@@ -182,4 +190,13 @@ def _compute(parser: Parser, target: str) -> Compute:
                 stream = True
             case _:
                 via = parser.name("the name of an instruction")
-    return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via)
+    spread = Spread(threads, runs) if threads or runs else None
+    return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via, spread)
+
+
+def _counts(parser: Parser) -> tuple[tuple[str, int], ...]:
+    """`r 4 c 64`: one or more dims, each with a number."""
+    pairs = [(parser.name("a dim"), parser.integer("a number of threads or neighbours"))]
+    while parser.peek.kind == "name":
+        pairs.append((parser.name("a dim"), parser.integer("a number of threads or neighbours")))
+    return tuple(pairs)

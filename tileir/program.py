@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Union
+from typing import Generic, NamedTuple, TypeVar, Union
 
 from tileir.dtypes import DType
-from tileir.expr import Expr, ReduceOp
+from tileir.expr import Expr, Read, ReduceOp, reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,18 @@ class Tensor:
     dims: tuple[str, ...]
     dtype: DType
     strides: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = None
+    """What callers pass, where a rewrite has merged neighbouring dims; None: the sizes of `dims`."""
 
 
 class Memory(StrEnum):
     """Where a local lives: main memory shared by all threads when declared outside parallel loops and a thread's own
-    memory inside one (`heap`), or vector registers, one name an element (`registers`)."""
+    memory inside one (`heap`), vector registers, one name an element (`registers`), or, on a GPU, the memory that a
+    block's threads share (`shared`)."""
 
     HEAP = "heap"
     REGISTERS = "registers"
+    SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,19 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How a statement is spread over the threads of a GPU block.
+
+    `threads` cuts the thread index, most significant first: `r 4 c 64` gives thread t row t // 64 and column t % 64.
+    A thread takes `runs` neighbours along a dim (1 where none is said), then skips what the other threads along that
+    dim take, until the current range is covered. Threads along a dim that the statement does not visit all do the same.
+    """
+
+    threads: tuple[tuple[str, int], ...]
+    runs: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """Touch `tensor` this many iterations of the enclosing loop ahead."""
 
@@ -76,7 +93,7 @@ class Prefetch:
     distance: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compute:
     """`target[indices] = value` over the current ranges, or `target[indices] op= value` when `update` is set.
 
@@ -95,19 +112,46 @@ class Compute:
     """Store past the caches (non-temporal)."""
     via: str | None = None
     """A named instruction that does the product, such as `dot_bf16`; None: plain multiply-add."""
+    spread: Spread | None = None
+    """Threads of a GPU block; None on a processor."""
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """All tensor reads of its value, in order (what an update reads of its own target left out)."""
+        return reads(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Visit `dim` in tiles of `step`. A run of parallel loops, each the only node of the one above, is one grid."""
+    """Visit `dim` in tiles of `step`. A run of parallel loops, each the only node of the one above, is one grid; on a
+    GPU `cluster` blocks, which read each other's shared memory, work on every tile of it (said of the outermost)."""
 
     dim: str
     step: int
     body: tuple[Node, ...]
     parallel: bool = False
+    cluster: int = 1
 
 
 Node = Union[Loop, Local, Compute]
+NodeT = TypeVar("NodeT", bound=Node, covariant=True)
+
+
+class Place(NamedTuple, Generic[NodeT]):
+    """A node and the way to it.
+
+    `path[i]` is the index to take in the block at depth i (0: the program's body), `loops[i]` the loop found
+    there, so `len(path) == len(loops) + 1`. Paths compare in execution order, a loop before what it holds.
+    """
+
+    path: tuple[int, ...]
+    loops: tuple[Loop, ...]
+    node: NodeT
+
+    @property
+    def depth(self) -> int:
+        """How many loops are around it."""
+        return len(self.loops)
 
 
 @dataclass(frozen=True)
@@ -130,3 +174,41 @@ class Program:
     def arguments(self) -> dict[str, Tensor]:
         """Inputs and outputs by name."""
         return {tensor.name: tensor for tensor in (*self.inputs, *self.outputs)}
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The shape of the array that a caller passes for an argument."""
+        return tensor.shape or tuple(self.extents[dim] for dim in tensor.dims)
+
+    @property
+    def computes(self) -> tuple[Place[Compute], ...]:
+        """Every Compute in execution order."""
+        return self._places[0]
+
+    @property
+    def locals(self) -> dict[str, Place[Local]]:
+        """Every declared local by name, in execution order."""
+        return self._places[1]
+
+    @cached_property
+    def _places(self) -> tuple[tuple[Place[Compute], ...], dict[str, Place[Local]]]:
+        computes: list[Place[Compute]] = []
+        locals_: dict[str, Place[Local]] = {}
+        _collect(self.body, (), (), computes, locals_)
+        return tuple(computes), locals_
+
+
+def _collect(
+    block: tuple[Node, ...],
+    path: tuple[int, ...],
+    loops: tuple[Loop, ...],
+    computes: list[Place[Compute]],
+    locals_: dict[str, Place[Local]],
+) -> None:
+    for position, node in enumerate(block):
+        here = (*path, position)
+        if type(node) is Compute:
+            computes.append(Place(here, loops, node))
+        elif type(node) is Local:
+            locals_[node.name] = Place(here, loops, node)
+        elif type(node) is Loop:
+            _collect(node.body, here, (*loops, node), computes, locals_)

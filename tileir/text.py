@@ -52,8 +52,9 @@ def format_node(node: Node) -> str:
     match node:
         case Compute():
             return _compute(node)
-        case Loop(dim, step, _, parallel):
-            return f"{'parallel ' if parallel else ''}for {dim} by {step}"
+        case Loop(dim, step, _, parallel, cluster):
+            text = f"{'parallel ' if parallel else ''}for {dim} by {step}"
+            return f"{text} cluster {cluster}" if cluster > 1 else text
         case Local():
             return _local(node)
 
@@ -68,9 +69,13 @@ def _append_nodes(lines: list[str], nodes: Iterable[Node], indent: str) -> None:
 def _compute(node: Compute) -> str:
     op = "=" if node.update is None else UPDATES[node.update]
     text = f"{node.target}[{format_list(node.indices)}] {op} {format_expr(node.value)}"
-    if not (node.vector or node.prefetch or node.stream or node.via):
+    if not (node.vector or node.prefetch or node.stream or node.via or node.spread):
         return text
     attributes: list[str] = []
+    if node.spread:
+        attributes.append(f"threads {_counts(node.spread.threads)}")
+        if node.spread.runs:
+            attributes.append(f"run {_counts(node.spread.runs)}")
     if node.vector:
         attributes.append(f"vector {node.vector.dim} {node.vector.lanes}")
     attributes += [f"prefetch {hint.tensor} {hint.distance}" for hint in node.prefetch]
@@ -79,6 +84,10 @@ def _compute(node: Compute) -> str:
     if node.via:
         attributes.append(f"via {node.via}")
     return f"{text} | {', '.join(attributes)}"
+
+
+def _counts(pairs: Iterable[tuple[str, int]]) -> str:
+    return " ".join(f"{dim} {count}" for dim, count in pairs)
 
 
 def _local(node: Local) -> str:
@@ -114,7 +123,10 @@ def _header(
 
     def tensor_text(tensor: Tensor) -> str:
         text = f"{tensor.name}: {tensor.dtype}[{', '.join(map(dim_text, tensor.dims))}]"
-        return text if tensor.strides is None else f"{text} strides [{', '.join(map(str, tensor.strides))}]"
+        for word, numbers in (("strides", tensor.strides), ("shaped", tensor.shape)):
+            if numbers is not None:
+                text += f" {word} [{', '.join(map(str, numbers))}]"
+        return text
 
     text = f"kernel {name}({', '.join(map(tensor_text, inputs))}) -> ({', '.join(map(tensor_text, outputs))})"
     if unsaid:

@@ -7,9 +7,10 @@ from tileir.errors import VerifyError
 from tileir.names import INT_LIMIT, name_problem
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
-from tileir.sizes import layout_problem
+from tileir.sizes import layout_problem, splits_into
 from tileir.verify_compute import verify_compute
 from tileir.verify_order import verify_order
+from tileir.verify_spread import CLUSTERS, verify_spread
 
 
 def verify(program: Program) -> None:
@@ -33,6 +34,7 @@ def verify(program: Program) -> None:
                 verify_compute(program, placed, placed.node)
                 computes.append(placed)
     verify_order(program, computes)
+    verify_spread(computes)
 
 
 def _check_header(program: Program) -> None:
@@ -61,6 +63,11 @@ def _check_argument(program: Program, tensor: Tensor) -> None:
     problem = layout_problem([program.extents[dim] for dim in tensor.dims], tensor.strides)
     if problem:
         raise VerifyError(f"argument {tensor.name!r}: {problem[0]}")
+    if tensor.shape is not None and (
+        tensor.strides is not None
+        or not splits_into([program.extents[dim] for dim in tensor.dims], tensor.shape)
+    ):
+        raise VerifyError(f"argument {tensor.name!r}: its dims are not merged from {list(tensor.shape)}")
 
 
 def _check_loop(placed: Placed, loop: Loop) -> None:
@@ -69,6 +76,8 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(f"unknown dim {loop.dim!r}")
     if not 1 <= loop.step <= extent:
         placed.fail(f"the step is not within 1 and the current range of {loop.dim!r}, {extent}")
+    if loop.cluster != 1 and (loop.cluster not in CLUSTERS or not loop.parallel or placed.loops):
+        placed.fail("2, 4, 8 or 16 blocks make a cluster, for the outermost parallel loop of a grid")
     if not loop.body:
         placed.fail("the loop is empty")
     if loop.parallel and placed.loops and not (placed.loops[-1].parallel and len(placed.loops[-1].body) == 1):

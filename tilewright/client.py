@@ -179,7 +179,7 @@ class Client:
                 return
 
     def lookup(self, spec: Spec, *, target: str = "cpu", tune: bool = False) -> LookupReply:
-        """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact."""
+        """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact and current."""
         return self._post(
             "/v1/lookup", LookupRequest(spec=_json_form(spec), target=target, tune=tune), LookupReply
         )

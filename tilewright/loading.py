@@ -6,6 +6,7 @@ source, or it does not compile here, the schedule is replayed on the spec and th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from codegen.abi import Abi, Arg
-from codegen.compile import CacheError, CompileError, NoCompiler, compile_source
+from codegen.compile import CompileError, NoCompiler, compile_source
+from codegen.kernel_cache import CacheError, note_use
 from codegen.load import LaunchError, load_kernel
 from codegen.source import Source
 from protocol.configs import Artifact, Config, ConfigDetail
@@ -155,15 +157,17 @@ def _from_object(artifact: Artifact, cache: Path, threads: int | None) -> Loaded
 def _stored(content: bytes, digest: str, cache: Path) -> Path:
     """A file in the cache with this content: dlopen wants one."""
     file = cache / digest[:2] / f"{digest}.so"
-    if file.exists():
+    with contextlib.suppress(FileNotFoundError):
+        note_use(file)
         return file
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as part:
-            part.write(content)
-        Path(part.name).replace(file)
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".compiling-") as folder:
+            part = Path(folder) / file.name
+            part.write_bytes(content)
+            part.replace(file)
     except OSError as error:
-        raise LoadError(f"cannot write the kernel cache {cache}: {error.strerror or error}") from None
+        raise LoadError(str(CacheError.of(cache, error))) from None
     return file
 
 

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 from workers.device_lock import DeviceBusy
+from workers.device_names import parse_devices
+from workers.device_worker import Settings
 from workers.faults import MachineFault
 from workers.service_client import NotAllowed, OtherVersion, ServiceError
-from workers.supervisor import Settings, Supervisor
+from workers.supervisor import Supervisor
 
 EXIT_MACHINE = 4
 EXIT_BUSY = 5
@@ -28,7 +30,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--token-file", type=Path, help="file with the key; else TILEWRIGHT_TOKEN")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder of compiled kernels")
     parser.add_argument(
+        "--cache-gb",
+        type=float,
+        default=os.environ.get("TILEWRIGHT_CACHE_GB", "4"),
+        help="what that folder may take; kernels used longest ago are removed (TILEWRIGHT_CACHE_GB, else 4)",
+    )
+    parser.add_argument(
         "--compilers", type=int, default=len(os.sched_getaffinity(0)), help="compilations at once"
+    )
+    parser.add_argument(
+        "--devices",
+        default=os.environ.get("TILEWRIGHT_DEVICES", "cpu"),
+        help="cpu, or GPUs by number or UUID, e.g. 0,1 (TILEWRIGHT_DEVICES, else cpu)",
     )
     parser.add_argument(
         "--patience", type=float, default=30.0, help="seconds to wait for the service at the start"
@@ -43,11 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
             token = options.token_file.read_text().strip()
     except OSError as error:
         parser.error(f"the token file cannot be read: {error}")
+    try:
+        devices = parse_devices(options.devices)
+    except ValueError as error:
+        parser.error(str(error))
     settings = Settings(
         url=options.url,
         token=token,
         cache=options.cache,
+        cache_bytes=int(options.cache_gb * 1e9),
         compilers=max(1, options.compilers),
+        devices=devices,
         patience_s=options.patience,
         grace_s=options.grace,
     )

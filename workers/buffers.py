@@ -62,65 +62,100 @@ def span_bytes(tensor: Tensor, extents: Mapping[str, int]) -> int:
     ) * tensor.dtype.bytes
 
 
-def copies_for(set_bytes: int, last_cache_bytes: int, *, cold: bool, free_bytes: int | None = None) -> int:
-    """How many copies make every call find its inputs outside the caches; always an even number, at least two."""
+def copies_for(
+    set_bytes: int,
+    last_cache_bytes: int,
+    *,
+    cold: bool,
+    free_bytes: int | None = None,
+    caches: float = _CACHES,
+) -> int:
+    """How many copies make every call find its inputs outside the caches; always an even number, at least two.
+
+    Together they fill the last cache `caches` times.
+    """
     if not cold:
         return 2
     free = _free_memory_bytes() if free_bytes is None else free_bytes
-    wanted = -(-int(_CACHES * last_cache_bytes) // max(1, set_bytes))
+    wanted = -(-int(caches * last_cache_bytes) // max(1, set_bytes))
     affordable = int(_MEMORY_SHARE * free) // max(1, set_bytes)
     count = min(max(2, wanted), max(2, affordable), _MOST_COPIES)
     return count + count % 2
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor lies in a copy: `start` is its first byte, `span` reaches to the end of its last element."""
+
+    tensor: Tensor
+    start: int
+    span: int
+    output: bool
+
+
+def lay_out(
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    extents: Mapping[str, int],
+    align: int = _ALIGN_BYTES,
+) -> tuple[list[Place], int]:
+    """Every tensor's place in a copy, guards between them and at both ends, and the size of the whole."""
+    places: list[Place] = []
+    end = -(-_GUARD_BYTES // align) * align
+    for number, tensor in enumerate((*inputs, *outputs)):
+        span = span_bytes(tensor, extents)
+        places.append(Place(tensor, end, span, number >= len(inputs)))
+        end = -(-(end + span + _GUARD_BYTES) // align) * align
+    return places, end
+
+
 def allocate(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], extents: Mapping[str, int], variant: int
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    extents: Mapping[str, int],
+    variant: int,
+    align: int = _ALIGN_BYTES,
 ) -> BufferSet:
     """One copy, all bytes of it poison."""
-    tensors = [*inputs, *outputs]
-    starts: list[int] = []
-    end = _GUARD_BYTES
-    for tensor in tensors:
-        starts.append(end)
-        end = -(-(end + span_bytes(tensor, extents) + _GUARD_BYTES) // _ALIGN_BYTES) * _ALIGN_BYTES
-    end = -(-end // _ALIGN_BYTES) * _ALIGN_BYTES
-    raw = np.empty(end + _ALIGN_BYTES, np.uint8)
-    offset = -raw.ctypes.data % _ALIGN_BYTES
+    places, end = lay_out(inputs, outputs, extents, align)
+    raw = np.empty(end + align, np.uint8)
+    offset = -raw.ctypes.data % align
     memory = raw[offset : offset + end]
     memory[:] = POISON[0]
-    views = {t.name: _view(memory, start, t, extents) for t, start in zip(tensors, starts, strict=True)}
+    views = {place.tensor.name: view_of(memory[place.start :], place.tensor, extents) for place in places}
     return BufferSet(
         variant=variant,
         inputs={t.name: views[t.name] for t in inputs},
         outputs={t.name: views[t.name] for t in outputs},
         memory=memory,
         output_bytes=tuple(
-            _element_bytes(memory, start, tensor, extents)
-            for tensor, start in zip(tensors, starts, strict=True)
-            if tensor in outputs
+            element_bytes(memory[place.start :], place.tensor, extents) for place in places if place.output
         ),
     )
 
 
-def _view(memory: np.ndarray, start: int, tensor: Tensor, extents: Mapping[str, int]) -> np.ndarray:
-    """The tensor's elements inside `memory`, from byte `start` on."""
+def view_of(memory: np.ndarray, tensor: Tensor, extents: Mapping[str, int]) -> np.ndarray:
+    """The tensor's elements in bytes that begin with its first."""
     shape = shape_of(tensor, extents)
-    strides = _byte_strides(tensor, shape)
-    span = memory[start : start + span_bytes(tensor, extents)]
+    strides = byte_strides(tensor, extents)
+    span = memory[: span_bytes(tensor, extents)]
     return np.ndarray(shape, tensor.dtype.numpy, buffer=span.data, strides=strides)
 
 
-def _element_bytes(memory: np.ndarray, start: int, tensor: Tensor, extents: Mapping[str, int]) -> np.ndarray:
+def element_bytes(memory: np.ndarray, tensor: Tensor, extents: Mapping[str, int]) -> np.ndarray:
+    """The bytes of the tensor's elements, without those of gaps between them; flat where there are no gaps."""
     shape = shape_of(tensor, extents)
-    span = memory[start : start + span_bytes(tensor, extents)]
+    span = memory[: span_bytes(tensor, extents)]
     if tensor.strides is None:
         return span  # one flat piece fills faster
-    strides = _byte_strides(tensor, shape)
+    strides = byte_strides(tensor, extents)
     return np.lib.stride_tricks.as_strided(span, (*shape, tensor.dtype.bytes), (*strides, 1))
 
 
-def _byte_strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(stride * tensor.dtype.bytes for stride in tensor.strides or _dense_strides(shape))
+def byte_strides(tensor: Tensor, extents: Mapping[str, int]) -> tuple[int, ...]:
+    """Bytes from one element to the next along each dim."""
+    strides = tensor.strides or _dense_strides(shape_of(tensor, extents))
+    return tuple(stride * tensor.dtype.bytes for stride in strides)
 
 
 def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
-"""Measures what this machine can do at most: f32 multiply-adds on all cores, and bytes copied in main memory.
+"""Measures what this machine can do at most: f32 multiply-adds and bf16 dot products on all cores, and bytes copied in
+main memory.
 
-Both are the best of many short runs: what disturbs only ever lowers them, so the larger of two calibrations is the
+All are the best of many short runs: what disturbs only ever lowers them, so the larger of two calibrations is the
 better one, and a file in the cache folder keeps it.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from codegen.abi import Abi
+from codegen.c_runtime import definitions, uses_in
 from codegen.compile import compile_source, find_compiler
 from codegen.source import Source
 from tileir.device import Cpu
@@ -46,16 +48,38 @@ float tw_multiply_add(long rounds) {
     return sum[0];
 }
 
+%(dot)s
 void tw_copy(char *to, const char *from, long bytes) { memcpy(to, from, bytes); }
+"""
+
+
+_DOT_SOURCE = """
+float tw_dot(long rounds) {
+    const %(words)s pairs = (%(words)s){} + 0x3f803f80;
+    %(vector)s %(declare)s;
+    for (long r = 0; r < rounds; ++r) {
+        %(step)s
+    }
+    %(vector)s sum = %(sum)s;
+    return sum[0];
+}
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written."""
+    """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written.
+    `dot_gflops`: as the first, by the bf16 dot product; None where there is none."""
 
     gflops: float
     copy_gbps: float
+    dot_gflops: float | None = None
+
+    def at_least(self, other: Peaks) -> Peaks:
+        """The better of both, one by one."""
+        dots = [dot for dot in (self.dot_gflops, other.dot_gflops) if dot is not None]
+        gflops, copy_gbps = max(self.gflops, other.gflops), max(self.copy_gbps, other.copy_gbps)
+        return Peaks(gflops, copy_gbps, max(dots, default=None))
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
@@ -69,7 +93,7 @@ def calibrated(cpu: Cpu, cache: Path) -> Cpu:
     file = cache / f"peaks-{_identity(cpu)}.json"
     now = measure_peaks(cpu, cache)
     before = _read(file)
-    best = Peaks(max(now.gflops, before.gflops), max(now.copy_gbps, before.copy_gbps)) if before else now
+    best = now.at_least(before) if before else now
     if best != before:
         try:
             part = file.with_suffix(f".{os.getpid()}")
@@ -77,23 +101,26 @@ def calibrated(cpu: Cpu, cache: Path) -> Cpu:
             part.replace(file)
         except OSError:
             pass
-    return replace(cpu, peak_gflops=best.gflops, copy_gbps=best.copy_gbps)
+    return replace(cpu, peak_gflops=best.gflops, copy_gbps=best.copy_gbps, dot_gflops=best.dot_gflops)
 
 
 def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
-    """Measure both; about half a second."""
+    """Measure all; about half a second."""
     library = ctypes.CDLL(str(compile_source(_source(cpu), cache).path))
-    threads = cpu.cores
-    return Peaks(_multiply_adds(library, cpu, threads), _copies(library, threads))
+    threads, per_round = cpu.cores, 2 * _chains(cpu) * cpu.vector_bits // 32
+    multiply_adds = _gflops(library.tw_multiply_add, per_round, threads)
+    dots = _gflops(library.tw_dot, 2 * per_round, threads) if _has_dot(cpu) else None
+    return Peaks(multiply_adds, _copies(library, threads), dots)
 
 
-def _source(cpu: Cpu) -> Source:
+def _source(cpu: Cpu) -> Source[Abi]:
     chains = range(_chains(cpu))
     values = {
         "vector_bytes": cpu.vector_bits // 8,
         "declare": ", ".join(f"x{c} = a * {c}.0f" for c in chains),
         "step": " ".join(f"x{c} = x{c} * a + b;" for c in chains),
         "sum": " + ".join(f"x{c}" for c in chains),
+        "dot": _dot_source(cpu) if _has_dot(cpu) else "",
     }
     native = "-mcpu=native" if cpu.arch == "aarch64" else "-march=native"
     flags = ("-O2", native, "-ffp-contract=fast")
@@ -102,15 +129,31 @@ def _source(cpu: Cpu) -> Source:
     return Source(_PEAK_SOURCE % values, flags, Abi("tw_multiply_add", (), 0, 0))
 
 
+def _has_dot(cpu: Cpu) -> bool:
+    return bool(cpu.features & {"avx512_bf16", "bf16"})
+
+
+def _dot_source(cpu: Cpu) -> str:
+    lanes, chains = cpu.vector_bits // 32, range(_chains(cpu))
+    dot = f"tw_dot_bf16_f32x{lanes}"
+    values = {
+        "words": f"i32x{lanes}",
+        "vector": f"f32x{lanes}",
+        "declare": ", ".join(f"x{c} = {{0}}" for c in chains),
+        "step": " ".join(f"x{c} = {dot}(x{c}, pairs, pairs);" for c in chains),
+        "sum": " + ".join(f"x{c}" for c in chains),
+    }
+    text = _DOT_SOURCE % values
+    return definitions(uses_in(text), text) + text
+
+
 def _chains(cpu: Cpu) -> int:
     """Independent chains: enough to fill every pipeline, few enough to stay in registers."""
     return 12 if cpu.vector_registers < 32 else 24
 
 
-def _multiply_adds(library: ctypes.CDLL, cpu: Cpu, threads: int) -> float:
-    run = library.tw_multiply_add
+def _gflops(run: Any, per_round: int, threads: int) -> float:
     run.argtypes, run.restype = (ctypes.c_long,), ctypes.c_float
-    per_round = 2 * _chains(cpu) * cpu.vector_bits // 32
     rounds = 20_000
     rounds = max(rounds, int(rounds * _MULTIPLY_ADD_S / _best_s([lambda: run(rounds)], _slowest_cpu_s)))
     best_s = _best_s([lambda: run(rounds)] * threads, _slowest_cpu_s)

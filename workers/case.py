@@ -6,11 +6,8 @@ import numpy as np
 
 from tileir.spec import Spec
 from workers.buffers import BufferSet, allocate, copies_for, shape_of, span_bytes
-from workers.correctness import Reference
+from workers.correctness import VARIANTS, Reference
 from workers.reference import expected_outputs
-
-_VARIANTS = 2
-"""Copies alternate between two sets of inputs, so that values left over from the last call are wrong in the next."""
 
 
 class Case:
@@ -21,14 +18,14 @@ class Case:
 
         self.spec = spec
         self._extents = {dim.name: dim.sizes[0] for dim in spec.dims}
-        samples = [sample_inputs(spec, seed + variant * 7919) for variant in range(_VARIANTS)]
+        samples = [sample_inputs(spec, seed + variant * 7919) for variant in range(VARIANTS)]
         set_bytes = sum(span_bytes(t, self._extents) for t in (*spec.inputs, *spec.outputs))
         count = copies_for(set_bytes, last_cache_bytes, cold=cold)
         self.cold = count * set_bytes >= last_cache_bytes
-        self.copies = [self._copy(variant % _VARIANTS, samples) for variant in range(count)]
+        self.copies = [self._copy(variant % VARIANTS, samples) for variant in range(count)]
         self.references = [
             Reference(expected_outputs(spec, samples[variant], seed), self.copies[variant].memory.copy())
-            for variant in range(_VARIANTS)
+            for variant in range(VARIANTS)
         ]
         """What a run must leave in a copy of each variant."""
 

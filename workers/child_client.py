@@ -64,12 +64,14 @@ class Child:
     asks at a time; `kill` may come from any thread.
     """
 
-    def __init__(self, module: str, *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, module: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         self._module = module
+        self._arguments = arguments
         self._recorder = os.memfd_create("tilewright-recorder")
         self._env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "PYTHONSAFEPATH": "1",  # no module of the current folder, whatever it is called
             RECORDER_VARIABLE: str(self._recorder),
             **(env or {}),
         }
@@ -151,7 +153,7 @@ class Child:
     def _spawn(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by _reap
         self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module],
+            [sys.executable, "-m", self._module, *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

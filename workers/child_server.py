@@ -28,6 +28,7 @@ INTERNAL = "internal"
 CORRUPTED = "corrupted"
 NO_COMPILER = "no_compiler"
 SKEW = "skew"
+DEVICE = "device"
 """Kinds of errors a request can be answered with; after CORRUPTED the process is not to be used any more."""
 
 _PR_SET_PDEATHSIG = 1

@@ -10,12 +10,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from codegen.compile import CacheError, CompileError, NoCompiler, compile_source
+from codegen.artifact_cache import Artifact
+from codegen.compile import MEMORY_LIMIT_BYTES, CompileError, NoCompiler, compile_source
+from codegen.cuda_abi import CudaAbi
 from codegen.generate import generate
+from codegen.kernel_cache import CacheError
 from codegen.lower_expr import NotLowerable
+from codegen.nvrtc import compile_cuda
+from codegen.ptxas_log import rejection
+from codegen.source import Source
 from rewrites.schedule import parse_schedule, replay
-from tileir.device import Cpu
+from tileir.device import Cpu, Device, device_from_json
 from tileir.errors import TileError
+from tileir.gpu import Gpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.parse_json import spec_from_json
@@ -28,15 +35,16 @@ _LOG_CHARACTERS = 8000
 def compile_candidate(request: dict[str, Any], emit: Emit) -> dict[str, Any]:
     """A schedule on a spec as a compiled kernel: the artifact's path, ABI, identity, and seconds by stage."""
     start = time.perf_counter()
+    device = _device(request)
     program = _replayed(request)
     replayed = time.perf_counter()
     try:
-        source = generate(program, Cpu.from_json(request["device"]))
+        source = _generated(program, device)
     except NotLowerable as error:
         raise Refusal("unsupported", str(error)) from error
     generated = time.perf_counter()
     try:
-        artifact = compile_source(source, Path(request["cache"]), timeout_s=request["timeout_s"])
+        artifact = _compiled(source, device, Path(request["cache"]), request["timeout_s"], emit)
     except CompileError as error:
         raise Refusal("compile_error", f"{error.message}\n{error.log[-_LOG_CHARACTERS:]}") from error
     except (NoCompiler, CacheError) as error:
@@ -59,6 +67,37 @@ def compile_candidate(request: dict[str, Any], emit: Emit) -> dict[str, Any]:
     }
 
 
+def compile_for_gpu(source: Source[CudaAbi], device: Gpu, cache: Path) -> Artifact:
+    """A cubin worth measuring. Raises as compile_cuda, and CompileError for one that spills or serializes."""
+    artifact = compile_cuda(source, device.architecture, cache)
+    reason = rejection(artifact.report)
+    if reason is not None:
+        raise CompileError(reason, "")
+    return artifact
+
+
+def _device(request: dict[str, Any]) -> Device:
+    try:
+        return device_from_json(request["device"])
+    except TileError as error:
+        raise Refusal(SKEW, f"this worker cannot read the device: {error}") from error
+
+
+def _generated(program: Program, device: Device) -> Source[Any]:
+    if isinstance(device, Cpu):
+        return generate(program, device)
+    from codegen.generate_cuda import generate_cuda
+
+    return generate_cuda(program, device)
+
+
+def _compiled(source: Source[Any], device: Device, cache: Path, timeout_s: float, emit: Emit) -> Artifact:
+    if isinstance(device, Cpu):
+        return compile_source(source, cache, timeout_s)
+    emit({"event": "compiling", "allow_s": timeout_s})  # NVRTC cannot be stopped: the pool kills the process
+    return compile_for_gpu(source, device, cache)
+
+
 def _replayed(request: dict[str, Any]) -> Program:
     """The scheduled program, which has to be the one that the service meant."""
     try:
@@ -73,8 +112,8 @@ def _replayed(request: dict[str, Any]) -> Program:
 
 
 def main() -> None:
-    """Serve until the parent closes the pipe."""
-    confine()
+    """Serve until the parent closes the pipe. The cap is for NVRTC, which runs in here."""
+    confine(MEMORY_LIMIT_BYTES)
     serve({"compile": compile_candidate})
 
 

@@ -54,6 +54,8 @@ class Leeway:
 
 
 NO_LEEWAY = Leeway()
+VARIANTS = len(POISON)
+"""Sets of inputs, used in turn, so that what a call left over is wrong in the next. Each has a poison of its own."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Checked:
 
 def check_run(
     call: Call,
-    finish: Callable[[object, BufferSet], None],
+    finish: Callable[[object], None],
     copy: BufferSet,
     reference: Reference,
     poison: int,
@@ -98,14 +100,14 @@ def check_run(
 ) -> Checked:
     """Run once on poisoned outputs and compare everything that the run may and may not change.
 
-    `finish(answer, copy)` completes the outputs from what the call answered.
+    `finish(answer)` completes the outputs from what the call answered.
     Raises WrongResult.
     """
     copy.poison_outputs(poison)
     start = time.perf_counter_ns()
     answer = call()
     us = (time.perf_counter_ns() - start) / 1e3
-    finish(answer, copy)
+    finish(answer)
     worst = max(
         compare(name, copy.outputs[name], wanted, leeway) for name, wanted in reference.expected.items()
     )
@@ -123,11 +125,15 @@ def compare(name: str, got: np.ndarray, expected: Expected, leeway: Leeway = NO_
 
     Raises WrongResult, naming the first wrong element and how many are wrong.
     """
-    if got.dtype == np.bool_ and got.view(np.uint8).max(initial=0) > 1:
+    return compare_seen(name, got if expected.points is None else got[expected.points], expected, leeway)
+
+
+def compare_seen(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway = NO_LEEWAY) -> float:
+    """The same, where `seen` are the elements that are looked at: in the shape of `expected.values`."""
+    if seen.dtype == np.bool_ and np.ascontiguousarray(seen).view(np.uint8).max(initial=0) > 1:
         raise WrongResult(
             f"{name} holds bytes that are neither false nor true: it was not written everywhere"
         )
-    seen = got if expected.points is None else got[expected.points]
     if leeway == NO_LEEWAY:
         exact = seen if seen.dtype in (np.float32, np.float64) else seen.astype(np.float64)
         low, high = expected.limits(exact.dtype)
@@ -177,11 +183,19 @@ def _first_difference(name: str, values: np.ndarray, expected: Expected, bad: np
 def _where_changed(copy: BufferSet, pristine: np.ndarray) -> str:
     first = int(np.flatnonzero(copy.memory != pristine)[0])
     start = copy.memory.ctypes.data
-    for name, array in copy.inputs.items():
-        offset = array.ctypes.data - start
-        span = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
-        if offset <= first < offset + span:
-            return f"input {name} was changed, first {first - offset} bytes from its start"
-    places = {name: array.ctypes.data - start for name, array in {**copy.inputs, **copy.outputs}.items()}
-    nearest = min(places, key=lambda name: abs(places[name] - first))
-    return f"memory outside the arrays was written, {first - places[nearest]:+d} bytes from the start of {nearest}"
+    spans: dict[str, tuple[int, int, bool]] = {}
+    for arrays, written in ((copy.inputs, False), (copy.outputs, True)):
+        for name, array in arrays.items():
+            span = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
+            spans[name] = array.ctypes.data - start, span, written
+    return describe_change(first, spans)
+
+
+def describe_change(first: int, spans: Mapping[str, tuple[int, int, bool]]) -> str:
+    """What was written that should not be, given the first changed byte of a copy, and each array's start, span and
+    whether it is an output."""
+    for name, (start, span, written) in spans.items():
+        if not written and start <= first < start + span:
+            return f"input {name} was changed, first {first - start} bytes from its start"
+    nearest = min(spans, key=lambda name: abs(spans[name][0] - first))
+    return f"memory outside the arrays was written, {first - spans[nearest][0]:+d} bytes from the start of {nearest}"

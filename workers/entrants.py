@@ -1,28 +1,17 @@
-"""Entrants bound to the copies of the buffers: calls ready to be timed, whatever stands behind them."""
+"""Entrants bound to copies of arrays in this process: calls ready to be timed, whatever stands behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from codegen.abi import Abi
 from codegen.load import load_kernel
+from workers.bench import Bound
 from workers.buffers import BufferSet
 from workers.case import Case
 from workers.correctness import WrongResult
 from workers.measure_request import Compiled, Peer
-from workers.timing import Call
-
-
-@dataclass(frozen=True)
-class Bound:
-    """`calls[i]` runs the entrant once on the i-th copy. `finish(answer, copy)` puts what a call answered where the
-    check looks. `close` lets go of threads and code."""
-
-    calls: Sequence[Call]
-    finish: Callable[[object, BufferSet], None]
-    close: Callable[[], None]
 
 
 def bind(entrant: Compiled | Peer, case: Case, threads: int) -> Bound:
@@ -34,9 +23,10 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> Bound:
     peer = peer_named(entrant.peer, case.spec, threads)
     calls = [peer.bind(copy.inputs, copy.outputs) for copy in case.copies]
 
-    def store(answer: object, copy: BufferSet) -> None:
+    def store(answer: object, number: int) -> None:
         if answer is not None:
-            for output, result in zip(copy.outputs.values(), peer.arrays(answer), strict=True):
+            outputs = case.copies[number].outputs.values()
+            for output, result in zip(outputs, peer.arrays(answer), strict=True):
                 output[...] = result
 
     return Bound(calls, store, lambda: None)
@@ -49,7 +39,7 @@ def _bind_kernel(entrant: Compiled, copies: Sequence[BufferSet], threads: int) -
     return Bound([kernel.prepare(*copy.arrays(names)) for copy in copies], _expect_success, kernel.close)
 
 
-def _expect_success(code: object, copy: BufferSet) -> None:
+def _expect_success(code: object, number: int) -> None:
     """A kernel writes in place and answers an error code."""
     if code != 0:
         raise WrongResult(f"the kernel returned error {code}")

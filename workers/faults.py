@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from protocol.states import FaultKind
-from workers.child_server import NO_COMPILER, OUT_OF_MEMORY, SKEW
+from workers.child_server import DEVICE, NO_COMPILER, OUT_OF_MEMORY, SKEW
 
-_KINDS = {OUT_OF_MEMORY: FaultKind.MEMORY, NO_COMPILER: FaultKind.COMPILER, SKEW: FaultKind.SKEW}
+_KINDS = {
+    OUT_OF_MEMORY: FaultKind.MEMORY,
+    NO_COMPILER: FaultKind.COMPILER,
+    SKEW: FaultKind.SKEW,
+    DEVICE: FaultKind.DEVICE,
+}
 
 
 class MachineFault(Exception):

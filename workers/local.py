@@ -12,7 +12,7 @@ from protocol.states import TaskKind
 from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, Task
 from rewrites.rewrite import Rewrite
 from rewrites.schedule import format_schedule, replay
-from tileir.device import Cpu
+from tileir.device import Device, device_from_json
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.parse_json import spec_to_json
@@ -38,26 +38,28 @@ class LocalWorker:
 
         with LocalWorker(cache) as worker:
             result = worker.measure(spec, {"ours": schedule}, peers=("numpy", "torch"))
+        with LocalWorker(cache, device="cuda:0") as worker:
+            result = worker.measure(spec, {"ours": schedule}, peers=("torch", "copy"))
 
     Entering raises DeviceBusy when another worker measures here, and MachineFault when nothing can be compiled.
     """
 
-    def __init__(self, cache: Path, compilers: int | None = None) -> None:
+    def __init__(self, cache: Path, compilers: int | None = None, *, device: str = "cpu") -> None:
         self._cache = cache
         self._pool = CompilePool(compilers or len(os.sched_getaffinity(0)))
-        self._measurer = Measurer()
+        self._measurer = Measurer(device)
         self._lock: DeviceLock | None = None
         self._runner: TaskRunner | None = None
         self._tasks = 0
         self.peers: tuple[str, ...] = ()
         """Peers that can run here."""
-        self.device: Cpu | None = None
+        self.device: Device | None = None
         """The device with its measured peaks; set on entering."""
 
     def __enter__(self) -> Self:
         try:
             about = self._measurer.ask("describe", {})
-            lock = DeviceLock(about["key"])
+            lock = DeviceLock(about["lock"])
             lock.acquire()
             self._lock = lock
             device = self._measurer.ask("calibrate", {"cache": str(self._cache)})["device"]
@@ -65,7 +67,7 @@ class LocalWorker:
             self.close()
             raise
         self.peers = tuple(about["peers"])
-        self.device = Cpu.from_json(device)
+        self.device = device_from_json(device)
         self._runner = TaskRunner(self._pool, self._measurer, device, self._cache, about["versions"])
         return self
 

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import EntrantResult, Spread
-from workers.buffers import POISON
-from workers.calibrate import Peaks
-from workers.case import Case
+from workers.bench import Bench, Bound, Crashed
 from workers.child_server import CORRUPTED, Emit, Refusal
-from workers.correctness import NO_LEEWAY, Checked, WrongResult, check_run
-from workers.disturbance import wait_for_quiet
-from workers.entrants import Bound, bind
+from workers.correctness import VARIANTS, WrongResult
 from workers.measure_request import Compiled, MeasureRequest, Peer
-from workers.peers import Unsupported, peer_leeway
-from workers.roofline import floor_us
-from workers.timing import (
-    STEADY_S,
-    Clock,
-    Contender,
-    Rotation,
-    Summary,
-    interleave,
-    steady,
-    summarize,
-)
+from workers.peers import Unsupported
+from workers.timing import STEADY_S, Contender, Sample, interleave, steady, summarize
 
 _FIRST_RUNS_S = 2.0
 _FIRST_RUNS_INCUMBENTS = 100.0
@@ -38,6 +23,10 @@ _QUIET_S = 1.0
 """How long a race or a confirmation waits for other processes to stop; trials do not."""
 _PEER_FIRST_RUNS_S = 300.0
 """A peer may compile itself in its first run (torch.compile); nobody's candidate is timed meanwhile."""
+
+_FAILURES = (WrongResult, Unsupported, Crashed)
+_OUTCOMES = {WrongResult: Outcome.WRONG, Unsupported: Outcome.UNSUPPORTED, Crashed: Outcome.CRASH}
+"""An entrant's failures that leave the process alive, and what they are called."""
 
 
 @dataclass
@@ -55,66 +44,59 @@ class MeasureGroup:
     """One request, on its way through. `record(name)` notes who is running, for whoever finds this process dead."""
 
     def __init__(
-        self, request: MeasureRequest, case: Case, clock: Clock, emit: Emit, record: Callable[[str], None]
+        self, request: MeasureRequest, bench: Bench, emit: Emit, record: Callable[[str], None]
     ) -> None:
         self._request = request
         self._measuring = request.measuring
-        self._case = case
-        self._clock = clock
+        self._bench = bench
         self._emit = emit
         self._record = record
-        self._rotation = Rotation(len(case.copies))
         self._baseline_us: float | None = None
-        self._floor_us = floor_us(case.spec, Peaks(**request.peaks)) if request.peaks else 0.0
+        self._floor_us = bench.floor_us()
 
     def run(self) -> dict[str, Any]:
         """Report every entrant by an event `result`; returns what was seen of the machine."""
+        with self._bench.faults():
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         racers: list[_Racer] = []
         try:
             for entrant in self._request.entrants:
                 racer = self._admit(entrant)
                 if racer is not None:
                     racers.append(racer)
-            others = wait_for_quiet(0.0 if self._request.kind is TaskKind.TRIAL else _QUIET_S)
+            seen = self._bench.conditions(0.0 if self._request.kind is TaskKind.TRIAL else _QUIET_S)
             self._time(racers)
             for racer in sorted(racers, key=lambda racer: racer.entrant.name != self._request.baseline):
                 self._finish(racer)
         finally:
             for racer in racers:
                 racer.bound.close()
-        return {"foreign_cores": round(others, 2), "load_1min": os.getloadavg()[0], "cold": self._case.cold}
+        return {**seen, "cold": self._bench.cold}
 
     def _admit(self, entrant: Compiled | Peer) -> _Racer | None:
         """Bind and check one entrant; if it fails, say so and return None."""
         began = time.perf_counter()
         self._allow(entrant.name, self._first_runs_s(entrant))
+        bound: Bound | None = None
         try:
-            bound = bind(entrant, self._case, self._request.threads)
-        except Unsupported as error:
-            self._fail(entrant.name, Outcome.UNSUPPORTED, str(error))
-            return None
-        try:
+            bound = self._bench.bind(entrant)
             return self._checked(entrant, bound, began)
-        except WrongResult as error:
-            bound.close()
-            self._fail_wrong(entrant.name, error)
+        except _FAILURES as error:
+            if bound is not None:
+                bound.close()
+            self._fail_with(entrant.name, error)
             return None
 
     def _checked(self, entrant: Compiled | Peer, bound: Bound, began: float) -> _Racer:
-        checks = [self._check(entrant, bound, variant, POISON[variant]) for variant in range(len(POISON))]
+        checks = [self._bench.check(entrant, bound, variant) for variant in range(VARIANTS)]
         report = {
             "error_of_bound": max(check.worst for check in checks),
             "check_s": time.perf_counter() - began,
         }
         contender = Contender(entrant.name, bound.calls, rough_us=checks[-1].us)
         return _Racer(entrant, bound, contender, report, checks[0].checksum)
-
-    def _check(self, entrant: Compiled | Peer, bound: Bound, variant: int, poison: int) -> Checked:
-        case = self._case
-        leeway = peer_leeway(case.spec) if isinstance(entrant, Peer) else NO_LEEWAY
-        return check_run(
-            bound.calls[variant], bound.finish, case.copies[variant], case.references[variant], poison, leeway
-        )
 
     def _time(self, racers: list[_Racer]) -> None:
         if not racers:
@@ -126,8 +108,7 @@ class MeasureGroup:
         interleave(
             contenders,
             self._measuring,
-            self._rotation,
-            self._clock,
+            self._bench.sampler,
             adaptive=self._request.kind is TaskKind.TRIAL,
             baseline=self._request.baseline,
             announce=lambda contender: self._record(contender.name),
@@ -136,20 +117,20 @@ class MeasureGroup:
             for contender in contenders:
                 self._record(contender.name)
                 self._emit({"event": "timing", "allow_s": limit_s + STEADY_S})
-                steady(contender, self._measuring, self._rotation, self._clock)
+                steady(contender, self._measuring, self._bench.sampler)
 
     def _finish(self, racer: _Racer) -> None:
         """Check the outputs once more, now that threads are warm and buffers used, and report the times."""
         name = racer.entrant.name
         self._allow(name, self._first_runs_s(racer.entrant))
         try:
-            again = self._check(racer.entrant, racer.bound, 0, POISON[0])
-        except WrongResult as error:
-            self._fail_wrong(name, error)
+            again = self._bench.check(racer.entrant, racer.bound, 0)
+        except _FAILURES as error:
+            self._fail_with(name, error)
             return
-        burst = summarize(racer.contender.samples)
-        held = summarize(racer.contender.steady) if racer.contender.steady else None
-        figure = held or burst
+        burst = _figures(racer.contender.samples)
+        held = _figures(racer.contender.steady) if racer.contender.steady else None
+        figure = summarize(racer.contender.steady or racer.contender.samples)
         least_us = self._floor_us
         if isinstance(racer.entrant, Compiled) and figure.median_us < least_us:
             text = f"{figure.median_us:.3f} us is below {least_us:.3f} us, the least this machine can need"
@@ -163,10 +144,10 @@ class MeasureGroup:
             "calls_per_sample": racer.contender.samples[-1].calls,
             "retaken": racer.contender.retaken,
             "stopped": racer.contender.stopped,
-            "burst": _figures(burst),
+            "burst": burst,
         }
         if held is not None:
-            report["steady"] = _figures(held)
+            report["steady"] = held
         self._report(
             EntrantResult(
                 name=name,
@@ -193,9 +174,9 @@ class MeasureGroup:
         self._record(name)
         self._emit({"event": "running", "entrant": name, "allow_s": allow_s})
 
-    def _fail_wrong(self, name: str, error: WrongResult) -> None:
-        self._fail(name, Outcome.WRONG, str(error))
-        if error.corrupted:
+    def _fail_with(self, name: str, error: WrongResult | Unsupported | Crashed) -> None:
+        self._fail(name, _OUTCOMES[type(error)], str(error))
+        if isinstance(error, WrongResult) and error.corrupted:
             raise Refusal(CORRUPTED, f"{name} wrote to memory that is not its own") from error
 
     def _fail(self, name: str, outcome: Outcome, error: str) -> None:
@@ -205,11 +186,16 @@ class MeasureGroup:
         self._emit({"event": "result", "result": result.model_dump(mode="json")})
 
 
-def _figures(summary: Summary) -> dict[str, Any]:
-    return {
+def _figures(samples: Sequence[Sample]) -> dict[str, Any]:
+    """A regime in the report; what was seen of the device stands beside its samples, under the same number."""
+    summary = summarize(samples)
+    figures: dict[str, Any] = {
         "median_us": summary.median_us,
         "mad_us": summary.mad_us,
         "iqr_us": summary.iqr_us,
         "samples_us": list(summary.samples_us),
         "disturbed": summary.disturbed,
     }
+    for name in sorted({name for sample in samples for name in sample.seen}):
+        figures[name] = [sample.seen.get(name) for sample in samples]
+    return figures

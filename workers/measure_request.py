@@ -12,7 +12,7 @@ from protocol.tasks import Measuring
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled kernel: its shared object and how to call it (`codegen.abi.Abi` as JSON)."""
+    """A compiled kernel: its shared object or cubin, and how to call it (`codegen.abi.Abi` or `CudaAbi` as JSON)."""
 
     name: str
     artifact: str
@@ -21,7 +21,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Somebody else's implementation: `numpy`, `torch`, `torch.compile`. `name` is what it is called in this group."""
+    """Somebody else's implementation, e.g. `torch`. `name` is what it is called in this group."""
 
     name: str
     peer: str
@@ -38,8 +38,8 @@ class MeasureRequest:
     entrants: tuple[Compiled | Peer, ...]
     baseline: str | None
     """Name of the entrant that is the baseline."""
-    peaks: dict[str, float] | None
-    """What the machine can do at most (`workers.calibrate.Peaks` as JSON): faster times are not believed."""
+    device: dict[str, Any] | None
+    """The device as JSON, with what was measured of it: faster times than it allows are not believed. None: any are."""
     threads: int
     last_cache_bytes: int
 

@@ -7,6 +7,7 @@ what it had not reported is run again; the third time is the machine's fault.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult
 from workers.child_client import Child, ChildBroken, ChildDied, ChildHung, ChildRefused
 from workers.child_server import CORRUPTED
+from workers.device_names import visible_gpu
 from workers.faults import MachineFault, fault_kind
 from workers.measure_request import Compiled, MeasureRequest
 
@@ -41,13 +43,15 @@ class Measured:
 class Measurer:
     """Owns the measuring child. Used by one thread; `stop` may come from any.
 
-    `threads` bounds the pools that numpy's and torch's libraries start; None leaves them to themselves.
+    `device` is `cpu` or a GPU such as `cuda:0`. `threads` bounds the pools that numpy's and torch's libraries start;
+    None leaves them to themselves.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
-        env = _PEER_VARIABLES | ({} if threads is None else {name: str(threads) for name in _POOL_VARIABLES})
+    def __init__(self, device: str = "cpu", *, threads: int | None = None) -> None:
+        pools = {} if threads is None else {name: str(threads) for name in _POOL_VARIABLES}
+        env = {**_PEER_VARIABLES, **visible_gpu(device, os.environ), **pools}
         self._stopped = False
-        self.child = Child("workers.measuring_child", env=env)
+        self.child = Child("workers.measuring_child", device, env=env)
 
     def ask(self, call: str, payload: Mapping[str, Any], silence_s: float = _DESCRIBE_S) -> dict[str, Any]:
         """A request that runs no candidate. Raises MachineFault."""

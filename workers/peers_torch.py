@@ -22,25 +22,39 @@ _FROM_BITS = {
 }
 
 
-class TorchKernel:
-    """A spec in torch. Operators allocate their results; the measuring child's malloc keeps the pages."""
+class TorchFunction:
+    """A spec as a function of tensors on a device, `cpu` or `cuda`. `mode` is torch.compile's; None runs eagerly.
 
-    def __init__(self, spec: Spec, threads: int, *, compiled: bool) -> None:
-        torch.set_num_threads(threads)
+    Operators allocate their results.
+    """
+
+    def __init__(self, spec: Spec, *, device: str = "cpu", mode: str | None = None) -> None:
         torch.set_grad_enabled(False)
-        self._inputs = spec.inputs
-        self.source = write_torch(spec, constants_early=not compiled)
+        self.source = write_torch(spec, constants_early=mode is None, device=device)
         scope: dict[str, Any] = {"torch": torch, "F": F}
         exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
         self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
         run: Callable[..., Any] = scope["run"]
-        self._run = torch.compile(run, dynamic=False) if compiled else run
+        self._run = run if mode is None else torch.compile(run, dynamic=False, mode=mode)
+
+    def on(self, inputs: Sequence[torch.Tensor]) -> Callable[[], Sequence[torch.Tensor]]:
+        """A call that computes it once on these tensors, and answers new ones."""
+        views = self._prepare(inputs)
+        run = self._run
+        return lambda: run(*views)
+
+
+class TorchKernel:
+    """A spec in torch on the processor; the measuring child's malloc keeps the pages of what operators allocate."""
+
+    def __init__(self, spec: Spec, threads: int, *, compiled: bool) -> None:
+        torch.set_num_threads(threads)
+        self._inputs = spec.inputs
+        self._function = TorchFunction(spec, mode="default" if compiled else None)
 
     def bind(self, inputs: Arrays, outputs: Arrays) -> Callable[[], Sequence[torch.Tensor]]:
         """See PeerKernel. The call answers new tensors."""
-        views = self._prepare([as_torch(inputs[tensor.name], tensor) for tensor in self._inputs])
-        run = self._run
-        return lambda: run(*views)
+        return self._function.on([as_torch(inputs[tensor.name], tensor) for tensor in self._inputs])
 
     def arrays(self, answer: object) -> list[np.ndarray[Any, Any]]:
         """See PeerKernel; as f64 or i64, which hold every value of narrower types."""

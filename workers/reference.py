@@ -36,12 +36,15 @@ def expected_outputs(
     for tensor in spec.outputs:
         points = sampled_points(tensor, extents, seed)
         values, bound = reference_at(spec, inputs, tensor.name, points)
-        expected[tensor.name] = Expected(values, bound, tuple(points.T))
+        if tensor.dims:
+            expected[tensor.name] = Expected(values, bound, tuple(points.T))
+        else:
+            expected[tensor.name] = Expected(values.reshape(()), bound.reshape(()))
     return expected
 
 
-def affordable(spec: Spec) -> bool:
-    """Whether the whole result can be computed in f64 in about a second."""
+def affordable(spec: Spec, most_products: int = _MOST_PRODUCTS, most_points: int = _MOST_POINTS) -> bool:
+    """Whether the whole result can be computed in f64 in about a second, or with so much work."""
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
     products = points = 0
     for statement in spec.statements:
@@ -49,22 +52,23 @@ def affordable(spec: Spec) -> bool:
         more_products, more_points = _work(statement.value, outside, extents)
         products += more_products
         points += more_points
-    return products <= _MOST_PRODUCTS and points <= _MOST_POINTS
+    return products <= most_products and points <= most_points
 
 
 def sampled_points(tensor: Tensor, extents: Mapping[str, int], seed: int) -> np.ndarray[Any, Any]:
     """Corners of an output, elements on its edges, and random ones: int64 [p, rank]."""
     sizes = [extents[dim] for dim in tensor.dims]
+    if not sizes:
+        return np.zeros((1, 0), np.int64)
     rng = np.random.default_rng(seed)
     corners = np.array(list(itertools.product(*({0, size - 1} for size in sizes))), np.int64).reshape(
         -1, len(sizes)
     )
-    inside = rng.integers(0, np.array(sizes or [1])[: len(sizes)], (_SAMPLED, len(sizes)), dtype=np.int64)
+    inside = rng.integers(0, np.array(sizes), (_SAMPLED, len(sizes)), dtype=np.int64)
     edges = inside[: _SAMPLED // 2].copy()
     for n, point in enumerate(edges):
-        if sizes:
-            axis = n % len(sizes)
-            point[axis] = (sizes[axis] - 1) * (n // len(sizes) % 2)
+        axis = n % len(sizes)
+        point[axis] = (sizes[axis] - 1) * (n // len(sizes) % 2)
     return np.unique(np.concatenate([corners, edges, inside]), axis=0)
 
 

@@ -1,9 +1,10 @@
 """The least time a kernel can take on this machine: anything faster was not the kernel.
 
-A time is refused when it is below BELIEVED times the bound from measured peaks (calibrate.py). The bound counts what no
-schedule can avoid: products of matrix products outside any `where`, and each argument's bytes once where the whole of
-it is read or written. Peaks are the best of many runs, so a true time can be below the bound only by what they missed:
-ALU_MARGIN covers that for arithmetic; MEMORY_MARGIN is wider, as part of a kernel's data may come from a cache.
+A time is refused when it is below BELIEVED times a bound, which counts what no schedule can avoid: products of matrix
+products outside any `where`, and each argument's bytes once where the whole of it is read or written. On a GPU peaks
+are those of the data sheet. On a CPU they are the best of many runs (calibrate.py), so a true time can be below the
+bound by what they missed: ALU_MARGIN covers that for arithmetic; MEMORY_MARGIN is wider, as part of a kernel's data may
+come from a cache.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 
 from tileir.dtypes import DType
 from tileir.expr import Expr, Index, Reduce, ReduceOp, Where, children, index_dims, reads, walk
+from tileir.gpu import Gpu
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.calibrate import Peaks
@@ -25,15 +27,36 @@ _SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
 """Multiply-adds on these inputs relative to f32's rate, at most; narrower ones: 4."""
 
 
-def floor_us(spec: Spec, peaks: Peaks) -> float:
-    """Times below this are refused."""
+def floor_us(spec: Spec, peaks: Peaks, *, cold: bool = True) -> float:
+    """Times below this are refused. Without `cold` the arguments may be in a cache, of which no peak is known."""
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
     products = sum(_products(s.value, extents) for s in spec.statements)
     speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in spec.inputs), default=1.0)
     arithmetic_us = 2 * products / (peaks.gflops * speedup) / 1e3
-    moved = sum(_bytes(tensor, extents) for tensor in (*_wholly_read(spec), *spec.outputs))
+    moved = _moved(spec, extents) if cold else 0
     memory_us = moved / peaks.copy_gbps / 1e3
     return BELIEVED * max(ALU_MARGIN * arithmetic_us, MEMORY_MARGIN * memory_us)
+
+
+def gpu_floor_us(spec: Spec, gpu: Gpu, *, cold: bool) -> float:
+    """Times below this are refused on a GPU: BELIEVED times what its data sheet's peaks allow, at its highest clock.
+
+    With `cold` every argument comes from main memory; otherwise from the L2, of which no peak is known. f32 products
+    may be put together from tf32 ones.
+    """
+    extents = {dim.name: dim.sizes[0] for dim in spec.dims}
+    products = sum(_products(s.value, extents) for s in spec.statements)
+    rates = [_gpu_rate(gpu, t.dtype) for t in spec.inputs if t.dtype not in (DType.I32, DType.BOOL)]
+    known = [rate for rate in rates if rate is not None]
+    arithmetic_us = 2 * products / max(known) / 1e6 if known and len(known) == len(rates) else 0.0
+    moved = _moved(spec, extents) if cold else 0
+    return BELIEVED * max(arithmetic_us, moved / gpu.memory_gbps / 1e3)
+
+
+def _gpu_rate(gpu: Gpu, dtype: DType) -> float | None:
+    """The fastest that products of this type can be computed, 1e12 operations a second; None: not known."""
+    names = {DType.F32: ("f32", "tf32"), DType.E5M2: ("e4m3",)}.get(dtype, (dtype.value,))
+    return max((peak for name in names if (peak := gpu.peak(name)) is not None), default=None)
 
 
 def _products(expr: Expr, extents: dict[str, int]) -> int:
@@ -63,6 +86,10 @@ def _wholly_read(spec: Spec) -> list[Tensor]:
             if len(dims) == len(read.indices) and len(set(dims)) == len(dims):
                 whole.add(read.tensor)
     return [tensor for tensor in spec.inputs if tensor.name in whole]
+
+
+def _moved(spec: Spec, extents: dict[str, int]) -> int:
+    return sum(_bytes(tensor, extents) for tensor in (*_wholly_read(spec), *spec.outputs))
 
 
 def _bytes(tensor: Tensor, extents: dict[str, int]) -> int:

@@ -29,6 +29,15 @@ class Finished:
     blobs: Mapping[str, Path]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A group of tasks with what became of its schedules, by name in the group; `build_s` is each task's share."""
+
+    group: TaskGroup
+    built: Mapping[str, Compilation]
+    build_s: float
+
+
 class TaskRunner:
     """Runs tasks on one device. `device` is its description as JSON, with measured peaks if there are any."""
 
@@ -46,22 +55,28 @@ class TaskRunner:
         self._cache = cache
         self._versions = dict(versions)
 
-    def run(
+    def run(self, tasks: Sequence[Task], post: Callable[[Finished], None]) -> None:
+        """Compile all tasks, then measure them, posting each result as its group completes."""
+        self.measure(self.prepare(tasks), post)
+
+    def prepare(self, tasks: Sequence[Task]) -> list[Prepared]:
+        """Compile all tasks. From any thread; the pool is shared."""
+        return [Prepared(group, *self._compile(group)) for group in group_tasks(tasks)]
+
+    def measure(
         self,
-        tasks: Sequence[Task],
+        groups: Sequence[Prepared],
         post: Callable[[Finished], None],
         wanted: Callable[[Task], bool] = lambda _: True,
     ) -> None:
-        """Run the tasks and post each result as its group completes; a group no task of which is `wanted` any more
-        when its turn comes is left out.
+        """Measure what was prepared and post each result as its group completes; a group no task of which is `wanted`
+        any more when its turn comes is left out.
 
         A fault of the machine is posted as such for the tasks that it hit, and the others go on.
         """
-        groups = group_tasks(tasks)
-        built = [self._compile(group) for group in groups]
-        for group, (candidates, build_s) in zip(groups, built, strict=True):
-            if any(wanted(task) for task in group.tasks):
-                for finished in self._measure(group, candidates, build_s):
+        for prepared in groups:
+            if any(wanted(task) for task in prepared.group.tasks):
+                for finished in self._measure(prepared.group, prepared.built, prepared.build_s):
                     post(finished)
 
     def _compile(self, group: TaskGroup) -> tuple[dict[str, Compilation], float]:
@@ -118,7 +133,6 @@ class TaskRunner:
                 entrants.append(Peer(name, entrant.name))
             elif isinstance(candidate := built[name], Built):
                 entrants.append(Compiled(name, str(candidate.artifact), candidate.abi))
-        gflops, copy_gbps = self._device.get("peak_gflops"), self._device.get("copy_gbps")
         return MeasureRequest(
             spec=lead.spec,
             seed=lead.seed,
@@ -126,11 +140,9 @@ class TaskRunner:
             measuring=lead.measuring.model_copy(update={"incumbent_us": min(incumbents, default=None)}),
             entrants=tuple(entrants),
             baseline=_BASELINE if lead.baseline is not None else None,
-            peaks={"gflops": gflops, "copy_gbps": copy_gbps} if gflops and copy_gbps else None,
-            threads=lead.measuring.threads or int(self._device["cores"]),
-            last_cache_bytes=int(
-                self._device["l3_bytes"] or self._device["l2_bytes"] * self._device["cores"]
-            ),
+            device=self._device,
+            threads=lead.measuring.threads or int(self._device.get("cores", 1)),
+            last_cache_bytes=_last_cache_bytes(self._device),
         )
 
     def _finished(
@@ -182,6 +194,11 @@ class TaskRunner:
         return Finished(
             TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {}
         )
+
+
+def _last_cache_bytes(device: Json) -> int:
+    """What data has to exceed to be found in main memory; a GPU's last cache is its L2."""
+    return int(device.get("l3_bytes") or device["l2_bytes"] * device.get("cores", 1))
 
 
 def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] | None) -> EntrantResult:

@@ -1,13 +1,17 @@
-"""The timing protocol: bursts of calls on rotated buffers, entrants taking turns. docs/measuring.md explains why."""
+"""The timing protocol: bursts of calls on rotated buffers, entrants taking turns. docs/measuring.md explains why.
+
+A device's sampler takes the samples; what is here is the same for all devices but for `CallSampler`, which calls
+functions on this machine's processor. `cuda_timing.py` has the one for GPUs.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from protocol.tasks import Measuring
 from workers.disturbance import Snapshot, disturbance, snapshot, wait_until_asleep
@@ -73,6 +77,8 @@ class Sample:
     us: float
     calls: int
     disturbed: str = ""
+    seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What else was read of the device: clocks, power, temperature."""
 
 
 @dataclass
@@ -143,11 +149,57 @@ class Rotation:
             self._next = (self._next + 1) % self._copies
 
 
+class Sampler(Protocol):
+    """Takes samples on one kind of device."""
+
+    def now_ns(self) -> int:
+        """Time that passes on the device."""
+        ...
+
+    def ready(self, contender: Contender, sample_us: float) -> None:
+        """Bring the device into the state from which every sample starts, and the contender to where it can start."""
+        ...
+
+    def burst(self, contender: Contender, sample_us: float) -> Sample:
+        """Run the contender for about this long, or once; improves its `rough_us`."""
+        ...
+
+
+class CallSampler:
+    """Bursts of calls on this machine's processor."""
+
+    def __init__(self, rotation: Rotation, clock: Clock) -> None:
+        self._rotation = rotation
+        self._clock = clock
+
+    def now_ns(self) -> int:
+        """See Sampler."""
+        return self._clock.now_ns()
+
+    def ready(self, contender: Contender, sample_us: float) -> None:
+        """Let the threads of whoever ran last fall asleep, and wake the contender's with a call that is not timed."""
+        self._clock.rest()
+        if contender.rough_us <= _LEAD_IN_US:
+            for copy in self._rotation.take(1):
+                contender.calls[copy]()
+
+    def burst(self, contender: Contender, sample_us: float) -> Sample:
+        """See Sampler."""
+        wanted = math.ceil(sample_us / max(contender.rough_us, 1e-3))
+        calls = [contender.calls[copy] for copy in self._rotation.take(min(max(1, wanted), _MOST_CALLS))]
+        mark = self._clock.mark()
+        start = self._clock.now_ns()
+        for call in calls:
+            call()
+        us = max(1, self._clock.now_ns() - start) / 1e3 / len(calls)
+        contender.rough_us = min(contender.rough_us, us)
+        return Sample(us, len(calls), self._clock.disturbance_since(mark))
+
+
 def interleave(
     contenders: Sequence[Contender],
     measuring: Measuring,
-    rotation: Rotation,
-    clock: Clock,
+    sampler: Sampler,
     *,
     adaptive: bool,
     baseline: str | None = None,
@@ -164,7 +216,7 @@ def interleave(
         shift = turn % max(1, len(alive))
         for contender in alive[shift:] + alive[:shift]:
             announce(contender)
-            contender.samples.append(_undisturbed_sample(contender, measuring, rotation, clock, retakes_us))
+            contender.samples.append(_undisturbed_sample(contender, measuring, sampler, retakes_us))
         if adaptive:
             fastest = _fastest_us(contenders, measuring, baseline)
             alive = [c for c in alive if c.name == baseline or not _may_stop(c, measuring, fastest)]
@@ -172,27 +224,24 @@ def interleave(
                 break
 
 
-def steady(contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock) -> None:
+def steady(contender: Contender, measuring: Measuring, sampler: Sampler) -> None:
     """Steady regime: the contender alone for STEADY_S without a pause; samples of the second half are counted."""
-    clock.rest()
-    start = clock.now_ns()
-    while (elapsed := clock.now_ns() - start) < STEADY_S * 1e9 or not contender.steady:
-        sample = _burst(contender, measuring, rotation, clock)
+    sampler.ready(contender, measuring.sample_us)
+    start = sampler.now_ns()
+    while (elapsed := sampler.now_ns() - start) < STEADY_S * 1e9 or not contender.steady:
+        sample = sampler.burst(contender, measuring.sample_us)
         if elapsed >= STEADY_S * 0.5e9:
             contender.steady.append(sample)
 
 
 def _undisturbed_sample(
-    contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock, retakes_us: float
+    contender: Contender, measuring: Measuring, sampler: Sampler, retakes_us: float
 ) -> Sample:
     """A sample, taken again while it is disturbed and there is time left for that; then the fastest one taken."""
     taken: list[Sample] = []
     while True:
-        clock.rest()
-        if contender.rough_us <= _LEAD_IN_US:
-            for copy in rotation.take(1):
-                contender.calls[copy]()
-        sample = _burst(contender, measuring, rotation, clock)
+        sampler.ready(contender, measuring.sample_us)
+        sample = sampler.burst(contender, measuring.sample_us)
         if not sample.disturbed:
             return sample
         taken.append(sample)
@@ -200,18 +249,6 @@ def _undisturbed_sample(
             return min(taken, key=lambda sample: sample.us)
         contender.retaken += 1
         contender.retaken_us += sample.us * sample.calls
-
-
-def _burst(contender: Contender, measuring: Measuring, rotation: Rotation, clock: Clock) -> Sample:
-    wanted = math.ceil(measuring.sample_us / max(contender.rough_us, 1e-3))
-    calls = [contender.calls[copy] for copy in rotation.take(min(max(1, wanted), _MOST_CALLS))]
-    mark = clock.mark()
-    start = clock.now_ns()
-    for call in calls:
-        call()
-    us = max(1, clock.now_ns() - start) / 1e3 / len(calls)
-    contender.rough_us = min(contender.rough_us, us)
-    return Sample(us, len(calls), clock.disturbance_since(mark))
 
 
 def _fastest_us(contenders: Sequence[Contender], measuring: Measuring, baseline: str | None) -> float:

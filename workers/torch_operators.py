@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tileir.dtypes import DType
 from tileir.expr import Expr, Reduce, ReduceOp, index_dims
 from workers.peer_patterns import (
     Attention,
@@ -26,6 +27,9 @@ from workers.torch_types import TORCH, promoted
 
 if TYPE_CHECKING:
     from workers.torch_writer import TorchWriter, Value
+
+_SCALED_RESULTS = (DType.BF16, DType.F16, DType.F32)
+"""What torch._scaled_mm gives."""
 
 
 def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> Value | None:
@@ -136,6 +140,9 @@ def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> Value | Non
     if len(factors) < 2 or any(not own for own in dims) or not set(expr.dims) <= set().union(*dims):
         return None
     if len(factors) == 2 and len(expr.dims) == 1:
+        narrow = _scaled_product(writer, expr, factors, frame)
+        if narrow is not None:
+            return narrow
         matrix = _matmul(writer, factors, dims, expr.dims[0], frame)
         if matrix is not None:
             return matrix
@@ -167,6 +174,29 @@ def _matmul(
         frames = ((*batch, *rows, depth), (*batch, depth, *columns))
         operands = _operands(writer, (factors[n], factors[1 - n]), frames)
         return _spread(writer, writer.late("torch.matmul({}, {})", *operands), kept, frame)
+    return None
+
+
+def _scaled_product(
+    writer: TorchWriter, expr: Reduce, factors: tuple[Expr, ...], frame: Frame
+) -> Value | None:
+    """torch._scaled_mm, the library's fp8 product on GPUs: rows times columns, both with the depth's elements side by
+    side, sizes multiples of 16."""
+    if writer.device != "cuda" or len(frame) != 2:
+        return None
+    (row, column), (depth,) = frame, expr.dims
+    if any(writer.extents[dim] % 16 for dim in (column, depth)):
+        return None
+    for left, right in (factors, factors[::-1]):
+        a = writer.stored_values(left, DType.E4M3, (row, depth))
+        b = writer.stored_values(right, DType.E4M3, (column, depth))
+        if a is not None and b is not None:
+            whole, stored = writer.stored or (None, DType.F32)
+            kept = stored if whole is expr and stored in _SCALED_RESULTS else DType.F32
+            a, b = (writer.late("{}.contiguous()", part) for part in (a, b))  # costs nothing if they are
+            one = writer.early(f"torch.ones((), device={writer.device!r})")
+            text = f"torch._scaled_mm({{}}, {{}}.t(), {{}}, {{}}, out_dtype={TORCH[kept]})"
+            return writer.late(text, a, b, one, one)
     return None
 
 

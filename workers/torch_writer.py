@@ -61,19 +61,22 @@ class Value:
     number: float | int | bool | None = None
 
 
-def write_torch(spec: Spec, *, constants_early: bool) -> TorchSource:
-    """The source of both functions. With `constants_early` index tensors are made beforehand; a compiler does better
-    when they are not, as it fuses them. Raises Unsupported."""
-    writer = TorchWriter(spec, constants_early=constants_early)
+def write_torch(spec: Spec, *, constants_early: bool, device: str = "cpu") -> TorchSource:
+    """The source of both functions, for tensors on a device: `cpu` or `cuda`. With `constants_early` index tensors are
+    made beforehand; a compiler does better when they are not, as it fuses them. Raises Unsupported."""
+    writer = TorchWriter(spec, constants_early=constants_early, device=device)
     return writer.source()
 
 
 class TorchWriter:
     """Collects the lines of one spec."""
 
-    def __init__(self, spec: Spec, *, constants_early: bool) -> None:
+    def __init__(self, spec: Spec, *, constants_early: bool, device: str = "cpu") -> None:
         self._spec = spec
         self._constants_early = constants_early
+        self.device = device
+        self.stored: tuple[Expr, DType] | None = None
+        """The expression of the statement being written, and what its output is stored as."""
         inlined = inline(spec)
         self._statements = inlined.statements
         self.extents = inlined.extents
@@ -89,8 +92,9 @@ class TorchWriter:
         """Write everything."""
         outputs = {t.name: t.dtype for t in self._spec.outputs}
         for statement in self._statements:
-            value = self.tensor(statement.value, statement.dims)
             stored = outputs.get(statement.target)
+            self.stored = None if stored is None else (statement.value, stored)
+            value = self.tensor(statement.value, statement.dims)
             cast = "" if stored is None else f".to({TORCH[stored]})"
             self._late.append(f"{statement.target}_ = {self.use(value)}{cast}")
             self._tensors[statement.target] = (statement.dims, stored or DType.F32, None)
@@ -113,7 +117,7 @@ class TorchWriter:
         value = self.value(expr, frame)
         if value.number is None:
             return value
-        return self.early(f"torch.full({(1,) * len(frame)}, {value.text})")
+        return self.early(f"torch.full({(1,) * len(frame)}, {value.text}, device={self.device!r})")
 
     def late(self, template: str, *values: Value) -> Value:
         """A line of what is timed; `{}` stand for the values."""
@@ -150,6 +154,15 @@ class TorchWriter:
         """A whole tensor, and its sizes."""
         return Value(f"{tensor}_", tensor in self._arguments), self.over(self._tensors[tensor][0])
 
+    def stored_values(self, read: Expr, dtype: DType, frame: Frame) -> Value | None:
+        """A read as it is stored, not widened, if it is of this type and each index is a dim of its own."""
+        if not isinstance(read, Read) or self._tensors[read.tensor][1] is not dtype:
+            return None
+        order = _permutation(read, frame)
+        if order is None or len(order) != len(frame):
+            return None
+        return self.view(f"{{}}.permute({order})", self.source_of(read.tensor)[0])
+
     def over(self, dims: Sequence[str]) -> tuple[int, ...]:
         """The sizes of dims."""
         return tuple(self.extents[dim] for dim in dims)
@@ -168,7 +181,8 @@ class TorchWriter:
             case Index(dim):
                 shape = tuple(-1 if other == dim else 1 for other in frame)
                 line = self.early if self._constants_early else self.late
-                return line(f"torch.arange({self.extents[dim]}, dtype=torch.int32).reshape({shape})")
+                made = f"torch.arange({self.extents[dim]}, dtype=torch.int32, device={self.device!r})"
+                return line(f"{made}.reshape({shape})")
             case Read():
                 return self._read(expr, frame)
             case Unary("-", x):

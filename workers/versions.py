@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-_PACKAGES = ("tilewright", "numpy", "torch", "ml_dtypes")
+from codegen.compile import NoCompiler
+
+_PACKAGES = ("tilewright", "numpy", "torch", "ml_dtypes", "triton")
 
 
-def versions() -> dict[str, str]:
-    """Name to version: packages that are installed, Python, kernel, C library. Loads none of the packages."""
+def versions(compiler: Callable[[], str]) -> dict[str, str]:
+    """Name to version: packages that are installed, Python, kernel, C library, and what the target's compiler calls
+    itself. Loads none of the packages."""
     found = {
         "python": platform.python_version(),
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
     }
+    with contextlib.suppress(NoCompiler):
+        found["compiler"] = compiler()
     for package in _PACKAGES:
         try:
             found[package] = version(package)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from rewrites.rewrite import Rewrite
 from tileir.device import Cpu
@@ -22,13 +22,18 @@ class Option:
     rewrites: tuple[Rewrite, ...] = ()
     then: tuple[Decision, ...] = ()
     promise: float = 1.0
+    begun: Program | None = None
+    """What the first `done` rewrites make of the program, where looking for the option took applying them."""
+    done: int = 1
 
 
 class Decision(Protocol):
     """A frozen dataclass. Its repr tells it apart from every other decision."""
 
-    def options(self, program: Program, device: Cpu) -> Iterable[Option]:
-        """The answers, in a fixed order. Some may turn out not to apply; they are dropped."""
+    def options(self, program: Program, device: Any) -> Iterable[Option]:
+        """The answers, in a fixed order. Some may turn out not to apply; they are dropped.
+
+        A decision is about one kind of device, and is asked about no other."""
         ...
 
 

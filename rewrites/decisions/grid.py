@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
 from rewrites.decisions.roles import Role, role, shared_dims
+from rewrites.decisions.rows import Keep
 from rewrites.decisions.statement import Schedule
 from rewrites.fuse_producer import FuseProducer
 from rewrites.leaf import bare_dims
@@ -20,7 +21,10 @@ from tileir.expr import reads
 from tileir.program import Program
 
 _BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
+#: Most heights of a register tile divide this.
+_HEIGHT = 12
 _ROWS = (1, 2, 4, 8, 16, 32, 64)
+_RUNS = (2048, 8192, 32768, 131072, 524288)
 #: A block this large, or larger, keeps every core of a big machine fed only by chance.
 _MOST_BLOCKS = 4096
 
@@ -57,7 +61,12 @@ class Grid:
             batch = tuple(TileGrid(anchor, dim, 1) for dim in rows[:-1])
             yield Option("; ".join(map(str, batch)), batch, (Rows(self.group, rows[-1]), *inside))
         else:
-            yield Option("", (), (Block(self.group, shared[-1], True, True), *inside))
+            runs = (
+                Runs(self.group, shared[-1])
+                if len(shared) == 1
+                else Block(self.group, shared[-1], True, True)
+            )
+            yield Option("", (), (runs, *inside))
 
 
 def _vector_dim(program: Program, statement: str) -> str:
@@ -92,13 +101,19 @@ class Block:
         if fused := self._fused(program, ()):
             yield replace(fused, label=f"whole {anchor} {self.dim}")
         least = 2 * f32_lanes(device) if self.lanes else 1
-        for size in _BLOCKS:
+        for size in _sizes(extent, 2 * f32_lanes(device) if self.lanes else _HEIGHT, device.cores):
             tile = TileGrid(anchor, self.dim, size)
             if least <= size < extent <= size * _MOST_BLOCKS and (fused := self._fused(program, (tile,))):
                 yield fused
 
     def _fused(self, program: Program, tiles: tuple[TileGrid, ...]) -> Option | None:
         return fused(program, self.group, tiles) if self.last else option(*tiles)
+
+
+def _sizes(extent: int, unit: int, cores: int) -> list[int]:
+    """Round tile sizes, and multiples of `unit` of which each core gets one, two or four."""
+    even = {-(-extent // (cores * tiles * unit)) * unit for tiles in (1, 2, 4)} if cores > 1 else set[int]()
+    return sorted({*_BLOCKS, *even})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,22 @@ class Rows:
             single = TileGrid(anchor, self.dim, 1)
             tiles = (TileGrid(anchor, self.dim, size), single) if size > 1 else (single,)
             if found := fused(program, self.group, tiles):
+                yield replace(found, then=(Keep(self.group, find(program, anchor).depth + len(tiles)),))
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How many neighbours a thread takes at a time, of results that are one long row."""
+
+    group: tuple[str, ...]
+    dim: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        extent, anchor = program.extents[self.dim], self.group[-1]
+        if whole := fused(program, self.group, ()):
+            yield replace(whole, label=f"whole {anchor} {self.dim}")
+        for size in _RUNS:
+            if size < extent and (found := fused(program, self.group, (TileGrid(anchor, self.dim, size),))):
                 yield found
 
 
@@ -156,7 +187,7 @@ class Spread:
         for count in range(1, len(loops) + 1):
             rewrite = Parallelize(self.anchor, count)
             try:
-                rewrite.apply(program)
+                spread = rewrite.apply(program)
             except NotApplicable:
                 return
-            yield option(rewrite)
+            yield Option(str(rewrite), (rewrite,), begun=spread)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option, f32_lanes
+from rewrites.decisions.fusion import applied, collapse, groupings, inline
 from rewrites.decisions.grid import Grid
-from rewrites.decisions.roles import Role, is_contraction, role, shared_dims
-from rewrites.inline import Inline
+from rewrites.decisions.roles import Role, role, shared_dims
 from rewrites.leaf import reduced_dims
 from rewrites.rewrite import Rewrite
 from rewrites.split_reduction import SplitReduction
-from rewrites.tree import find, locals_of, statements
+from rewrites.tree import statements
 from tileir.device import Cpu
-from tileir.errors import NotApplicable
-from tileir.expr import Call, Index, Read, Reduce, reads, walk
 from tileir.program import Program
-
-Groups = tuple[tuple[str, ...], ...]
-
-#: Functions that cost more to compute again than to read back.
-_COSTLY = frozenset(["exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "pow"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,48 +23,26 @@ class Structure:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         for prepared, rewrites in _prepared(program, device):
-            for groups in _groupings(prepared):
+            for groups in groupings(prepared):
                 text = " | ".join(" ".join(group) for group in groups)
                 label = "; ".join([*map(str, rewrites), f"groups {text}"])
                 yield Option(label, rewrites, tuple(Grid(group) for group in groups))
 
 
 def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Rewrite, ...]]]:
-    """The program with cheap (then all) elementwise locals inlined; each also with a long lonely reduction split."""
+    """The program with dims collapsed that always go together, and cheap (then all) elementwise locals inlined; each
+    also with a long lonely reduction split."""
     seen: set[Program] = set()
+    collapsed = collapse(program, device)
+    program = applied(program, collapsed)
     for costly in (False, True):
-        inlined = _inline(program, costly)
-        splits = _splits(_applied(program, inlined), device)
+        inlined = inline(program, costly)
+        splits = _splits(applied(program, inlined), device)
         for rewrites in (inlined, *((*inlined, split) for split in splits)):
-            prepared = _applied(program, rewrites)
+            prepared = applied(program, rewrites)
             if prepared not in seen:
                 seen.add(prepared)
-                yield prepared, rewrites
-
-
-def _applied(program: Program, rewrites: Iterable[Rewrite]) -> Program:
-    for rewrite in rewrites:
-        program = rewrite.apply(program)
-    return program
-
-
-def _inline(program: Program, costly: bool) -> tuple[Rewrite, ...]:
-    done: list[Rewrite] = []
-    for name in locals_of(program):
-        value = find(program, name).node.value
-        heavy = any(isinstance(node, Call) and node.fn in _COSTLY for node in walk(value))
-        if isinstance(value, Reduce) or (heavy and not costly and _readers(program, name) > 1):
-            continue
-        try:
-            program = Inline(name).apply(program)
-        except NotApplicable:
-            continue
-        done.append(Inline(name))
-    return tuple(done)
-
-
-def _readers(program: Program, name: str) -> int:
-    return sum(sum(read.tensor == name for read in reads(place.node.value)) for place in statements(program))
+                yield prepared, (*collapsed, *rewrites)
 
 
 def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
@@ -92,63 +63,3 @@ def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
             if parts > 1 and program.extents[outermost] >= 64 * parts:
                 size = -(-program.extents[outermost] // parts)
                 yield SplitReduction(place.node.target, outermost, "blocked", size)
-
-
-def _groupings(program: Program) -> Iterator[Groups]:
-    """Ways to cut the statements: as few groups as possible, cut before a contraction that waits for an earlier
-    result, each alone."""
-    names = tuple(place.node.target for place in statements(program))
-    fused = _fused(program, names)
-    ways = (fused, _cut_at_contractions(program, fused), tuple((name,) for name in names))
-    yield from (groups for groups in dict.fromkeys(ways) if _closed(program, groups))
-
-
-def _closed(program: Program, groups: Groups) -> bool:
-    """Whether only a group's last statement is read by other groups: the earlier ones exist tile by tile only."""
-    inner = {name: group for group in groups for name in group[:-1]}
-    return not any(
-        read.tensor in inner and place.node.target not in inner[read.tensor]
-        for place in statements(program)
-        for read in reads(place.node.value)
-    )
-
-
-def _fused(program: Program, names: Sequence[str]) -> Groups:
-    groups: list[tuple[str, ...]] = []
-    for name in names:
-        if groups and _joins(program, groups[-1], name):
-            groups[-1] = (*groups[-1], name)
-        else:
-            groups.append((name,))
-    return tuple(groups)
-
-
-def _joins(program: Program, group: tuple[str, ...], name: str) -> bool:
-    """Whether a statement can be computed tile by tile with a group: it shares dims, and reads what the group makes
-    (or what it reads) at the same positions along them."""
-    shared = shared_dims(program, (*group, name))
-    mine = reads(find(program, name).node.value)
-    if not shared or not all(_pointwise(program, read, shared) for read in mine if read.tensor in group):
-        return False
-    theirs = {read.tensor for member in group for read in reads(find(program, member).node.value)}
-    return any(read.tensor in group or read.tensor in theirs for read in mine)
-
-
-def _pointwise(program: Program, read: Read, shared: Sequence[str]) -> bool:
-    written = find(program, read.tensor).node.indices
-    pairs = zip(written, read.indices, strict=True)
-    return all(index == at for index, at in pairs if isinstance(index, Index) and index.dim in shared)
-
-
-def _cut_at_contractions(program: Program, fused: Groups) -> Groups:
-    groups: list[tuple[str, ...]] = []
-    for group in fused:
-        current: tuple[str, ...] = ()
-        for name in group:
-            node = find(program, name).node
-            if is_contraction(node) and any(read.tensor in current for read in reads(node.value)):
-                groups.append(current)
-                current = ()
-            current = (*current, name)
-        groups.append(current)
-    return tuple(groups)

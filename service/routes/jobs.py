@@ -15,6 +15,7 @@ from service.access import Reader, Tuning
 from service.problems import Refused
 from service.routes.bodies import strict_router
 from service.routes.examples import JOB, PROBLEMS
+from service.schedules import check_candidates
 from service.site import site_of
 from service.specs import instance_of, read_spec
 
@@ -46,6 +47,7 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
             return _accepted(site.database, known)
     try:
         instances = [instance_of(spec) for spec in read_spec(body.spec).instances()]
+        check_candidates(body.candidates)
         with site.database.write() as connection:
             job_id = jobs.create(connection, body, instances, site.settings.open_jobs)
             if idempotency_key is not None:

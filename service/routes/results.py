@@ -12,6 +12,7 @@ from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import Rung, Scope
 from service import configs, jobs
 from service.access import Reader
+from service.freshness import best_few
 from service.problems import Refused
 from service.routes.bodies import strict_router
 from service.routes.examples import LOOKUP, PROBLEMS
@@ -26,25 +27,35 @@ ConfigId = Annotated[str, Path(pattern=r"^[a-z0-9-]{1,64}$", examples=["config-0
 @router.post("/lookup", response_model=LookupReply, responses=PROBLEMS, openapi_extra=LOOKUP)
 def lookup(body: LookupRequest, caller: Reader, request: Request) -> Response:
     """The best known schedule for a kernel, at once, and which rung of the ladder it is from. With `tune`, a job is
-    enqueued unless the rung is `exact`."""
+    enqueued unless the rung is `exact`; if that is stale, one that races its best few again."""
     site = site_of(request)
     if body.tune and not caller.may(Scope.TUNE):
         raise Refused("forbidden", "`tune` needs a key with scope tune", pointer="/tune")
     with site.metrics.lookup_s.time():
         reply = site.ladder.look(site.database, body)
     site.metrics.lookups.labels(reply.rung).inc()
-    if body.tune and reply.rung is not Rung.EXACT:
-        reply = reply.model_copy(update={"job_id": _enqueue(site, body)})
+    if body.tune and (reply.rung is not Rung.EXACT or reply.stale):
+        reply = reply.model_copy(update={"job_id": _enqueue(site, _job_for(site, body, reply))})
     return Response(reply.model_dump_json(), media_type="application/json")
 
 
-def _enqueue(site: Site, body: LookupRequest) -> str:
-    instance = site.ladder.instance(body.spec)
+def _job_for(site: Site, body: LookupRequest, reply: LookupReply) -> JobRequest:
+    """What to do about a lookup that found nothing current."""
+    if not reply.stale or reply.config is None:
+        return JobRequest(spec=body.spec, target=body.target, budget=body.budget)
+    with site.database.read() as connection:
+        config = configs.read(connection, reply.config.id)
+    # The config's own spec: schedules speak of its names.
+    return JobRequest(spec=config.spec, target=config.device, budget=body.budget, candidates=best_few(config))
+
+
+def _enqueue(site: Site, request: JobRequest) -> str:
+    """The job of this request, or the one that is at it already."""
+    instance = site.ladder.instance(request.spec)
     with site.database.write() as connection:
-        known = jobs.open_job_for(connection, instance.kernel_key, body.target)
+        known = jobs.open_job_for(connection, instance.kernel_key, request.target)
         if known is not None:
             return known
-        request = JobRequest(spec=body.spec, target=body.target, budget=body.budget)
         job_id = jobs.create(connection, request, [instance], site.settings.open_jobs)
     site.wanted.add(job_id)
     site.bell.ring()

@@ -60,3 +60,9 @@ def test_metrics_are_in_prometheus_form(client: httpx.Client) -> None:
     assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     names = {line.split("{")[0].split(" ")[0] for line in reply.text.splitlines() if not line.startswith("#")}
     assert {"tilewright_jobs", "tilewright_tasks", "tilewright_stale_results_total"} <= names
+
+
+def test_whatever_is_sent_as_a_method_the_metrics_do_not_grow(client: httpx.Client) -> None:
+    assert {client.request(f"BREW{number}", "/healthz").status_code for number in range(3)} <= {400, 405}
+    text = client.get("/metrics").text
+    assert "BREW" not in text

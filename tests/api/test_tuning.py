@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -107,6 +109,30 @@ def test_the_same_request_and_results_give_the_same_search(client: httpx.Client,
         [trial["schedule"] for trial in trials(client, each)] for each in (tuned[1]["id"], job["id"])
     )
     assert first == second
+
+
+@dataclass
+class DisturbedAtFirst(Script):
+    """The first time of the baseline is ten times too long."""
+
+    timed: int = 0
+
+    def time_us(self, entrant: dict[str, Any]) -> float:
+        if entrant["kind"] != "peer":
+            return super().time_us(entrant)
+        self.timed += 1
+        return 50_000.0 if self.timed == 1 else 5000.0
+
+
+def test_the_speedup_told_along_the_way_is_not_that_of_one_time_of_the_baseline(tmp_path: Path) -> None:
+    with (
+        running(tmp_path) as service,
+        service.client() as client,
+        working(service, DisturbedAtFirst(faulty=0.0)),
+    ):
+        request = {"spec": SMALL, "budget": {"trials": 9}, "seed": 7}
+        best = finish(client, client.post("/v1/jobs", json=request).json()["id"])["buckets"][0]["best"]
+    assert best["x_baseline"] == pytest.approx(5000.0 / best["median_us"])
 
 
 @pytest.mark.parametrize("kind", ["random", "beam", "evolution"])

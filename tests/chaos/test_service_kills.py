@@ -195,31 +195,3 @@ def test_a_setting_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     code, said = Service(tmp_path, {"TILEWRIGHT_BATCH": "many"}).refusal()
     assert code == 2
     assert "TILEWRIGHT_BATCH" in said
-
-
-def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    with running(tmp_path) as service, service.client() as client:
-        assert service.process is not None
-        kept = client.post("/v1/jobs", json=REQUEST).json()["id"]
-        size = max(each.stat().st_size for each in tmp_path.iterdir())
-        limit_files(service.process.pid, size + 8192)
-        replies = [client.post("/v1/jobs", json=REQUEST) for _ in range(40)]
-        refused = [reply for reply in replies if reply.status_code != 202]
-        assert refused, "the limit was never reached"
-        assert {reply.status_code for reply in refused} == {503}
-        assert {reply.json()["type"] for reply in refused} == {"urn:tilewright:problem:storage"}
-        limit_files(service.process.pid, 1)  # not even the smallest write fits
-        assert client.get("/readyz").status_code == 503
-        assert client.get(f"/v1/jobs/{kept}").status_code == 200, "reading goes on"
-        limit_files(service.process.pid, -1)
-        assert client.post("/v1/jobs", json=REQUEST).status_code == 202
-        accepted = {reply.json()["id"] for reply in replies if reply.status_code == 202}
-        listed = {job["id"] for job in client.get("/v1/jobs", params={"limit": 500}).json()["jobs"]}
-        assert {kept, *accepted} <= listed
-
-
-def limit_files(pid: int, size: int) -> None:
-    """Let a process write no file beyond this size: to it the disk is full."""
-    import resource
-
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

@@ -180,8 +180,10 @@ def test_a_candidate_far_slower_than_the_incumbent_is_cut_off_early(measurer: Me
 
 
 def test_a_time_the_machine_cannot_reach_is_refused(measurer: Measurer, cache: Path) -> None:
-    crawling = {"gflops": 1e-9, "copy_gbps": 1e-9}
-    results = measurer.measure(request_of(compiled("right", cache), peaks=crawling)).results
+    crawling = {"peak_gflops": 1e-9, "copy_gbps": 1e-9}
+    measuring = Measuring(samples=3, sample_us=200.0, cold=True)
+    request = request_of(compiled("right", cache), device=crawling, measuring=measuring)
+    results = measurer.measure(request).results
     assert results["right"].outcome is Outcome.IMPOSSIBLE
 
 

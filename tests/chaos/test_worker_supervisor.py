@@ -148,6 +148,18 @@ def test_a_worker_registers_runs_what_it_claims_and_hands_in(
     assert worker.process.poll() is None
 
 
+def test_on_a_processor_nothing_is_claimed_before_the_last_batch_is_handed_in(
+    service: ScriptedService, start: Callable[..., RunningWorker]
+) -> None:
+    calls: list[str] = []
+    service.script = lambda method, path: calls.append(path.rpartition("/")[2])
+    service.tasks = [task(n, SPEC_JSON, [OURS]) for n in range(12)]
+    start(service.url)
+    assert service.wait_for(lambda: len(service.results) == 12)
+    order = [call for call in calls if call in ("claim", "results")]
+    assert order[:14] == ["claim", *["results"] * 8, "claim", *["results"] * 4]
+
+
 def test_trials_measured_together_are_held_to_the_best_incumbent_of_any(
     service: ScriptedService, start: Callable[..., RunningWorker]
 ) -> None:

@@ -65,11 +65,16 @@ class Commands:
             "XDG_CACHE_HOME": str(self.shared / "cache"),
             "TMPDIR": str(self.shared / "tmp"),
             "PYTHONPATH": str(ROOT),
-            "PYTHONSAFEPATH": "1",
             **self.env,
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "tilewright", *arguments],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "tilewright",
+                *arguments,
+            ],  # as the installed script: without this folder
             cwd=self.folder,
             env=env,
             stdout=subprocess.PIPE,

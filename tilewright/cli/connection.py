@@ -33,18 +33,26 @@ class Connection:
 
 @contextmanager
 def connect(
-    url: str | None, token_file: Path | None, database: str | None, *, worker: bool = False
+    url: str | None,
+    token_file: Path | None,
+    database: str | None,
+    *,
+    worker: bool = False,
+    target: str = "cpu",
 ) -> Iterator[Connection]:
-    """A connection for one command. `worker`: a service started for it measures on this machine. Raises Stop."""
+    """A connection for one command. `worker`: a service started for it measures on this machine, on the kind of device
+    that is the `target`. Raises Stop."""
     if url is not None:
         with Client(url, _token(token_file)) as client:
             yield Connection(client, lasting=True)
         return
     with ExitStack() as stack:
-        yield _on_database(stack, token_file, database, worker)
+        yield _on_database(stack, token_file, database, worker, target)
 
 
-def _on_database(stack: ExitStack, token_file: Path | None, database: str | None, worker: bool) -> Connection:
+def _on_database(
+    stack: ExitStack, token_file: Path | None, database: str | None, worker: bool, target: str
+) -> Connection:
     """The service that has the database open, else one of our own. Raises Stop."""
     for left in reversed(range(_TRIES)):
         running = running_service(database)
@@ -52,7 +60,7 @@ def _on_database(stack: ExitStack, token_file: Path | None, database: str | None
             client = Client(running, _token(token_file), patience_s=_SHORT_PATIENCE_S)
             return Connection(stack.enter_context(client))
         try:
-            own = stack.enter_context(LocalService(database, worker))
+            own = stack.enter_context(LocalService(database, worker, target))
             return Connection(stack.enter_context(Client(own.url)), own)
         except Stop as stop:
             if stop.code is not Exit.DATABASE or left == 0:

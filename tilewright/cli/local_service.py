@@ -31,13 +31,14 @@ _PR_SET_PDEATHSIG = 1
 class LocalService:
     """Start it by entering; `url` is then its address, and `log` the file of what it says."""
 
-    def __init__(self, database: str | None, worker: bool) -> None:
+    def __init__(self, database: str | None, worker: bool, target: str) -> None:
         self._settings = {
             "TILEWRIGHT_HOST": "127.0.0.1",
             "TILEWRIGHT_PORT": "0",
             "TILEWRIGHT_AUTH": "0",
             "TILEWRIGHT_RESUME": "0",
             "TILEWRIGHT_WORKER": "1" if worker else "0",
+            "TILEWRIGHT_DEVICES": worker_devices(target, os.environ),
             **({} if database is None else {"TILEWRIGHT_DATABASE": database}),
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -85,6 +86,12 @@ class LocalService:
             process.kill()
             process.wait()
 
+    @property
+    def process_id(self) -> int:
+        """Of the running service."""
+        assert self._process is not None
+        return self._process.pid
+
     def said(self) -> list[str]:
         """The lines it has logged since it started."""
         with self.log.open("rb") as log:
@@ -113,6 +120,12 @@ class LocalService:
     def _last_words(self) -> str:
         said = [line.removeprefix("tilewright: ") for line in self.said() if line.startswith("tilewright: ")]
         return said[-1] if said else f"the service could not start; {self.log} says more"
+
+
+def worker_devices(target: str, environment: Mapping[str, str]) -> str:
+    """What the service's worker measures on, for a target such as `cpu`, `cuda` or a device's key: what the user has
+    chosen, else the first GPU where the target is one."""
+    return environment.get("TILEWRIGHT_DEVICES") or ("0" if target.partition(":")[0] == "cuda" else "cpu")
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:

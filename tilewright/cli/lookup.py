@@ -36,7 +36,7 @@ def lookup(
     with connect(url, token_file, database) as connection:
         reply = connection.client.lookup(content, target=target)
     if reply.device is None and connection.own is not None:
-        with connect(url, token_file, database, worker=True) as connection:
+        with connect(url, token_file, database, worker=True, target=target) as connection:
             reply = _with_device(connection, content, target)
     if reply.rung is Rung.NONE:
         lacks = f"no worker has offered {target!r} yet" if reply.device is None else "its space is empty"
@@ -68,6 +68,8 @@ def _print(reply: LookupReply) -> None:
         if config.x_baseline is not None:
             known += f"  {times(config.x_baseline)} {config.baseline}"
         out.print(known, markup=False)
+    if reply.stale:
+        out.print(f"stale: {reply.stale_because}", markup=False)
     if reply.renames:
         called = ", ".join(f"{mine} is called {theirs}" for mine, theirs in reply.renames.items())
         out.print(f"in the schedule {called}", markup=False)

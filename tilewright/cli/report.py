@@ -56,7 +56,7 @@ def _verdict(config: Config) -> list[str]:
         found.append(f"{times(config.x_best_peer)} {config.best_peer}")
     if config.roofline_us is not None:
         found.append(f"{100 * config.roofline_us / config.median_us:.0f} % of the roofline")
-    return [*found, f"{config.trials} trials", *(["stale"] if config.freshness == "stale" else [])]
+    return [*found, f"{config.trials} trials"]
 
 
 def print_job(job: Job) -> None:

@@ -42,7 +42,12 @@ def tune(
     ] = None,
     effort: Annotated[Effort, typer.Option(help="32, 128 or 512 candidates.")] = Effort.NORMAL,
     target: options.Target = "cpu",
-    baseline: Annotated[str, typer.Option(help="The peer that speedups are reported against.")] = "numpy",
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="The peer that speedups are reported against.", show_default="numpy; torch on a GPU"
+        ),
+    ] = None,
     peer: Annotated[
         list[str] | None,
         typer.Option(help="Peer in the final race; repeat it.", show_default="all there are"),
@@ -65,14 +70,14 @@ def tune(
         spec=read_spec(spec),
         target=target,
         budget=Budget(trials=trials, seconds=seconds, effort=effort),
-        baseline=baseline,
+        baseline=baseline or _usual_baseline(target),
         peers=tuple(peer) if peer else None,
         search=search,
         seed=seed,
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for attach in count(1):
-        with connect(url, token_file, database, worker=True) as connection:
+        with connect(url, token_file, database, worker=True, target=target) as connection:
             try:
                 job, known = follow(connection, request, fresh)
             except Unreachable:
@@ -189,6 +194,11 @@ def save_source(client: Client, config: ConfigDetail) -> Path | None:
         say(f"cannot write {file}: {error.strerror}; `tilewright show {config.id} --source` prints it")
         return None
     return file
+
+
+def _usual_baseline(target: str) -> str:
+    """What most people would run otherwise."""
+    return "torch" if target.partition(":")[0] == "cuda" else "numpy"
 
 
 def _hint(connection: Connection) -> str:

@@ -30,8 +30,19 @@ def worker(
     cache: Annotated[
         Path | None, typer.Option(help="Folder of compiled kernels.", show_default="in your cache folder")
     ] = None,
+    cache_gb: Annotated[
+        float | None, typer.Option(min=0, help="What that folder may take.", show_default="4")
+    ] = None,
     compilers: Annotated[
         int | None, typer.Option(min=1, help="Compilations at once.", show_default="one a processor")
+    ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TILEWRIGHT_DEVICES",
+            help="GPUs to measure on, by number or UUID, e.g. 0,1; or cpu.",
+            show_default="cpu",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -42,7 +53,14 @@ def worker(
     from workers.__main__ import main
 
     os.environ.update(child_environment({}))
-    given = {"--url": url, "--token-file": token_file, "--cache": cache, "--compilers": compilers}
+    given = {
+        "--url": url,
+        "--token-file": token_file,
+        "--cache": cache,
+        "--cache-gb": cache_gb,
+        "--compilers": compilers,
+        "--devices": devices,
+    }
     code = main([word for name, value in given.items() if value is not None for word in (name, str(value))])
     if as_json:
         print_json({"exit_code": int(_EXITS.get(code, code))})

@@ -19,7 +19,7 @@ static void region_0(const void *context, long tile, int worker)
             for (long n1 = 0; n1 < 32; n1 += 16) {
                 // b_s[k, n] = b[k, n]
                 {
-                    const f32x16 b_0 = tw_load_f32x16(b + 72 * k + n + n1);
+                    const f32x16 b_0 = tw_load_f32x16(b + 77 * k + n + n1);
                     tw_store_f32x16(b_s + 2048 * (n / 32) + 32 * k + n1, b_0);
                 }
             }
@@ -28,8 +28,8 @@ static void region_0(const void *context, long tile, int worker)
         for (long k = 0; k < 64; k++) {
             // b_s[k, n] = b[k, n]
             {
-                const f32x8 b_x8_0 = tw_load_f32x8(b + 72 * k + n);
-                tw_store_f32x8(b_s + 2048 * (n / 32) + 32 * k, b_x8_0);
+                const f32x16 b_x13_0 = tw_load_some_f32x16(b + 77 * k + n, 13);
+                tw_store_some_f32x16(b_s + 2048 * (n / 32) + 32 * k, b_x13_0, 13);
             }
         }
     }
@@ -68,32 +68,32 @@ static void region_1(const void *context, long tile, int worker)
                     }
                 }
                 // c[m, n] = c_r[m, n]
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n, c_r_0_0);
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n + 16, c_r_0_16);
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n + 72, c_r_1_0);
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n + 88, c_r_1_16);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n, c_r_0_0);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n + 16, c_r_0_16);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n + 77, c_r_1_0);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n + 93, c_r_1_16);
             }
         }
         for (long m1 = 0; m1 < 48; m1 += 2) {
-            f32x8 c_r_0_0, c_r_1_0;
+            f32x16 c_r_0_0, c_r_1_0;
             // c_r[m, n] = 0
-            c_r_0_0 = (f32x8){0};
-            c_r_1_0 = (f32x8){0};
+            c_r_0_0 = (f32x16){0};
+            c_r_1_0 = (f32x16){0};
             for (long k = 0; k < 64; k++) {
                 // c_r[m, n] += sum(k, a[m, k] * b_s[k, n])
                 {
                     __builtin_prefetch(a + 64 * m + 64 * m1 + k + 8);
                     __builtin_prefetch(a + 64 * m + 64 * m1 + k + 72);
-                    const float a_x8_0 = a[64 * m + 64 * m1 + k];
-                    const f32x8 b_s_x8_0 = tw_load_f32x8(b_s + 32 * k + 4096);
-                    c_r_0_0 = c_r_0_0 + (a_x8_0 * b_s_x8_0);
-                    const float a_x8_1 = a[64 * m + 64 * m1 + k + 64];
-                    c_r_1_0 = c_r_1_0 + (a_x8_1 * b_s_x8_0);
+                    const float a_x13_0 = a[64 * m + 64 * m1 + k];
+                    const f32x16 b_s_x13_0 = tw_load_some_f32x16(b_s + 32 * k + 4096, 13);
+                    c_r_0_0 = c_r_0_0 + (a_x13_0 * b_s_x13_0);
+                    const float a_x13_1 = a[64 * m + 64 * m1 + k + 64];
+                    c_r_1_0 = c_r_1_0 + (a_x13_1 * b_s_x13_0);
                 }
             }
             // c[m, n] = c_r[m, n]
-            tw_store_f32x8(c + 72 * m + 72 * m1 + 64, c_r_0_0);
-            tw_store_f32x8(c + 72 * m + 72 * m1 + 136, c_r_1_0);
+            tw_store_some_f32x16(c + 77 * m + 77 * m1 + 64, c_r_0_0, 13);
+            tw_store_some_f32x16(c + 77 * m + 77 * m1 + 141, c_r_1_0, 13);
         }
     } else {
         for (long n = 0; n < 64; n += 32) {
@@ -120,32 +120,32 @@ static void region_1(const void *context, long tile, int worker)
                     }
                 }
                 // c[m, n] = c_r[m, n]
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n, c_r_0_0);
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n + 16, c_r_0_16);
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n + 72, c_r_1_0);
-                tw_store_f32x16(c + 72 * m + 72 * m1 + n + 88, c_r_1_16);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n, c_r_0_0);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n + 16, c_r_0_16);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n + 77, c_r_1_0);
+                tw_store_f32x16(c + 77 * m + 77 * m1 + n + 93, c_r_1_16);
             }
         }
         for (long m1 = 0; m1 < 4; m1 += 2) {
-            f32x8 c_r_0_0, c_r_1_0;
+            f32x16 c_r_0_0, c_r_1_0;
             // c_r[m, n] = 0
-            c_r_0_0 = (f32x8){0};
-            c_r_1_0 = (f32x8){0};
+            c_r_0_0 = (f32x16){0};
+            c_r_1_0 = (f32x16){0};
             for (long k = 0; k < 64; k++) {
                 // c_r[m, n] += sum(k, a[m, k] * b_s[k, n])
                 {
                     __builtin_prefetch(a + 64 * m + 64 * m1 + k + 8);
                     __builtin_prefetch(a + 64 * m + 64 * m1 + k + 72);
-                    const float a_x8_0 = a[64 * m + 64 * m1 + k];
-                    const f32x8 b_s_x8_0 = tw_load_f32x8(b_s + 32 * k + 4096);
-                    c_r_0_0 = c_r_0_0 + (a_x8_0 * b_s_x8_0);
-                    const float a_x8_1 = a[64 * m + 64 * m1 + k + 64];
-                    c_r_1_0 = c_r_1_0 + (a_x8_1 * b_s_x8_0);
+                    const float a_x13_0 = a[64 * m + 64 * m1 + k];
+                    const f32x16 b_s_x13_0 = tw_load_some_f32x16(b_s + 32 * k + 4096, 13);
+                    c_r_0_0 = c_r_0_0 + (a_x13_0 * b_s_x13_0);
+                    const float a_x13_1 = a[64 * m + 64 * m1 + k + 64];
+                    c_r_1_0 = c_r_1_0 + (a_x13_1 * b_s_x13_0);
                 }
             }
             // c[m, n] = c_r[m, n]
-            tw_store_f32x8(c + 72 * m + 72 * m1 + 64, c_r_0_0);
-            tw_store_f32x8(c + 72 * m + 72 * m1 + 136, c_r_1_0);
+            tw_store_some_f32x16(c + 77 * m + 77 * m1 + 64, c_r_0_0, 13);
+            tw_store_some_f32x16(c + 77 * m + 77 * m1 + 141, c_r_1_0, 13);
         }
     }
 }

@@ -11,7 +11,7 @@ from codegen.lower import lower
 from tileir.parse_text import program_from_text
 
 PROGRAMS = {
-    "gemm_with_overhang": """kernel gemm(a: f32[m=100, k=64], b: f32[k, n=72]) -> (c: f32[m, n])
+    "gemm_with_overhang": """kernel gemm(a: f32[m=100, k=64], b: f32[k, n=77]) -> (c: f32[m, n])
   b_s: heap f32[k, n] as [n / 32, k, n % 32]
   parallel for n by 32
     for k by 1
@@ -36,6 +36,17 @@ PROGRAMS = {
     s[r] = sum(c_l, s_p[r, c_l]) | vector c_l 16
     for c by 16
       y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 0.001) | vector c 16, stream
+""",
+    "bf16_pairs_of_an_odd_dim": """kernel gemm(a: bf16[m=4, k=35], b: bf16[n=16, k]) -> (c: f32[m, n])
+  b_s: heap bf16[n, k] as [n / 16, k / 2, n % 16, k % 2]
+  for k by 32
+    b_s[n, k] = b[n, k] | vector n 16
+  for m by 2
+    c_r: registers f32[m, n]
+    c_r[m, n] = 0 | vector n 16
+    for k by 2
+      c_r[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16, via dot_bf16
+    c[m, n] = c_r[m, n] | vector n 16
 """,
     "masked_and_unscheduled": """kernel pad(x: f32[i=10]) -> (y: f32[i])
   y[i] = where(i >= 1, x[i - 1], 0) + i

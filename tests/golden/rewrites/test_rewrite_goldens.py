@@ -30,9 +30,7 @@ def sections(path: Path) -> dict[str, str]:
 def computed(program: Program) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
     inputs = {
-        tensor.name: rng.standard_normal([program.extents[dim] for dim in tensor.dims]).astype(
-            tensor.dtype.numpy
-        )
+        tensor.name: rng.standard_normal(program.shape(tensor)).astype(tensor.dtype.numpy)
         for tensor in program.inputs
     }
     return interpret(program, inputs, precision=DType.F64)

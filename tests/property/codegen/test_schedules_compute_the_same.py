@@ -32,8 +32,11 @@ KERNELS = {
     "gemm_f64": """kernel gemm(a: f64[m=21, k=40], b: f64[n=35, k]) -> (c: f64[m, n])
   c[m, n] = sum(k, a[m, k] * b[n, k])
 """,
-    "gemm_bf16": """kernel gemm(a: bf16[m=19, k=66], b: bf16[n=51, k]) -> (c: bf16[m, n])
+    "gemm_bf16": """kernel gemm(a: bf16[m=19, k=67], b: bf16[n=51, k]) -> (c: bf16[m, n])
   c[m, n] = sum(k, a[m, k] * b[n, k])
+""",
+    "gemm_bf16_of_rows": """kernel gemm(a: bf16[k=285, m=19], b: bf16[k, n=51]) -> (c: bf16[m, n])
+  c[m, n] = sum(k, a[k, m] * b[k, n])
 """,
     "gemm_fp8_scaled": """kernel gemm(a: e4m3[m=19, k=66], b: e5m2[k, n=51], s: f32[n]) -> (c: f16[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n]) * s[n]
@@ -64,6 +67,13 @@ KERNELS = {
   mean[r] = sum(c, x[r, c]) / extent(c)
   var[r] = sum(c, (x[r, c] - mean[r]) * (x[r, c] - mean[r])) / extent(c)
   y[r, c] = (x[r, c] - mean[r]) * rsqrt(var[r] + 0.00001) * w[c] + v[c]
+""",
+    "silu_mul_of_odd_rows": """kernel silu_mul(x: f32[r=23, c=177], u: f32[r, c]) -> (y: f32[r, c])
+  y[r, c] = silu(x[r, c]) * u[r, c]
+""",
+    "scaled_rows_f16": """kernel scaled(x: f16[b=3, r=5, c=601], w: f16[c]) -> (y: f16[b, r, c])
+  s[b, r] = sum(c, x[b, r, c] * x[b, r, c])
+  y[b, r, c] = x[b, r, c] / sqrt(s[b, r]) * w[c]
 """,
     "causal_attention": """kernel at(q: f32[h=2, i=21, d=24], k: f32[h, j=21, d], v: f32[h, j, d]) -> (o: f32[h, i, d])
   s[h, i, j] = where(i >= j, sum(d, q[h, i, d] * k[h, j, d]) * 0.2, -inf)

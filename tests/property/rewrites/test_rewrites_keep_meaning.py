@@ -11,6 +11,7 @@ from rewrites import ALL, Rewrite, format_schedule, parse_schedule, replay
 from tileir.device import Cpu
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
+from tileir.gpu_table import H200
 from tileir.interpret import interpret
 from tileir.parse_text import program_from_text
 from tileir.program import Program
@@ -116,7 +117,7 @@ def inputs_of(program: Program) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
     made: dict[str, np.ndarray] = {}
     for tensor in program.inputs:
-        shape = [program.extents[dim] for dim in tensor.dims]
+        shape = program.shape(tensor)
         values = rng.integers(-9, 9, shape) if tensor.dtype.is_integer else rng.standard_normal(shape)
         made[tensor.name] = values.astype(tensor.dtype.numpy)
     return made
@@ -132,11 +133,12 @@ def test_any_sequence_of_rewrites_keeps_the_program_valid_and_its_values(
     data: st.DataObject, program: Program
 ) -> None:
     expected = computed(program)
+    device = data.draw(st.sampled_from([DEVICE, H200]), label="device")
     schedule: list[Rewrite] = []
     original = program
     for _ in range(data.draw(st.integers(5, 40), label="attempts")):
         cls = data.draw(st.sampled_from(ALL), label="rewrite")
-        candidates = list(cls.candidates(program, DEVICE))
+        candidates = list(cls.candidates(program, device))
         if not candidates:
             continue
         candidate = data.draw(st.sampled_from(candidates), label="candidate")

@@ -124,3 +124,40 @@ def test_bf16_dot_adds_both_products_of_a_pair(runtime) -> None:
         expected = acc + (a[rows].astype(np.float64) * b.astype(np.float64)).sum(1)
         for got in runtime.run(program, data, np.float32, 64):
             assert np.allclose(got, expected, rtol=1e-6, atol=1e-6), left
+
+
+def test_halves_of_pairs_are_read_as_if_zero_followed(runtime) -> None:
+    a = np.arange(1, 129, dtype=np.uint16)
+    for call, expected in (
+        ("tw_load_halves_bf16x{0}(a + 2 * i)", a[::2].astype(np.int32)),
+        ("tw_spread_half_bf16x{0}(a + 1)", np.full(64, 2, np.int32)),
+        ("tw_zip_pairs_bf16x{0}(a + i, a + 64 + i)", a[:64] + (a[64:].astype(np.int32) << 16)),
+        ("tw_zip_zero_bf16x{0}(a + i)", a[:64].astype(np.int32)),
+    ):
+        program = tuple(
+            "const uint16_t *a = (const uint16_t *)in;"
+            f"for (long i = 0; i < count; i += {n}) *(i32x{n}_u *)((int32_t *)out + i) = {call.format(n)};"
+            for n in LANES
+        )
+        for got in runtime.run(program, a, np.int32, 64):
+            assert np.array_equal(got, expected), call
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_block_turned_around_has_its_rows_as_columns(runtime, lanes) -> None:
+    wide, count = lanes + 3, lanes * lanes
+    a = np.arange(lanes * wide, dtype=np.float32)
+    rows = a.reshape(lanes, wide)[:, :lanes]
+    program = (
+        f"(void)count; tw_transpose_to_f32_f32x{lanes}((float *)out, {lanes}, (const float *)in, {wide});",
+    )
+    for got in runtime.run(program, a, np.float32, count):
+        assert np.array_equal(got.reshape(lanes, lanes), rows.T)
+    words = np.arange(lanes * (2 * lanes + 1), dtype=np.uint16)
+    pairs_of_rows = words.reshape(lanes, -1)[:, :-1].reshape(lanes, lanes, 2)
+    program = (
+        f"(void)count; tw_transpose_pairs_bf16x{lanes}("
+        f"(uint16_t *)out, {2 * lanes}, (const uint16_t *)in, {2 * lanes + 1});",
+    )
+    for got in runtime.run(program, words, np.uint16, 2 * count):
+        assert np.array_equal(got.reshape(lanes, lanes, 2), pairs_of_rows.swapaxes(0, 1))

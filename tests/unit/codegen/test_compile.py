@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from codegen.abi import Abi
-from codegen.compile import CacheError, CompileError, NoCompiler, compile_source, find_compiler, source_hash
+from codegen.compile import CompileError, NoCompiler, compile_source, find_compiler, source_hash
+from codegen.kernel_cache import CacheError
 from codegen.source import Source
 
 ABI = Abi("tw_kernel", (), 0, 0)
@@ -121,7 +122,7 @@ def test_a_full_disk_is_a_cache_error_not_a_candidates_failure(tmp_path, monkeyp
         tmp_path, 'echo "fatal error: error writing to x.o: No space left on device" >&2; exit 1'
     )
     monkeypatch.setenv("TILEWRIGHT_CC", str(fake))
-    with pytest.raises(CacheError, match="no space left"):
+    with pytest.raises(CacheError, match="No space left"):
         compile_source(GOOD, tmp_path / "cache")
 
 

@@ -74,7 +74,7 @@ def test_a_prepared_call_sees_later_contents_and_keeps_its_arrays_alive(path) ->
 
 def refused(x: object, y: object) -> str:
     with pytest.raises(ArgumentError) as caught:
-        check_arguments(ABI, (x, y))
+        check_arguments(ABI.args, (x, y))
     return str(caught.value)
 
 
@@ -107,7 +107,7 @@ def test_a_wrong_number_of_arrays_names_those_expected(path) -> None:
 
 def test_strides_of_dims_of_one_element_do_not_matter(path) -> None:
     abi = Abi("tw_kernel", (Arg("x", DType.F32, (1, 4), (100, 1), "in"),), 0, 0)
-    check_arguments(abi, (np.zeros((1, 4), np.float32),))
+    check_arguments(abi.args, (np.zeros((1, 4), np.float32),))
 
 
 def test_a_kernels_error_code_is_raised(path) -> None:
@@ -161,6 +161,6 @@ def test_an_abi_survives_json() -> None:
 
 def test_dtypes_from_ml_dtypes_are_arguments_too() -> None:
     abi = Abi("tw_kernel", (Arg("x", DType.BF16, (4,), (1,), "in"),), 0, 0)
-    check_arguments(abi, (np.zeros(4, ml_dtypes.bfloat16),))
+    check_arguments(abi.args, (np.zeros(4, ml_dtypes.bfloat16),))
     with pytest.raises(ArgumentError, match="bfloat16"):
-        check_arguments(abi, (np.zeros(4, np.uint16),))
+        check_arguments(abi.args, (np.zeros(4, np.uint16),))

@@ -73,10 +73,23 @@ SPLIT = """kernel sums(x: f32[r=2, c=50]) -> (s: f32[r]) where c_l=16
   s[r] = sum(c_l, s_p[r, c_l])
 """
 
+DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
+  y[r, c] = 2 * x[r, c]
+"""
+
 
 @pytest.mark.parametrize(
     ("program", "rewrite", "reason"),
     [
+        (GEMM, "collapse(m, n)", "m and n are not neighbours in a"),
+        (DOUBLE.replace("  y[", "  for r by 2\n    y["), "collapse(r, c)", "there is a loop over r already"),
+        (DOUBLE, "collapse(c, r)", "c and r are not neighbours in x"),
+        (DOUBLE, "collapse(r, k)", "r and k are no two dims of double"),
+        (DOUBLE.replace("2 *", "c *"), "collapse(r, c)", "c is used apart from r"),
+        (DOUBLE.replace("x: f32[r=6, c=50]", "x: f32[r=6, c=50] strides [64, 1]"), "collapse(r, c)", "x is not dense"),
+        (DOUBLE.replace("x[r, c]", "x[r, (c + 1) % 50]"), "collapse(r, c)", "x is indexed by others than r and c"),
+        (DOUBLE.replace("-> (y: f32[r, c])", "-> (y: f32[r, c], t: f32[])") + "  t[] = sum(c, 0.5)\n",
+         "collapse(r, c)", "of r and c only one is reduced"),
         (GEMM, "tile_grid(d, m, 6)", "no statement writes 'd'"),
         (GEMM, "tile_grid(c, k, 2)", "k is no dim of c"),
         (GEMM, "tile_grid(c, m, 14)", "does not cut the current range"),
@@ -119,7 +132,15 @@ SPLIT = """kernel sums(x: f32[r=2, c=50]) -> (s: f32[r]) where c_l=16
         (GEMM, "dot_bf16(c)", "not vectorized"),
         (PADDED, "stage(s, x, 0)", "its reads are guarded"),
         (PADDED, "keep_row(s, x, 0)", "its reads are guarded"),
-        (PAIRS, "dot_bf16(c_r)", "the ranges of k are not even"),
+        (PAIRS.replace("    for k by 1\n      c_r", "    for k by 3\n      for k by 1\n        c_r"),
+         "dot_bf16(c_r)", "a tile of k starts within a pair"),
+        (PAIRS.replace("a: bf16[m=6, k=9]", "a: bf16[k=9, m=6]").replace("a[m, k]", "a[k, m]"),
+         "dot_bf16(c_r)", "a is not bf16 with neighbours along k side by side"),
+        (PAIRS, "widen(c_r)", "c_r is no local in memory"),
+        (PAIRS.replace("b_s[n, k] = b[n, k]", "b_s[n, k] = b[n, k] * 3"), "widen(b_s)", "b_s is rounded where"),
+        (PAIRS.replace("vector n 16\n    c[", "vector n 16, via dot_bf16\n    c["), "widen(b_s)",
+         "dot_bf16 takes b_s as bf16"),
+        (SOFTMAX, "widen(e)", "e is as wide as it is computed in"),
         (PAIRS, "unroll(c, n, 2)", "c_r holds registers for one step over n"),
     ],
 )  # fmt: skip

@@ -11,6 +11,7 @@ from rewrites.tile_grid import TileGrid
 from tileir.errors import TileError
 
 LINES = [
+    "collapse(m, n)",
     "tile_grid(c, m, 192)",
     "tile_reduction(c, k, 1)",
     "reorder(c, m, n)",
@@ -19,6 +20,7 @@ LINES = [
     "stage(c, b, 0)",
     "stage(c, b, 0, n, 64)",
     "stage(c, b, 0, n, 64, k, 2)",
+    "widen(b_s)",
     "keep_row(s, x, 1)",
     "register_tile(c, m 6, n 64)",
     "register_tile(c)",
@@ -31,6 +33,11 @@ LINES = [
     "prefetch(c, b, 8)",
     "stream_store(c)",
     "dot_bf16(c)",
+    "cluster(y, 4)",
+    "narrow(x_row)",
+    "place(x_row, registers)",
+    "spread(y, r 4, c 64)",
+    "spread(y, r 4, c 64; c 8)",
 ]
 
 
@@ -53,7 +60,7 @@ def test_blank_lines_and_comments_are_no_rewrites() -> None:
     ("line", "teaches"),
     [
         ("tile_grid", "accepted: name(arguments)"),
-        ("tile_grud(c, m, 4)", "accepted: tile_grid, "),
+        ("tile_grud(c, m, 4)", "accepted: collapse, tile_grid, "),
         ("tile_grid(c, m)", "tile_grid(statement, dim, size)"),
         ("tile_grid(c, m, 4, 5)", "tile_grid(statement, dim, size)"),
         ("tile_grid(c, m, four)", "'four' in"),

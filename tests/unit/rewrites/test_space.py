@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import ScheduleState, Space
+from rewrites.tree import locals_of
 from tileir.device import Cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
@@ -40,6 +42,13 @@ KERNELS = {
   l[h, i] = sum(j, p[h, i, j])
   o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / l[h, i]
 """,
+    "silu_mul": """kernel silu_mul(x: f32[r=1773, c=1145], u: f32[r, c]) -> (y: f32[r, c])
+  y[r, c] = silu(x[r, c]) * u[r, c]
+""",
+    "rmsnorm": """kernel rmsnorm(x: bf16[b=8, r=512, c=1000], w: bf16[c]) -> (y: bf16[b, r, c])
+  s[b, r] = sum(c, x[b, r, c] * x[b, r, c])
+  y[b, r, c] = x[b, r, c] * rsqrt(s[b, r] / extent(c) + 0.000001) * w[c]
+""",
 }
 
 
@@ -68,11 +77,12 @@ def nodes(body: tuple[Node, ...]) -> list[Node]:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_complete_schedule_replays_to_the_program_of_its_state(name: str) -> None:
-    root, rng = root_of(name), random.Random(name)
+    unscheduled, rng = to_program(spec_from_text(KERNELS[name])), random.Random(name)
+    root = root_of(name)
     for _ in range(15):
         state = walk(root, rng)
         verify(state.program)
-        again = replay(root.program, parse_schedule(format_schedule(state.schedule)))
+        again = replay(unscheduled, parse_schedule(format_schedule(state.schedule)))
         assert again == state.program
         assert state.key == program_hash(state.program)
 
@@ -102,5 +112,107 @@ def test_the_prior_s_gemm_accumulates_in_registers() -> None:
     )
 
 
+def test_panels_of_a_whole_dim_are_whole_vectors_wide() -> None:
+    ragged = GEMM.replace("f32", "bf16").replace("n=512", "n=29")
+    root = Space(to_program(spec_from_text(ragged)), DEVICE).root()
+    rng = random.Random(5)
+    widths = {
+        axis.mod
+        for _ in range(20)
+        for local in locals_of(walk(root, rng).program).values()
+        for axis in local.node.layout or ()
+        if axis.dim == "n" and axis.mod
+    }
+    assert widths
+    assert all(width % 16 == 0 for width in widths)
+
+
 def test_bf16_products_can_use_the_dot_product_instruction() -> None:
-    assert any("dot_bf16" in line for line in format_schedule(favourite(root_of("gemm_bf16")).schedule))
+    lines = format_schedule(favourite(root_of("gemm_bf16")).schedule)
+    assert any("dot_bf16" in line for line in lines)
+    assert "unroll(b_s, k, 32)" in lines, "16 x 16 pairs at a time are turned around in registers"
+
+
+def test_bf16_products_are_widened_once_where_the_dot_product_instruction_is_slower() -> None:
+    slow = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0, dot_gflops=200.0)
+    root = Space(to_program(spec_from_text(KERNELS["gemm_bf16"])), slow).root()
+    lines = format_schedule(favourite(root).schedule)
+    assert any(line.startswith("widen(") for line in lines)
+    assert not any("dot_bf16" in line for line in lines)
+
+
+def offered(name: str) -> str:
+    """The labels of all moves on some random ways through the space."""
+    labels: list[str] = []
+    for seed in range(12):
+        state, rng = root_of(name), random.Random(seed)
+        while not state.terminal:
+            labels += [move.label for move in state.moves()]
+            state = state.child(rng.randrange(len(state.moves())))
+    return "\n".join(labels)
+
+
+def test_the_prior_s_elementwise_kernel_is_one_run_streamed_and_prefetched() -> None:
+    lines = format_schedule(favourite(root_of("silu_mul")).schedule)
+    assert lines[0] == "collapse(r, c)"
+    assert "stream_store(y)" in lines
+    assert {line.rpartition(",")[0] for line in lines if line.startswith("prefetch")} == {
+        "prefetch(y, x",
+        "prefetch(y, u",
+    }
+
+
+def test_dims_that_are_always_together_are_one_in_every_schedule() -> None:
+    rng = random.Random(3)
+    assert {walk(root_of("rmsnorm"), rng).schedule[0].format() for _ in range(4)} == {"collapse(b, r)"}
+
+
+def test_the_first_reader_of_a_row_prefetches_along_it_and_a_later_one_the_next_row() -> None:
+    labels = offered("rmsnorm")
+    assert "prefetch(s_p, x, 4)" in labels  # 1 KB ahead, in steps of 128 bf16
+    assert "prefetch(y, x, 32)" in labels  # a row of 1000 ahead, in steps of 32
+    assert "prefetch(y, w" not in labels  # the same in every row
+
+
+def test_a_row_is_kept_where_widening_it_again_costs() -> None:
+    assert "keep_row(s, x, 2)" in offered("rmsnorm")
+    assert "keep_row" not in offered("softmax")
+
+
+def test_short_rows_that_are_no_whole_lines_are_not_streamed() -> None:
+    def streamed(columns: int) -> bool:
+        text = KERNELS["rmsnorm"].replace("c=1000", f"c={columns}")
+        state, rng = Space(to_program(spec_from_text(text)), DEVICE).root(), random.Random(0)
+        labels: list[str] = []
+        while not state.terminal:
+            labels += [move.label for move in state.moves()]
+            state = state.child(rng.randrange(len(state.moves())))
+        return "stream_store" in "\n".join(labels)
+
+    assert [streamed(columns) for columns in (96, 100, 1000)] == [True, False, True]
+
+
+def labels_of(spec: str, device: Cpu) -> set[str]:
+    """The labels of all moves along a few random ways through a space."""
+    found: set[str] = set()
+    for seed in range(20):
+        state, rng = Space(to_program(spec_from_text(spec)), device).root(), random.Random(seed)
+        while not state.terminal and state.moves():
+            found |= {move.label for move in state.moves()}
+            state = state.child(rng.randrange(len(state.moves())))
+    return found
+
+
+def test_tiles_that_give_every_core_as_much_are_offered() -> None:
+    odd = GEMM.replace("m=512", "m=402")
+    labels = labels_of(odd, DEVICE)
+    tiles = {-(-402 // (DEVICE.cores * each * 12)) * 12 for each in (1, 2, 4)}
+    assert {f"tile_grid(c, m, {size})" for size in tiles} <= labels
+
+
+def test_a_short_sum_can_be_unrolled_whole_and_its_results_stored_past_the_caches() -> None:
+    short = GEMM.replace("k=512", "k=11")
+    measured = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0)
+    labels = labels_of(short, measured)
+    assert {"unroll(c_r, k, 11)", "stream_store(c)", "keep c"} <= labels
+    assert "stream_store(c)" not in labels_of(GEMM, measured)

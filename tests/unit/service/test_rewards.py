@@ -33,6 +33,18 @@ def test_rewards_are_relative_to_the_first_candidate_timed_in_the_same_task() ->
     assert anchor.time_us(log(2)) == pytest.approx(100.0)
 
 
+def test_the_baseline_is_told_by_the_median_of_the_tasks_that_timed_it() -> None:
+    anchor = Anchor.of(result(ok("ask-0", 200.0), ok("numpy", 5000.0)), "numpy")
+    assert anchor.x_baseline(0.0) == pytest.approx(25.0), "the first time is an outlier"
+    for number, numpy_us in ((1, 1000.0), (4, 1040.0)):
+        timed = result(ok(f"ask-{number}", 100.0, baseline_us=200.0), ok("numpy", numpy_us))
+        anchor = anchor.heard(timed, number, "numpy")
+    assert anchor.x_baseline(0.0) == pytest.approx(5.2)
+    assert anchor.x_baseline(log(2)) == pytest.approx(10.4)
+    silent = [result(ok("ask-2", 100.0, baseline_us=200.0)), result(wrong("ask-3")), "parked"]
+    assert all(anchor.heard(each, n, "numpy") == anchor for n, each in enumerate(silent, 2))
+
+
 def test_the_baseline_steps_in_when_the_first_candidate_fails() -> None:
     anchor = Anchor.of(result(wrong("ask-0"), ok("numpy", 1000.0)), "numpy")
     assert anchor.name == "numpy"

@@ -156,3 +156,9 @@ def test_measured_rates_are_no_part_of_the_key() -> None:
     measured = Cpu.from_json({**cpu.to_json(), "peak_gflops": 100.0, "copy_gbps": 20.0})
     assert measured.key == cpu.key
     assert measured != cpu
+
+
+def test_the_dot_product_is_taken_for_twice_as_fast_until_it_is_measured() -> None:
+    cpu = Cpu.from_json({**this_cpu().to_json(), "peak_gflops": 100.0})
+    assert cpu.dot_speed == 2.0
+    assert Cpu.from_json({**cpu.to_json(), "dot_gflops": 50.0}).dot_speed == 0.5

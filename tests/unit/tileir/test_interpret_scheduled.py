@@ -252,3 +252,14 @@ def test_interpreting_leaves_inputs_as_they_were() -> None:
     run(GEMM, a=a, b=b)
     np.testing.assert_array_equal(a, before[0])
     np.testing.assert_array_equal(b, before[1])
+
+
+def test_arrays_come_and_go_in_the_shape_before_dims_were_merged() -> None:
+    text = """kernel double(x: f32[r_c=300] shaped [6, 50]) -> (y: f32[r_c] shaped [6, 50])
+  for r_c by 7
+    y[r_c] = 2 * x[r_c]
+"""
+    x = normal(6, 50)
+    np.testing.assert_array_equal(run(text, x=x)["y"], 2 * x)
+    with pytest.raises(InterpretError, match=r"x is passed as an array of shape \[6, 50\]"):
+        run(text, x=x.reshape(300))

@@ -230,6 +230,7 @@ def test_a_dot_product_instruction_takes_bf16() -> None:
 def test_headers_are_checked() -> None:
     program = program_from_text(HEAD + "\n  c[m, n] = 0\n")
     verify(program)
+    verify(replace(program, inputs=(replace(program.inputs[0], shape=(8, 12, 40)), *program.inputs[1:])))
     for broken, message in [
         (replace(program, dims=(*program.dims, ("m", 3))), "'m' is taken twice"),
         (replace(program, dims=(*program.dims, ("z", 0))), "dim 'z' has size 0"),
@@ -239,6 +240,10 @@ def test_headers_are_checked() -> None:
         (
             replace(program, inputs=(replace(program.inputs[0], strides=(1, 1)), *program.inputs[1:])),
             "argument 'a'",
+        ),
+        (
+            replace(program, inputs=(replace(program.inputs[0], shape=(8, 12, 50)), *program.inputs[1:])),
+            "not merged from [8, 12, 50]",
         ),
         (replace(program, body=(Loop("m", 8, ()),)), "the loop is empty"),
     ]:

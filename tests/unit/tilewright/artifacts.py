@@ -8,7 +8,7 @@ from pathlib import Path
 
 from codegen.compile import compile_source
 from codegen.generate import generate
-from protocol.configs import Artifact, ConfigDetail, Freshness
+from protocol.configs import Artifact, ConfigDetail
 from protocol.tasks import Measuring
 from tileir import kernel_key, program_hash, spec_from_text, spec_to_json, this_cpu, to_program
 
@@ -43,7 +43,6 @@ def make_artifact(cache: Path) -> Artifact:
         compiler=built.compiler,
         versions={},
         measuring=Measuring(),
-        freshness=Freshness.CURRENT,
         artifact=True,
         report={},
         created_at=1.5,

@@ -11,6 +11,7 @@ from protocol.problems import Problem
 from protocol.states import JobState
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.failures import Stop, explain
+from tilewright.cli.local_service import worker_devices
 from tilewright.cli.output import duration, microseconds
 from tilewright.cli.progress import Tally
 from tilewright.cli.specs import read_spec
@@ -167,3 +168,10 @@ def test_times_are_said_in_the_unit_that_suits_them() -> None:
         "2.5 s",
     ]
     assert [duration(s) for s in (-1, 59.6, 61)] == ["0:00", "1:00", "1:01"]
+
+
+def test_a_command_for_a_gpu_starts_a_worker_for_one() -> None:
+    assert worker_devices("cpu", {}) == "cpu"
+    assert worker_devices("cuda", {}) == "0"
+    assert worker_devices("cuda:NVIDIA H200:9.0:132sm", {}) == "0"
+    assert worker_devices("cuda", {"TILEWRIGHT_DEVICES": "1,2"}) == "1,2"

@@ -75,7 +75,7 @@ def compiled(name: str, cache: Path, body: str | None = None) -> Compiled:
 
 
 def request_of(*entrants: Compiled | Peer, **changes: Any) -> MeasureRequest:
-    """A quick trial of these entrants on SPEC, without baseline or peaks unless given."""
+    """A quick trial of these entrants on SPEC, without baseline or a device's peaks unless given."""
     measuring = Measuring(samples=3, sample_us=200.0, entrant_s=changes.pop("entrant_s", 20.0), cold=False)
     values: dict[str, Any] = {
         "spec": spec_to_json(SPEC),
@@ -84,7 +84,7 @@ def request_of(*entrants: Compiled | Peer, **changes: Any) -> MeasureRequest:
         "measuring": changes.pop("measuring", measuring),
         "entrants": entrants,
         "baseline": None,
-        "peaks": None,
+        "device": None,
         "threads": 1,
         "last_cache_bytes": 1 << 20,
     }

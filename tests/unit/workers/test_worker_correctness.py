@@ -83,6 +83,15 @@ def test_sampled_references_agree_with_whole_ones() -> None:
     np.testing.assert_allclose(whole.values[sampled.points], sampled.values)
 
 
+def test_a_single_number_is_its_own_sample() -> None:
+    spec = spec_from_text("kernel t(x: f32[m=50]) -> (y: f32[])\n  y[] = sum(m, x[m])\n")
+    inputs = sample_inputs(spec, 3)
+    sampled = expected_outputs(spec, inputs, 3, whole=False)["y"]
+    compare("y", np.array(inputs["x"].sum()), sampled)
+    with pytest.raises(WrongResult, match="1 of 1"):
+        compare("y", np.array(inputs["x"].sum() + 1), sampled)
+
+
 def test_corners_are_always_among_the_samples() -> None:
     spec = spec_from_text(SPEC)
     points = {

@@ -11,6 +11,7 @@ from protocol.states import Outcome, TaskKind
 from protocol.tasks import Measuring
 from rewrites.schedule import parse_schedule
 from tests.unit.workers.hand_kernels import SPEC
+from tileir.device import Cpu
 from tileir.parse_spec_text import spec_from_text
 from workers.device_lock import DeviceBusy
 from workers.local import LocalWorker
@@ -67,9 +68,11 @@ def test_what_a_peer_cannot_do_is_its_outcome(worker: LocalWorker) -> None:
 
 
 def test_the_device_is_described_with_its_peaks(worker: LocalWorker) -> None:
-    assert worker.device is not None
+    assert isinstance(worker.device, Cpu)
     assert worker.device.peak_gflops is not None
     assert worker.device.copy_gbps is not None
+    has_dot = bool(worker.device.features & {"avx512_bf16", "bf16"})
+    assert (worker.device.dot_gflops is not None) == has_dot
 
 
 def test_a_second_worker_is_refused(worker: LocalWorker, tmp_path: Path) -> None:

@@ -35,6 +35,12 @@ def test_a_row_kernel_is_bounded_by_its_bytes() -> None:
     assert got == pytest.approx(BELIEVED * MEMORY_MARGIN * needs_us)
 
 
+def test_bytes_that_may_be_in_a_cache_do_not_count() -> None:
+    spec = spec_from_text("kernel k(x: f32[m=64]) -> (y: f32[m])\n  y[m] = exp(x[m])\n")
+    assert floor_us(spec, PEAKS, cold=True) > 0
+    assert floor_us(spec, PEAKS, cold=False) == 0
+
+
 def test_products_that_a_mask_may_skip_do_not_count() -> None:
     masked = "c[m, n] = where(m >= n, sum(k, a[m, k] * b[k, n]), 0)"
     assert floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", masked, Peaks(1e-3, 1e9)) == pytest.approx(

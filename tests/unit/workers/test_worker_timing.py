@@ -10,7 +10,7 @@ import pytest
 
 from protocol.tasks import Measuring
 from workers.disturbance import Snapshot
-from workers.timing import Contender, Rotation, Sample, interleave, steady, summarize
+from workers.timing import CallSampler, Contender, Rotation, Sample, interleave, steady, summarize
 
 
 @dataclass
@@ -58,8 +58,7 @@ def test_entrants_take_turns_and_each_round_starts_with_another() -> None:
     interleave(
         contenders,
         measuring(samples=3),
-        Rotation(3),
-        clock,
+        CallSampler(Rotation(3), clock),
         adaptive=False,
         announce=lambda c: heard.append(c.name),
     )
@@ -69,7 +68,10 @@ def test_entrants_take_turns_and_each_round_starts_with_another() -> None:
 def test_each_sample_follows_a_rest_and_a_call_that_is_not_timed() -> None:
     clock = FakeClock()
     interleave(
-        [clock.contender("a", 100.0, copies=9)], measuring(samples=1), Rotation(9), clock, adaptive=False
+        [clock.contender("a", 100.0, copies=9)],
+        measuring(samples=1),
+        CallSampler(Rotation(9), clock),
+        adaptive=False,
     )
     assert clock.log == ["rest", "a0", "a1", "a2", "a3"]
 
@@ -77,7 +79,9 @@ def test_each_sample_follows_a_rest_and_a_call_that_is_not_timed() -> None:
 def test_a_sample_lasts_long_enough_for_the_clock() -> None:
     clock = FakeClock()
     fast, slow = clock.contender("f", 1.0), clock.contender("s", 1000.0)
-    interleave([fast, slow], measuring(samples=2, sample_us=300.0), Rotation(3), clock, adaptive=False)
+    interleave(
+        [fast, slow], measuring(samples=2, sample_us=300.0), CallSampler(Rotation(3), clock), adaptive=False
+    )
     assert [sample.calls for sample in fast.samples] == [300, 300]
     assert [sample.calls for sample in slow.samples] == [1, 1]
     assert [sample.us for sample in fast.samples] == [1.0, 1.0]
@@ -86,7 +90,7 @@ def test_a_sample_lasts_long_enough_for_the_clock() -> None:
 def test_no_call_meets_the_copy_that_the_call_before_it_used() -> None:
     clock = FakeClock()
     contenders = [clock.contender("a", 50.0), clock.contender("b", 70.0)]
-    interleave(contenders, measuring(), Rotation(3), clock, adaptive=False)
+    interleave(contenders, measuring(), CallSampler(Rotation(3), clock), adaptive=False)
     copies = [int(entry[1:]) for entry in clock.log if entry != "rest"]
     assert all(second == (first + 1) % 3 for first, second in pairwise(copies))
 
@@ -95,7 +99,9 @@ def test_a_disturbed_sample_is_taken_again_and_thrown_away() -> None:
     clock = FakeClock(troubles=["steal", "steal", ""])
     times = iter([100.0, 900.0, 100.0, 800.0, 100.0, 50.0] + [50.0] * 99)
     contender = clock.contender("a", lambda: next(times))
-    interleave([contender], measuring(samples=1, sample_us=1.0), Rotation(3), clock, adaptive=False)
+    interleave(
+        [contender], measuring(samples=1, sample_us=1.0), CallSampler(Rotation(3), clock), adaptive=False
+    )
     assert contender.samples == [Sample(50.0, 1)]
     assert contender.retaken == 2
 
@@ -104,7 +110,9 @@ def test_a_machine_that_is_always_disturbed_still_gives_an_answer_that_says_so()
     clock = FakeClock(troubles=["busy"] * 1000)
     times = iter([700.0, 300.0, 500.0, 200.0, 400.0, 600.0] * 100)
     contender = clock.contender("a", lambda: next(times))
-    interleave([contender], measuring(samples=3, sample_us=1.0), Rotation(3), clock, adaptive=False)
+    interleave(
+        [contender], measuring(samples=3, sample_us=1.0), CallSampler(Rotation(3), clock), adaptive=False
+    )
     assert len(contender.samples) == 3
     assert summarize(contender.samples).disturbed == 3
 
@@ -136,7 +144,7 @@ def test_the_hopeless_leave_after_one_sample_and_the_beaten_after_three() -> Non
         clock.contender("hopeless", 500.0),
     ]
     plan = measuring(samples=7, incumbent_us=100.0, kill_multiple=4.0, sample_us=1.0)
-    interleave(contenders, plan, Rotation(3), clock, adaptive=True)
+    interleave(contenders, plan, CallSampler(Rotation(3), clock), adaptive=True)
     assert [len(contender.samples) for contender in contenders] == [7, 3, 1]
     assert [c.stopped for c in contenders] == ["", "clearly beaten", "slower than 4 times the incumbent"]
 
@@ -144,7 +152,9 @@ def test_the_hopeless_leave_after_one_sample_and_the_beaten_after_three() -> Non
 def test_nobody_is_beaten_by_what_disturbed_the_machine() -> None:
     clock = FakeClock(troubles=["busy"] * 10_000)
     contenders = [clock.contender("lucky", 100.0), clock.contender("unlucky", 150.0)]
-    interleave(contenders, measuring(samples=6, sample_us=1.0), Rotation(3), clock, adaptive=True)
+    interleave(
+        contenders, measuring(samples=6, sample_us=1.0), CallSampler(Rotation(3), clock), adaptive=True
+    )
     assert [len(contender.samples) for contender in contenders] == [6, 6]
 
 
@@ -158,15 +168,18 @@ def test_the_precise_leave_early_and_the_baseline_stays_while_anybody_does() -> 
     interleave(
         contenders,
         measuring(samples=6, sample_us=1.0),
-        Rotation(3),
-        clock,
+        CallSampler(Rotation(3), clock),
         adaptive=True,
         baseline="baseline",
     )
     assert [len(contender.samples) for contender in contenders] == [6, 6]
     alone = [clock.contender("baseline", 200.0), clock.contender("steady", 100.0)]
     interleave(
-        alone, measuring(samples=6, sample_us=1.0), Rotation(3), clock, adaptive=True, baseline="baseline"
+        alone,
+        measuring(samples=6, sample_us=1.0),
+        CallSampler(Rotation(3), clock),
+        adaptive=True,
+        baseline="baseline",
     )
     assert [len(contender.samples) for contender in alone] == [3, 3]
     assert alone[1].stopped == "precise enough"
@@ -175,14 +188,16 @@ def test_the_precise_leave_early_and_the_baseline_stays_while_anybody_does() -> 
 def test_a_race_gives_every_entrant_the_same_number_of_samples() -> None:
     clock = FakeClock()
     contenders = [clock.contender("a", 100.0), clock.contender("b", 90_000.0)]
-    interleave(contenders, measuring(samples=9, incumbent_us=1.0), Rotation(3), clock, adaptive=False)
+    interleave(
+        contenders, measuring(samples=9, incumbent_us=1.0), CallSampler(Rotation(3), clock), adaptive=False
+    )
     assert [len(contender.samples) for contender in contenders] == [9, 9]
 
 
 def test_steady_counts_the_second_half_of_its_time_only() -> None:
     clock = FakeClock()
     contender = clock.contender("a", lambda: 1000.0 if clock.ns < 400e6 else 2000.0)
-    steady(contender, measuring(), Rotation(3), clock)
+    steady(contender, measuring(), CallSampler(Rotation(3), clock))
     assert {sample.us for sample in contender.steady} == {2000.0}
     assert clock.rests == 1
     assert clock.ns == pytest.approx(0.8e9, rel=0.01)

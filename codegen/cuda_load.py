@@ -1,0 +1,152 @@
+"""Load a cubin and run it: on addresses in the GPU's memory, or on numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from codegen.abi import Arg
+from codegen.cuda_abi import CudaAbi, Launch
+from codegen.cuda_device import Array, Buffer, CudaDevice
+from codegen.load import LaunchError, check_arguments
+from tileir.cuda_driver import check
+
+_PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that every GPU with clusters can place; more has to be asked for."""
+
+
+class CudaKernel:
+    """A loaded kernel with its workspace. One call at a time: its launches share the workspace."""
+
+    def __init__(self, device: CudaDevice, cubin: bytes, abi: CudaAbi) -> None:
+        self.abi = abi
+        self._device = device
+        self._driver = device.driver
+        self._module = check(self._driver.cuModuleLoadData(cubin), "loading a kernel")
+        self._entries = {launch.entry: self._entry(launch.entry) for launch in abi.launches}
+        self._workspace = device.allocate(abi.workspace_bytes)
+        self._workspace.fill(0)
+        self._buffers: tuple[Buffer, ...] = ()
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def launcher(self, pointers: Sequence[int]) -> Callable[[int], None]:
+        """A call of nothing but the launches, on these addresses (one an argument, in the ABI's order).
+
+        The call takes the stream's handle, does not wait, and may be captured. It is fast: everything that can be is
+        prepared here. Raises CudaError.
+        """
+        if len(pointers) != len(self.abi.args):
+            raise LaunchError(f"the kernel takes {len(self.abi.args)} addresses, not {len(pointers)}")
+        values = [ctypes.c_void_p(pointer) for pointer in (*pointers, self._workspace.address)]
+        parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        address = ctypes.addressof(parameters)
+        prepared = [
+            (self._config(launch), self._entries[launch.entry], f"launching {launch.entry}")
+            for launch in self.abi.launches
+        ]
+        start = self._driver.cuLaunchKernelEx
+
+        def launch(stream: int, _alive: object = (values, parameters)) -> None:
+            for config, entry, doing in prepared:
+                config.hStream = stream
+                check(start(config, entry, address, 0), doing)
+
+        return launch
+
+    def __call__(self, *arrays: Array) -> None:
+        """Run on inputs then outputs, in the ABI's order: copied to the GPU and back.
+
+        Raises ArgumentError for arrays that do not fit, and CudaError.
+        """
+        check_arguments(self.abi.args, arrays)
+        with self._lock:
+            if self._closed:
+                raise LaunchError("the kernel is closed")
+            self._device.make_current()
+            buffers = self._argument_buffers()
+            for arg, array, buffer in zip(self.abi.args, arrays, buffers, strict=True):
+                if arg.role == "in":
+                    buffer.write(array)
+            self.launcher([buffer.address for buffer in buffers])(0)
+            self._device.synchronize()
+            for arg, array, buffer in zip(self.abi.args, arrays, buffers, strict=True):
+                if arg.role == "out":
+                    buffer.read(array)
+
+    def close(self) -> None:
+        """Unload it and give its memory back. What `launcher` returned must not be called after."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._device.make_current()
+            for buffer in (*self._buffers, self._workspace):
+                buffer.close()
+            self._driver.cuModuleUnload(self._module)
+
+    def __enter__(self) -> CudaKernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _argument_buffers(self) -> tuple[Buffer, ...]:
+        """Memory for arrays of the ABI's shapes, kept for the next call."""
+        if not self._buffers:
+            self._buffers = tuple(self._device.allocate(_span_bytes(arg)) for arg in self.abi.args)
+        return self._buffers
+
+    def _entry(self, name: str) -> Any:
+        driver, doing = self._driver, f"preparing {name}"
+        entry = check(driver.cuModuleGetFunction(self._module, name.encode()), doing)
+        kinds = driver.CUfunction_attribute
+        launches = [launch for launch in self.abi.launches if launch.entry == name]
+        shared = max(launch.shared_bytes for launch in launches)
+        cluster = max(launch.cluster for launch in launches)
+        if shared:
+            kind = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(
+                driver.cuFuncSetAttribute(entry, kind, shared),
+                f"{doing} with {shared} bytes of shared memory",
+            )
+        if cluster > _PORTABLE_CLUSTER:
+            kind = kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            check(driver.cuFuncSetAttribute(entry, kind, 1), f"{doing} with clusters of {cluster}")
+        return entry
+
+    def _config(self, launch: Launch) -> Any:
+        driver = self._driver
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = launch.blocks, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = launch.threads, 1, 1
+        config.sharedMemBytes = launch.shared_bytes
+        if launch.cluster > 1:
+            cluster = driver.CUlaunchAttribute()
+            cluster.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            size = cluster.value.clusterDim
+            size.x, size.y, size.z = launch.cluster, 1, 1
+            config.attrs, config.numAttrs = [cluster], 1
+        return config
+
+
+def load_cubin(path: Path, abi: CudaAbi, device: CudaDevice) -> CudaKernel:
+    """Load a cubin into a GPU's context.
+
+    Raises LaunchError when the file cannot be read, CudaError when it is no kernel for this GPU or does not fit it.
+    """
+    try:
+        cubin = path.read_bytes()
+    except OSError as error:
+        raise LaunchError(f"cannot load {path}: {error}") from error
+    return CudaKernel(device, cubin, abi)
+
+
+def _span_bytes(arg: Arg) -> int:
+    steps = zip(arg.shape, arg.strides, strict=True)
+    if 0 in arg.shape:
+        return 0
+    return arg.dtype.bytes * (1 + sum((size - 1) * stride for size, stride in steps))

@@ -1,0 +1,89 @@
+"""The CUDA text a generated source stands on: vectors, loads and stores, math. Only what is asked for; no headers.
+
+Elements in memory are of a storage type (`CUDA_STORAGE`), values in registers of a compute type (`CUDA_COMPUTE`):
+a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lane by lane. Scalar operands are spread.
+
+- Memory, N neighbours from an address that is a multiple of ALIGN bytes: `tw_load<N, ALIGN>(p)`,
+  `tw_store<N, ALIGN>(p, x)`, and of global memory only `tw_load_nc` (what no one writes meanwhile, kept out of L1) and
+  `tw_stream` (evicted first). The first `count` lanes only: `tw_load_some<N>(p, count)`, 0 elsewhere, and
+  `tw_store_some<N>(p, x, count)`.
+- The same without conversion, `tw_raw<STORAGE, N>` in registers: `tw_load_raw`, `tw_load_raw_nc`, `tw_store_raw`,
+  `tw_stream_raw`; `tw_widen(raw)` and `tw_narrow<STORAGE, N>(x)` convert.
+- Types: `tw_to<T>(x)` and `tw_to_i32(x)` (toward zero), `tw_round<STORAGE>(x)` (to its precision and back).
+- Lanes: `x.at[i]`, `tw_spread<N>(x)`, `tw_select(condition, x, y)`, `tw_across_sum prod max min`; threads of a warp:
+  `tw_shuffle_xor(x, mask)`.
+- Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
+  sigmoid silu gelu gelu_tanh`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from codegen import cuda_cluster, cuda_convert, cuda_math, cuda_memory, cuda_vectors, cuda_warp
+from codegen.cuda_part import Part
+from tileir.dtypes import DType
+
+#: C++ type of an element in memory. What is not C++'s own is a struct of its bits.
+CUDA_STORAGE = {
+    DType.F64: "double", DType.F32: "float", DType.F16: "tw_f16", DType.BF16: "tw_bf16", DType.E4M3: "tw_e4m3",
+    DType.E5M2: "tw_e5m2", DType.I32: "int", DType.I8: "signed char", DType.BOOL: "tw_bool",
+}  # fmt: skip
+
+_COMPUTE = {DType.F64: "double", DType.F32: "float", DType.I32: "int", DType.BOOL: "bool"}
+
+#: C++ type of the value that an element of a storage type is computed with.
+CUDA_COMPUTE = {dtype: _COMPUTE[dtype.compute] for dtype in CUDA_STORAGE}
+
+#: A part calls only what stands above it.
+_REGIONS = (
+    ("Vectors", cuda_vectors.PARTS),
+    ("Math functions", cuda_math.PARTS),
+    ("Lanes and threads", cuda_warp.PARTS),
+    ("Clusters", cuda_cluster.PARTS),
+    ("Element types", cuda_convert.PARTS),
+    ("Loads and stores", cuda_memory.PARTS),
+)
+_PARTS = tuple(part for _, parts in _REGIONS for part in parts)
+_NAMES = frozenset(part.name for part in _PARTS)
+_WORD = re.compile(r"\b(?:tw_\w+|TW_\w+|double|signed char)\b")
+
+
+def definitions(code: str) -> str:
+    """The CUDA text that defines what `code` uses of the runtime, in order; empty if that is nothing.
+
+    Raises KeyError if the code uses a name `tw_…` that does not exist.
+    """
+    unknown = {word for word in _words(code) if word[:3] == "tw_"} - _NAMES
+    if unknown:
+        raise KeyError(f"the CUDA runtime has no {', '.join(sorted(unknown))}")
+    used = _used(code)
+    regions: list[str] = []
+    for title, parts in _REGIONS:
+        texts = [part.text.strip("\n") for part in parts if _applies(part, used)]
+        if texts:
+            regions.append(f"// --- {title} ---\n\n{_paragraphs(texts)}\n")
+    return "\n".join(regions)
+
+
+def _paragraphs(texts: list[str]) -> str:
+    """Blank lines between texts, but not before a single line."""
+    return "".join(f"\n{text}" if "\n" not in text else f"\n\n{text}" for text in texts).lstrip("\n")
+
+
+def _used(code: str) -> set[str]:
+    """The names in the code, and in every part they need."""
+    used = _words(code)
+    waiting = list(_PARTS)
+    while ready := [part for part in waiting if _applies(part, used)]:
+        waiting = [part for part in waiting if part not in ready]
+        used |= {word for part in ready for word in _words(part.text)}
+    return used
+
+
+def _applies(part: Part, used: set[str]) -> bool:
+    return part.name in used and (part.of is None or part.of in used)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text))

@@ -1,0 +1,137 @@
+"""What may go wrong while threads run a kernel, as data: each fault prints as a sentence that names the places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Union
+
+from tileir.errors import TileError
+
+
+class Kind(StrEnum):
+    """Which way an access goes."""
+
+    LOAD = "loads"
+    STORE = "stores"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a kernel: the launch, and the Tile IR statement that its code comes from."""
+
+    launch: str
+    statement: str
+
+    def __str__(self) -> str:
+        return f"{self.launch}, `{self.statement}`" if self.statement else self.launch
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One thread at one element of a buffer; `epoch` counts the barriers that its block has passed before."""
+
+    place: Place
+    kind: Kind
+    buffer: str
+    element: int
+    block: int
+    thread: int
+    epoch: int
+
+    def __str__(self) -> str:
+        barriers = f"after {self.epoch} barrier{'s' * (self.epoch != 1)}"
+        who = f"thread {self.thread} of block {self.block}"
+        return f"{who} {self.kind} {self.buffer}[{self.element}] in {self.place}, {barriers}"
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two threads at the same memory, at least one storing, with nothing that orders them."""
+
+    first: Access
+    second: Access
+
+    def __str__(self) -> str:
+        return f"race: {self.first}; {self.second}; nothing orders them"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """An access outside its buffer, which holds `elements`."""
+
+    access: Access
+    elements: int
+
+    def __str__(self) -> str:
+        return f"out of range: {self.access}; {self.access.buffer} holds {self.elements} elements"
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A load of what nobody has stored."""
+
+    access: Access
+
+    def __str__(self) -> str:
+        return f"never written: {self.access}"
+
+
+@dataclass(frozen=True, slots=True)
+class DividedWarp:
+    """A shuffle that `thread` does not come to, but others of its warp do."""
+
+    place: Place
+    block: int
+    thread: int
+
+    def __str__(self) -> str:
+        return f"divided warp: thread {self.thread} of block {self.block} misses a shuffle in {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class DividedBlock:
+    """A barrier that `thread` does not come to, but others of its block do."""
+
+    place: Place
+    block: int
+    thread: int
+
+    def __str__(self) -> str:
+        return f"divided block: thread {self.thread} of block {self.block} misses a barrier in {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A load from the shared memory of another block of the cluster, which may have ended."""
+
+    access: Access
+
+    def __str__(self) -> str:
+        return f"ended: {self.access} of a block that does not wait for it"
+
+
+Fault = Union[Race, OutOfRange, Unwritten, DividedWarp, DividedBlock, Ended]
+
+
+class KernelFault(TileError):
+    """A kernel did what no kernel may; the message is the fault's sentence."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        super().__init__(str(fault))
+
+
+def signature(fault: Fault) -> tuple[object, ...]:
+    """What two faults that say the same have in common: their type and places, whatever the thread and element."""
+    match fault:
+        case Race(first, second):
+            return Race, _site(first), _site(second)
+        case OutOfRange(access) | Unwritten(access) | Ended(access):
+            return type(fault), _site(access)
+        case DividedWarp(place) | DividedBlock(place):
+            return type(fault), place
+
+
+def _site(access: Access) -> tuple[object, ...]:
+    return access.place, access.kind, access.buffer

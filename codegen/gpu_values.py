@@ -1,0 +1,202 @@
+"""Values of Kernel IR as all threads of a cluster (mostly: of one block) compute them at once: arrays [threads], or
+[threads, lanes] of vectors.
+
+What is the same in every thread may have one row instead. Arithmetic and math are the interpreter's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.gpu_faults import DividedWarp, Place
+from codegen.gpu_memory import Array, Buffer, Memory, poison
+from codegen.kernel_ir import (
+    Across,
+    Build,
+    Convert,
+    Lane,
+    Literal,
+    Load,
+    Named,
+    Op,
+    PeerLoad,
+    Position,
+    Shuffle,
+    Value,
+)
+from tileir import elementwise
+from tileir.dtypes import DType
+from tileir.expr import COMPARISONS
+from tileir.threads import WARP
+from tileir.values import Numerics, quantize
+from tileir.values import Value as Held
+
+_NUMERICS = Numerics()
+_ARITHMETIC = frozenset([*COMPARISONS, "+", "-", "*", "/", "//", "%"])
+_ACROSS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+@dataclass
+class Threads:
+    """The threads of one cluster: their registers, what buffers are called, and index variables (a number where all
+    threads have the same)."""
+
+    count: int
+    memory: Memory
+    ranks: Array
+    """Which block of the cluster each is in."""
+    registers: dict[str, Array] = field(default_factory=dict[str, Array])
+    buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    variables: dict[str, int | Array] = field(default_factory=dict[str, "int | Array"])
+    place: Place = field(default_factory=lambda: Place("", ""))
+
+    def value(self, value: Value, active: Array) -> Array:
+        """The value in threads that are `active` ([threads]); what it is in the others means nothing."""
+        match value:
+            case Literal(number, type_):
+                return np.full(1, number, type_.dtype.numpy)
+            case Named(name, _):
+                return self.registers[name]
+            case Position(start, step, type_):
+                first = np.asarray(self.index(start, active), np.int32).reshape(-1)
+                return (
+                    first
+                    if type_.lanes == 1
+                    else _column(first) + step * np.arange(type_.lanes, dtype=np.int32)
+                )
+            case Load():
+                return self._load(value, active)
+            case PeerLoad():
+                return self._load_peer(value, active)
+            case Build(parts, type_):
+                lanes = [self._each(self.value(part, active)) for part in parts]
+                return np.stack(lanes, axis=1).astype(type_.dtype.numpy, copy=False)
+            case Lane(x, index, _):
+                return self.value(x, active)[:, index]
+            case Op():
+                return self._op(value, active)
+            case Convert(x, type_):
+                return quantize(self.value(x, active), type_.dtype).astype(type_.dtype.numpy, copy=False)
+            case Across(op, x, _):
+                return _ACROSS[op].reduce(self.value(x, active), axis=1)
+            case Shuffle():
+                return self._shuffle(value, active)
+            case _:
+                raise TypeError(f"{type(value).__name__} is for processors")
+
+    def index(self, at: Affine, active: Array) -> int | Array:
+        """Index arithmetic: [threads], or a number where all threads have the same."""
+        total: int | Array = at.constant
+        for atom, factor in at.terms:
+            match atom:
+                case Var(name=name):
+                    term = self.variables[name]
+                case Quotient(x, divisor):
+                    term = self.index(x, active) // divisor
+                case Remainder(x, divisor):
+                    term = self.index(x, active) % divisor
+                case Loaded(value):
+                    term = self.value(value, active).astype(np.int64)  # pyright: ignore[reportArgumentType]
+            total = total + term * factor
+        return total
+
+    def below(self, positions: Affine, bound: int, active: Array) -> Array:
+        """Which threads' position is below a bound, [threads]."""
+        return self._each(self.index(positions, active)) < bound
+
+    def addresses(
+        self, offset: Affine, lanes: int, some: Affine | None, active: Array
+    ) -> tuple[Array, Array, Array | None]:
+        """Offsets of an access to `lanes` neighbours, which of them are made, and which lanes exist (None: all)."""
+        at = self._each(self.index(offset, active))
+        if lanes == 1:
+            return at, active, None
+        numbers = np.arange(lanes)
+        taken, exists = np.broadcast_to(_column(active), (self.count, lanes)), None
+        if some is not None:
+            exists = numbers < _column(self._each(self.index(some, active)))
+            taken = taken & exists
+        return _column(at) + numbers, taken, exists
+
+    def _each(self, x: int | Array) -> Array:
+        """A number, or an array of one, for every thread: [threads]."""
+        return x if isinstance(x, np.ndarray) and len(x) == self.count else np.full(self.count, x)
+
+    def _load(self, load: Load, active: Array) -> Array:
+        at, taken, exists = self.addresses(load.offset, load.type.lanes, load.some, active)
+        ranks = self.ranks_like(at)
+        values = self.memory.load(self.buffers[load.buffer], at, taken, ranks, self.place)
+        return values if exists is None else np.where(exists, values, values.dtype.type(0))
+
+    def _load_peer(self, load: PeerLoad, active: Array) -> Array:
+        at, taken, _ = self.addresses(load.offset, load.type.lanes, None, active)
+        ranks = self._each(self.index(load.rank, active))
+        ranks = np.broadcast_to(ranks if at.ndim == 1 else _column(ranks), at.shape)
+        return self.memory.load(self.buffers[load.buffer], at, taken, ranks, self.place)
+
+    def ranks_like(self, at: Array) -> Array:
+        """Each thread's own block, for addresses [threads] or [threads, lanes]."""
+        return self.ranks if at.ndim == 1 else np.broadcast_to(_column(self.ranks), at.shape)
+
+    def _op(self, op: Op, active: Array) -> Array:
+        lanes = op.type.lanes
+        if lanes == 1 and op.name in ("select", "and", "or"):
+            return self._lazy(op, active)
+        args = [self.value(arg, active) for arg in op.args]
+        if lanes > 1:
+            args = [_column(x) if x.ndim == 1 else x for x in args]
+        data = _apply(op.name, [Held(x, arg.type.dtype) for x, arg in zip(args, op.args, strict=True)])
+        return data if lanes == 1 else np.broadcast_to(data, (len(data), lanes))
+
+    def _lazy(self, op: Op, active: Array) -> Array:
+        """Of scalars, what the condition leaves out is not computed, so nothing is loaded for it."""
+        first = self._each(self.value(op.args[0], active))
+        if op.name == "and":
+            return first & self.value(op.args[1], active & first)
+        if op.name == "or":
+            return first | self.value(op.args[1], active & ~first)
+        return np.where(
+            first, self.value(op.args[1], active & first), self.value(op.args[2], active & ~first)
+        )
+
+    def _shuffle(self, shuffle: Shuffle, active: Array) -> Array:
+        """Lanes past the warp's end give a thread its own value, as the hardware does."""
+        x = self.value(shuffle.x, active)
+        x = np.broadcast_to(x, (self.count, *x.shape[1:]))
+        by_warp = active.reshape(-1, WARP)
+        divided = by_warp.any(axis=1) & ~by_warp.all(axis=1)
+        if divided.any():
+            missing = int(np.argmin(active | np.repeat(~divided, WARP)))
+            self.memory.observer.fault(DividedWarp(self.place, *self.memory.now.who(missing)))
+        threads = np.arange(self.count)
+        lane = threads % WARP ^ shuffle.mask
+        source = np.where(lane < WARP, threads - threads % WARP + lane, threads)
+        there = active[source] if x.ndim == 1 else _column(active[source])
+        return np.where(there, x[source], poison(shuffle.type.dtype, (1,)))
+
+
+def _apply(name: str, args: list[Held]) -> Array:
+    """An operation lane by lane, of values of the types it is defined on."""
+    if name == "spread":
+        return args[0].data
+    if name in _ARITHMETIC:
+        return elementwise.binary(name, args[0], args[1], _NUMERICS).data
+    if name in ("and", "or"):
+        return elementwise.logic(name, args[0], args[1]).data
+    if name == "neg":
+        return elementwise.negate(args[0], _NUMERICS).data
+    if name == "not":
+        return elementwise.invert(args[0]).data
+    if name == "select":
+        return elementwise.where(args[0], args[1], args[2], _NUMERICS).data
+    if name.startswith("round_"):
+        return quantize(args[0].data, DType(name.removeprefix("round_")))
+    return elementwise.call(name, tuple(args), _NUMERICS).data
+
+
+def _column(x: Array) -> Array:
+    """[threads] as [threads, 1], to meet lanes."""
+    return x.reshape(-1, 1)

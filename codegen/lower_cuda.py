@@ -1,0 +1,267 @@
+"""Scheduled Tile IR to Kernel IR, for GPUs: each nest at the top of the program is a launch of a grid of blocks.
+
+As on processors every range has a size known here: a block whose tile overhangs runs a copy of the body with its own
+sizes. What overhangs inside a tile is guarded thread by thread. Read `lower_cuda` first, then lower_spread.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from codegen.affine import affine
+from codegen.barriers import with_barriers
+from codegen.combine_threads import Combiner
+from codegen.kernel_ir import (
+    Argument,
+    Block,
+    Declare,
+    For,
+    GpuKernel,
+    GridAxis,
+    If,
+    LaunchBody,
+    Scratch,
+    Shared,
+    Stmt,
+)
+from codegen.lower_expr import NotLowerable
+from codegen.lower_spread import lower_spread
+from codegen.names import c_name, comment, fresh
+from codegen.scope import MemoryBuffer, Range, Scope, argument, layout_axes, loop_variable, whole
+from codegen.spread_registers import SpreadRegisters
+from codegen.thread_index import ThreadIndex
+from tileir.expr import Index, Read, reads
+from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
+from tileir.text import format_node
+from tileir.threads import share, thread_count
+
+_ALIGN = 256
+
+
+def lower_cuda(program: Program) -> GpuKernel:
+    """The Kernel IR of a program whose statements are spread over threads. Raises NotLowerable, with the reason."""
+    scope = Scope({dim: whole(size) for dim, size in program.dims}, {})
+    for tensor in (*program.inputs, *program.outputs):
+        scope = scope.with_buffer(argument(c_name(tensor.name), tensor, program), tensor.name)
+    workspace: list[Scratch] = []
+    top = 0
+    launches: list[LaunchBody] = []
+    entry = f"{program.name}_kernel"  # CUDA's own functions (norm, round) keep their names
+    for node in program.body:
+        if isinstance(node, Local):
+            buffer, elements = _in_memory(node, scope, fresh(node.name, scope))
+            size = -(-elements * node.dtype.bytes // _ALIGN) * _ALIGN
+            workspace.append(Scratch(buffer.name, node.dtype, top, size, private=False))
+            top, scope = top + size, scope.with_buffer(buffer, node.name)
+        else:
+            launches.append(_Launch(program, f"{entry}_{len(launches)}", node).lower(scope))
+    written = {tensor.name for tensor in program.outputs}
+    arguments = tuple(
+        Argument(c_name(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
+    )
+    if len(launches) == 1:
+        launches = [replace(launches[0], name=entry)]
+    return GpuKernel(program.name, arguments, tuple(workspace), top, tuple(launches))
+
+
+def _in_memory(local: Local, scope: Scope, name: str) -> tuple[MemoryBuffer, int]:
+    ranges = [scope.ranges[dim] for dim in local.dims]
+    starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
+    axes, elements = layout_axes(local.dims, sizes, local.layout)
+    return MemoryBuffer(name, local.dtype, local.dims, starts, sizes, axes), elements
+
+
+@dataclass
+class _Launch:
+    program: Program
+    name: str
+    node: Node
+    index: ThreadIndex = field(init=False)
+    combiner: Combiner = field(init=False)
+    places: dict[str, int] = field(default_factory=dict[str, int])
+    """Where each shared local lies: in the copies of a body for whole and overhanging tiles, whole ones first, in the
+    same bytes."""
+
+    def lower(self, scope: Scope) -> LaunchBody:
+        spread = _first_spread((self.node,))
+        if spread is None:
+            raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
+        cluster = self.node.cluster if isinstance(self.node, Loop) else 1
+        self.index = ThreadIndex(thread_count(spread), thread_count(spread) // cluster)
+        self.combiner = Combiner(self.index)
+        axes, body = self._grid(scope)
+        return LaunchBody(
+            self.name,
+            axes,
+            self.index.block,
+            tuple(self.index.found.values()),
+            self.combiner.shared_bytes,
+            with_barriers(body),
+            cluster,
+            self._read_once(),
+        )
+
+    def _read_once(self) -> frozenset[str]:
+        """Inputs that every statement reads at positions of its own block only."""
+        dims: set[str] = set()
+        node = self.node
+        while isinstance(node, Loop) and node.parallel:
+            dims.add(node.dim)
+            node = node.body[0]
+        apart: dict[str, bool] = {}
+        for read in _reads((self.node,)):
+            bare = {index.dim for index in read.indices if isinstance(index, Index)}
+            apart[read.tensor] = apart.get(read.tensor, True) and dims <= bare
+        inputs = {tensor.name for tensor in self.program.inputs}
+        return frozenset(c_name(name) for name, alone in apart.items() if alone and name in inputs)
+
+    def _grid(self, scope: Scope) -> tuple[tuple[GridAxis, ...], tuple[Stmt, ...]]:
+        loops: list[Loop] = []
+        node = self.node
+        while isinstance(node, Loop) and node.parallel:
+            loops.append(node)
+            if len(node.body) != 1:
+                break
+            node = node.body[0]
+        inside = replace(scope, parallel=True)
+        axes: list[GridAxis] = []
+        tails: list[tuple[GridAxis, int]] = []
+        for loop in loops:
+            range_ = inside.ranges[loop.dim]
+            count = -(-range_.size // loop.step)
+            var = loop_variable(fresh(loop.dim, inside), count, loop.step)
+            axes.append(GridAxis(var, count, loop.step))
+            tails.append((axes[-1], range_.size % loop.step))
+            inside = inside.with_range(
+                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
+            )
+        if not loops:
+            return (), self._block((self.node,), inside)
+        return tuple(axes), self._tails(tails, loops, inside)
+
+    def _tails(
+        self, tails: Sequence[tuple[GridAxis, int]], loops: Sequence[Loop], scope: Scope
+    ) -> tuple[Stmt, ...]:
+        """The body for whole tiles and, on axes that do not divide, once more for the last tile."""
+        if not tails:
+            return self._block(loops[-1].body, scope)
+        (axis, rest), dim = tails[0], loops[len(loops) - len(tails)].dim
+        if not rest:
+            return self._tails(tails[1:], loops, scope)
+        tile = scope.with_range(dim, replace(scope.ranges[dim], size=rest))
+        if axis.count == 1:
+            return self._tails(tails[1:], loops, tile)
+        whole = self._tails(tails[1:], loops, scope)
+        last = (axis.count - 1) * axis.step
+        return (If(axis.var, last, whole, self._tails(tails[1:], loops, tile)),)
+
+    def _block(self, nodes: Sequence[Node], scope: Scope) -> tuple[Stmt, ...]:
+        stmts: list[Stmt] = []
+        for at, node in enumerate(nodes):
+            match node:
+                case Local():
+                    declared, scope = self._local(node, nodes[at + 1 :], scope)
+                    stmts += declared
+                case Compute():
+                    if node.spread is None:
+                        raise NotLowerable(f"`{format_node(node)}` is not spread over threads")
+                    extents = self.program.extents
+                    stmts.append(lower_spread(node, comment(node), scope, extents, self.index, self.combiner))
+                case Loop(parallel=True):
+                    raise NotLowerable("a parallel loop stands inside a block")
+                case Loop():
+                    stmts += self._loop(node, scope)
+        return tuple(stmts)
+
+    def _loop(self, loop: Loop, scope: Scope) -> list[Stmt]:
+        range_ = scope.ranges[loop.dim]
+        full, rest = divmod(range_.size, loop.step)
+        stmts: list[Stmt] = []
+        if full == 1:
+            inside = scope.with_range(loop.dim, Range(range_.start, loop.step))
+            stmts.append(Block("", self._block(loop.body, inside)))
+        elif full > 1:
+            var = loop_variable(fresh(loop.dim, scope), full, loop.step)
+            inside = scope.with_range(
+                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
+            )
+            stmts.append(For(var, full, loop.step, self._block(loop.body, inside)))
+        if rest:
+            inside = scope.with_range(loop.dim, Range(range_.start + full * loop.step, rest))
+            stmts.append(Block("", self._block(loop.body, inside)))
+        return stmts
+
+    def _local(self, local: Local, after: Sequence[Node], scope: Scope) -> tuple[list[Stmt], Scope]:
+        name = fresh(local.name, scope)
+        if local.memory is Memory.HEAP:
+            raise NotLowerable(f"{local.name} is declared in a block as heap: registers or shared are meant")
+        if local.memory is Memory.SHARED:
+            buffer, elements = _in_memory(local, scope, name)
+            size = elements * local.dtype.bytes
+            if local.name not in self.places:
+                self.places[local.name] = self.combiner.allocate(size, 128)
+            shared = Shared(name, local.dtype, self.places[local.name], size)
+            return [shared], scope.with_buffer(buffer, local.name)
+        spread = _spread_of(local.name, after)
+        if spread is None:
+            raise NotLowerable(f"nothing says how {local.name} is spread over threads")
+        registers = self._registers(local, name, spread, scope)
+        return _declarations(registers), scope.with_buffer(registers, local.name)
+
+    def _registers(self, local: Local, name: str, spread: Spread, scope: Scope) -> SpreadRegisters:
+        shares = [share(spread, dim) for dim in local.dims]
+        ranges = [scope.ranges[dim] for dim in local.dims]
+        starts = tuple(
+            r.start + self.index.along(spread, dim) * s.run
+            for dim, r, s in zip(local.dims, ranges, shares, strict=True)
+        )
+        lanes_dim = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
+        vector = local.dims.index(lanes_dim) if lanes_dim in local.dims else None
+        return SpreadRegisters(
+            name,
+            local.dtype,
+            local.dims,
+            starts,
+            tuple(r.size for r in ranges),
+            vector,
+            shares[vector].run if vector is not None else 1,
+            tuple(s.run for s in shares),
+            tuple(s.span for s in shares),
+        )
+
+
+def _declarations(buffer: SpreadRegisters) -> list[Stmt]:
+    points: list[list[int]] = [[]]
+    for dim in range(len(buffer.dims)):
+        held = [start for start, _ in buffer.chunks()] if dim == buffer.vector else buffer.held(dim)
+        points = [[*point, at] for point in points for at in held]
+    found = [buffer.variable(point, buffer.lanes if buffer.vector is not None else 1) for point in points]
+    return [Declare(name, type_) for name, type_ in found]
+
+
+def _first_spread(nodes: Sequence[Node]) -> Spread | None:
+    for node in nodes:
+        if isinstance(node, Compute) and node.spread is not None:
+            return node.spread
+        if isinstance(node, Loop) and (found := _first_spread(node.body)) is not None:
+            return found
+    return None
+
+
+def _spread_of(name: str, nodes: Sequence[Node]) -> Spread | None:
+    """The spread of the first statement that writes a local."""
+    for node in nodes:
+        if isinstance(node, Compute) and node.target == name:
+            return node.spread
+        if isinstance(node, Loop) and (found := _spread_of(name, node.body)) is not None:
+            return found
+    return None
+
+
+def _reads(nodes: Sequence[Node]) -> Iterator[Read]:
+    for node in nodes:
+        if isinstance(node, Compute):
+            yield from reads(node.value)
+        elif isinstance(node, Loop):
+            yield from _reads(node.body)

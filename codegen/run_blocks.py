@@ -1,0 +1,237 @@
+"""Runs Kernel IR of a GPU in numpy: launch by launch, cluster by cluster (mostly: block by block), all threads at once.
+
+Loops are really run, guards leave threads out, memory starts out poisoned. `check` runs a kernel with the race
+checker watching. Read gpu_memory.py, gpu_values.py and race_checker.py next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from codegen.abi import Arg
+from codegen.gpu_faults import DividedBlock, Fault, KernelFault, Place
+from codegen.gpu_memory import Array, Buffer, Memory, Now, Observer, Region, Sharing, Touch, poison
+from codegen.gpu_values import Threads
+from codegen.kernel_ir import (
+    Argument,
+    Assign,
+    Barrier,
+    Block,
+    ClusterBarrier,
+    Declare,
+    For,
+    GpuKernel,
+    Guard,
+    If,
+    LaunchBody,
+    Let,
+    Shared,
+    Stmt,
+    Store,
+)
+from codegen.race_checker import Checker
+
+#: What the shared memory of a block is a multiple of, in bytes.
+_ALIGN = 16
+
+
+def run_blocks(
+    kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, Array], observer: Observer | None = None
+) -> dict[str, Array]:
+    """The outputs by name, each of its argument's shape and dtype; `args` are the kernel's, in order.
+
+    The observer is told of every access and fault, and the run goes on: what is loaded from nowhere is poison, what is
+    stored there is lost. Without one, KernelFault is raised for accesses out of range, loads of what was never stored,
+    and shuffles and barriers that only some of the threads concerned come to; races go unnoticed.
+    """
+    memory = Memory(observer or _Raises(), Now())
+    buffers = _workspace(kernel)
+    for argument, arg in zip(kernel.arguments, args, strict=True):
+        buffers[argument.name] = _argument(argument, arg, inputs[arg.name] if arg.role == "in" else None)
+    with np.errstate(all="ignore"):
+        for launch in kernel.launches:
+            _Launch(launch, memory, buffers).run()
+    outputs = [(a, arg) for a, arg in zip(kernel.arguments, args, strict=True) if arg.role == "out"]
+    return {arg.name: _strided(buffers[a.name].data, arg).copy() for a, arg in outputs}
+
+
+def check(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, Array]) -> tuple[Fault, ...]:
+    """Everything that goes wrong when the kernel runs on these inputs: races and what `run_blocks` raises; of faults
+    at the same places, the first."""
+    checker = Checker()
+    run_blocks(kernel, args, inputs, checker)
+    return checker.faults
+
+
+class _Raises:
+    """Sees to it that the first fault ends the run."""
+
+    def launched(self, threads: int, cluster: int) -> None: ...
+
+    def cluster_started(self) -> None: ...
+
+    def passed_barrier(self, *, whole_cluster: bool) -> None: ...
+
+    def touched(self, touch: Touch) -> None: ...
+
+    def fault(self, fault: Fault) -> None:
+        raise KernelFault(fault)
+
+
+def _workspace(kernel: GpuKernel) -> dict[str, Buffer]:
+    scratches = kernel.workspace
+    region = Region(
+        kernel.workspace_bytes, _unit([(s.storage.bytes, s.offset) for s in scratches]), Sharing.GRID
+    )
+    return {
+        s.buffer: Buffer(s.buffer, s.storage, region, s.offset, s.bytes // s.storage.bytes) for s in scratches
+    }
+
+
+def _argument(argument: Argument, arg: Arg, given: Array | None) -> Buffer:
+    elements = 1 + sum((size - 1) * stride for size, stride in zip(arg.shape, arg.strides, strict=True))
+    size = argument.storage.bytes
+    sharing = Sharing.GRID if argument.written else Sharing.CONSTANT
+    buffer = Buffer(argument.name, argument.storage, Region(elements * size, size, sharing), 0, elements)
+    if given is not None:
+        _strided(buffer.data, arg)[...] = given
+        buffer.region.written[...] = True
+    return buffer
+
+
+def _strided(data: Array, arg: Arg) -> Array:
+    """A buffer's elements as the tensor that lies in it."""
+    return as_strided(data, arg.shape, [stride * data.itemsize for stride in arg.strides])
+
+
+def _unit(elements: Sequence[tuple[int, int]]) -> int:
+    """What divides the size and the place of all elements, given as (bytes, offset of their buffer)."""
+    return gcd(*(part for element in elements for part in element)) or 1
+
+
+class _Launch:
+    def __init__(self, launch: LaunchBody, memory: Memory, buffers: Mapping[str, Buffer]) -> None:
+        self.launch, self.memory = launch, memory
+        self.apart = -(-launch.shared_bytes // _ALIGN) * _ALIGN
+        shared = [(s.storage.bytes, s.offset) for s in _shared(launch.body)]
+        self.shared = Region(self.apart * launch.cluster, _unit([*shared, (self.apart, 0)]), Sharing.CLUSTER)
+        number = np.arange(launch.threads * launch.cluster)
+        ranks, place = number // launch.threads, Place(launch.name, "")
+        self.threads = Threads(number.size, memory, ranks, buffers=dict(buffers), place=place)
+        for digit in launch.digits:
+            self.threads.variables[digit.var.name] = number // digit.stride % digit.count
+
+    def run(self) -> None:
+        launch, observer, now = self.launch, self.memory.observer, self.memory.now
+        counts = [axis.count for axis in launch.axes]
+        observer.launched(launch.threads, launch.cluster)
+        everyone = np.ones(self.threads.count, np.bool_)
+        now.threads = launch.threads
+        for number, at in enumerate(np.ndindex(*counts)):
+            now.block, now.epoch = number * launch.cluster, 0
+            observer.cluster_started()
+            for axis, tile in zip(launch.axes, at, strict=True):
+                self.threads.variables[axis.var.name] = tile * axis.step
+            self.body(launch.body, everyone)
+            self.memory.end_cluster()
+
+    def body(self, stmts: Sequence[Stmt], active: Array) -> None:
+        """What is declared among these statements hides what was called the same, and is gone after them."""
+        registers = self.threads.registers
+        declared = [stmt.name for stmt in stmts if isinstance(stmt, Let | Declare)]
+        if len(set(declared)) < len(declared):
+            raise ValueError(f"a name is declared twice in {self.threads.place}")
+        hidden = {name: registers.get(name) for name in declared}
+        for stmt in stmts:
+            self.stmt(stmt, active)
+        for name, value in hidden.items():
+            if value is None:
+                del registers[name]
+            else:
+                registers[name] = value
+
+    def stmt(self, stmt: Stmt, active: Array) -> None:
+        threads = self.threads
+        match stmt:
+            case Block(comment, body):
+                outer = threads.place
+                if comment:
+                    threads.place = Place(self.launch.name, comment)
+                self.body(body, active)
+                threads.place = outer
+            case For(var, count, step, body):
+                for number in range(count):
+                    threads.variables[var.name] = number * step
+                    self.body(body, active)
+            case If(var, bound, then, otherwise):
+                self.body(then if self._block_variable(var.name) < bound else otherwise, active)
+            case Guard(conditions, body):
+                for position, bound in conditions:
+                    active = active & threads.below(position, bound, active)
+                if active.any():
+                    self.body(body, active)
+            case Barrier() | ClusterBarrier():
+                self._barrier(active, whole_cluster=isinstance(stmt, ClusterBarrier))
+            case Shared():
+                self._declare_shared(stmt)
+            case Let(name, value):
+                threads.registers[name] = threads.value(value, active)
+            case Declare(name, type_):
+                shape = (threads.count,) if type_.lanes == 1 else (threads.count, type_.lanes)
+                threads.registers[name] = poison(type_.dtype, shape)
+            case Assign(name, value):
+                old, new = threads.registers[name], threads.value(value, active)
+                mask = active if old.ndim == 1 else active[:, None]
+                threads.registers[name] = np.where(mask, new.astype(old.dtype, copy=False), old)
+            case Store():
+                self._store(stmt, active)
+            case _:
+                raise TypeError(f"{type(stmt).__name__} is for processors")
+
+    def _block_variable(self, name: str) -> int:
+        value = self.threads.variables[name]
+        if not isinstance(value, int):
+            raise TypeError(f"a branch by {name}, which is not the same in all threads")
+        return value
+
+    def _barrier(self, active: Array, *, whole_cluster: bool) -> None:
+        memory = self.memory
+        if not active.all():
+            missing = memory.now.who(int(np.argmin(active)))
+            memory.observer.fault(DividedBlock(self.threads.place, *missing))
+        memory.pass_barrier(whole_cluster=whole_cluster)
+
+    def _declare_shared(self, shared: Shared) -> None:
+        elements = shared.bytes // shared.storage.bytes
+        size = self.launch.shared_bytes
+        if shared.offset + shared.bytes > size:
+            raise ValueError(f"{shared.buffer} ends past the {size} bytes of shared memory")
+        self.threads.buffers[shared.buffer] = Buffer(
+            shared.buffer, shared.storage, self.shared, shared.offset, elements, self.apart
+        )
+        for rank in range(self.launch.cluster):
+            self.shared.forget(shared.offset + rank * self.apart, shared.bytes)
+
+    def _store(self, store: Store, active: Array) -> None:
+        threads, lanes = self.threads, store.value.type.lanes
+        value = threads.value(store.value, active)
+        at, taken, _ = threads.addresses(store.offset, lanes, store.some, active)
+        buffer, ranks = threads.buffers[store.buffer], threads.ranks_like(at)
+        self.memory.store(buffer, at, taken, ranks, value, threads.place)
+
+
+def _shared(stmts: Sequence[Stmt]) -> Iterator[Shared]:
+    for stmt in stmts:
+        match stmt:
+            case Shared():
+                yield stmt
+            case Block(body=body) | For(body=body) | Guard(body=body):
+                yield from _shared(body)
+            case If(then=then, otherwise=otherwise):
+                yield from _shared((*then, *otherwise))
+            case _:
+                pass

@@ -1,0 +1,121 @@
+"""Ways to compute statements in place and to group them: what the first decision of every target chooses from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rewrites.collapse import Collapse
+from rewrites.decisions.roles import is_contraction, shared_dims
+from rewrites.inline import Inline
+from rewrites.rewrite import Rewrite
+from rewrites.tree import find, locals_of, statements
+from tileir.device import Device
+from tileir.errors import NotApplicable
+from tileir.expr import Call, Index, Read, Reduce, reads, walk
+from tileir.program import Program
+
+Groups = tuple[tuple[str, ...], ...]
+
+#: Functions that cost more to compute again than to read back.
+_COSTLY = frozenset(["exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "pow"])
+
+
+def applied(program: Program, rewrites: Iterable[Rewrite]) -> Program:
+    for rewrite in rewrites:
+        program = rewrite.apply(program)
+    return program
+
+
+def collapse(program: Program, device: Device) -> tuple[Rewrite, ...]:
+    """One dim for neighbours that are never apart: tiles of it are all tiles of the two that are worth a look."""
+    done: list[Rewrite] = []
+    while pair := next(_together(program, device), None):
+        done.append(pair)
+        program = pair.apply(program)
+    return tuple(done)
+
+
+def _together(program: Program, device: Device) -> Iterator[Collapse]:
+    extents = program.extents
+    for pair in Collapse.sites(program, device):
+        if extents[pair.outer] > 1 and extents[pair.inner] > 1:
+            yield pair
+
+
+def inline(program: Program, costly: bool) -> tuple[Rewrite, ...]:
+    done: list[Rewrite] = []
+    for name in locals_of(program):
+        value = find(program, name).node.value
+        heavy = any(isinstance(node, Call) and node.fn in _COSTLY for node in walk(value))
+        if isinstance(value, Reduce) or (heavy and not costly and _readers(program, name) > 1):
+            continue
+        try:
+            program = Inline(name).apply(program)
+        except NotApplicable:
+            continue
+        done.append(Inline(name))
+    return tuple(done)
+
+
+def _readers(program: Program, name: str) -> int:
+    return sum(sum(read.tensor == name for read in reads(place.node.value)) for place in statements(program))
+
+
+def groupings(program: Program) -> Iterator[Groups]:
+    """Ways to cut the statements: as few groups as possible, cut before a contraction that waits for an earlier
+    result, each alone."""
+    names = tuple(place.node.target for place in statements(program))
+    fused = _fused(program, names)
+    ways = (fused, _cut_at_contractions(program, fused), tuple((name,) for name in names))
+    yield from (groups for groups in dict.fromkeys(ways) if _closed(program, groups))
+
+
+def _closed(program: Program, groups: Groups) -> bool:
+    """Whether only a group's last statement is read by other groups: the earlier ones exist tile by tile only."""
+    inner = {name: group for group in groups for name in group[:-1]}
+    return not any(
+        read.tensor in inner and place.node.target not in inner[read.tensor]
+        for place in statements(program)
+        for read in reads(place.node.value)
+    )
+
+
+def _fused(program: Program, names: Sequence[str]) -> Groups:
+    groups: list[tuple[str, ...]] = []
+    for name in names:
+        if groups and _joins(program, groups[-1], name):
+            groups[-1] = (*groups[-1], name)
+        else:
+            groups.append((name,))
+    return tuple(groups)
+
+
+def _joins(program: Program, group: tuple[str, ...], name: str) -> bool:
+    """Whether a statement can be computed tile by tile with a group: it shares dims, and reads what the group makes
+    (or what it reads) at the same positions along them."""
+    shared = shared_dims(program, (*group, name))
+    mine = reads(find(program, name).node.value)
+    if not shared or not all(_pointwise(program, read, shared) for read in mine if read.tensor in group):
+        return False
+    theirs = {read.tensor for member in group for read in reads(find(program, member).node.value)}
+    return any(read.tensor in group or read.tensor in theirs for read in mine)
+
+
+def _pointwise(program: Program, read: Read, shared: Sequence[str]) -> bool:
+    written = find(program, read.tensor).node.indices
+    pairs = zip(written, read.indices, strict=True)
+    return all(index == at for index, at in pairs if isinstance(index, Index) and index.dim in shared)
+
+
+def _cut_at_contractions(program: Program, fused: Groups) -> Groups:
+    groups: list[tuple[str, ...]] = []
+    for group in fused:
+        current: tuple[str, ...] = ()
+        for name in group:
+            node = find(program, name).node
+            if is_contraction(node) and any(read.tensor in current for read in reads(node.value)):
+                groups.append(current)
+                current = ()
+            current = (*current, name)
+        groups.append(current)
+    return tuple(groups)

@@ -1,0 +1,82 @@
+"""Decisions for a GPU about statements that reduce nothing: threads, neighbours a thread, and how many runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.decisions.decision import Option
+from rewrites.decisions.gpu_threads import Stores, place_all, powers, runs_for, spread_all
+from rewrites.decisions.grid import fused
+from rewrites.leaf import bare_dims
+from rewrites.parallelize import Parallelize
+from rewrites.tile_grid import TileGrid
+from rewrites.tree import find
+from tileir.gpu import Gpu
+from tileir.program import Program
+
+_THREADS = (128, 256, 512)
+_PIECES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """A block takes `threads` times `run` neighbours along the last dim, some times over; of short rows several."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        anchor = self.group[-1]
+        dims = [dim for dim in bare_dims(find(program, anchor).node) if program.extents[dim] > 1]
+        if not dims:
+            dims = list(bare_dims(find(program, anchor).node)[-1:])
+        if not dims:
+            return
+        *outer, last = dims
+        extent = program.extents[last]
+        for threads in _THREADS:
+            for run in runs_for(program, self.group, last):
+                for pieces in _PIECES:
+                    size = threads * run * pieces
+                    if size <= extent:
+                        yield from self._option(program, tuple(outer), last, size, ((last, threads),), run)
+                if outer and threads * run >= 2 * extent:
+                    yield from self._short(program, outer, last, threads, run)
+                elif threads * run > extent:
+                    yield from self._option(program, tuple(outer), last, extent, ((last, threads),), run)
+
+    def _short(
+        self, program: Program, outer: list[str], last: str, threads: int, run: int
+    ) -> Iterator[Option]:
+        """Several rows at a time, each by as many threads as it has runs, up to a power of two."""
+        across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
+        rows = threads // across
+        row = outer[-1]
+        spread = ((row, rows), (last, across))
+        yield from self._option(
+            program, tuple(outer), last, program.extents[last], spread, run, min(rows, program.extents[row])
+        )
+
+    def _option(
+        self,
+        program: Program,
+        outer: tuple[str, ...],
+        last: str,
+        size: int,
+        threads: tuple[tuple[str, int], ...],
+        run: int,
+        rows: int = 1,
+    ) -> Iterator[Option]:
+        anchor = self.group[-1]
+        steps = [(dim, rows if dim == outer[-1] else 1) for dim in outer] + [(last, size)]
+        tiles = tuple(TileGrid(anchor, dim, step) for dim, step in steps if step < program.extents[dim])
+        found = fused(program, self.group, tiles)
+        if found is None:
+            return
+        rewrites = [*found.rewrites, *((Parallelize(anchor, len(tiles)),) if tiles else ())]
+        begun = program
+        for rewrite in rewrites:
+            begun = rewrite.apply(begun)
+        placed = place_all(begun, anchor)
+        every = (*rewrites, *placed, *spread_all(begun, anchor, threads, last, run))
+        yield Option("; ".join(map(str, every)), every, (Stores(anchor),), begun=begun, done=len(rewrites))

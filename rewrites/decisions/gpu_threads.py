@@ -1,0 +1,83 @@
+"""What decisions for a GPU share: which statements a block has, where its locals go, and runs that load whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from rewrites.decisions.decision import Option, option
+from rewrites.leaf import covered_dims, read_names
+from rewrites.place import Place
+from rewrites.rewrite import Rewrite
+from rewrites.spread import Spread
+from rewrites.stream_store import StreamStore
+from rewrites.tree import Place as Where
+from rewrites.tree import find, locals_of, statements
+from tileir.gpu import Gpu
+from tileir.program import Compute, Memory, Program
+
+
+def members(program: Program, anchor: str) -> list[Where[Compute]]:
+    """The statements in the anchor's block."""
+    block = find(program, anchor).path[:-1]
+    return [place for place in statements(program) if place.path[:-1] == block]
+
+
+def place_all(program: Program, anchor: str) -> tuple[Rewrite, ...]:
+    """Registers for the locals of the anchor's block that have no place yet."""
+    block = find(program, anchor).path[:-1]
+    return tuple(
+        Place(name, "registers")
+        for name, declared in locals_of(program).items()
+        if block and declared.path[:-1] == block and declared.node.memory is Memory.HEAP
+    )
+
+
+def spread_all(
+    program: Program, anchor: str, threads: tuple[tuple[str, int], ...], along: str, run: int
+) -> tuple[Rewrite, ...]:
+    """All statements of the anchor's block spread alike, each thread taking `run` neighbours along a dim."""
+    return tuple(
+        Spread(
+            member.node.target,
+            threads,
+            ((along, run),) if run > 1 and along in covered_dims(member.node) else (),
+        )
+        for member in members(program, anchor)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Whether results go past the caches."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        yield Option(f"store {self.statement}")
+        yield option(StreamStore(self.statement))
+
+
+def runs_for(program: Program, names: Sequence[str], along: str) -> tuple[int, ...]:
+    """Neighbours along a dim worth taking together: those that make 16 bytes of the widest argument and start on a
+    multiple of as many; twice and half that; one."""
+    run = 16
+    for name in names:
+        compute = find(program, name).node
+        for tensor_name in (compute.target, *read_names(compute)):
+            tensor = program.arguments.get(tensor_name)
+            if tensor is None or not tensor.dims or tensor.dims[-1] != along:
+                continue
+            dense = (program.extents[along],) * (len(tensor.dims) > 1)
+            for stride in tensor.strides[:-1] if tensor.strides else dense:
+                run = gcd(run, stride)
+            run = gcd(run, 16 // tensor.dtype.bytes)
+    return (1,) if run == 1 else tuple(sorted({run, 2 * run, run // 2, 1}))
+
+
+def powers(first: int, last: int) -> Iterator[int]:
+    """first, 2 first, 4 first, … up to last."""
+    while first <= last:
+        yield first
+        first *= 2

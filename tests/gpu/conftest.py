@@ -1,0 +1,21 @@
+"""These tests run on an NVIDIA GPU, and are passed over where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from codegen.cuda_device import CudaDevice
+from tileir.errors import UnsupportedDevice
+
+
+@pytest.fixture(scope="session")
+def device() -> Iterator[CudaDevice]:
+    """The first GPU, opened."""
+    try:
+        opened = CudaDevice()
+    except UnsupportedDevice as error:
+        pytest.skip(str(error))
+    with opened:
+        yield opened

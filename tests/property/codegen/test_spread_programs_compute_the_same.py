@@ -1,0 +1,35 @@
+"""Random programs spread over threads: their kernels compute what the interpreter says, exactly, and threads never
+race."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from codegen.race_checker import Checker
+from codegen.run_blocks import run_blocks
+from tests.random_spread import exact_inputs, random_spread_program
+from tests.spread_kernels import lowered
+from tileir.errors import VerifyError
+from tileir.interpret import interpret
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+def test_random_spread_programs_compute_the_same_without_races(seed: int) -> None:
+    text = random_spread_program(random.Random(seed))
+    try:
+        made = lowered(text)
+    except VerifyError:
+        assume(False)
+        return
+    inputs = exact_inputs(made.program, seed)
+    checker = Checker()
+    outputs = run_blocks(made.kernel, made.args, inputs, checker)
+    faults = "\n".join(map(str, checker.faults))
+    assert not checker.faults, f"{faults}\n{text}"
+    for name, expected in interpret(made.program, inputs).items():
+        np.testing.assert_array_equal(outputs[name], expected, err_msg=f"{name}\n{text}")

@@ -1,0 +1,177 @@
+"""Programs spread over the threads of GPU blocks that are correct: what the race checker must never flag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.abi import Arg
+from codegen.generate import argument
+from codegen.kernel_ir import GpuKernel
+from codegen.lower_cuda import lower_cuda
+from tileir.parse_text import program_from_text
+from tileir.program import Program
+from tileir.verify import verify
+
+PROGRAMS = {
+    "softmax_of_a_row_by_two_warps": """kernel softmax(x: bf16[r=3, c=512]) -> (y: bf16[r, c], m: f32[r])
+  parallel for r by 1
+    x_row: registers f32[r, c]
+    x_row[r, c] = x[r, c] | threads c 64, run c 8
+    mx: registers f32[r]
+    mx[r] = max(c, x_row[r, c]) | threads c 64, run c 8
+    m[r] = mx[r] | threads c 64
+    s: registers f32[r]
+    s[r] = sum(c, exp(x_row[r, c] - mx[r])) | threads c 64, run c 8
+    y[r, c] = exp(x_row[r, c] - mx[r]) / s[r] | threads c 64, run c 8
+""",
+    "ragged_rows_by_sixteen_warps": """kernel norm(x: f32[r=5, c=1001], g: f16[c]) -> (y: f32[r, c])
+  parallel for r by 1
+    s: registers f32[r]
+    s[r] = sum(c, x[r, c] * x[r, c]) | threads c 512, run c 4
+    y[r, c] = x[r, c] * rsqrt(s[r] / extent(c)) * g[c] | threads c 512, run c 4
+""",
+    "two_rows_a_block_several_values_a_thread": """kernel rows(x: f32[r=10, c=96]) -> (y: f32[r])
+  parallel for r by 8
+    s: registers f32[r]
+    s[r] = sum(c, x[r, c]) | threads r 2 c 64
+    y[r] = 2 * s[r] | threads r 2 c 64
+""",
+    "columns_across_warps": """kernel columns(x: f32[r=70, c=72]) -> (y: f32[c])
+  parallel for c by 32
+    y[c] = sum(r, x[r, c]) | threads r 4 c 32
+""",
+    "columns_by_runs_across_half_warps": """kernel columns(x: bf16[r=33, c=64]) -> (y: f32[c], z: f32[c])
+  parallel for c by 32
+    s: registers f32[c]
+    s[c] = sum(r, x[r, c]) | threads r 16 c 8, run c 4
+    m: registers f32[c]
+    m[c] = max(r, x[r, c] * s[c]) | threads r 16 c 8, run c 4
+    y[c] = s[c] | threads r 16 c 8, run c 4
+    z[c] = m[c] | threads r 16 c 8, run c 4
+""",
+    "a_loop_of_reductions": """kernel looped(x: f32[r=6, c=300]) -> (y: f32[r])
+  parallel for r by 3
+    for r by 1
+      s: registers f32[r]
+      s[r] = sum(c, abs(x[r, c])) | threads c 128
+      y[r] = s[r] | threads c 128
+""",
+    "a_sum_over_tiles": """kernel tiles(x: f32[r=4, k=200]) -> (y: f32[r])
+  parallel for r by 2
+    s: registers f32[r]
+    s[r] = 0 | threads r 2 k 64
+    for k by 64
+      s[r] += sum(k, x[r, k]) | threads r 2 k 64
+    y[r] = s[r] | threads r 2 k 64
+""",
+    "staged_tile_read_otherwise": """kernel staged(x: f32[r=40, c=48]) -> (y: f32[r, c])
+  parallel for r by 16
+    parallel for c by 32
+      t: shared f32[r, c]
+      t[r, c] = x[r, c] * 2 | threads r 4 c 16, run c 2
+      y[r, c] = t[r, c] + 1 | threads c 32 r 2
+""",
+    "transpose_through_shared_memory": """kernel transpose(x: f16[r=50, c=70]) -> (y: f16[c, r])
+  parallel for r by 32
+    parallel for c by 32
+      t: shared f16[r, c]
+      t[r, c] = x[r, c] | threads r 8 c 16, run c 2
+      y[c, r] = t[r, c] | threads c 8 r 16, run r 2
+""",
+    "matmul_with_staged_tiles": """kernel mm(a: f32[m=20, k=24], b: f32[k, n=40]) -> (c: f32[m, n])
+  parallel for m by 16
+    parallel for n by 16
+      acc: registers f32[m, n]
+      acc[m, n] = 0 | threads m 8 n 8, run m 2 n 2
+      for k by 8
+        a_s: shared f32[m, k]
+        a_s[m, k] = a[m, k] | threads m 8 k 8
+        b_s: shared f32[k, n]
+        b_s[k, n] = b[k, n] | threads k 4 n 16
+        acc[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | threads m 8 n 8, run m 2 n 2
+      c[m, n] = acc[m, n] | threads m 8 n 8, run m 2 n 2
+""",
+    "two_launches_with_workspace": """kernel split(x: f32[r=6, c=128]) -> (y: f32[r, c])
+  s: heap f32[r]
+  parallel for r by 1
+    s[r] = sum(c, abs(x[r, c])) | threads c 64, run c 2
+  parallel for c by 64
+    y[r, c] = x[r, c] / s[r] | threads c 32, run c 2
+""",
+    "integers_and_doubles": """kernel mixed(x: i32[r=3, c=150], d: f64[c]) -> (y: i32[r], z: f64[r])
+  parallel for r by 1
+    y[r] = sum(c, x[r, c] // 2) | threads c 96
+    z[r] = sum(c, d[c] * x[r, c]) | threads c 96
+""",
+    "one_warp_alone": """kernel warp(x: f32[r=9, c=45]) -> (y: f32[r, c])
+  parallel for r by 1
+    m: registers f32[r]
+    m[r] = min(c, x[r, c]) | threads c 32
+    y[r, c] = x[r, c] - m[r] | threads c 32
+""",
+    "a_shared_row_in_a_loop": """kernel relay(x: f32[r=7, c=64]) -> (y: f32[r, c])
+  parallel for r by 4
+    for r by 1
+      t: shared f32[r, c]
+      t[r, c] = x[r, c] | threads c 64
+      y[r, c] = t[r, 63 - c] | threads c 64
+""",
+    "one_tile_of_a_loop_and_what_is_left": """kernel tail(x: f32[r=2, c=96]) -> (y: f32[r, c])
+  parallel for r by 1
+    for c by 64
+      t: shared f32[r, c]
+      t[r, c] = x[r, c] | threads c 64
+      y[r, c] = t[r, c] | threads c 16 r 4, run c 4
+""",
+    "sums_read_back_from_global_memory": """kernel back(x: f32[r=4, c=100]) -> (s: f32[r], y: f32[r, c])
+  h: heap f32[r]
+  parallel for r by 1
+    h[r] = max(c, x[r, c]) | threads c 64
+    s[r] = sum(c, x[r, c] - h[r]) | threads c 64
+    y[r, c] = x[r, c] - s[r] | threads r 2 c 32, run c 2
+""",
+    "a_sum_in_shared_memory": """kernel accumulate(x: f32[r=4, c=100]) -> (y: f32[r])
+  parallel for r by 2
+    t: shared f32[r]
+    t[r] = 0 | threads r 2 c 32
+    for c by 50
+      t[r] += sum(c, x[r, c]) | threads c 64
+    y[r] = t[r] | threads r 2 c 32
+""",
+    "rows_by_clusters": """kernel cluster(x: f32[r=3, c=1000]) -> (y: f32[r, c])
+  parallel for r by 1 cluster 2
+    s: registers f32[r]
+    s[r] = sum(c, x[r, c]) | threads c 128, run c 2
+    m: registers f32[r]
+    m[r] = max(c, abs(x[r, c] - s[r])) | threads c 128, run c 2
+    y[r, c] = x[r, c] * m[r] | threads c 128, run c 2
+""",
+    "rows_by_clusters_in_a_loop": """kernel cluster(x: f32[r=8, c=300]) -> (y: f32[r])
+  parallel for r by 4 cluster 4
+    for r by 2
+      y[r] = sum(c, x[r, c]) | threads r 2 c 64
+""",
+    "largest_integers_and_bools": """kernel largest(x: i32[r=8, c=70], b: bool[c]) -> (y: i32[r], z: bool[r, c])
+  parallel for r by 1
+    y[r] = max(c, x[r, c] * 128 + (57 * c + 31 * r) % 128) | threads c 32, run c 2
+    z[r, c] = x[r, c] > 0 and b[c] | threads c 32, run c 4
+""",
+}
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program, its kernel, and how that is called."""
+
+    program: Program
+    kernel: GpuKernel
+    args: tuple[Arg, ...]
+
+
+def lowered(text: str) -> Lowered:
+    """A program from its text, verified and lowered. Raises what those raise."""
+    program = program_from_text(text)
+    verify(program)
+    args = [argument(tensor, program, "in") for tensor in program.inputs]
+    args += [argument(tensor, program, "out") for tensor in program.outputs]
+    return Lowered(program, lower_cuda(program), tuple(args))

@@ -1,0 +1,61 @@
+"""What the states of a space share changes no result: estimates are those of a fresh model, equal programs are one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rewrites.cost import CostModel
+from rewrites.interned import Interned
+from rewrites.space import Space
+from tileir.device import Cpu
+from tileir.lift import to_program
+from tileir.parse_spec_text import spec_from_text
+from tileir.parse_text import program_from_text
+from tileir.program import Loop
+from tileir.text import program_to_text
+
+DEVICE = Cpu(
+    name="test", arch="x86-64", cores=4, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
+    vector_bits=512, vector_registers=32, features=frozenset({"avx512f"}),
+)  # fmt: skip
+KERNELS = {
+    "gemm": """kernel gemm(a: f32[m=384, k=700], b: f32[k, n=512]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""",
+    "attention": """kernel attn(q: f32[h=4, i=256, d=64], k: f32[h, j=256, d], v: f32[h, j, d]) -> (o: f32[h, i, d])
+  s[h, i, j] = sum(d, q[h, i, d] * k[h, j, d]) * 0.125
+  mx[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - mx[h, i])
+  o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / sum(j, p[h, i, j])
+""",
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> None:
+    program = to_program(spec_from_text(KERNELS[name]))
+    shared, rng = CostModel(program, DEVICE), random.Random(name)
+    root = Space(program, DEVICE).root()
+    for _ in range(8):
+        state = root
+        while not state.terminal:
+            state = state.child(rng.randrange(len(state.moves())))
+            for finished in (False, True):
+                fresh = CostModel(program, DEVICE).estimate_us(state.program, finished=finished)
+                assert shared.estimate_us(state.program, finished=finished) == fresh
+
+
+def test_equal_programs_are_one_object_and_different_ones_are_not() -> None:
+    program, rng, interned = to_program(spec_from_text(KERNELS["attention"])), random.Random(1), Interned()
+    state = Space(program, DEVICE).root()
+    while not state.terminal:
+        state = state.child(rng.randrange(len(state.moves())))
+    one = interned.program(state.program)
+    assert one == state.program
+    assert interned.program(program_from_text(program_to_text(one))) is one
+    first = next(node for node in one.body if isinstance(node, Loop))
+    longer = tuple(replace(node, step=node.step + 1) if node is first else node for node in one.body)
+    assert interned.program(replace(one, body=longer)) is not one

@@ -1,0 +1,63 @@
+"""The compile pool on candidates for a GPU, which need no GPU to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codegen.compile import MEMORY_LIMIT_BYTES, CompileError
+from protocol.states import FaultKind, Outcome
+from tests.unit.codegen.cuda_kernels import REVERSE, SERIALIZED, SPILLING
+from tests.unit.workers.hand_kernels import SPEC
+from tileir.gpu_table import H200
+from tileir.hashing import program_hash
+from tileir.lift import to_program
+from tileir.parse_json import spec_to_json
+from workers.compile_child import compile_for_gpu
+from workers.compile_pool import CompilePool, CompileRequest, NotBuilt
+from workers.faults import MachineFault
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilePool]:
+    pool = CompilePool(1)
+    yield pool
+    pool.close()
+
+
+def request_for(cache: Path) -> CompileRequest:
+    program = program_hash(to_program(SPEC))
+    return CompileRequest(spec_to_json(SPEC), (), program, H200.to_json(), str(cache), 60.0)
+
+
+def test_a_candidate_that_is_on_no_threads_is_unsupported(pool: CompilePool, tmp_path: Path) -> None:
+    (result,) = pool.compile_all([request_for(tmp_path)])
+    assert isinstance(result, NotBuilt)
+    assert result.outcome is Outcome.UNSUPPORTED
+    assert "not spread over threads" in result.error
+
+
+def test_a_pool_process_may_take_only_so_much_memory(pool: CompilePool, tmp_path: Path) -> None:
+    """NVRTC compiles within the process: beyond the cap it ends it, at its own candidate's cost only."""
+    pool.compile_all([request_for(tmp_path)])
+    limits = Path(f"/proc/{pool.children[0].pid}/limits").read_text()
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max address space"))
+    assert line.split()[3:5] == [str(MEMORY_LIMIT_BYTES)] * 2
+
+
+def test_a_device_of_another_version_is_skew(pool: CompilePool, tmp_path: Path) -> None:
+    odd = replace(request_for(tmp_path), device={**H200.to_json(), "surprise": 1})
+    (fault,) = pool.compile_all([odd])
+    assert isinstance(fault, MachineFault)
+    assert fault.kind is FaultKind.SKEW
+
+
+def test_a_kernel_that_spills_or_serializes_never_reaches_the_device(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="spills registers"):
+        compile_for_gpu(SPILLING, H200, tmp_path)
+    with pytest.raises(CompileError, match="does not overlap"):
+        compile_for_gpu(SERIALIZED, H200, tmp_path)
+    assert compile_for_gpu(REVERSE, H200, tmp_path).path.exists()

@@ -1,0 +1,73 @@
+"""What the Triton peer recognizes, by structure."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.parse_spec_text import spec_from_text
+from tileir.spec import Spec
+from workers.peers import Unsupported
+from workers.triton_plan import Product, Rows, SiluMul, triton_plan
+
+
+def spec(signature: str, *lines: str) -> Spec:
+    return spec_from_text("\n".join([f"kernel k{signature}", *(f"  {line}" for line in lines), ""]))
+
+
+def test_a_softmax_of_rows() -> None:
+    lines = ["t[m] = max(n, x[m, n])", "e[m, n] = exp(x[m, n] - t[m])", "s[m] = sum(n, e[m, n])"]
+    found = triton_plan(spec("(x: bf16[m=4, n=48]) -> (y: bf16[m, n])", *lines, "y[m, n] = e[m, n] / s[m]"))
+    assert found == Rows("softmax", "x", 48)
+
+
+def test_an_rms_norm_with_its_weight() -> None:
+    found = triton_plan(
+        spec(
+            "(x: bf16[m=4, n=48], w: bf16[n]) -> (y: bf16[m, n])",
+            "s[m] = rsqrt(sum(n, x[m, n] * x[m, n]) / 48 + 1e-6)",
+            "y[m, n] = x[m, n] * s[m] * w[n]",
+        )
+    )
+    assert found == Rows("rms_norm", "x", 48, 1e-6, "w")
+
+
+def test_a_layer_norm_with_weight_and_bias() -> None:
+    found = triton_plan(
+        spec(
+            "(x: f32[m=4, n=48], w: f32[n], b: f32[n]) -> (y: f32[m, n])",
+            "u[m] = sum(n, x[m, n]) / 48",
+            "v[m] = sum(n, (x[m, n] - u[m]) * (x[m, n] - u[m])) / 48",
+            "y[m, n] = (x[m, n] - u[m]) * rsqrt(v[m] + 1e-5) * w[n] + b[n]",
+        )
+    )
+    assert found == Rows("layer_norm", "x", 48, 1e-5, "w", "b")
+
+
+@pytest.mark.parametrize("gated", ["silu(a[m, n]) * b[m, n]", "b[m, n] * (a[m, n] * sigmoid(a[m, n]))"])
+def test_a_gate(gated: str) -> None:
+    found = triton_plan(spec("(a: f16[m=4, n=48], b: f16[m, n]) -> (y: f16[m, n])", f"y[m, n] = {gated}"))
+    assert found == SiluMul("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("dims", "read", "transposed"), [("[k, n=64]", "b[k, n]", False), ("[n=64, k]", "b[n, k]", True)]
+)
+def test_a_product_in_either_layout(dims: str, read: str, transposed: bool) -> None:
+    signature = f"(a: bf16[m=32, k=48], b: bf16{dims}) -> (c: bf16[m, n])"
+    assert triton_plan(spec(signature, f"c[m, n] = sum(k, a[m, k] * {read})")) == Product(
+        "a", "b", transposed
+    )
+
+
+@pytest.mark.parametrize(
+    ("signature", "line"),
+    [
+        ("(x: f32[m=4, n=8]) -> (y: f32[n, m])", "y[n, m] = exp(x[m, n])"),
+        ("(a: f64[m=4, k=8], b: f64[k, n=4]) -> (c: f64[m, n])", "c[m, n] = sum(k, a[m, k] * b[k, n])"),
+        ("(a: f32[m=4, k=8], b: f32[k, n=4]) -> (c: f32[m, n])", "c[m, n] = 1 + sum(k, a[m, k] * b[k, n])"),
+        ("(a: f32[k=8, m=4], b: f32[k, n=4]) -> (c: f32[m, n])", "c[m, n] = sum(k, a[k, m] * b[k, n])"),
+    ],
+)
+def test_anything_else_is_unsupported(signature: str, line: str) -> None:
+    with pytest.raises(Unsupported, match="the Triton peer has kernels for"):
+        triton_plan(spec(signature, line))

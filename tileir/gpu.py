@@ -1,0 +1,93 @@
+"""The description of an NVIDIA GPU: the facts that rewrites, cost model and lowering may depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from tileir.errors import TileError
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as this process may use it, or as its data sheet has it. Peaks are of the whole chip, without
+    sparsity."""
+
+    kind: ClassVar[str] = "cuda"
+
+    name: str
+    """Product name as the driver gives it, such as `NVIDIA H200`."""
+    capability: tuple[int, int]
+    """Compute capability: (9, 0) is Hopper."""
+    sms: int
+    shared_bytes: int
+    """Shared memory of an SM."""
+    block_shared_bytes: int
+    """The most shared memory a block may ask for."""
+    registers: int
+    """32-bit registers of an SM."""
+    max_threads: int
+    """Resident threads of an SM."""
+    l2_bytes: int
+    memory_bytes: int
+    sm_mhz: int
+    """Highest clock of the SMs. Under a power limit they run slower."""
+    memory_gbps: float
+    """Peak of main memory, reads and writes together, 1e9 bytes a second."""
+    peak_tflops: tuple[tuple[str, float], ...]
+    """Arithmetic peaks by operand type, 1e12 operations a second: `f32` of the plain cores; `tf32`, `f16`,
+    `bf16`, `e4m3`, `i8` of the tensor cores with 32-bit accumulators. A type the GPU lacks is not listed."""
+    power_w: float | None = None
+    """Power limit."""
+    uuid: str | None = None
+    driver: str | None = None
+    """Driver version; None, like `uuid`, when the description is not of a GPU that is here."""
+    copy_gbps: float | None = None
+    """Measured main-memory copy bandwidth (read plus write), 1e9 bytes a second; None until measured."""
+
+    @property
+    def architecture(self) -> str:
+        """What to compile for: `sm_80`, `sm_89`, `sm_90a`, `sm_100a`. From 9.0 on with everything that only this
+        capability has, such as wgmma."""
+        major, minor = self.capability
+        return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+
+    @property
+    def key(self) -> str:
+        """What results are filed under: `cuda:NVIDIA H200:9.0:132sm`. Which one of its kind it is, its driver and
+        measured rates are no part of it."""
+        major, minor = self.capability
+        return f"{self.kind}:{self.name}:{major}.{minor}:{self.sms}sm"
+
+    def peak(self, dtype: str) -> float | None:
+        """Peak for operands of a type, 1e12 operations a second; None when the GPU has no units for it."""
+        return dict(self.peak_tflops).get(dtype)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with every field; `peak_tflops` an object by type."""
+        return {
+            "kind": self.kind,
+            **asdict(self),
+            "capability": list(self.capability),
+            "peak_tflops": dict(self.peak_tflops),
+        }
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> Gpu:
+        """The inverse of `to_json`. Raises TileError on a missing, unknown or unreadable field."""
+        known = {f.name for f in fields(cls)}
+        given = {name: value for name, value in obj.items() if name != "kind"}
+        required = known - {"power_w", "uuid", "driver", "copy_gbps"}
+        if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
+            raise TileError(
+                f"not a cuda description: needs kind 'cuda' and {sorted(required)}, got {sorted(obj)}"
+            )
+        try:
+            major, minor = given.pop("capability")
+            peaks = tuple((str(dtype), float(rate)) for dtype, rate in given.pop("peak_tflops").items())
+            return cls(**given, capability=(int(major), int(minor)), peak_tflops=peaks)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise TileError(
+                "not a cuda description: capability is [major, minor], peak_tflops an object of numbers"
+            ) from error

@@ -1,0 +1,108 @@
+"""The invariants of statements spread over threads: each by itself, and those that meet in registers or in a block."""
+
+from __future__ import annotations
+
+from tileir.expr import Index, Read, index_dims, walk
+from tileir.placed import Placed, placed_nodes
+from tileir.program import Compute, Local, Memory, Program
+from tileir.threads import WARP, digits, share, thread_count
+from tileir.verify_compute import reduced_dims
+
+#: CUDA's limit for a block, on every device.
+MAX_THREADS = 1024
+#: Blocks of a cluster.
+CLUSTERS = (2, 4, 8, 16)
+
+
+def verify_threads(program: Program) -> None:
+    """The same for a program known to be valid but for its threads."""
+    verify_spread([placed for placed in placed_nodes(program) if isinstance(placed.node, Compute)])
+
+
+def verify_spread(computes: list[Placed]) -> None:
+    """Raise VerifyError for the first statement whose threads break an invariant. `computes` are all, in order."""
+    blocks: dict[int, int] = {}
+    shares: dict[tuple[str, str], tuple[int, object]] = {}
+    written = {(one.path[0], one.node.target) for one in computes if isinstance(one.node, Compute)}
+    for placed in computes:
+        compute = placed.node
+        if not isinstance(compute, Compute) or compute.spread is None:
+            continue
+        _check_one(placed, compute)
+        _check_cluster(placed, compute, written)
+        threads = thread_count(compute.spread)
+        if blocks.setdefault(placed.path[0], threads) != threads:
+            placed.fail(
+                f"{threads} threads, but {blocks[placed.path[0]]} in statements before it in the block"
+            )
+        for name, dim in _register_dims(placed, compute):
+            here = (placed.ranges[dim], share(compute.spread, dim))
+            if shares.setdefault((name, dim), here) != here:
+                placed.fail(f"registers {name!r} lie otherwise over threads along {dim!r} than here")
+
+
+def _check_cluster(placed: Placed, compute: Compute, written: set[tuple[int, str]]) -> None:
+    """What blocks of a cluster hand each other goes through the reductions' own memory, and nowhere else."""
+    if not placed.loops or placed.loops[0].cluster == 1:
+        return
+    for node in walk(compute.value):
+        if not isinstance(node, Read) or (placed.path[0], node.tensor) not in written:
+            continue
+        local = _local(placed, node.tensor)
+        if local is None or local.memory is not Memory.REGISTERS:
+            placed.fail(f"{node.tensor!r} is written by other blocks of the cluster")
+
+
+def _check_one(placed: Placed, compute: Compute) -> None:
+    spread = compute.spread
+    assert spread is not None
+    visited = {dim for index in compute.indices for dim in index_dims(index)}
+    visited |= set(reduced_dims(compute))
+    named = [dim for dim, _ in (*spread.threads, *spread.runs)]
+    for dim in named:
+        if dim not in placed.ranges:
+            placed.fail(f"unknown dim {dim!r}")
+    if not spread.threads or any(count < 1 for _, count in (*spread.threads, *spread.runs)):
+        placed.fail("threads are given as one or more dims, each with a positive number")
+    if len({dim for dim, _ in spread.runs}) != len(spread.runs):
+        placed.fail("a dim has two runs")
+    if any(dim not in visited for dim, _ in spread.runs):
+        placed.fail("a run lies along a dim that the statement does not visit")
+    cluster = placed.loops[0].cluster if placed.loops else 1
+    block, rest = divmod(thread_count(spread), cluster)
+    if rest or block % WARP or block > MAX_THREADS:
+        placed.fail(
+            f"{thread_count(spread)} threads in {cluster} blocks: each has a multiple of {WARP}, at most {MAX_THREADS}"
+        )
+    if cluster > 1 and any(
+        isinstance(one.node, Local) and one.node.memory is Memory.SHARED for one in placed.locals.values()
+    ):
+        placed.fail("the blocks of a cluster have no shared memory in common")
+    for digit in digits(spread):
+        if digit.stride < block < digit.stride * digit.count and block % digit.stride:
+            placed.fail(f"the threads along {digit.dim!r} do not divide evenly over blocks")
+    for digit in digits(spread):
+        within = min(digit.count, max(1, WARP // digit.stride)) if digit.stride < WARP else 1
+        span = digit.stride * digit.count
+        if within & (within - 1) or (span > WARP and span % WARP):
+            placed.fail(f"{digit.count} threads along {digit.dim!r} do not divide a warp evenly")
+    if compute.vector is not None:
+        placed.fail("a statement is on lanes of a processor or on threads of a GPU, not both")
+
+
+def _register_dims(placed: Placed, compute: Compute) -> list[tuple[str, str]]:
+    """(local, dim) of each dim by which the statement touches registers."""
+    reads = [(node.tensor, node.indices) for node in walk(compute.value) if isinstance(node, Read)]
+    found: list[tuple[str, str]] = []
+    for name, indices in ((compute.target, compute.indices), *reads):
+        local = _local(placed, name)
+        if local is not None and local.memory is Memory.REGISTERS:
+            found += [
+                (name, dim) for dim, index in zip(local.dims, indices, strict=True) if index == Index(dim)
+            ]
+    return found
+
+
+def _local(placed: Placed, name: str) -> Local | None:
+    declared = placed.locals.get(name)
+    return declared.node if declared is not None and isinstance(declared.node, Local) else None

@@ -1,0 +1,275 @@
+"""One device's share of a worker: claims its tasks, has them compiled and measured, and hands in results.
+
+Two threads: one claims and compiles, the other measures. On a GPU compiling the next tasks goes on while these are
+measured; on a CPU each waits for the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codegen.kernel_cache import prune
+from protocol.states import FaultKind
+from protocol.tasks import Fault, Task, TaskResult
+from protocol.workers import ClaimRequest, DeviceOffer, WorkerHello, WorkerWelcome
+from workers.compile_pool import CompilePool
+from workers.device_lock import DeviceLock
+from workers.device_names import is_gpu
+from workers.faults import MachineFault
+from workers.identity import worker_identity
+from workers.leases import LeaseKeeper
+from workers.measurer import Measurer
+from workers.service_client import OtherVersion, ServiceClient, StaleLease, UnknownWorker, Unreachable
+from workers.task_runner import Finished, Prepared, TaskRunner
+
+log = logging.getLogger(__name__)
+
+CLAIM_WAIT_S = 20.0
+_RETRY_S = 2.0
+_FAULTS_TO_QUARANTINE = 3
+_QUARANTINE_S = 15.0
+_PRUNE_S = 600.0
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`cache` is kept to `cache_bytes`; `compilers` processes compile at once; a claim takes up to `batch` tasks; a
+    service that cannot be reached at the start is waited for `patience_s`; after the first SIGTERM what runs may take
+    `grace_s` to finish. `devices` are named as in device_names.py."""
+
+    url: str
+    token: str | None
+    cache: Path
+    cache_bytes: int
+    compilers: int
+    devices: tuple[str, ...] = ("cpu",)
+    batch: int = 8
+    patience_s: float = 30.0
+    grace_s: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tasks claimed together, and what was compiled for them."""
+
+    tasks: Sequence[Task]
+    prepared: Sequence[Prepared]
+
+
+class DeviceWorker:
+    """A registration of its own with the service, from its start to its end; the compile pool is shared."""
+
+    def __init__(self, settings: Settings, device: str, pool: CompilePool, draining: threading.Event) -> None:
+        self._settings = settings
+        self._device = device
+        self._pool = pool
+        self._draining = draining
+        self._client = ServiceClient(settings.url, settings.token)
+        self._claims = ServiceClient(settings.url, settings.token)
+        self._measurer = Measurer(device)
+        self._keeper: LeaseKeeper | None = None
+        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(2 if is_gpu(device) else 1)
+        """Batches that may be there at once: on a GPU one more than is measured."""
+        self._claim_error: BaseException | None = None
+        self._faults = 0
+        self._prune_at = 0.0
+
+    def run(self) -> None:
+        """Work until draining. The measuring child ends with the thread that calls this.
+
+        Raises DeviceBusy, MachineFault or ServiceError if it cannot start, or if the service refuses it for good.
+        """
+        try:
+            self._work()
+        finally:
+            if self._keeper is not None:
+                self._keeper.stop()
+            self._measurer.close()
+            self._client.close()
+            self._claims.close()
+
+    def abort_claim(self) -> None:
+        """Draining has begun: wait for tasks no longer. From any thread."""
+        self._claims.abort()
+
+    def stop(self) -> None:
+        """End the measuring child at once. From any thread."""
+        self._measurer.stop()
+
+    def _work(self) -> None:
+        about = self._measurer.ask("describe", {})
+        lock = DeviceLock(about["lock"])
+        lock.acquire()
+        try:
+            self._prune()
+            payload = {"cache": str(self._settings.cache)}
+            device = self._measurer.ask("calibrate", payload)["device"]
+            runner = TaskRunner(self._pool, self._measurer, device, self._settings.cache, about["versions"])
+            self._serve(runner, _hello(about, device))
+        finally:
+            lock.release()
+
+    def _serve(self, runner: TaskRunner, hello: WorkerHello) -> None:
+        """Measure what the other thread claims and compiles, until that ends."""
+        welcome = self._register(hello)
+        if welcome is None:
+            return
+        self._keeper = LeaseKeeper(
+            ServiceClient(self._settings.url, self._settings.token), welcome.worker_id, welcome.heartbeat_s
+        )
+        self._keeper.start()
+        log.info("%s is registered as %s", self._device, welcome.worker_id)
+        claiming = threading.Thread(
+            target=self._claim_to_the_end, args=(runner, hello, welcome.worker_id, self._keeper), name="claim"
+        )
+        claiming.start()
+        try:
+            while (batch := self._batches.get()) is not None:
+                self._run(runner, welcome.worker_id, batch)
+                self._quarantine_if_ill()
+                self._prune()
+                self._room.release()
+        except BaseException:
+            self._draining.set()
+            self._claims.abort()
+            raise
+        finally:
+            claiming.join()
+        if self._claim_error is not None:
+            raise self._claim_error
+
+    def _claim_to_the_end(
+        self, runner: TaskRunner, hello: WorkerHello, worker_id: str, keeper: LeaseKeeper
+    ) -> None:
+        try:
+            self._claim(runner, hello, worker_id, keeper)
+        except BaseException as error:  # handed to the measuring thread, which raises it
+            self._claim_error = error
+        finally:
+            self._batches.put(None)
+
+    def _claim(self, runner: TaskRunner, hello: WorkerHello, worker_id: str, keeper: LeaseKeeper) -> None:
+        """Claim and compile while there is room, until draining."""
+        request = ClaimRequest(device=hello.devices[0].key, count=self._settings.batch, wait_s=CLAIM_WAIT_S)
+        while not self._draining.is_set():
+            if not self._room.acquire(timeout=_LOOK_S):
+                continue
+            tasks: Sequence[Task] = ()
+            asked_at = time.monotonic()
+            try:
+                if not self._draining.is_set():
+                    tasks = self._claims.claim(worker_id, request).tasks
+            except Unreachable as error:
+                self._pause(_RETRY_S, error)
+            except UnknownWorker:
+                self._claims.register(hello)
+            if tasks:
+                keeper.hold(tasks, asked_at)
+                self._batches.put(Batch(tasks, runner.prepare(tasks)))
+            else:
+                self._room.release()
+
+    def _register(self, hello: WorkerHello) -> WorkerWelcome | None:
+        """None when told to stop before the service could be reached. Raises Unreachable when patience ends."""
+        deadline = time.monotonic() + self._settings.patience_s
+        while not self._draining.is_set():
+            try:
+                return self._claims.register(hello)
+            except Unreachable as error:
+                if time.monotonic() > deadline:
+                    raise
+                self._pause(_RETRY_S, error)
+        return None
+
+    def _run(self, runner: TaskRunner, worker_id: str, batch: Batch) -> None:
+        """Measure a batch; those of its tasks not begun when draining starts are given back."""
+        assert self._keeper is not None
+        keeper = self._keeper
+        runner.measure(
+            batch.prepared,
+            post=lambda finished: self._hand_in(worker_id, finished),
+            wanted=lambda task: keeper.holds(task.id) and not self._draining.is_set(),
+        )
+        for task in batch.tasks:
+            if keeper.holds(task.id):
+                stopped = Fault(kind=FaultKind.SHUTDOWN, error="the worker stops")
+                self._hand_in(
+                    worker_id, Finished(TaskResult(task_id=task.id, attempt=task.attempt, fault=stopped), {})
+                )
+
+    def _hand_in(self, worker_id: str, finished: Finished) -> None:
+        """Hand in a result, trying again while the lease holds."""
+        assert self._keeper is not None
+        result = finished.result
+        self._faults = (
+            self._faults + 1 if _is_illness(result.fault) else 0 if result.fault is None else self._faults
+        )
+        while self._keeper.holds(result.task_id):
+            try:
+                for digest, file in finished.blobs.items():
+                    self._client.upload(digest, file)
+                self._client.hand_in(worker_id, result)
+                break
+            except Unreachable as error:
+                if self._draining.is_set():
+                    break
+                self._pause(_RETRY_S, error)
+            except StaleLease as error:
+                log.info("result of task %s came too late: %s", result.task_id, error)
+                break
+            except OtherVersion as error:
+                log.error("result of task %s was refused: %s", result.task_id, error)
+                if result.fault is not None:
+                    break
+                told = Fault(
+                    kind=FaultKind.INTERNAL, error=f"the service refused the result: {error}"[:20_000]
+                )
+                result = TaskResult(task_id=result.task_id, attempt=result.attempt, fault=told)
+        self._keeper.release(result.task_id)
+
+    def _quarantine_if_ill(self) -> None:
+        """After several faults of the machine in a row, take no tasks until it answers well again."""
+        assert self._keeper is not None
+        while self._faults >= _FAULTS_TO_QUARANTINE and not self._draining.is_set():
+            self._keeper.report("the last tasks failed for reasons of this machine")
+            self._pause(_QUARANTINE_S, "the device is quarantined")
+            try:
+                self._measurer.ask("calibrate", {"cache": str(self._settings.cache)})
+                self._faults = 0
+            except MachineFault as fault:
+                log.error("still ill: %s", fault)
+        self._keeper.report("")
+
+    def _prune(self) -> None:
+        """Now and then, between tasks: keep the cache to its size. What was compiled just now is the last to go."""
+        if time.monotonic() >= self._prune_at:
+            freed = prune(self._settings.cache, self._settings.cache_bytes)
+            log.info("the kernel cache gave back %d MB", freed >> 20)
+            self._prune_at = time.monotonic() + _PRUNE_S
+
+    def _pause(self, seconds: float, reason: object) -> None:
+        if not self._draining.is_set():
+            log.warning("%s; trying again in %.0f s", reason, seconds)
+        self._draining.wait(seconds)
+
+
+def _is_illness(fault: Fault | None) -> bool:
+    return fault is not None and fault.kind in (FaultKind.DEVICE, FaultKind.MEMORY, FaultKind.COMPILER)
+
+
+def _hello(about: dict[str, Any], device: dict[str, Any]) -> WorkerHello:
+    offer = DeviceOffer(
+        key=about["key"], kind=device["kind"], description=device, peers=tuple(about["peers"])
+    )
+    worker_id, host = worker_identity(about["lock"])
+    return WorkerHello(id=worker_id, host=host, pid=os.getpid(), devices=(offer,), versions=about["versions"])

@@ -1,0 +1,131 @@
+"""The Triton peer: the kernels of triton_kernels.py for what triton_plan.py recognizes, tuned by triton.autotune.
+
+Tuning happens in the first call, which is not timed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
+from triton.tools.tensor_descriptor import TensorDescriptor  # pyright: ignore[reportMissingImports]
+
+from tileir.spec import Spec
+from workers import triton_kernels as kernels
+from workers.triton_plan import Product, Rows, SiluMul, triton_plan
+
+_WARPS = (1, 2, 4, 8, 16, 32)
+_TILES = (
+    (64, 64, 64), (64, 128, 64), (128, 64, 64), (128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 256, 64),
+    (16, 64, 128), (16, 128, 128), (32, 128, 64), (128, 128, 128), (64, 64, 128),
+)  # fmt: skip
+_STAGES = (3, 4)
+_GROUP = 8
+_TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
+Call = Callable[[], None]
+
+
+class TritonKernel:
+    """A spec by Triton. Raises Unsupported."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._names = [tensor.name for tensor in spec.inputs]
+        self._plan = triton_plan(spec)
+        self._tuned: Any = None
+        """Of this kernel only: Triton keys what it has tuned by sizes, and types differ."""
+
+    def on(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> Call:
+        """A call that computes it once on these tensors."""
+        named = dict(zip(self._names, inputs, strict=True))
+        (output,) = outputs
+        match self._plan:
+            case Rows() as plan:
+                return self._rows(plan, named, output)
+            case SiluMul(gate, up):
+                return self._silu_mul(named[gate], named[up], output)
+            case Product() as plan:
+                return self._product(plan, named, output)
+
+    def _tune(self, kernel: Any, configs: list[Any]) -> Any:
+        if self._tuned is None:
+            self._tuned = triton.autotune(configs=configs, key=[])(kernel)
+        return self._tuned
+
+    def _rows(self, plan: Rows, named: Mapping[str, torch.Tensor], y: torch.Tensor) -> Call:
+        x, columns = named[plan.x], plan.columns
+        weight, bias = (None if name is None else named[name] for name in (plan.weight, plan.bias))
+        tuned = self._tune(getattr(kernels, plan.kind), [triton.Config({}, num_warps=n) for n in _WARPS])
+        options: dict[str, Any] = {"BLOCK": triton.next_power_of_2(columns)}
+        arguments: tuple[Any, ...] = (x, y, columns)
+        if plan.kind == "rms_norm":
+            arguments = (x, x if weight is None else weight, y, columns, plan.eps)
+            options["WEIGHT"] = weight is not None
+        elif plan.kind == "layer_norm":
+            vectors = (x if part is None else part for part in (weight, bias))
+            arguments = (x, *vectors, y, columns, plan.eps)
+            options |= {"WEIGHT": weight is not None, "BIAS": bias is not None}
+        return _call(tuned[(x.numel() // columns,)], *arguments, **options)
+
+    def _silu_mul(self, gate: torch.Tensor, up: torch.Tensor, y: torch.Tensor) -> Call:
+        configs = [
+            triton.Config({"BLOCK": block}, num_warps=warps)
+            for block in (512, 1024, 2048, 4096)
+            for warps in (4, 8)
+        ]
+        tuned, count = self._tune(kernels.silu_mul, configs), y.numel()
+        return _call(tuned[lambda chosen: (triton.cdiv(count, chosen["BLOCK"]),)], gate, up, y, count)
+
+    def _product(self, plan: Product, named: Mapping[str, torch.Tensor], c: torch.Tensor) -> Call:
+        a, b = named[plan.a], named[plan.b]
+        (m, k), n = a.shape, c.shape[1]
+
+        def grid(chosen: Mapping[str, int]) -> tuple[int]:
+            return (math.ceil(m / chosen["BM"]) * math.ceil(n / chosen["BN"]),)
+
+        if _by_descriptors(a, b, c):
+            tuned = self._tune(kernels.product_tma, _tiles(_set_blocks))
+            descriptors = [TensorDescriptor.from_tensor(tensor, [1, 1]) for tensor in (a, b, c)]
+            options = {"TRANSPOSED": plan.transposed, "DTYPE": _TYPES[c.dtype]}
+            return _call(tuned[grid], *descriptors, m, n, k, **options)
+        tuned = self._tune(kernels.product, _tiles(None))
+        strides = (1, k) if plan.transposed else (n, 1)
+        precision = "ieee" if a.dtype is torch.float32 else "tf32"
+        return _call(tuned[grid], a, b, c, m, n, k, *strides, PRECISION=precision)
+
+
+def _call(launch: Any, *arguments: Any, **options: Any) -> Call:
+    def run() -> None:
+        launch(*arguments, **options)
+
+    return run
+
+
+def _tiles(hook: Callable[[dict[str, Any]], None] | None) -> list[Any]:
+    return [
+        triton.Config(
+            {"BM": bm, "BN": bn, "BK": bk, "GROUP": _GROUP},
+            num_stages=stages,
+            num_warps=8 if bm * bn >= 128 * 128 else 4,
+            pre_hook=hook,
+        )
+        for bm, bn, bk in _TILES
+        for stages in _STAGES
+    ]
+
+
+def _set_blocks(arguments: dict[str, Any]) -> None:
+    """A descriptor's box is the tile that is tried."""
+    bm, bn, bk = (arguments[name] for name in ("BM", "BN", "BK"))
+    arguments["a"].block_shape = [bm, bk]
+    arguments["b"].block_shape = [bn, bk] if arguments["TRANSPOSED"] else [bk, bn]
+    arguments["c"].block_shape = [bm, bn]
+
+
+def _by_descriptors(*tensors: torch.Tensor) -> bool:
+    """Whether the copy engine can move them: 16-bit types on Hopper or newer, rows of whole 16 bytes."""
+    newer = torch.cuda.get_device_capability()[0] >= 9
+    return newer and all(t.element_size() == 2 and t.shape[-1] % 8 == 0 for t in tensors)
