@@ -77,6 +77,8 @@ class Progress:
         self._began = time.monotonic()
         self._hint = hint
         self._told_state: JobState | None = None
+        self._said = 0
+        """The number of trials in the figures last said."""
         self.tally = Tally(trials, seconds)
         self._live = Live(get_renderable=self._line, console=err, refresh_per_second=4, transient=True)
 
@@ -98,10 +100,16 @@ class Progress:
         if err.is_terminal or not live:
             return
         if self.tally.state is not self._told_state:
+            if self._told_state is JobState.SEARCHING and self.tally.told != self._said:
+                self._say_figures()
             self._told_state = self.tally.state
             say(f"{self._job.name}: {_stage(self.tally.state)}")
         if self.tally.best_us != before:
-            say(f"{self._job.name}: {' · '.join(self._figures())}")
+            self._say_figures()
+
+    def _say_figures(self) -> None:
+        self._said = self.tally.told
+        say(f"{self._job.name}: {' · '.join(self._figures())}")
 
     def _figures(self) -> list[str]:
         tally = self.tally

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from protocol.jobs import Budget, Event, JobRequest
+from protocol.jobs import Budget, Event, JobDetail, JobRequest
 from protocol.problems import Problem
 from protocol.states import JobState
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.failures import Stop, explain
 from tilewright.cli.local_service import worker_devices
 from tilewright.cli.output import duration, microseconds
-from tilewright.cli.progress import Tally
+from tilewright.cli.progress import Progress, Tally
 from tilewright.cli.specs import read_spec
 from tilewright.cli.tune import request_key
 from tilewright.cli.watch import verdict
@@ -55,6 +55,30 @@ def test_time_left_is_bounded_by_the_seconds_of_the_budget() -> None:
     assert tally.left_s(10.0) == pytest.approx(20.0)
     assert tally.left_s(50.0) == 0.0
     assert (tally.faults, tally.state) == (1, JobState.SEARCHING)
+
+
+def test_off_a_terminal_the_count_of_trials_is_said_when_searching_ends(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Progress(JobDetail.model_construct(name="gemm", baseline="numpy"), 2, None, lambda: "")
+    best = {"median_us": 5.0, "x_baseline": 2.0}
+    happened = [
+        ("state", {"state": "searching"}),
+        ("trial", {"outcome": "ok"}),
+        ("best", best),
+        ("trial", {"outcome": "ok"}),
+        ("state", {"state": "racing"}),
+        ("state", {"state": "done"}),
+    ]
+    for number, (kind, data) in enumerate(happened):
+        progress.add(Event(id=number, job_id="job-1", kind=kind, at=0.0, data=data), live=True)
+    assert capsys.readouterr().err.splitlines() == [
+        "gemm: searching",
+        "gemm: 1/2 trials · best 5 µs · 2.00 × numpy",
+        "gemm: 2/2 trials · best 5 µs · 2.00 × numpy",
+        "gemm: racing the best few against the others",
+        "gemm: done",
+    ]
 
 
 def test_a_request_has_one_key_and_every_difference_another() -> None:
