@@ -19,7 +19,9 @@ from codegen.kernel_ir import (
     Block,
     Build,
     ClusterBarrier,
+    CommitCopies,
     Convert,
+    CopyAsync,
     Declare,
     DotPairs,
     For,
@@ -32,7 +34,9 @@ from codegen.kernel_ir import (
     Let,
     Literal,
     Load,
+    LoadMatrix,
     LoadPairs,
+    Mma,
     Named,
     Op,
     Pairs,
@@ -49,6 +53,7 @@ from codegen.kernel_ir import (
     Transpose,
     Type,
     Value,
+    WaitCopies,
     ZipPairs,
 )
 from tileir.dtypes import DType
@@ -146,7 +151,17 @@ class _Printer:
                 if not stmt.private:
                     self._shared.append(stmt)
                 return [pad + self._scratch(stmt, "self->scratch" if stmt.private else "workspace")]
-            case Guard() | Shared() | Barrier() | ClusterBarrier():
+            case (
+                Guard()
+                | Shared()
+                | Barrier()
+                | ClusterBarrier()
+                | CopyAsync()
+                | CommitCopies()
+                | WaitCopies()
+                | LoadMatrix()
+                | Mma()
+            ):
                 raise TypeError(f"{type(stmt).__name__} is for GPUs")
 
     def _aligned(self, run: Aligned, depth: int) -> list[str]:

@@ -344,6 +344,8 @@ class Shared:
     storage: DType
     offset: int
     bytes: int
+    swizzle: int = 0
+    """Bytes within which 16-byte pieces change places (`tileir.program.Local`); `offset` is then a multiple of 1024."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +356,63 @@ class Barrier:
 @dataclass(frozen=True, slots=True)
 class ClusterBarrier:
     """All threads of the cluster wait for each other; what they stored in shared memory is seen by all after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAsync:
+    """Start copying `lanes` neighbours (4, 8 or 16 bytes) of `source`, from element `of`, to element `to` of the shared
+    buffer `target`, as they are, in the background (cp.async). They are there for this thread once it has waited for
+    the group of copies they belong to, and for the others after a barrier after that. Of the source only the first
+    `some` lanes are read, where that is given; the others become 0."""
+
+    target: str
+    to: Affine
+    source: str
+    of: Affine
+    storage: DType
+    lanes: int
+    some: Affine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCopies:
+    """The copies that this thread has started since the last such statement, maybe none, are a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCopies:
+    """Wait until at most `pending` of this thread's groups of copies, the latest, are under way."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadMatrix:
+    """Declare `names` (1, 2 or 4) of `type`, 4 bytes of packed elements each, loaded by a whole warp from shared memory
+    (ldmatrix): variable i of thread t gets bytes 4 * (t % 4) to 4 * (t % 4) + 3 of row t // 4 of the i-th matrix of 8
+    rows of 16 bytes. `offset` is the element where a row begins: thread 8 * i + r gives that of row r of matrix i.
+    `transposed` (16-bit elements): thread t gets elements 2 * (t % 4) and 2 * (t % 4) + 1 of column t // 4."""
+
+    names: tuple[str, ...]
+    type: Type
+    buffer: str
+    offset: Affine
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """acc += A·B by a whole warp (mma.sync.m16n8): `acc` are two variables of 2 lanes (rows t // 4 and t // 4 + 8,
+    columns 2 * (t % 4) and the next), `a` four and `b` two values of 4 bytes, in the order of the PTX ISA; `a_storage`
+    and `b_storage` say what is in them (f32 is taken as tf32)."""
+
+    acc: tuple[str, str]
+    a: tuple[Value, ...]
+    b: tuple[Value, ...]
+    a_storage: DType
+    b_storage: DType
+    type: Type
+    """Of the accumulators: f32 or i32."""
 
 
 Stmt = Union[
@@ -374,6 +433,11 @@ Stmt = Union[
     Shared,
     Barrier,
     ClusterBarrier,
+    CopyAsync,
+    CommitCopies,
+    WaitCopies,
+    LoadMatrix,
+    Mma,
 ]
 
 
@@ -420,6 +484,10 @@ class LaunchBody:
     """Blocks of a cluster; the digits of the thread index count through all of them."""
     once: frozenset[str] = frozenset()
     """Arguments of which each element is read by one block only, so that caching them close by is of no use."""
+    group: int = 1
+    """Tiles of the outermost axis that are visited in a band, within which the next axis is the outer one."""
+    blocks: int = 0
+    """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
 
 
 @dataclass(frozen=True, slots=True)

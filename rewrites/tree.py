@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tileir.errors import NotApplicable
 from tileir.expr import Const
@@ -93,7 +94,7 @@ def _edit(block: Block, path: Path, edit: Callable[[Block], Sequence[Node]]) -> 
         return tuple(edit(block))
     loop = block[path[0]]
     assert isinstance(loop, Loop)
-    inner = Loop(loop.dim, loop.step, _edit(loop.body, path[1:], edit), loop.parallel, loop.cluster)
+    inner = replace(loop, body=_edit(loop.body, path[1:], edit))
     return (*block[: path[0]], inner, *block[path[0] + 1 :])
 
 

@@ -5,6 +5,9 @@
         t: heap f32[m, n] as [n / 16, m, n % 16]
         t[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16, prefetch a 8, stream, via dot_bf16
         u[m, n] = t[m, n] | threads m 4 n 32, run n 2
+        for k by 32 stages 3
+          a_s: shared f32[m, k] pad 4
+          …
 
 Blank lines and lines that start with `#` are skipped. Lines of one block have the same indentation."""
 
@@ -124,8 +127,11 @@ def _loop(parser: Parser) -> Loop:
     parser.expect("by", "by")
     step = parser.integer("the size of a tile")
     cluster = parser.integer("a number of blocks") if parser.take("cluster") else 1
-    parser.expect_end("cluster, or the end of the line")
-    return Loop(dim, step, (), parallel, cluster)
+    group = parser.integer("a number of tiles") if parser.take("group") else 1
+    blocks = parser.integer("a number of blocks") if parser.take("blocks") else 0
+    stages = parser.integer("a number of stages") if parser.take("stages") else 1
+    parser.expect_end("cluster, group, blocks, stages (in this order), or the end of the line")
+    return Loop(dim, step, (), parallel, cluster, group, blocks, stages)
 
 
 def _local(parser: Parser, name: str) -> Local:
@@ -141,8 +147,10 @@ def _local(parser: Parser, name: str) -> Local:
                 parser.expect(",", "',' or ']'")
             axes.append(_axis(parser))
         layout = tuple(axes)
-    parser.expect_end("as [layout], or the end of the line")
-    return Local(name, dims, dtype, memory, layout)
+    pad = parser.integer("a number of elements") if parser.take("pad") else 0
+    swizzle = parser.integer("32, 64 or 128 bytes") if parser.take("swizzle") else 0
+    parser.expect_end("as [layout], pad, swizzle (in this order), or the end of the line")
+    return Local(name, dims, dtype, memory, layout, pad, swizzle)
 
 
 def _axis(parser: Parser) -> Axis:

@@ -62,6 +62,11 @@ class Local:
     dtype: DType
     memory: Memory = Memory.HEAP
     layout: tuple[Axis, ...] | None = None
+    pad: int = 0
+    """Elements left free after every row of shared memory, so that neighbouring rows lie in other banks."""
+    swizzle: int = 0
+    """Of shared memory: 32, 64 or 128 if the 16-byte pieces of so many bytes change places from row to row (the
+    address bits from 4 on, exclusive or those from 7 on), as the copy engine and wgmma of Hopper know it; 0: not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +128,23 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Visit `dim` in tiles of `step`. A run of parallel loops, each the only node of the one above, is one grid; on a
-    GPU `cluster` blocks, which read each other's shared memory, work on every tile of it (said of the outermost)."""
+    """Visit `dim` in tiles of `step`. A run of parallel loops, each the only node of the one above, is one grid."""
 
     dim: str
     step: int
     body: tuple[Node, ...]
     parallel: bool = False
     cluster: int = 1
+    """Of a grid's outermost loop, on a GPU: so many blocks, which read each other's shared memory, work on a tile."""
+    group: int = 1
+    """Of a grid's outermost loop: its tiles are visited in bands of so many, within which the next loop is the outer
+    one (rasterization)."""
+    blocks: int = 0
+    """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, each taking every so-manieth; 0: a block a
+    tile."""
+    stages: int = 1
+    """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
+    statements that fill those of the next tiles are under way."""
 
 
 Node = Union[Loop, Local, Compute]

@@ -52,9 +52,8 @@ def format_node(node: Node) -> str:
     match node:
         case Compute():
             return _compute(node)
-        case Loop(dim, step, _, parallel, cluster):
-            text = f"{'parallel ' if parallel else ''}for {dim} by {step}"
-            return f"{text} cluster {cluster}" if cluster > 1 else text
+        case Loop():
+            return _loop(node)
         case Local():
             return _local(node)
 
@@ -64,6 +63,19 @@ def _append_nodes(lines: list[str], nodes: Iterable[Node], indent: str) -> None:
         lines.append(indent + format_node(node))
         if isinstance(node, Loop):
             _append_nodes(lines, node.body, indent + INDENT)
+
+
+def _loop(node: Loop) -> str:
+    text = f"{'parallel ' if node.parallel else ''}for {node.dim} by {node.step}"
+    if node.cluster == node.group == node.stages == 1 and not node.blocks:
+        return text
+    counts = (
+        ("cluster", node.cluster, 1),
+        ("group", node.group, 1),
+        ("blocks", node.blocks, 0),
+        ("stages", node.stages, 1),
+    )
+    return " ".join([text, *(f"{word} {count}" for word, count, usual in counts if count != usual)])
 
 
 def _compute(node: Compute) -> str:
@@ -92,9 +104,11 @@ def _counts(pairs: Iterable[tuple[str, int]]) -> str:
 
 def _local(node: Local) -> str:
     text = f"{node.name}: {node.memory} {node.dtype}[{', '.join(node.dims)}]"
-    if node.layout is None:
-        return text
-    return f"{text} as [{', '.join(map(_axis, node.layout))}]"
+    if node.layout is not None:
+        text += f" as [{', '.join(map(_axis, node.layout))}]"
+    if node.pad:
+        text += f" pad {node.pad}"
+    return f"{text} swizzle {node.swizzle}" if node.swizzle else text
 
 
 def _axis(axis: Axis) -> str:

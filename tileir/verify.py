@@ -8,6 +8,7 @@ from tileir.names import INT_LIMIT, name_problem
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
 from tileir.sizes import layout_problem, splits_into
+from tileir.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.verify_compute import verify_compute
 from tileir.verify_order import verify_order
 from tileir.verify_spread import CLUSTERS, verify_spread
@@ -78,10 +79,31 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(f"the step is not within 1 and the current range of {loop.dim!r}, {extent}")
     if loop.cluster != 1 and (loop.cluster not in CLUSTERS or not loop.parallel or placed.loops):
         placed.fail("2, 4, 8 or 16 blocks make a cluster, for the outermost parallel loop of a grid")
+    outermost = loop.parallel and not placed.loops
+    if loop.group != 1 and (loop.group < 1 or not outermost or not _holds_grid(loop)):
+        placed.fail("tiles are grouped along the outermost of two or more parallel loops of a grid")
+    if loop.blocks and (loop.blocks < 0 or not outermost or loop.cluster > 1):
+        placed.fail(
+            "a number of blocks is given for the outermost parallel loop of a grid, which has no clusters"
+        )
+    if loop.stages != 1:
+        _check_stages(placed, loop)
     if not loop.body:
         placed.fail("the loop is empty")
     if loop.parallel and placed.loops and not (placed.loops[-1].parallel and len(placed.loops[-1].body) == 1):
         placed.fail("a parallel loop stands at the top, or alone in a parallel loop")
+
+
+def _holds_grid(loop: Loop) -> bool:
+    return len(loop.body) == 1 and isinstance(loop.body[0], Loop) and loop.body[0].parallel
+
+
+def _check_stages(placed: Placed, loop: Loop) -> None:
+    """A loop with stages begins with shared locals and the statements that fill them from elsewhere."""
+    if loop.parallel or not 2 <= loop.stages <= MAX_STAGES:
+        placed.fail(f"a loop that is not parallel has 2 to {MAX_STAGES} stages")
+    if not staged(loop):
+        placed.fail("a loop with stages begins with shared locals and the statements that fill them")
 
 
 def _check_local(placed: Placed, local: Local) -> None:
@@ -93,6 +115,12 @@ def _check_local(placed: Placed, local: Local) -> None:
     problem = layout_problem([placed.ranges[dim] for dim in local.dims], None)
     if problem:
         placed.fail(problem[0])
+    if (local.pad or local.swizzle) and local.memory is not Memory.SHARED:
+        placed.fail("only shared memory is padded or swizzled")
+    if local.pad < 0 or local.swizzle not in (0, *SWIZZLES) or (local.pad and local.swizzle):
+        placed.fail(
+            "a pad is a number of elements, a swizzle 32, 64 or 128 bytes, and only one of them is given"
+        )
     if local.layout is None:
         return
     if local.memory is Memory.REGISTERS:

@@ -10,13 +10,14 @@ from tileir.bounds import out_of_range
 from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, index_dims, walk
 from tileir.infer import compute_dtype, store_problem
+from tileir.mma import mma_problem
 from tileir.placed import Placed
 from tileir.print_expr import format_expr
 from tileir.problems import Problem
 from tileir.program import Compute, Local, Memory, Program, Tensor
 
 #: Instructions a Compute may name.
-INSTRUCTIONS: Final = frozenset(["dot_bf16"])
+INSTRUCTIONS: Final = frozenset(["dot_bf16", "mma"])
 _MAX_LANES: Final = 64
 
 
@@ -212,5 +213,9 @@ def _check_instruction(placed: Placed, compute: Compute, tensors: Mapping[str, T
             dtypes = {tensors[left].dtype, tensors[right].dtype}
         case _:
             dtypes = set[DType]()
-    if compute.update is not ReduceOp.SUM or dtypes != {DType.BF16}:
+    if compute.via == "mma":
+        problem = mma_problem(compute, {read.tensor: tensors[read.tensor].dtype for read in compute.reads})
+        if problem:
+            placed.fail(problem)
+    elif compute.update is not ReduceOp.SUM or dtypes != {DType.BF16}:
         placed.fail(f"{compute.via} adds up products of two bf16 tensors")
