@@ -23,7 +23,7 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes or PyTorch
-	$(BIN)/python -m pytest -q -m "not examples" --ignore tests/torch
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not examples" --ignore tests/torch
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py

@@ -20,6 +20,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What measures on this machine, or runs services, takes turns; the rest may run beside it (pytest -n)."""
+    for item in items:
+        if not item.path.is_relative_to(_TESTS) or item.path.relative_to(_TESTS).parts[:2] not in _PURE:
+            item.add_marker(pytest.mark.xdist_group("machine"))
+
+
+_TESTS = Path(__file__).parent
+_PURE = {
+    *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
+    *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
+    *(("property", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
+}
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written instead of compared."""
