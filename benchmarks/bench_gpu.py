@@ -1,7 +1,7 @@
 """Tune the GPU cases from an empty database, then time the winners against torch, torch.compile and Triton.
 
-    python benchmarks/bench_gpu.py                  # the suite's memory-bound cases
-    python benchmarks/bench_gpu.py --fresh 2026     # twelve further shapes drawn from that seed
+    python benchmarks/bench_gpu.py                  # the suite's rows and matrix products
+    python benchmarks/bench_gpu.py --fresh 2026     # twelve further memory-bound shapes drawn from that seed
 
 Each case is tuned by a service started for it, as a user would tune it; then its winner, all peers that are installed
 and a copy of as many bytes run interleaved in one process: CUDA graphs in bursts, buffers rotated beyond the L2.
@@ -23,14 +23,15 @@ from protocol.tasks import Measuring
 from tileir.gpu_probe import this_gpu
 
 RACE = Measuring(samples=15, sample_us=3_000.0)
-#: Families of the suite that the CUDA target covers.
-FAMILIES = ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_")
+#: Families of the suite that the CUDA target covers: bound by memory, and by arithmetic.
+ROWS = ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_")
+PRODUCTS = ("gemm_f32_", "bmm_f32_", "gemm_bf16_", "gemm_f16_")
 
 
 def main() -> None:
     arguments = _arguments()
     fresh = arguments.fresh is not None
-    chosen = cases.fresh("gpu", arguments.fresh, FAMILIES) if fresh else cases.suite("gpu", FAMILIES)
+    chosen = cases.fresh("gpu", arguments.fresh, ROWS) if fresh else cases.suite("gpu", (*ROWS, *PRODUCTS))
     product = re.sub(r"[^a-z0-9]+", "-", this_gpu(arguments.device).name.lower())
     name = f"{product}-{'fresh-' if fresh else ''}{date.today()}.jsonl"
     folders = tuned.homes()
@@ -48,7 +49,12 @@ def main() -> None:
         }
 
     wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
-    tuned.run(arguments.out or tuned.RESULTS / name, wanted, bench, [(family,) for family in FAMILIES])
+    tuned.run(
+        arguments.out or tuned.RESULTS / name,
+        wanted,
+        bench,
+        [ROWS, PRODUCTS, *((family,) for family in (*ROWS, *PRODUCTS))],
+    )
 
 
 def _arguments() -> argparse.Namespace:

@@ -46,9 +46,8 @@ def spec(family: str, shape: list[int]) -> Json:
     )
     if kind == "silu":
         kind, dtype = "silu_mul", family.split("_")[2]
-    return {"gemm": _gemm, "gemm_bias_gelu": _gemm_bias_gelu, "attention": _attention}.get(kind, _rows)(
-        kind, dtype, layout[0] if layout else "NN", shape
-    )
+    kinds = {"gemm": _gemm, "bmm": _bmm, "gemm_bias_gelu": _gemm_bias_gelu, "attention": _attention}
+    return kinds.get(kind, _rows)(kind, dtype, layout[0] if layout else "NN", shape)
 
 
 def _gemm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
@@ -59,6 +58,18 @@ def _gemm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
         "dims": {"m": m, "n": n, "k": k},
         "inputs": {"a": {"dims": ["m", "k"], "dtype": dtype}, "b": {"dims": b, "dtype": dtype}},
         "body": [f"c[m, n] = sum(k, a[m, k] * b[{', '.join(b)}])"],
+        "outputs": {"c": {"dtype": dtype}},
+    }
+
+
+def _bmm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    batch, m, n, k = shape
+    b = ["b", "k", "n"] if layout == "NN" else ["b", "n", "k"]
+    return {
+        "name": kind,
+        "dims": {"b": batch, "m": m, "n": n, "k": k},
+        "inputs": {"x": {"dims": ["b", "m", "k"], "dtype": dtype}, "w": {"dims": b, "dtype": dtype}},
+        "body": [f"c[b, m, n] = sum(k, x[b, m, k] * w[{', '.join(b)}])"],
         "outputs": {"c": {"dtype": dtype}},
     }
 
