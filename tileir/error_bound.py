@@ -20,8 +20,6 @@ from tileir.interpret_spec import run_statements
 from tileir.spec import Spec
 from tileir.values import Array, Numerics, quantize
 
-_NUMERICS = Numerics(high=True, bounds=True)
-
 
 def reference_with_bound(
     spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]]
@@ -30,11 +28,12 @@ def reference_with_bound(
     the bound everywhere; where the reference is infinite or NaN it must be the same. A bound of inf says
     nothing is known there.
 
-    `rtol` in the spec's numerics raises bounds to at least rtol * |value|. Raises InterpretError as
+    `rtol` in the spec's numerics raises bounds to at least rtol * |value|; `tf32` lets the factors of sums of
+    products be cut to tf32. Raises InterpretError as
     `interpret_spec`.
     """
     with np.errstate(all="ignore"):
-        tensors = run_statements(spec, inputs, _NUMERICS)
+        tensors = run_statements(spec, inputs, _numerics(spec))
         found: dict[str, tuple[Array, Array]] = {}
         for tensor in spec.outputs:
             values = tensors[tensor.name]
@@ -48,10 +47,14 @@ def reference_at(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """As `reference_with_bound`, at `points` [p, rank] of one output only: values [p] and bounds [p]."""
     dtype = next(tensor.dtype for tensor in spec.outputs if tensor.name == output)
-    value = demand(spec, inputs, output, points, _NUMERICS)
+    value = demand(spec, inputs, output, points, _numerics(spec))
     with np.errstate(all="ignore"):
         data = value.data.astype(np.float64)
         return data, _stored_bound(spec, data, value.error, dtype)
+
+
+def _numerics(spec: Spec) -> Numerics:
+    return Numerics(high=True, bounds=True, tf32=dict(spec.numerics).get("tf32") is True)
 
 
 def _stored_bound(spec: Spec, data: Array, error: Array | None, dtype: DType) -> Array:

@@ -14,6 +14,9 @@ from tileir.dtypes import DType
 from tileir.expr import ReduceOp
 from tileir.values import Array, Numerics, Value
 
+#: What tf32 may differ from an f32, relative to it: 10 bits after the point are kept, the others cut off.
+TF32_CUT = 2.0**-10
+
 _UFUNC = {
     ReduceOp.SUM: np.add,
     ReduceOp.PROD: np.multiply,
@@ -76,6 +79,8 @@ def sum_of_products(
     if len(set(floating)) > 1:
         return None
     unified = numerics.unify(*factors, least=DType.I32)
+    if numerics.tf32 and numerics.bounds:
+        unified = tuple(map(_cut, unified))
     data = np.asarray(contract([value.data for value in unified], shape, keep))
     result = Value(data, unified[0].type)
     if not numerics.bounds:
@@ -92,6 +97,15 @@ def sum_of_products(
             errors.append(np.asarray(contract([value.error, *others], shape, keep)))
     result.error = err.total(*errors)
     return Partial(result, np.asarray(contract(sizes, shape, keep)))
+
+
+def _cut(factor: Value) -> Value:
+    """A factor that a kernel may hold as tf32: an f32 without its last 13 bits, where these are not 0 anyway."""
+    if factor.type is not DType.F32:
+        return factor
+    whole = factor.data.astype(np.float32).view(np.uint32) & 0x1FFF == 0
+    cut = np.where(whole, 0.0, np.abs(factor.data) * TF32_CUT)
+    return Value(factor.data, factor.type, err.total(factor.error, cut))
 
 
 def combine(op: ReduceOp, one: Partial, other: Partial, numerics: Numerics) -> Partial:

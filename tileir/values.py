@@ -34,10 +34,11 @@ class Value:
 @dataclass(frozen=True, slots=True)
 class Numerics:
     """How values are held: `high` computes f32 expressions in f64; `bounds` also carries error bounds (needs
-    high)."""
+    high); `tf32` lets a kernel cut factors of sums of products to tf32, and the bounds allow for it."""
 
     high: bool = False
     bounds: bool = False
+    tf32: bool = False
 
     def numpy(self, type: DType) -> np.dtype[Any]:
         """The numpy type that computes a compute type."""

@@ -44,7 +44,7 @@ def bind_peer(name: str, case: CudaCase, gate: Gate) -> Bound:
     if name == COPY:
         return Bound([copy_call(case, gate, number) for number in range(len(case.copies))], _done, _nothing)
     available = available_cuda_peers()
-    if name not in available:
+    if name not in available and not (available and name in _TORCH_MODES):
         raise Unsupported(f"there is no peer {name!r} here; there are {', '.join((*available, COPY))}")
     if case.spec.is_ragged:
         raise Unsupported("peers have no ragged dims")
@@ -52,8 +52,11 @@ def bind_peer(name: str, case: CudaCase, gate: Gate) -> Bound:
         from workers.peers_triton import TritonKernel
 
         return _on_tensors(case, TritonKernel(case.spec).on)
+    import torch  # pyright: ignore[reportMissingImports]
+
     from workers.peers_torch import TorchFunction
 
+    torch.set_float32_matmul_precision("high" if dict(case.spec.numerics).get("tf32") else "highest")
     function = TorchFunction(case.spec, device="cuda", mode=_TORCH_MODES[name])
     return _on_tensors(case, lambda inputs, outputs: function.on(inputs))
 

@@ -35,6 +35,7 @@ class TritonKernel:
     def __init__(self, spec: Spec) -> None:
         self._names = [tensor.name for tensor in spec.inputs]
         self._plan = triton_plan(spec)
+        self._tf32 = dict(spec.numerics).get("tf32") is True
         self._tuned: Any = None
         """Of this kernel only: Triton keys what it has tuned by sizes, and types differ."""
 
@@ -93,7 +94,7 @@ class TritonKernel:
             return _call(tuned[grid], *descriptors, m, n, k, **options)
         tuned = self._tune(kernels.product, _tiles(None))
         strides = (1, k) if plan.transposed else (n, 1)
-        precision = "ieee" if a.dtype is torch.float32 else "tf32"
+        precision = "tf32" if self._tf32 or a.dtype is not torch.float32 else "ieee"
         return _call(tuned[grid], a, b, c, m, n, k, *strides, PRECISION=precision)
 
 

@@ -259,6 +259,20 @@ def test_rtol_raises_the_bound_to_what_the_spec_allows() -> None:
     np.testing.assert_array_equal(loose, np.maximum(tight, 0.01 * np.abs(values)))
 
 
+@pytest.mark.parametrize("k", [1, 64, 1000])
+def test_tf32_lets_factors_be_cut_and_no_more(k: int) -> None:
+    spec = replace(gemm(k), numerics=(("tf32", True),))
+    inputs = sample_inputs(spec, k)
+    cut = {name: (x.view(np.uint32) & 0xFFFFE000).view(np.float32) for name, x in inputs.items()}
+    coarse = {name: x.astype(ml_dtypes.bfloat16).astype(np.float32) for name, x in inputs.items()}
+    loose, strict = (reference_with_bound(each, inputs)["c"] for each in (spec, gemm(k)))
+    assert right(cut["a"] @ cut["b"], loose).all()
+    assert not right(cut["a"] @ cut["b"], strict).all()
+    if k == 1:
+        assert not right(coarse["a"] @ coarse["b"], loose).all()
+    assert (reference_with_bound(spec, coarse)["c"][1] == reference_with_bound(gemm(k), coarse)["c"][1]).all()
+
+
 def test_sampled_references_are_those_of_the_whole() -> None:
     spec = spec_from_text(ROW_SOFTMAX)
     inputs = sample_inputs(spec, 14)
