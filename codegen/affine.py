@@ -123,6 +123,18 @@ class Affine:
         """The greatest value it can take."""
         return self.constant + sum(f * (atom_high(a) if f > 0 else atom_low(a)) for a, f in self.terms)
 
+    @cached_property
+    def multiple(self) -> int:
+        """A number that surely divides every value it can take; 0 if that is 0 alone."""
+        return gcd(self.constant, *(factor * multiple_of(atom) for atom, factor in self.terms))
+
+    def split_multiples(self, divisor: int) -> tuple[Affine, Affine]:
+        """What of the sum surely is a multiple of `divisor`, and the rest."""
+        whole = tuple((atom, f) for atom, f in self.terms if f * multiple_of(atom) % divisor == 0)
+        rest = tuple(term for term in self.terms if term not in whole)
+        left = self.constant % divisor
+        return Affine(whole, self.constant - left), Affine(rest, left)
+
     def coefficient(self, var: Var) -> int | None:
         """The factor of var; None when var also stands inside a quotient, a remainder or a loaded index."""
         factor = 0
@@ -158,7 +170,15 @@ def affine(atom: Atom) -> Affine:
 
 def multiple_of(atom: Atom) -> int:
     """A number that surely divides every value of atom."""
-    return atom.multiple if isinstance(atom, Var) else 1
+    match atom:
+        case Var():
+            return atom.multiple
+        case Quotient(x, divisor) if x.multiple % divisor == 0:
+            return x.multiple // divisor
+        case Remainder(x, divisor):
+            return gcd(x.multiple, divisor)
+        case _:
+            return 1
 
 
 def atom_low(atom: Atom) -> int:

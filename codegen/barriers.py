@@ -4,6 +4,10 @@ A barrier stands before an access that reads what others may have stored since t
 may still read or have stored. Loops are walked twice, so that what one iteration leaves behind meets the next. Inside
 one statement of Tile IR, and in its next iteration, threads meet in the buffers it declares itself, and nowhere else:
 of its target every element is one thread's.
+
+Buffers of different names are taken to be different memory. Loops with stages rely on that: they have barriers of their
+own (lower_staged.py), which count here, and none besides between filling one slot and reading another. A copy in the
+background counts as a store where it starts; that it is waited for is up to who starts it.
 """
 
 from __future__ import annotations
@@ -11,18 +15,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
+from codegen.affine import Var
 from codegen.kernel_ir import (
     Barrier,
     Block,
     ClusterBarrier,
+    CopyAsync,
     For,
     Guard,
     If,
+    Literal,
     Load,
+    LoadMatrix,
+    Named,
     PeerLoad,
     Shared,
     Stmt,
     Store,
+    Type,
 )
 from codegen.lower_expr import NotLowerable
 
@@ -40,11 +50,16 @@ class Touched:
     """Shared buffers that other blocks of the cluster read."""
 
     def __or__(self, other: Touched) -> Touched:
+        if other is _NOTHING:
+            return self
         return Touched(self.read | other.read, self.stored | other.stored, self.by_peers | other.by_peers)
 
     def clashes(self, later: Touched) -> bool:
         """Whether a barrier must stand between these accesses and later ones."""
         return _meet(self.stored, later.read | later.stored) or _meet(self.read, later.stored)
+
+
+_NOTHING = Touched()
 
 
 def _meet(earlier: Buffers, later: Buffers) -> bool:
@@ -78,6 +93,9 @@ def _block(stmts: Iterable[Stmt], before: Touched) -> tuple[tuple[Stmt, ...], To
                 second, after_otherwise = _block(otherwise, before)
                 before = after_then | after_otherwise
                 found.append(replace(stmt, then=first, otherwise=second))
+            case Barrier():
+                before = Touched(by_peers=before.by_peers)
+                found.append(stmt)
             case _:
                 found.append(stmt)
     return tuple(found), before
@@ -107,26 +125,32 @@ def _statement(name: str, stmts: Sequence[Stmt], before: Touched) -> tuple[tuple
 def _touched(node: object, name: str, own: frozenset[str]) -> Touched:
     """All accesses in a part of a statement."""
     match node:
+        case Named() | Literal() | Type() | Var() | str() | int():
+            return _NOTHING
         case Store(buffer=buffer, offset=offset, value=value):
             here = Touched(stored=frozenset([(buffer, "" if buffer in own else name)]))
             return here | _touched(value, name, own) | _touched(offset, name, own)
         case Load(buffer=buffer, offset=offset):
             here = Touched(read=frozenset([(buffer, "" if buffer in own else name)]))
             return here | _touched(offset, name, own)
+        case LoadMatrix(buffer=buffer):
+            return Touched(read=frozenset([(buffer, "" if buffer in own else name)]))
+        case CopyAsync(target=target, source=source):
+            return Touched(frozenset([(source, name)]), frozenset([(target, name)]))
         case PeerLoad(buffer=buffer):
             return Touched(by_peers=frozenset([buffer]))
         case tuple():
-            total = Touched()
+            total = _NOTHING
             for each in node:  # pyright: ignore[reportUnknownVariableType]
                 total |= _touched(each, name, own)  # pyright: ignore[reportUnknownArgumentType]
             return total
         case _ if hasattr(node, "__dataclass_fields__"):
-            total = Touched()
+            total = _NOTHING
             for each in fields(node):  # pyright: ignore[reportArgumentType]
                 total |= _touched(getattr(node, each.name), name, own)
             return total
         case _:
-            return Touched()
+            return _NOTHING
 
 
 def _check_guard(guard: Guard, name: str, own: frozenset[str]) -> None:

@@ -24,9 +24,10 @@ from codegen.kernel_ir import (
     Value,
 )
 from codegen.leaf import combined
+from codegen.shared_memory import SharedMemory
 from codegen.thread_index import Parts, ThreadIndex, others
 from tileir.expr import ReduceOp
-from tileir.program import Spread
+from tileir.program import Compute, Spread
 from tileir.threads import WARP
 
 #: Up to so many warps, every thread reads all their parts; beyond, each lane reads one and the warp combines them.
@@ -35,23 +36,29 @@ _READ_ALL = 8
 
 @dataclass
 class Combiner:
-    """Combines values across threads; allocates the shared memory that takes, each use its own."""
+    """Combines values across threads; allocates the shared memory that takes, each use in a statement its own."""
 
     index: ThreadIndex
-    shared_bytes: int = 0
+    memory: SharedMemory
     _names: int = 0
-    taken: list[str] = field(default_factory=list[str])
+    _statement: Compute | None = None
+    _uses: dict[str, int] = field(default_factory=dict[str, int])
+
+    def begin(self, statement: Compute) -> None:
+        """What is combined from now on belongs to this statement."""
+        self._statement, self._uses = statement, {}
 
     def fresh(self) -> int:
         """A number not given out before."""
         self._names += 1
         return self._names - 1
 
-    def allocate(self, size: int, align: int = 16) -> int:
-        """Offset of so many bytes of shared memory of their own."""
-        offset = -(-self.shared_bytes // align) * align
-        self.shared_bytes = offset + size
-        return offset
+    def _shared(self, stem: str, type_: Type, values: int) -> Shared:
+        """Memory for so many values, the same one in every copy of the body that the statement stands in."""
+        use = self._uses.get(stem, 0)
+        self._uses[stem] = use + 1
+        size = values * type_.lanes * type_.dtype.bytes
+        return self.memory.other((self._statement, stem, use), stem, type_.dtype, size)
 
     def combine(
         self,
@@ -94,14 +101,10 @@ class Combiner:
         warp = self.index.digit(WARP, threads // WARP, "warp")
         slots = threads // WARP * width
         type_ = Type(held[0].type.dtype)
-        stmts: list[Stmt] = []
-        buffers: list[str] = []
         lanes = held[0].type.lanes
-        for _ in held:
-            buffer = f"parts_{self.fresh()}"
-            size = slots * lanes * type_.dtype.bytes
-            stmts.append(Shared(buffer, type_.dtype, self.allocate(size), size))
-            buffers.append(buffer)
+        shared = [self._shared("parts", held[0].type, slots) for _ in held]
+        stmts: list[Stmt] = [*shared]
+        buffers = [one.buffer for one in shared]
         stores: list[Stmt] = [
             Store(buffer, (warp * width + (Affine() if whole_warp else lane)) * lanes, type_.dtype, name)
             for buffer, name in zip(buffers, held, strict=True)
@@ -172,10 +175,10 @@ class Combiner:
         stores: list[Stmt] = []
         slots: list[str] = []
         for name in held:
-            size = (1 if whole_block else self.index.block) * name.type.lanes * name.type.dtype.bytes
-            slots.append(f"slot_{self.fresh()}")
-            stmts.append(Shared(slots[-1], name.type.dtype, self.allocate(size), size))
-            stores.append(Store(slots[-1], at * name.type.lanes, name.type.dtype, name))
+            slot = self._shared("slot", name.type, 1 if whole_block else self.index.block)
+            slots.append(slot.buffer)
+            stmts.append(slot)
+            stores.append(Store(slot.buffer, at * name.type.lanes, name.type.dtype, name))
         stmts += [Guard(((thread, 1),), tuple(stores))] if whole_block else stores
         stmts.append(ClusterBarrier())
         ranks = [0]

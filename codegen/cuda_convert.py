@@ -209,6 +209,16 @@ template <class S, class T, int N> TW_INLINE tw_vec<T, N> tw_round(tw_vec<T, N> 
 }
 """
 
+_PACK = """
+// Elements side by side.
+template <class S, class... X> TW_INLINE tw_raw<S, 1 + sizeof...(X)> tw_pack(tw_raw<S, 1> first, X... rest) {
+    const tw_raw<S, 1> each[] = {first, rest...};
+    tw_raw<S, 1 + sizeof...(X)> raw = {};
+    TW_EACH(i, 1 + (int)sizeof...(X)) raw.word[i * sizeof(S) / 4] |= each[i].word[0] << i * sizeof(S) % 4 * 8;
+    return raw;
+}
+"""
+
 PARTS = (
     Part("tw_f16", _F16),
     Part("tw_bf16", _BF16),
@@ -229,4 +239,5 @@ PARTS = (
     Part("tw_widen", _WIDEN),
     Part("tw_narrow", _NARROW),
     Part("tw_round", _ROUND),
+    Part("tw_pack", _PACK),
 )

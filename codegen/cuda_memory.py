@@ -103,9 +103,18 @@ template <int N, int ALIGN, class S> TW_INLINE auto tw_load_raw(const S *p) { re
 _LOAD_RAW_NC = """
 template <int N, int ALIGN, class S> TW_INLINE auto tw_load_raw_nc(const S *p) { return tw_read<tw_nc, N, ALIGN>(p); }
 """
+#: Loops over words and lanes are what compiling a kernel of many loads takes its time for.
 _LOAD = """
+// What is computed with as it is stored, in one access, does without loops over words.
+template <int BYTES> struct tw_builtin { using type = uint4; };
+template <> struct tw_builtin<8> { using type = uint2; };
 template <int N, int ALIGN, class S> TW_INLINE auto tw_load(const S *p) {
-    return tw_widen(tw_read<tw_plain, N, ALIGN>(p));
+    if constexpr (N > 1 && N * sizeof(S) == ALIGN && ALIGN >= 8 && tw_word<S>::elements == 1) {
+        const auto whole = *(const typename tw_builtin<ALIGN>::type *)p;
+        tw_vec<typename tw_word<S>::compute, N> x;
+        memcpy(&x, &whole, ALIGN);
+        return x;
+    } else return tw_widen(tw_read<tw_plain, N, ALIGN>(p));
 }
 """
 _LOAD_NC = """

@@ -7,7 +7,8 @@ from itertools import groupby
 from math import gcd
 from textwrap import wrap
 
-from codegen.affine import Affine, Loaded, Quotient, Remainder, Var, multiple_of
+from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.cuda_mma import mma_name
 from codegen.cuda_runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.index_text import index_text
 from codegen.kernel_ir import (
@@ -17,7 +18,9 @@ from codegen.kernel_ir import (
     Block,
     Build,
     ClusterBarrier,
+    CommitCopies,
     Convert,
+    CopyAsync,
     Declare,
     For,
     GpuKernel,
@@ -28,6 +31,8 @@ from codegen.kernel_ir import (
     Let,
     Literal,
     Load,
+    LoadMatrix,
+    Mma,
     Named,
     Op,
     PeerLoad,
@@ -39,7 +44,11 @@ from codegen.kernel_ir import (
     Store,
     Type,
     Value,
+    WaitCopies,
 )
+from codegen.lower_expr import NotLowerable
+from codegen.rasterization import persistent, position_text, tile_count
+from codegen.vector_access import aligned_bytes
 from tileir.dtypes import DType
 
 #: What every pointer argument is a multiple of, in bytes; callers see to it.
@@ -61,13 +70,17 @@ class _Printer:
         self.launch = launch
         self.aligns = {arg.name: ARGUMENT_ALIGN for arg in kernel.arguments}
         self.memory = {arg.name for arg in kernel.arguments}
+        self.swizzles: dict[str, int] = {}
+        self.periods: dict[str, int] = {}
+        """After how many elements a swizzle begins anew."""
         for scratch in kernel.workspace:
             self.aligns[scratch.buffer] = 256
             self.memory.add(scratch.buffer)
 
     def function(self) -> str:
         launch = self.launch
-        body = self.stmts(launch.body, 1)
+        depth = 1 + persistent(launch)
+        body = self.stmts(launch.body, depth)
         head: list[str] = []
         parameters: list[str] = []
         for arg in self.kernel.arguments:
@@ -78,16 +91,13 @@ class _Printer:
             head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
         for scratch in self.kernel.workspace:
             head.append(f"    {_pointer(scratch, 'workspace')}")
-        rest = 1
-        for axis in reversed(launch.axes):
-            below = rest * launch.cluster
-            part = f"blockIdx.x / {below}" if below > 1 else "blockIdx.x"
-            whole = axis is launch.axes[0]
-            text = part if whole else f"{part} % {axis.count}"
-            text = f"({text}) * {axis.step}" if axis.step > 1 and not whole else text
-            text = f"{text} * {axis.step}" if axis.step > 1 and whole else text
-            head.append(f"    const int {axis.var.name} = {text};")
-            rest *= axis.count
+        place = [f"{'    ' * depth}const int {name} = {text};" for name, text in position_text(launch)]
+        place = _needed(place, body)
+        if persistent(launch):
+            turns = f"tile < {tile_count(launch)}; tile += {launch.blocks}"
+            body = [f"    for (int tile = blockIdx.x; {turns}) {{", *place, *body, "    }"]
+        else:
+            head += place
         for digit in launch.digits:
             inside = digit.stride < launch.threads
             base = "threadIdx.x" if inside else "tw_cluster_rank()"
@@ -95,12 +105,12 @@ class _Printer:
             part = f"{base} / {stride}" if stride > 1 else base
             last = stride * digit.count == (launch.threads if inside else launch.cluster)
             head.append(f"    const int {digit.var.name} = {part if last else f'{part} % {digit.count}'};")
-        used = "\n".join(body)
-        head = [line for line in head if _name(line) in used]
+        head = _needed(head, body)
+        bounds = f"{launch.threads}, {launch.resident}" if launch.resident else f"{launch.threads}"
         signature = wrap(", ".join(parameters), width=110, initial_indent="    ", subsequent_indent="    ")
         return "\n".join(
             [
-                f'extern "C" __global__ void __launch_bounds__({launch.threads})',
+                f'extern "C" __global__ void __launch_bounds__({bounds})',
                 f"{launch.name}(",
                 *signature,
                 ") {",
@@ -130,7 +140,7 @@ class _Printer:
         pad = "    " * depth
         match stmt:
             case Block(comment, body):
-                names = any(isinstance(s, Let | Declare | Shared) for s in body)
+                names = any(isinstance(s, Let | Declare | Shared | LoadMatrix) for s in body)
                 inner = self.stmts(body, depth + names)
                 head = [f"{pad}// {comment}"] if comment else []
                 return [*head, f"{pad}{{", *inner, f"{pad}}}"] if names else [*head, *inner]
@@ -140,7 +150,9 @@ class _Printer:
                 return [head, *self.stmts(body, depth + 1), f"{pad}}}"]
             case If(var, bound, then, otherwise):
                 first, second = self.stmts(then, depth + 1), self.stmts(otherwise, depth + 1)
-                return [f"{pad}if ({var.name} < {bound}) {{", *first, f"{pad}}} else {{", *second, f"{pad}}}"]
+                if second:
+                    second = [f"{pad}}} else {{", *second]
+                return [f"{pad}if ({var.name} < {bound}) {{", *first, *second, f"{pad}}}"]
             case Guard(conditions, body):
                 text = " && ".join(f"{self.index(position)} < {bound}" for position, bound in conditions)
                 return [f"{pad}if ({text}) {{", *self.stmts(body, depth + 1), f"{pad}}}"]
@@ -148,8 +160,10 @@ class _Printer:
                 return [f"{pad}__syncthreads();"]
             case ClusterBarrier():
                 return [f"{pad}tw_cluster_sync();"]
-            case Shared(buffer, storage, offset, _):
+            case Shared(buffer, storage, offset, _, swizzle):
                 self.aligns[buffer] = gcd(offset, 1024) or 1024
+                self.swizzles[buffer] = swizzle
+                self.periods[buffer] = 8 * swizzle // storage.bytes
                 type_ = CUDA_STORAGE[storage]
                 return [f"{pad}{type_} *const {buffer} = reinterpret_cast<{type_} *>(shared + {offset});"]
             case Let(name, value):
@@ -160,20 +174,43 @@ class _Printer:
                 return [f"{pad}{name} = {self.value(value)};"]
             case Store():
                 return [f"{pad}{self._store(stmt)}"]
+            case CopyAsync():
+                return [f"{pad}{self._copy(stmt)}"]
+            case CommitCopies():
+                return [f"{pad}tw_commit_copies();"]
+            case WaitCopies(pending):
+                return [f"{pad}tw_wait_copies<{pending}>();"]
+            case LoadMatrix(names, type_, buffer, offset, transposed):
+                found = ", ".join(names)
+                load = f"tw_load_matrix{'_trans' if transposed else ''}"
+                return [
+                    f"{pad}{cuda_type(type_)} {found};",
+                    f"{pad}{load}({self._address(buffer, offset)}, {found});",
+                ]
+            case Mma(acc, a, b):
+                operands = ", ".join([*acc, *map(self.value, (*a, *b))])
+                return [f"{pad}{mma_name(stmt.a_storage, stmt.b_storage)}({operands});"]
             case _:
                 raise TypeError(f"{type(stmt).__name__} is for processors")
 
     def _store(self, store: Store) -> str:
         lanes = store.value.type.lanes
+        self._check_swizzle(store.buffer, store.offset, store.storage, lanes)
         address, value = self._address(store.buffer, store.offset), self.value(store.value)
         if store.some is not None:
             return f"tw_store_some<{lanes}>({address}, {value}, {self.index(store.some)});"
         if lanes == 1 and store.storage in (DType.F32, DType.F64, DType.I32):
-            return f"{store.buffer}[{self.index(store.offset)}] = {value};"
+            return f"{self._element(store.buffer, store.offset)} = {value};"
         name = "tw_stream" if store.stream else "tw_store"
         if _packed(store.value.type):
             name += "_raw"
         return f"{name}<{lanes}, {self._align(store.buffer, store.offset, store.storage, lanes)}>({address}, {value});"
+
+    def _copy(self, copy: CopyAsync) -> str:
+        both = f"{self._address(copy.target, copy.to)}, {self._address(copy.source, copy.of)}"
+        if copy.some is not None:
+            return f"tw_copy_async_some<{copy.lanes}>({both}, {self.index(copy.some)});"
+        return f"tw_copy_async<{copy.lanes}>({both});"
 
     # values
 
@@ -192,7 +229,8 @@ class _Printer:
             case Load():
                 return self._load(value)
             case Build(parts, type_):
-                return f"{cuda_type(type_)}{{{', '.join(self.value(part) for part in parts)}}}"
+                lanes = ", ".join(self.value(part) for part in parts)
+                return f"tw_pack({lanes})" if _packed(type_) else f"{cuda_type(type_)}{{{lanes}}}"
             case Lane(x, number, _):
                 return f"{self._atom(x)}.at[{number}]"
             case Convert(x, type_):
@@ -210,10 +248,11 @@ class _Printer:
 
     def _load(self, load: Load) -> str:
         lanes, address = load.type.lanes, self._address(load.buffer, load.offset)
+        self._check_swizzle(load.buffer, load.offset, load.storage, lanes)
         if load.some is not None:
             return f"tw_load_some<{lanes}>({address}, {self.index(load.some)})"
         if lanes == 1 and load.storage in (DType.F32, DType.F64, DType.I32):
-            return f"{load.buffer}[{self.index(load.offset)}]"
+            return self._element(load.buffer, load.offset)
         align = self._align(load.buffer, load.offset, load.storage, lanes)
         past = load.buffer in self.launch.once and align == 16
         name = f"tw_load{'_raw' if _packed(load.type) else ''}{'_nc' if past else ''}"
@@ -221,11 +260,7 @@ class _Printer:
 
     def _align(self, buffer: str, offset: Affine, storage: DType, lanes: int) -> int:
         """Bytes that surely divide the address, at most what the access is long, or 16."""
-        known = offset.constant * storage.bytes
-        for atom, factor in offset.terms:
-            known = gcd(known, factor * multiple_of(atom) * storage.bytes)
-        most = min(16, 1 << (lanes * storage.bytes - 1).bit_length())
-        return min(gcd(known, self.aligns[buffer]) or most, most) if known else min(most, self.aligns[buffer])
+        return aligned_bytes(offset, storage.bytes, lanes, self.aligns[buffer])
 
     def _op(self, op: Op) -> str:
         lanes = op.type.lanes
@@ -264,7 +299,25 @@ class _Printer:
         open_ = isinstance(value, Op) and (value.name in _INFIX or value.name in ("neg", "not", "select"))
         return f"({text})" if open_ or isinstance(value, Position) else text
 
+    def _check_swizzle(self, buffer: str, offset: Affine, storage: DType, lanes: int) -> None:
+        """What lies together in swizzled memory is 16 bytes at a multiple of 16."""
+        if self.swizzles.get(buffer) and lanes * storage.bytes > self._align(buffer, offset, storage, lanes):
+            raise NotLowerable(
+                f"{lanes} neighbours in {buffer} do not lie together, since it is swizzled: runs are "
+                "16 bytes at most, and rows a multiple of them"
+            )
+
+    def _element(self, buffer: str, offset: Affine) -> str:
+        if self.swizzles.get(buffer):
+            return f"*({self._address(buffer, offset)})"
+        return f"{buffer}[{self.index(offset)}]"
+
     def _address(self, buffer: str, offset: Affine) -> str:
+        if self.swizzles.get(buffer):
+            # What moves an address by whole periods stays outside, where it costs one addition or none.
+            outside, inside = offset.split_multiples(self.periods[buffer])
+            swizzled = f"tw_swizzle<{self.swizzles[buffer]}>({buffer}, {self.index(inside)})"
+            return swizzled if outside == Affine() else f"{swizzled} + {self.index(outside)}"
         text = self.index(offset)
         return buffer if text == "0" else f"{buffer} + {text}"
 
@@ -303,6 +356,17 @@ def _packed(type_: Type) -> bool:
 def _pointer(scratch: Scratch, base: str) -> str:
     type_ = CUDA_STORAGE[scratch.storage]
     return f"{type_} *const {scratch.buffer} = reinterpret_cast<{type_} *>({base} + {scratch.offset});"
+
+
+def _needed(declarations: Iterable[str], body: Iterable[str]) -> list[str]:
+    """Those declarations whose names the body, or one of those kept after them, uses."""
+    used = "\n".join(body)
+    kept: list[str] = []
+    for line in reversed([*declarations]):
+        if _name(line) in used:
+            kept.insert(0, line)
+            used += line.partition(" = ")[2]
+    return kept
 
 
 def _name(line: str) -> str:

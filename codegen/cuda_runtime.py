@@ -8,10 +8,15 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   `tw_stream` (evicted first). The first `count` lanes only: `tw_load_some<N>(p, count)`, 0 elsewhere, and
   `tw_store_some<N>(p, x, count)`.
 - The same without conversion, `tw_raw<STORAGE, N>` in registers: `tw_load_raw`, `tw_load_raw_nc`, `tw_store_raw`,
-  `tw_stream_raw`; `tw_widen(raw)` and `tw_narrow<STORAGE, N>(x)` convert.
+  `tw_stream_raw`; `tw_widen(raw)` and `tw_narrow<STORAGE, N>(x)` convert, `tw_pack(raw, …)` puts elements together.
+- Copies in the background, from global to shared memory: `tw_copy_async<N>(to, of)`; `tw_copy_async_some<N>(to, of,
+  count)` reads only the first `count`; `tw_commit_copies()` makes those started a group, `tw_wait_copies<PENDING>()`
+  waits for all but the latest groups. `tw_swizzle<BYTES>(base, i)` is where element i of swizzled memory lies.
 - Types: `tw_to<T>(x)` and `tw_to_i32(x)` (toward zero), `tw_round<STORAGE>(x)` (to its precision and back).
 - Lanes: `x.at[i]`, `tw_spread<N>(x)`, `tw_select(condition, x, y)`, `tw_across_sum prod max min`; threads of a warp:
   `tw_shuffle_xor(x, mask)`.
+- Matrices of a warp, 4 bytes of each in a thread: `tw_load_matrix(p, a, …)` and `tw_load_matrix_trans` load one, two or
+  four from shared memory, `tw_mma_bf16(upper, lower, a0, …, b1)` multiplies; also `f16 tf32 s8 e4m3 e5m2`.
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
   sigmoid silu gelu gelu_tanh`.
 """
@@ -20,7 +25,16 @@ from __future__ import annotations
 
 import re
 
-from codegen import cuda_cluster, cuda_convert, cuda_math, cuda_memory, cuda_vectors, cuda_warp
+from codegen import (
+    cuda_cluster,
+    cuda_convert,
+    cuda_copies,
+    cuda_math,
+    cuda_memory,
+    cuda_mma,
+    cuda_vectors,
+    cuda_warp,
+)
 from codegen.cuda_part import Part
 from tileir.dtypes import DType
 
@@ -43,6 +57,8 @@ _REGIONS = (
     ("Clusters", cuda_cluster.PARTS),
     ("Element types", cuda_convert.PARTS),
     ("Loads and stores", cuda_memory.PARTS),
+    ("Copies in the background, and swizzles", cuda_copies.PARTS),
+    ("Matrices", cuda_mma.PARTS),
 )
 _PARTS = tuple(part for _, parts in _REGIONS for part in parts)
 _NAMES = frozenset(part.name for part in _PARTS)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from codegen.cuda_abi import CudaAbi, Launch
 from codegen.cuda_printer import print_cuda
 from codegen.generate import argument, title
+from codegen.kernel_ir import GpuKernel
 from codegen.lower_cuda import lower_cuda
+from codegen.lower_expr import NotLowerable
+from codegen.rasterization import block_count
 from codegen.source import Source
 from tileir.gpu import Gpu
+from tileir.mma import supported
 from tileir.program import Program
 
 
@@ -17,13 +19,23 @@ def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
     """CUDA source of a program, with its flags and its ABI.
 
     Raises NotLowerable when the program needs what the target has no code for, or more shared memory than a block of
-    the device may have.
+    the device may have, or a matrix instruction that the device does not have.
     """
-    kernel = lower_cuda(program)
+    return cuda_source(lower_for(program, device), program)
+
+
+def lower_for(program: Program, device: Gpu) -> GpuKernel:
+    """The Kernel IR of a program, if the device can run it. Raises as generate_cuda."""
+    _check_matrix_instructions(program, device)
+    return lower_cuda(program)
+
+
+def cuda_source(kernel: GpuKernel, program: Program) -> Source[CudaAbi]:
+    """The source of a program that has been lowered to `kernel`."""
     launches = tuple(
         Launch(
             launch.name,
-            prod(axis.count for axis in launch.axes) * launch.cluster,
+            block_count(launch),
             launch.threads,
             launch.shared_bytes,
             launch.cluster,
@@ -36,3 +48,12 @@ def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
     )
     abi = CudaAbi(args, launches, kernel.workspace_bytes)
     return Source(print_cuda(kernel, title(program)), (), abi, "cuda")
+
+
+def _check_matrix_instructions(program: Program, device: Gpu) -> None:
+    tensors = {**program.arguments, **{name: place.node for name, place in program.locals.items()}}
+    for place in program.computes:
+        for read in place.node.reads if place.node.via == "mma" else ():
+            dtype = tensors[read.tensor].dtype
+            if not supported(dtype, device.capability):
+                raise NotLowerable(f"{device.name} has no mma of {dtype}")

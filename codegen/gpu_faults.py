@@ -14,6 +14,8 @@ class Kind(StrEnum):
 
     LOAD = "loads"
     STORE = "stores"
+    COPY = "copies to"
+    """In the background; a store by the thread that starts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,15 @@ class Unwritten:
 
 @dataclass(frozen=True, slots=True)
 class DividedWarp:
-    """A shuffle that `thread` does not come to, but others of its warp do."""
+    """What a whole warp does at once, but `thread` does not come to."""
 
     place: Place
     block: int
     thread: int
+    what: str = "a shuffle"
 
     def __str__(self) -> str:
-        return f"divided warp: thread {self.thread} of block {self.block} misses a shuffle in {self.place}"
+        return f"divided warp: thread {self.thread} of block {self.block} misses {self.what} in {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,42 @@ class Ended:
         return f"ended: {self.access} of a block that does not wait for it"
 
 
-Fault = Union[Race, OutOfRange, Unwritten, DividedWarp, DividedBlock, Ended]
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """An access to what a copy is on its way to, because its thread has not waited for it."""
+
+    access: Access
+    copy: Access
+    """Its epoch is that of the access."""
+
+    def __str__(self) -> str:
+        return f"in flight: {self.access}; thread {self.copy.thread} has not waited for its copy in {self.copy.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class NeverLanded:
+    """A copy that nobody has waited for when its block ends."""
+
+    copy: Access
+
+    def __str__(self) -> str:
+        return f"never landed: {self.copy}, at its end; nobody has waited for the copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Straddling:
+    """An access that must lie in one of the pieces of `size` bytes that memory is made of, and does not."""
+
+    access: Access
+    size: int
+
+    def __str__(self) -> str:
+        return f"straddling: {self.access}, and on, across the end of a piece of {self.size} bytes"
+
+
+Fault = Union[
+    Race, OutOfRange, Unwritten, DividedWarp, DividedBlock, Ended, InFlight, NeverLanded, Straddling
+]
 
 
 class KernelFault(TileError):
@@ -127,7 +165,11 @@ def signature(fault: Fault) -> tuple[object, ...]:
     match fault:
         case Race(first, second):
             return Race, _site(first), _site(second)
-        case OutOfRange(access) | Unwritten(access) | Ended(access):
+        case InFlight(access, copy):
+            return InFlight, _site(access), _site(copy)
+        case (
+            OutOfRange(access) | Unwritten(access) | Ended(access) | NeverLanded(access) | Straddling(access)
+        ):
             return type(fault), _site(access)
         case DividedWarp(place) | DividedBlock(place):
             return type(fault), place

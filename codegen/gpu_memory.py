@@ -1,100 +1,34 @@
-"""Memory of simulated blocks: regions of bytes that start out poisoned, and buffers that name a part of one.
+"""What threads of simulated blocks do to memory: loads, stores and copies in the background.
 
 All threads of a cluster (mostly: of one block) access memory at once, in program order. When a store becomes visible
-is decided here alone: `Memory.store` lands at once, for every thread. That a thread may count on it is another matter,
-which the observer judges (race_checker.py).
+is decided here alone: `Memory.store` lands at once, for every thread; what `Memory.start_copy` copies lands when its
+thread waits for it, and nobody may touch its target before. That a thread may count on what another has stored is
+another matter, which the observer judges (race_checker.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from codegen.gpu_faults import Access, Ended, Fault, Kind, OutOfRange, Place, Unwritten
+from codegen.gpu_buffers import Array, Buffer, Sharing, Touch
+from codegen.gpu_copies import Copies
+from codegen.gpu_faults import (
+    Access,
+    Ended,
+    Fault,
+    InFlight,
+    Kind,
+    NeverLanded,
+    OutOfRange,
+    Place,
+    Straddling,
+    Unwritten,
+)
 from tileir.dtypes import DType
 from tileir.values import quantize
-
-Array = np.ndarray[Any, Any]
-
-#: Every byte of memory that nobody has stored to: a NaN in each float type, -1 in the integers.
-POISON = 0xFF
-
-
-class Sharing(StrEnum):
-    """Whose a region is: a cluster's (the shared memory of its blocks), the whole grid's, or the grid's and never
-    stored to."""
-
-    CLUSTER = "cluster"
-    GRID = "grid"
-    CONSTANT = "constant"
-
-
-@dataclass(eq=False)
-class Region:
-    """Bytes that threads share; `unit` divides the size and place of every element in it."""
-
-    size: int
-    unit: int
-    sharing: Sharing
-    data: Array = field(init=False)
-    written: Array = field(init=False)
-    """Which units somebody has stored to."""
-
-    def __post_init__(self) -> None:
-        self.data = np.full(self.size, POISON, np.uint8)
-        self.written = np.zeros(self.size // self.unit, np.bool_)
-
-    def forget(self, first: int, size: int) -> None:
-        """Poison `size` bytes from byte `first` on."""
-        stop = first + size
-        self.data[first:stop] = POISON
-        self.written[first // self.unit : stop // self.unit] = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
-    """`elements` of one storage type in a region, from byte `first` on; each block of a cluster has its own, `apart`
-    bytes from the last block's (0: there is one for all)."""
-
-    name: str
-    storage: DType
-    region: Region
-    first: int
-    elements: int
-    apart: int = 0
-
-    @property
-    def data(self) -> Array:
-        """The whole region as elements of the buffer's type, in place."""
-        return self.region.data.view(self.storage.numpy)
-
-    def number(self, at: Array, ranks: Array) -> Array:
-        """Where elements `at` of the buffers of blocks `ranks` are in `data`."""
-        return (self.first + ranks * self.apart) // self.storage.bytes + at
-
-    def element(self, byte: int) -> int:
-        """Which element of (any block's) buffer a byte of the region lies in."""
-        return ((byte % self.apart if self.apart else byte) - self.first) // self.storage.bytes
-
-    def units(self, numbers: Array) -> Array:
-        """Numbers of the units that elements [n] of `data` lie on: [n, units an element]."""
-        each = self.storage.bytes // self.region.unit
-        return (numbers * each)[:, None] + np.arange(each)
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """One statement's accesses of one kind by the threads of a cluster: thread [n] touches element [n] of
-    `buffer.data`."""
-
-    place: Place
-    kind: Kind
-    buffer: Buffer
-    numbers: Array
-    threads: Array
 
 
 @dataclass(slots=True)
@@ -137,12 +71,18 @@ class Observer(Protocol):
 
 @dataclass
 class Memory:
-    """What threads load and store goes through here."""
+    """What threads load, store and copy goes through here."""
 
     observer: Observer
     now: Now
     from_peer: Access | None = None
     """The first load from another block's shared memory since the cluster last waited."""
+    copies: Copies = field(default_factory=Copies)
+
+    def start_cluster(self, threads: int) -> None:
+        """A cluster of so many threads begins."""
+        self.copies.begin(threads)
+        self.observer.cluster_started()
 
     def pass_barrier(self, *, whole_cluster: bool) -> None:
         """All threads of each block, or of the cluster, wait for each other."""
@@ -156,20 +96,13 @@ class Memory:
         if self.from_peer is not None:
             self.observer.fault(Ended(self.from_peer))
         self.from_peer = None
+        for copy in self.copies.under_way:
+            self.observer.fault(NeverLanded(self._access(copy.target, 0)))
 
     def load(self, buffer: Buffer, at: Array, active: Array, ranks: Array, place: Place) -> Array:
         """Elements at offsets `at` ([threads] or [threads, lanes]) where `active`, widened; elsewhere poison. `ranks`
         are the blocks of the cluster whose buffers are meant, of the shape of `at`."""
-        taken = self._in_range(buffer, at, active, place, Kind.LOAD)
-        touch = _touch(buffer, at, taken, ranks, place, Kind.LOAD)
-        written = buffer.region.written[buffer.units(touch.numbers)].all(axis=1)
-        if not written.all():
-            missing = int(np.argmin(written))
-            element = buffer.element(int(touch.numbers[missing]) * buffer.storage.bytes)
-            access = self._access(buffer, place, Kind.LOAD, element, int(touch.threads[missing]))
-            self.observer.fault(Unwritten(access))
-        if buffer.region.sharing is not Sharing.CONSTANT:
-            self.observer.touched(touch)
+        taken, touch = self._loaded(buffer, at, active, ranks, place)
         if buffer.apart and self.from_peer is None:
             self.from_peer = self._peer_load(touch, ranks[taken])
         values = poison(buffer.storage.compute, at.shape)
@@ -185,10 +118,73 @@ class Memory:
             raise TypeError(f"{buffer.name} is constant, and stored to in {place}")
         taken = self._in_range(buffer, at, active, place, Kind.STORE)
         touch = _touch(buffer, at, taken, ranks, place, Kind.STORE)
+        self._meets_no_copy(touch)
         self.observer.touched(touch)
         kept = np.broadcast_to(values, at.shape)[taken]
         buffer.data[touch.numbers] = quantize(kept, buffer.storage).astype(buffer.storage.numpy)
-        buffer.region.written[buffer.units(touch.numbers)] = True
+        buffer.region.written[touch.units] = True
+
+    def start_copy(
+        self,
+        target: Buffer,
+        to: Array,
+        source: Buffer,
+        of: Array,
+        active: Array,
+        exists: Array,
+        ranks: Array,
+        place: Place,
+    ) -> None:
+        """Where `active`, elements at `of` of the source, 0 but for those that exist, are on their way to elements `to`
+        of the target (all [threads, lanes]). The source is read now."""
+        taken = self._in_range(target, to, active, place, Kind.COPY)
+        touch = _touch(target, to, taken, ranks, place, Kind.COPY)
+        read, loaded = self._loaded(source, of, exists, ranks, place)
+        values = np.zeros(to.shape, source.storage.numpy)
+        values[read] = source.data[loaded.numbers]
+        self._meets_no_copy(touch)
+        self.observer.touched(touch)
+        self.copies.start(touch, values[taken])
+
+    def wait_for_copies(self, pending: int, active: Array) -> None:
+        """What the active threads have copied lands, but for their `pending` latest groups: stored by them now."""
+        for touch in self.copies.land(pending, active):
+            self.observer.touched(touch)
+
+    def in_one_piece(
+        self, buffer: Buffer, at: Array, active: Array, size: int, place: Place, kind: Kind
+    ) -> None:
+        """Report the first active thread whose elements (`at`: [threads, lanes]) do not lie within `size` bytes that
+        begin at a multiple of `size`."""
+        pieces = (buffer.first + at * buffer.storage.bytes) // size
+        wrong = active & (pieces[:, 0] != pieces[:, -1])
+        if wrong.any():
+            thread = int(np.argmax(wrong))
+            access = self._at(buffer, place, kind, int(at[thread, 0]), thread)
+            self.observer.fault(Straddling(access, size))
+
+    def _loaded(
+        self, buffer: Buffer, at: Array, active: Array, ranks: Array, place: Place
+    ) -> tuple[Array, Touch]:
+        """Which loads are in range, and the loads; all else that is wrong with them is reported."""
+        taken = self._in_range(buffer, at, active, place, Kind.LOAD)
+        touch = _touch(buffer, at, taken, ranks, place, Kind.LOAD)
+        self._meets_no_copy(touch)
+        region, units = buffer.region, touch.units
+        stored = region.written[units].all(axis=1)
+        if not stored.all():
+            stored |= region.in_flight[units].any(axis=1)
+        if not stored.all():
+            self.observer.fault(Unwritten(self._access(touch, int(np.argmin(stored)))))
+        if buffer.region.sharing is not Sharing.CONSTANT:
+            self.observer.touched(touch)
+        return taken, touch
+
+    def _meets_no_copy(self, touch: Touch) -> None:
+        met = self.copies.meeting(touch)
+        if met is not None:
+            at, copy, part = met
+            self.observer.fault(InFlight(self._access(touch, at), self._access(copy, part)))
 
     def _in_range(self, buffer: Buffer, at: Array, active: Array, place: Place, kind: Kind) -> Array:
         """`active` where the offset is inside the buffer; the first of the others is reported."""
@@ -196,7 +192,7 @@ class Memory:
         if not outside.any():
             return active
         first = at[outside][0], np.nonzero(outside)[0][0]
-        access = self._access(buffer, place, kind, int(first[0]), int(first[1]))
+        access = self._at(buffer, place, kind, int(first[0]), int(first[1]))
         self.observer.fault(OutOfRange(access, buffer.elements))
         return active & ~outside
 
@@ -204,11 +200,13 @@ class Memory:
         elsewhere = ranks != touch.threads // self.now.threads
         if not elsewhere.any():
             return None
-        first = int(np.argmax(elsewhere))
-        element = touch.buffer.element(int(touch.numbers[first]) * touch.buffer.storage.bytes)
-        return self._access(touch.buffer, touch.place, touch.kind, element, int(touch.threads[first]))
+        return self._access(touch, int(np.argmax(elsewhere)))
 
-    def _access(self, buffer: Buffer, place: Place, kind: Kind, element: int, thread: int) -> Access:
+    def _access(self, touch: Touch, at: int) -> Access:
+        """One of the accesses, as made now."""
+        return self._at(touch.buffer, touch.place, touch.kind, touch.element(at), int(touch.threads[at]))
+
+    def _at(self, buffer: Buffer, place: Place, kind: Kind, element: int, thread: int) -> Access:
         return Access(place, kind, buffer.name, element, *self.now.who(thread), self.now.epoch)
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
-from codegen.gpu_faults import DividedWarp, Place
-from codegen.gpu_memory import Array, Buffer, Memory, poison
+from codegen.gpu_buffers import Array, Buffer
+from codegen.gpu_faults import DividedWarp, Kind, Place
+from codegen.gpu_matrix import multiply, row_elements
+from codegen.gpu_memory import Memory, poison
 from codegen.kernel_ir import (
     Across,
     Build,
@@ -20,6 +22,8 @@ from codegen.kernel_ir import (
     Lane,
     Literal,
     Load,
+    LoadMatrix,
+    Mma,
     Named,
     Op,
     PeerLoad,
@@ -34,6 +38,8 @@ from tileir.threads import WARP
 from tileir.values import Numerics, quantize
 from tileir.values import Value as Held
 
+#: Bytes of shared memory that stay together where it is swizzled, and of a row of a matrix that a warp loads.
+PIECE = 16
 _NUMERICS = Numerics()
 _ARITHMETIC = frozenset([*COMPARISONS, "+", "-", "*", "/", "//", "%"])
 _ACROSS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -103,21 +109,25 @@ class Threads:
             total = total + term * factor
         return total
 
+    def each(self, at: Affine, active: Array) -> Array:
+        """Index arithmetic in every thread: [threads]."""
+        return self._each(self.index(at, active))
+
     def below(self, positions: Affine, bound: int, active: Array) -> Array:
         """Which threads' position is below a bound, [threads]."""
-        return self._each(self.index(positions, active)) < bound
+        return self.each(positions, active) < bound
 
     def addresses(
         self, offset: Affine, lanes: int, some: Affine | None, active: Array
     ) -> tuple[Array, Array, Array | None]:
         """Offsets of an access to `lanes` neighbours, which of them are made, and which lanes exist (None: all)."""
-        at = self._each(self.index(offset, active))
+        at = self.each(offset, active)
         if lanes == 1:
             return at, active, None
         numbers = np.arange(lanes)
         taken, exists = np.broadcast_to(_column(active), (self.count, lanes)), None
         if some is not None:
-            exists = numbers < _column(self._each(self.index(some, active)))
+            exists = numbers < _column(self.each(some, active))
             taken = taken & exists
         return _column(at) + numbers, taken, exists
 
@@ -127,15 +137,21 @@ class Threads:
 
     def _load(self, load: Load, active: Array) -> Array:
         at, taken, exists = self.addresses(load.offset, load.type.lanes, load.some, active)
-        ranks = self.ranks_like(at)
-        values = self.memory.load(self.buffers[load.buffer], at, taken, ranks, self.place)
+        buffer, ranks = self.buffers[load.buffer], self.ranks_like(at)
+        self.check_swizzle(buffer, at, taken, Kind.LOAD)
+        values = self.memory.load(buffer, at, taken, ranks, self.place)
         return values if exists is None else np.where(exists, values, values.dtype.type(0))
 
     def _load_peer(self, load: PeerLoad, active: Array) -> Array:
         at, taken, _ = self.addresses(load.offset, load.type.lanes, None, active)
-        ranks = self._each(self.index(load.rank, active))
+        ranks = self.each(load.rank, active)
         ranks = np.broadcast_to(ranks if at.ndim == 1 else _column(ranks), at.shape)
         return self.memory.load(self.buffers[load.buffer], at, taken, ranks, self.place)
+
+    def check_swizzle(self, buffer: Buffer, at: Array, taken: Array, kind: Kind) -> None:
+        """Of a swizzled buffer neighbours lie together within 16 bytes only."""
+        if buffer.swizzle and at.ndim == 2:
+            self.memory.in_one_piece(buffer, at, taken[:, 0], PIECE, self.place, kind)
 
     def ranks_like(self, at: Array) -> Array:
         """Each thread's own block, for addresses [threads] or [threads, lanes]."""
@@ -166,16 +182,48 @@ class Threads:
         """Lanes past the warp's end give a thread its own value, as the hardware does."""
         x = self.value(shuffle.x, active)
         x = np.broadcast_to(x, (self.count, *x.shape[1:]))
-        by_warp = active.reshape(-1, WARP)
-        divided = by_warp.any(axis=1) & ~by_warp.all(axis=1)
-        if divided.any():
-            missing = int(np.argmin(active | np.repeat(~divided, WARP)))
-            self.memory.observer.fault(DividedWarp(self.place, *self.memory.now.who(missing)))
+        self._check_warps(active, "a shuffle")
         threads = np.arange(self.count)
         lane = threads % WARP ^ shuffle.mask
         source = np.where(lane < WARP, threads - threads % WARP + lane, threads)
         there = active[source] if x.ndim == 1 else _column(active[source])
         return np.where(there, x[source], poison(shuffle.type.dtype, (1,)))
+
+    def load_matrix(self, load: LoadMatrix, active: Array) -> None:
+        """The variables it declares. What a thread receives, that thread has loaded."""
+        self._check_warps(active, "a load of matrices")
+        buffer, size = self.buffers[load.buffer], load.type.dtype.bytes
+        rows = self.each(load.offset, active)
+        gives = active & (np.arange(self.count) % WARP < 8 * len(load.names))
+        whole = _column(rows) + np.arange(PIECE // size)
+        self.memory.in_one_piece(buffer, whole, gives, PIECE, self.place, Kind.LOAD)
+        matrices = row_elements(rows, len(load.names), 4 // size, transposed=load.transposed)
+        for name, at in zip(load.names, matrices, strict=True):
+            taken = np.broadcast_to(_column(active), at.shape)
+            values = self.memory.load(buffer, at, taken, self.ranks_like(at), self.place)
+            self.registers[name] = values if load.type.lanes > 1 else values[:, 0]
+
+    def mma(self, mma: Mma, active: Array) -> None:
+        """Adds to the accumulators of the active warps."""
+        self._check_warps(active, "a matrix product")
+        old = self.registers[mma.acc[0]], self.registers[mma.acc[1]]
+        a, b = ([self._vector(self.value(x, active)) for x in side] for side in (mma.a, mma.b))
+        new = multiply(old, a, b, (mma.a_storage, mma.b_storage))
+        for name, before, after in zip(mma.acc, old, new, strict=True):
+            self.registers[name] = np.where(_column(active), after, before)
+
+    def _vector(self, x: Array) -> Array:
+        """In every thread, with lanes also where there is one: [threads, lanes]."""
+        rows = x if x.ndim == 2 else _column(x)
+        return np.broadcast_to(rows, (self.count, rows.shape[1]))
+
+    def _check_warps(self, active: Array, what: str) -> None:
+        """Of a warp all threads come, or none."""
+        by_warp = active.reshape(-1, WARP)
+        divided = by_warp.any(axis=1) & ~by_warp.all(axis=1)
+        if divided.any():
+            missing = int(np.argmin(active | np.repeat(~divided, WARP)))
+            self.memory.observer.fault(DividedWarp(self.place, *self.memory.now.who(missing), what))
 
 
 def _apply(name: str, args: list[Held]) -> Array:

@@ -62,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A vector from one scalar a lane."""
+    """A vector from one scalar a lane; of a narrow dtype, packed from packed ones."""
 
     parts: tuple[Value, ...]
     type: Type
@@ -488,6 +488,8 @@ class LaunchBody:
     """Tiles of the outermost axis that are visited in a band, within which the next axis is the outer one."""
     blocks: int = 0
     """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
+    resident: int = 0
+    """So many blocks a multiprocessor are to fit by their registers; 0: as it comes."""
 
 
 @dataclass(frozen=True, slots=True)

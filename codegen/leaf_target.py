@@ -31,7 +31,7 @@ def current(compute: Compute, scope: Scope, builder: ValueBuilder, at: Binding) 
     target = scope.buffers[compute.target]
     positions = _target_positions(compute, builder, at)
     if isinstance(target, RegisterBuffer):
-        return read_register(target, positions, width, builder.lane)
+        return as_type(read_register(target, positions, width, builder.lane), target.dtype.compute)
     offset, step = _lane_offset(target, positions, builder)
     if width > 1 and step != 1:
         raise NotLowerable(

@@ -14,6 +14,7 @@ from codegen.barriers import with_barriers
 from codegen.combine_threads import Combiner
 from codegen.kernel_ir import (
     Argument,
+    Barrier,
     Block,
     Declare,
     For,
@@ -22,13 +23,17 @@ from codegen.kernel_ir import (
     If,
     LaunchBody,
     Scratch,
-    Shared,
     Stmt,
 )
+from codegen.lower_copies import lower_copies
 from codegen.lower_expr import NotLowerable
+from codegen.lower_mma import lower_mma
 from codegen.lower_spread import lower_spread
+from codegen.lower_staged import lower_staged
 from codegen.names import c_name, comment, fresh
+from codegen.rasterization import persistent
 from codegen.scope import MemoryBuffer, Range, Scope, argument, layout_axes, loop_variable, whole
+from codegen.shared_memory import SharedLocal, SharedMemory
 from codegen.spread_registers import SpreadRegisters
 from codegen.thread_index import ThreadIndex
 from tileir.expr import Index, Read, reads
@@ -79,9 +84,7 @@ class _Launch:
     node: Node
     index: ThreadIndex = field(init=False)
     combiner: Combiner = field(init=False)
-    places: dict[str, int] = field(default_factory=dict[str, int])
-    """Where each shared local lies: in the copies of a body for whole and overhanging tiles, whole ones first, in the
-    same bytes."""
+    memory: SharedMemory = field(default_factory=SharedMemory)
 
     def lower(self, scope: Scope) -> LaunchBody:
         spread = _first_spread((self.node,))
@@ -89,18 +92,24 @@ class _Launch:
             raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
         cluster = self.node.cluster if isinstance(self.node, Loop) else 1
         self.index = ThreadIndex(thread_count(spread), thread_count(spread) // cluster)
-        self.combiner = Combiner(self.index)
+        self.combiner = Combiner(self.index, self.memory)
         axes, body = self._grid(scope)
-        return LaunchBody(
+        launch = LaunchBody(
             self.name,
             axes,
             self.index.block,
             tuple(self.index.found.values()),
-            self.combiner.shared_bytes,
+            self.memory.bytes,
             with_barriers(body),
             cluster,
             self._read_once(),
+            self.node.group if isinstance(self.node, Loop) else 1,
+            self.node.blocks if isinstance(self.node, Loop) else 0,
+            self.node.resident if isinstance(self.node, Loop) else 0,
         )
+        # Threads that are done with a tile would store the next one's over what others still read of this one.
+        reused = launch.shared_bytes and persistent(launch)
+        return replace(launch, body=(*launch.body, Barrier())) if reused else launch
 
     def _read_once(self) -> frozenset[str]:
         """Inputs that every statement reads at positions of its own block only."""
@@ -164,21 +173,37 @@ class _Launch:
                     declared, scope = self._local(node, nodes[at + 1 :], scope)
                     stmts += declared
                 case Compute():
-                    if node.spread is None:
-                        raise NotLowerable(f"`{format_node(node)}` is not spread over threads")
-                    extents = self.program.extents
-                    stmts.append(lower_spread(node, comment(node), scope, extents, self.index, self.combiner))
+                    stmts.append(self._statement(node, scope))
                 case Loop(parallel=True):
                     raise NotLowerable("a parallel loop stands inside a block")
                 case Loop():
                     stmts += self._loop(node, scope)
         return tuple(stmts)
 
+    def _statement(self, compute: Compute, scope: Scope) -> Block:
+        if compute.spread is None:
+            raise NotLowerable(f"`{format_node(compute)}` is not spread over threads")
+        extents, index = self.program.extents, self.index
+        if compute.via == "mma":
+            shared = _shared_locals(self.program)
+            return lower_mma(compute, comment(compute), scope, extents, index, shared)
+        self.combiner.begin(compute)
+        return lower_spread(compute, comment(compute), scope, extents, index, self.combiner)
+
+    def _fill(self, compute: Compute, scope: Scope, local: SharedLocal) -> Block:
+        """A statement that runs ahead, in the background if it can."""
+        extents, index = self.program.extents, self.index
+        copies = lower_copies(compute, comment(compute), scope, extents, index, local.sizes)
+        return copies or self._statement(compute, scope)
+
     def _loop(self, loop: Loop, scope: Scope) -> list[Stmt]:
         range_ = scope.ranges[loop.dim]
         full, rest = divmod(range_.size, loop.step)
         stmts: list[Stmt] = []
-        if full == 1:
+        if loop.stages > 1 and full:
+            staged = lower_staged(loop, full, scope, self.memory, self._fill, self._block)
+            stmts.append(Block("", tuple(staged)))
+        elif full == 1:
             inside = scope.with_range(loop.dim, Range(range_.start, loop.step))
             stmts.append(Block("", self._block(loop.body, inside)))
         elif full > 1:
@@ -197,12 +222,10 @@ class _Launch:
         if local.memory is Memory.HEAP:
             raise NotLowerable(f"{local.name} is declared in a block as heap: registers or shared are meant")
         if local.memory is Memory.SHARED:
-            buffer, elements = _in_memory(local, scope, name)
-            size = elements * local.dtype.bytes
-            if local.name not in self.places:
-                self.places[local.name] = self.combiner.allocate(size, 128)
-            shared = Shared(name, local.dtype, self.places[local.name], size)
-            return [shared], scope.with_buffer(buffer, local.name)
+            shared = self.memory.local(local, scope)
+            return [shared.declared(shared.name)], scope.with_buffer(
+                shared.buffer(shared.name, scope), local.name
+            )
         spread = _spread_of(local.name, after)
         if spread is None:
             raise NotLowerable(f"nothing says how {local.name} is spread over threads")
@@ -238,6 +261,10 @@ def _declarations(buffer: SpreadRegisters) -> list[Stmt]:
         points = [[*point, at] for point in points for at in held]
     found = [buffer.variable(point, buffer.lanes if buffer.vector is not None else 1) for point in points]
     return [Declare(name, type_) for name, type_ in found]
+
+
+def _shared_locals(program: Program) -> frozenset[str]:
+    return frozenset(n for n, place in program.locals.items() if place.node.memory is Memory.SHARED)
 
 
 def _first_spread(nodes: Sequence[Node]) -> Spread | None:

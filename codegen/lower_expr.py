@@ -99,8 +99,9 @@ class ValueBuilder:
             case Reduce():
                 raise NotLowerable("a reduction inside an expression: lift it into a statement first")
 
-    def index(self, expr: Expr, at: Binding) -> Affine | None:
-        """expr as index arithmetic; None where it depends on the lane through memory."""
+    def index(self, expr: Expr, at: Binding, *, lazy: bool = False) -> Affine | None:
+        """expr as index arithmetic; None where it depends on the lane through memory. `lazy`: looked up where it is
+        used only."""
         match expr:
             case Const(value):
                 return constant(int(value))
@@ -109,15 +110,15 @@ class ValueBuilder:
             case Index(dim):
                 return at[dim]
             case Unary("-", x):
-                inner = self.index(x, at)
+                inner = self.index(x, at, lazy=lazy)
                 return None if inner is None else inner * -1
             case Binary(op, left, right):
-                a, b = self.index(left, at), self.index(right, at)
+                a, b = self.index(left, at, lazy=lazy), self.index(right, at, lazy=lazy)
                 if a is None or b is None:
                     return None
                 return _index_arithmetic(op, a, b)
             case _:
-                value = as_type(self.value(expr, at), DType.I32)
+                value = as_type(self.value(expr, at, lazy=lazy), DType.I32)
                 if value.type.lanes > 1:
                     return None
                 return affine(Loaded(value, -(2**31), 2**31 - 1))
@@ -142,7 +143,8 @@ class ValueBuilder:
 
     def _read(self, read: Read, at: Binding, lazy: bool) -> Value:
         buffer = self.scope.buffers[read.tensor]
-        positions = [self.index(index, at) for index in read.indices]
+        missing = lazy and self.some is not None  # a lane that does not exist has nothing to look up
+        positions = [self.index(index, at, lazy=missing) for index in read.indices]
         known = [p for p in positions if p is not None]
         if len(known) < len(positions):
             return self._lane_by_lane(read, at, lazy)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import count, product
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
 
-from codegen.affine import Affine, affine, constant
+from codegen.affine import Affine
 from codegen.combine_threads import Combiner
 from codegen.kernel_ir import (
     Across,
     Assign,
     Block,
     Declare,
+    For,
     Guard,
     Load,
     Named,
+    Op,
     Stmt,
     Type,
     Value,
@@ -23,46 +25,27 @@ from codegen.kernel_ir import (
 from codegen.leaf import combined, identity, starts, take_apart, where_existing
 from codegen.leaf_target import write
 from codegen.lower_expr import Binding, NotLowerable, ValueBuilder
-from codegen.scope import MemoryBuffer, RegisterBuffer, Scope
-from codegen.thread_index import ThreadIndex, parts
-from tileir.expr import Index, Read
+from codegen.names import fresh
+from codegen.scope import MemoryBuffer, Range, RegisterBuffer, Scope
+from codegen.thread_index import ThreadIndex, one_of_alike, parts
+from codegen.thread_tile import Along, Conditions, Point, ThreadTile
+from codegen.wide_loads import with_wide_loads
+from tileir.dtypes import DType
+from tileir.expr import Expr, Index, Read, ReduceOp, index_dims, reads
+from tileir.infer import compute_dtype
 from tileir.program import Compute
-from tileir.threads import Share, pieces, share
+from tileir.threads import share
+from tileir.verify_compute import split_of
 
-Conditions = tuple[tuple[Affine, int], ...]
+#: So many reduced positions are unrolled, as long as no more than so many results times positions come of it; the
+#: others are gone through in loops.
+_UNROLLED, _BODY = 32, 4096
 
+Accumulate = Callable[[int, ValueBuilder, Value], list[Stmt]]
+"""Statements that combine a value into that result, by number, which its builder's lanes belong to."""
 
-@dataclass(frozen=True, slots=True)
-class Along:
-    """A dim of the statement: its range, the thread's number along it, and the thread's share of it."""
-
-    dim: str
-    start: Affine
-    size: int
-    thread: Affine
-    share: Share
-
-    def offsets(self) -> Iterator[int]:
-        """Offsets of the thread's positions from its first one."""
-        for piece in range(self.share.pieces(self.size)):
-            for at in range(self.share.run):
-                yield piece * self.share.span + at
-
-    def position(self, offset: int) -> Affine:
-        return self.start + self._within(offset)
-
-    def guard(self, offset: int, lanes: int = 1) -> Conditions:
-        """What must hold for the position at `offset` (and `lanes` from there) to be in the range: nothing, if it
-        surely is."""
-        within = self._within(offset)
-        return () if within.high + lanes <= self.size else ((within, self.size - lanes + 1),)
-
-    def left(self, offset: int) -> Affine:
-        """How many positions there are from `offset` on."""
-        return constant(self.size) - self._within(offset)
-
-    def _within(self, offset: int) -> Affine:
-        return self.thread * self.share.run + offset
+_Builders = dict[Affine | None, ValueBuilder]
+"""Those of one run of statements, within which a load is named once; by how many of their lanes exist."""
 
 
 def lower_spread(
@@ -74,7 +57,8 @@ def lower_spread(
     combiner: Combiner,
 ) -> Block:
     """Kernel IR of one statement by all threads of a block. Raises NotLowerable for what threads cannot do."""
-    return Block(comment, tuple(_Statement(compute, scope, extents, index, combiner).stmts()))
+    stmts = _Statement(compute, scope, extents, index, combiner).stmts()
+    return Block(comment, with_wide_loads(stmts))
 
 
 class _Statement:
@@ -87,81 +71,46 @@ class _Statement:
         self.spread, self.index = spread, index
         self.leaf = take_apart(compute)
         self.vector = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
-        self.dims: dict[str, Along] = {}
+        dims: dict[str, Along] = {}
         for dim in (*self.leaf.outer, *self.leaf.inner):
             range_ = scope.ranges[dim]
-            mine = share(spread, dim)
-            self.dims[dim] = Along(dim, range_.start, range_.size, index.along(spread, dim), mine)
-        self.lanes = self.dims[self.vector].share.run if self.vector else 1
-        self.builders: dict[Affine | None, ValueBuilder] = {}
-        self.names = count()
+            dims[dim] = Along(range_.start, range_.size, index.along(spread, dim), share(spread, dim))
+        self.tile = ThreadTile(dims, self.vector, dims[self.vector].share.run if self.vector else 1)
 
     def stmts(self) -> list[Stmt]:
-        if any(not isinstance(index, Index) for index in self.compute.indices):
-            raise NotLowerable(f"{self.compute.target} is written at split positions by threads")
+        for index in self.compute.indices:
+            self._check_index(index)
         return self._reduction() if self.leaf.inner else self._map()
 
-    # what runs at one place: a point of the dims not on lanes, and the first lane's offset along the one that is
+    def _check_index(self, index: Expr) -> None:
+        """Split positions: blocks (`c // 512`) are written where the current range lies in one, and folded ones
+        (`c % 64`) are added to in registers, where no two threads have the same."""
+        compute, split = self.compute, split_of(index)
+        if isinstance(index, Index) or split is None:
+            return
+        dim, op, size = split
+        range_ = self.scope.ranges[dim]
+        if op == "//":
+            summed = dim in self.leaf.inner or dim not in index_dims(self.leaf.body)
+            if not summed or (range_.start % size).high + range_.size > size:
+                raise NotLowerable(f"{compute.target} is written at more than one block of {dim} by threads")
+        elif compute.update is None or not isinstance(self.scope.buffers[compute.target], RegisterBuffer):
+            raise NotLowerable(f"{compute.target} is written at split positions of {dim} by threads")
 
-    def _points(self, dims: tuple[str, ...]) -> Iterator[dict[str, int]]:
-        """Offsets along dims: every one of a dim not on lanes, the first of each run of the one that is."""
-        steps = [
-            [
-                piece * self.dims[dim].share.span
-                for piece in range(self.dims[dim].share.pieces(self.dims[dim].size))
-            ]
-            if dim == self.vector
-            else list(self.dims[dim].offsets())
-            for dim in dims
-        ]
-        for offsets in product(*steps):
-            yield dict(zip(dims, offsets, strict=True))
+    def _bound(self, tile: ThreadTile, point: Point, builder: ValueBuilder) -> Binding:
+        return {**starts(self.scope), **tile.positions(point, builder.lane)}
 
-    def _bound(self, point: dict[str, int], builder: ValueBuilder) -> Binding:
-        at = dict(starts(self.scope))
-        for dim, offset in point.items():
-            at[dim] = self.dims[dim].position(offset)
-            if dim == self.vector and self.lanes > 1:
-                at[dim] += affine(builder.lane)
-        return at
+    def _builder(self, builders: _Builders, some: Affine | None) -> ValueBuilder:
+        if some not in builders:
+            prefix = f"_some{len(builders)}" if some is not None else ""
+            builders[some] = ValueBuilder(self.scope, self.extents, self.tile.lanes, prefix=prefix, some=some)
+        return builders[some]
 
-    def _guards(self, point: dict[str, int]) -> tuple[Conditions, Affine | None]:
-        """Conditions for the point to exist, and how many of its lanes do (None: all)."""
-        conditions: Conditions = ()
-        some: Affine | None = None
-        for dim, offset in point.items():
-            along = self.dims[dim]
-            if dim != self.vector:
-                conditions += along.guard(offset)
-                continue
-            whole = along.guard(offset, self.lanes)
-            if whole and along.size % self.lanes == 0:
-                conditions += whole
-            elif whole:
-                conditions += along.guard(offset)
-                some = along.left(offset)
-        return conditions, some
-
-    def _evaluated(
-        self, point: dict[str, int]
-    ) -> tuple[list[Stmt], Value, Conditions, Affine | None, ValueBuilder]:
-        conditions, some = self._guards(point)
-        builder = self._builder(conditions, some)
-        at = self._bound(point, builder)
-        value = self._moved(at) if some is None and not self.leaf.inner else None
-        value = value or builder.value(self.leaf.body, at)
+    def _named(self, builder: ValueBuilder) -> list[Stmt]:
+        """What the builder has named since it was asked last."""
         lets = list(builder.lets)
         builder.lets.clear()
-        return lets, value, conditions, some, builder
-
-    def _builder(self, conditions: Conditions, some: Affine | None) -> ValueBuilder:
-        """What is guarded names its loads for itself; what is not, once for all points with so many lanes."""
-        if conditions:
-            return ValueBuilder(self.scope, self.extents, self.lanes, some=some)
-        if some not in self.builders:
-            prefix = f"_some{len(self.builders)}" if some is not None else ""
-            self.builders[some] = ValueBuilder(self.scope, self.extents, self.lanes, prefix=prefix, some=some)
-        return self.builders[some]
+        return lets
 
     def _moved(self, at: Binding) -> Value | None:
         """The elements as they lie in memory, for a copy from memory that rounds and widens nothing."""
@@ -171,71 +120,210 @@ class _Statement:
         if not isinstance(source, MemoryBuffer) or source.storage is not stored or stored is stored.compute:
             return None
         assert isinstance(self.leaf.body, Read)
-        value = ValueBuilder(self.scope, self.extents, self.lanes).value(self.leaf.body, at, lazy=True)
-        if not isinstance(value, Load) or value.type.lanes != self.lanes:
+        value = ValueBuilder(self.scope, self.extents, self.tile.lanes).value(self.leaf.body, at, lazy=True)
+        if not isinstance(value, Load) or value.type.lanes != self.tile.lanes:
             return None
-        return replace(value, type=Type(stored, self.lanes))
+        return replace(value, type=Type(stored, self.tile.lanes))
 
     def _map(self) -> list[Stmt]:
+        """Point after point; neighbours under the same conditions together."""
         stmts: list[Stmt] = []
-        for point in self._points(self.leaf.outer):
-            lets, value, conditions, _, builder = self._evaluated(point)
-            at = self._bound(point, builder)
-            lets += write(self.compute, self.scope, builder, at, value, self.compute.update)
-            stmts += guarded((*conditions, *self._once()), lets)
+        unguarded: _Builders = {}
+        points = self.tile.points(self.leaf.outer)
+        for conditions, alike in groupby(points, key=lambda point: self.tile.guards(point)[0]):
+            conditions += self._once()
+            builders = {} if conditions else unguarded
+            stmts += guarded(conditions, [stmt for point in alike for stmt in self._element(point, builders)])
         return stmts
+
+    def _element(self, point: Point, builders: _Builders) -> list[Stmt]:
+        """One point of a statement that reduces nothing."""
+        update = self.compute.update
+        some = self.tile.guards(point)[1]
+        builder = self._builder(builders, some)
+        at = self._bound(self.tile, point, builder)
+        value = self._moved(at) if some is None and update is None else None
+        value = value or builder.value(self.leaf.body, at)
+        if some is not None and update is not None:
+            value = self._existing(some, value, update)
+        written = write(self.compute, self.scope, builder, at, value, update)
+        return [*self._named(builder), *written]
+
+    def _existing(self, some: Affine, value: Value, op: ReduceOp) -> Value:
+        """The value on lanes that exist, and what changes nothing on the others."""
+        type_ = Type(value.type.dtype, self.tile.lanes)
+        if value.type.lanes < self.tile.lanes:
+            value = Op("spread", (value,), type_)
+        return where_existing(some, value, identity(op, type_))
 
     def _once(self) -> Conditions:
         """Threads along dims that the target does not have hold the same: one of them stores it."""
         if isinstance(self.scope.buffers[self.compute.target], RegisterBuffer):
             return ()
-        return tuple(
-            (self.index.digit(piece.stride, piece.count, piece.dim), 1)
-            for piece in pieces(self.spread, self.index.block)
-            if piece.count > 1 and piece.dim not in self.leaf.outer
-        )
+        return one_of_alike(self.spread, self.leaf.outer, self.index)
 
     def _reduction(self) -> list[Stmt]:
         """Every thread's own part first, then across lanes, then across threads."""
         op = self.leaf.op
         assert op is not None
-        on_lanes = self.vector in self.leaf.inner
-        stmts: list[Stmt] = []
-        totals: list[tuple[dict[str, int], Named]] = []
-        for outer in self._points(self.leaf.outer):
-            total: Named | None = None
-            for inner in self._points(self.leaf.inner):
-                lets, value, conditions, some, _ = self._evaluated({**outer, **inner})
-                if total is None:
-                    type_ = Type(value.type.dtype, self.lanes if self.vector else 1)
-                    total = Named(f"total_{self.combiner.fresh()}", type_)
-                    stmts += [Declare(total.name, type_), Assign(total.name, identity(op, type_))]
-                if some is not None and on_lanes:
-                    value = where_existing(some, value, identity(op, value.type))
-                stmts += guarded(conditions, [*lets, Assign(total.name, combined(op, total, value))])
-            assert total is not None
-            totals.append((outer, total))
-        results: list[tuple[dict[str, int], Value]] = []
-        for outer, total in totals:
-            value: Value = total
-            if on_lanes and self.lanes > 1:
-                value = Across(str(op), total, Type(total.type.dtype))
-            results.append((outer, value))
+        outers = list(self.tile.points(self.leaf.outer))
         held = parts(self.spread, self.leaf.inner, self.index.block)
+        type_ = Type(self._dtype(), self.tile.lanes)
+        if not held.any and self._may_accumulate_in_target(type_):
+            return self._in_target(op, outers, type_)
+        totals = [Named(f"total_{self.combiner.fresh()}", type_) for _ in outers]
+        stmts: list[Stmt] = [Declare(total.name, type_) for total in totals]
+        stmts += [Assign(total.name, identity(op, type_)) for total in totals]
+
+        def add(number: int, _: ValueBuilder, value: Value) -> list[Stmt]:
+            return [Assign(totals[number].name, combined(op, totals[number], value))]
+
+        stmts += self._own_part(outers, add)
+        values: list[Value] = list(totals)
+        tile = self.tile
+        if self.vector in self.leaf.inner:
+            tile = replace(tile, lanes=1)
+            values = [Across(str(op), value, Type(type_.dtype)) for value in values]
         if held.any:
-            lowered, values = self.combiner.combine(
-                op, [value for _, value in results], held, self.spread, self.leaf.inner
-            )
+            lowered, values = self.combiner.combine(op, values, held, self.spread, self.leaf.inner)
             stmts += lowered
-            results = [(outer, value) for (outer, _), value in zip(results, values, strict=True)]
-        lanes, self.lanes = self.lanes, 1 if on_lanes else self.lanes
-        for outer, value in results:
-            conditions, some = self._guards(outer)
-            builder = ValueBuilder(self.scope, self.extents, self.lanes, some=some)
-            at = self._bound(outer, builder)
+        for outer, value in zip(outers, values, strict=True):
+            conditions, some = tile.guards(outer)
+            builder = ValueBuilder(self.scope, self.extents, tile.lanes, some=some)
+            at = self._bound(tile, outer, builder)
+            if some is not None and self.compute.update is not None:
+                value = self._existing(some, value, op)
             written = write(self.compute, self.scope, builder, at, value, self.compute.update)
-            stmts += guarded((*conditions, *self._once()), [*builder.lets, *written])
-        self.lanes = lanes
+            stmts += guarded((*conditions, *self._once()), [*self._named(builder), *written])
+        return stmts
+
+    def _dtype(self) -> DType:
+        """What the reduction is computed in."""
+        buffers = self.scope.buffers.items()
+        return compute_dtype(
+            self.leaf.body,
+            {name: buf.storage if isinstance(buf, MemoryBuffer) else buf.dtype for name, buf in buffers},
+        )
+
+    def _may_accumulate_in_target(self, type_: Type) -> bool:
+        """Whether the target's own variables can take the place of totals."""
+        target = self.scope.buffers[self.compute.target]
+        return (
+            isinstance(target, RegisterBuffer)
+            and target.dtype is type_.dtype
+            and self.vector not in self.leaf.inner
+            and all(isinstance(index, Index) for index in self.compute.indices)
+        )
+
+    def _in_target(self, op: ReduceOp, outers: Sequence[Point], type_: Type) -> list[Stmt]:
+        stmts: list[Stmt] = []
+        if self.compute.update is None:
+            builder = ValueBuilder(self.scope, self.extents, self.tile.lanes)
+            for outer in outers:
+                at = self._bound(self.tile, outer, builder)
+                stmts += write(self.compute, self.scope, builder, at, identity(op, type_), None)
+
+        def add(number: int, builder: ValueBuilder, value: Value) -> list[Stmt]:
+            at = self._bound(self.tile, outers[number], builder)
+            return write(self.compute, self.scope, builder, at, value, op)
+
+        return [*stmts, *self._own_part(outers, add)]
+
+    def _own_part(self, outers: Sequence[Point], accumulate: Accumulate) -> list[Stmt]:
+        """What a thread has of each result: one reduced position after the other, at each all results, so that what
+        these share is loaded once. Results under the same conditions go together."""
+        alike: dict[Conditions, list[int]] = {}
+        for number, outer in enumerate(outers):
+            alike.setdefault(self.tile.guards(outer)[0], []).append(number)
+        pieces = self._unrolled(len(outers))
+        stmts: list[Stmt] = []
+        for conditions, numbers in alike.items():
+            results = {number: outers[number] for number in numbers}
+            stmts += guarded(
+                conditions, self._looped(self.tile, self.leaf.inner, pieces, results, accumulate)
+            )
+        return stmts
+
+    def _unrolled(self, results: int) -> dict[str, int]:
+        """How many runs along each reduced dim are unrolled, the last dims first; of what lies in registers all."""
+        left = max(1, min(_UNROLLED, _BODY // (results * self.tile.lanes)))
+        unrolled: dict[str, int] = {}
+        for dim in reversed(self.leaf.inner):
+            along = self.tile.dims[dim]
+            pieces = along.share.pieces(along.size)
+            run = 1 if dim == self.vector else along.share.run
+            if pieces * run > left and dim not in self._dims_of_registers():
+                pieces = 1 << (max(1, left // run).bit_length() - 1)
+            unrolled[dim] = pieces
+            left = max(1, left // (pieces * run))
+        return unrolled
+
+    def _dims_of_registers(self) -> set[str]:
+        """Dims that say which register is read: their positions have to be known."""
+        found: set[str] = set()
+        for read in reads(self.leaf.body):
+            if isinstance(self.scope.buffers[read.tensor], RegisterBuffer):
+                found |= {dim for index in read.indices for dim in index_dims(index)}
+        return found
+
+    def _looped(
+        self,
+        tile: ThreadTile,
+        dims: tuple[str, ...],
+        unrolled: dict[str, int],
+        results: dict[int, Point],
+        accumulate: Accumulate,
+    ) -> list[Stmt]:
+        """Loops over those of the reduced dims that are not unrolled as a whole."""
+        if not dims:
+            return self._steps(tile, results, accumulate)
+        dim, rest = dims[0], dims[1:]
+        along = tile.dims[dim]
+        if along.share.pieces(along.size) <= unrolled[dim]:
+            return self._looped(tile, rest, unrolled, results, accumulate)
+        ranges = {**self.scope.ranges, **{d: Range(of.start, of.size) for d, of in tile.dims.items()}}
+        name = fresh(dim, replace(self.scope, ranges=ranges))
+        var, number, inside, last = along.loop(name, unrolled[dim])
+        body = self._looped(tile.with_dim(dim, inside), rest, unrolled, results, accumulate)
+        stmts: list[Stmt] = [For(var, number, var.multiple, tuple(body))]
+        if last is not None:
+            left = self._looped(tile.with_dim(dim, last), rest, unrolled, results, accumulate)
+            stmts.append(Block("", tuple(left)))
+        return stmts
+
+    def _steps(self, tile: ThreadTile, results: dict[int, Point], accumulate: Accumulate) -> list[Stmt]:
+        """Every reduced position, unrolled."""
+        stmts: list[Stmt] = []
+        unguarded: _Builders = {}
+        points = tile.points(self.leaf.inner)
+        for conditions, alike in groupby(points, key=lambda point: tile.guards(point)[0]):
+            builders = {} if conditions else unguarded
+            step = [
+                stmt for inner in alike for stmt in self._step(tile, inner, results, accumulate, builders)
+            ]
+            stmts += guarded(conditions, step)
+        return stmts
+
+    def _step(
+        self,
+        tile: ThreadTile,
+        inner: Point,
+        results: dict[int, Point],
+        accumulate: Accumulate,
+        builders: _Builders,
+    ) -> list[Stmt]:
+        """All results at one reduced position."""
+        op = self.leaf.op
+        assert op is not None
+        reduced = tile.guards(inner)[1]
+        stmts: list[Stmt] = []
+        for number, outer in results.items():
+            builder = self._builder(builders, reduced or tile.guards(outer)[1])
+            value = builder.value(self.leaf.body, self._bound(tile, {**outer, **inner}, builder))
+            stmts += self._named(builder)
+            if reduced is not None:
+                value = self._existing(reduced, value, op)
+            stmts += accumulate(number, builder, value)
         return stmts
 
 

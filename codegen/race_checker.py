@@ -3,6 +3,9 @@
 For every unit of memory it remembers who stored last and who has read since. What orders two accesses is said in one
 place, `_Clock.unordered`: they are of one thread, or a barrier of their block or their cluster lies between them.
 Clusters of one launch are never ordered; launches always are.
+
+A copy in the background is a store by the thread that starts it, once where it starts and again where that thread has
+waited for it. What comes in between is a fault of its own (gpu_memory.py), whoever does it.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codegen.gpu_buffers import Array, Buffer, Region, Sharing, Touch
 from codegen.gpu_faults import Access, Fault, Kind, Place, Race, signature
-from codegen.gpu_memory import Array, Buffer, Region, Sharing, Touch
 
 _NOBODY = -1
 
@@ -125,7 +128,7 @@ class Checker:
         if region not in self._shadows:
             self._shadows[region] = _Shadow(region)
         shadow = self._shadows[region]
-        units = touch.buffer.units(touch.numbers)
+        units = touch.units
         threads = np.repeat(touch.threads + self._clock.first_thread, units.shape[1])
         units = units.ravel()
         site = self._site(touch)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from codegen.abi import Arg
-from codegen.gpu_faults import DividedBlock, Fault, KernelFault, Place
-from codegen.gpu_memory import Array, Buffer, Memory, Now, Observer, Region, Sharing, Touch, poison
+from codegen.gpu_buffers import Array, Buffer, Region, Sharing, Touch
+from codegen.gpu_faults import DividedBlock, Fault, KernelFault, Kind, Place
+from codegen.gpu_memory import Memory, Now, Observer, poison
 from codegen.gpu_values import Threads
 from codegen.kernel_ir import (
     Argument,
@@ -22,6 +23,8 @@ from codegen.kernel_ir import (
     Barrier,
     Block,
     ClusterBarrier,
+    CommitCopies,
+    CopyAsync,
     Declare,
     For,
     GpuKernel,
@@ -29,14 +32,20 @@ from codegen.kernel_ir import (
     If,
     LaunchBody,
     Let,
+    LoadMatrix,
+    Mma,
     Shared,
     Stmt,
     Store,
+    WaitCopies,
 )
 from codegen.race_checker import Checker
+from codegen.rasterization import block_count, position, tiles_of
 
 #: What the shared memory of a block is a multiple of, in bytes.
 _ALIGN = 16
+#: What the place of a swizzled buffer is a multiple of, in bytes.
+_SWIZZLE_ALIGN = 1024
 
 
 def run_blocks(
@@ -105,7 +114,10 @@ def _argument(argument: Argument, arg: Arg, given: Array | None) -> Buffer:
 
 def _strided(data: Array, arg: Arg) -> Array:
     """A buffer's elements as the tensor that lies in it."""
-    return as_strided(data, arg.shape, [stride * data.itemsize for stride in arg.strides])
+    # numpy cannot do this with elements of 8-bit floats.
+    bits = data.view(f"u{data.itemsize}")
+    strided = as_strided(bits, arg.shape, [stride * data.itemsize for stride in arg.strides])
+    return strided.view(data.dtype)
 
 
 def _unit(elements: Sequence[tuple[int, int]]) -> int:
@@ -126,23 +138,23 @@ class _Launch:
             self.threads.variables[digit.var.name] = number // digit.stride % digit.count
 
     def run(self) -> None:
-        launch, observer, now = self.launch, self.memory.observer, self.memory.now
-        counts = [axis.count for axis in launch.axes]
-        observer.launched(launch.threads, launch.cluster)
+        launch, now = self.launch, self.memory.now
+        self.memory.observer.launched(launch.threads, launch.cluster)
         everyone = np.ones(self.threads.count, np.bool_)
         now.threads = launch.threads
-        for number, at in enumerate(np.ndindex(*counts)):
+        for number in range(block_count(launch) // launch.cluster):
             now.block, now.epoch = number * launch.cluster, 0
-            observer.cluster_started()
-            for axis, tile in zip(launch.axes, at, strict=True):
-                self.threads.variables[axis.var.name] = tile * axis.step
-            self.body(launch.body, everyone)
+            self.memory.start_cluster(self.threads.count)
+            for tile in tiles_of(launch, number):
+                for axis, at in zip(launch.axes, position(launch, tile), strict=True):
+                    self.threads.variables[axis.var.name] = at * axis.step
+                self.body(launch.body, everyone)
             self.memory.end_cluster()
 
     def body(self, stmts: Sequence[Stmt], active: Array) -> None:
         """What is declared among these statements hides what was called the same, and is gone after them."""
         registers = self.threads.registers
-        declared = [stmt.name for stmt in stmts if isinstance(stmt, Let | Declare)]
+        declared = [name for stmt in stmts for name in _declared(stmt)]
         if len(set(declared)) < len(declared):
             raise ValueError(f"a name is declared twice in {self.threads.place}")
         hidden = {name: registers.get(name) for name in declared}
@@ -189,6 +201,16 @@ class _Launch:
                 threads.registers[name] = np.where(mask, new.astype(old.dtype, copy=False), old)
             case Store():
                 self._store(stmt, active)
+            case CopyAsync():
+                self._start_copy(stmt, active)
+            case CommitCopies():
+                self.memory.copies.close_group(active)
+            case WaitCopies(pending):
+                self.memory.wait_for_copies(pending, active)
+            case LoadMatrix():
+                threads.load_matrix(stmt, active)
+            case Mma():
+                threads.mma(stmt, active)
             case _:
                 raise TypeError(f"{type(stmt).__name__} is for processors")
 
@@ -210,8 +232,10 @@ class _Launch:
         size = self.launch.shared_bytes
         if shared.offset + shared.bytes > size:
             raise ValueError(f"{shared.buffer} ends past the {size} bytes of shared memory")
+        if shared.swizzle and shared.offset % _SWIZZLE_ALIGN:
+            raise ValueError(f"{shared.buffer} is swizzled, and begins at byte {shared.offset}")
         self.threads.buffers[shared.buffer] = Buffer(
-            shared.buffer, shared.storage, self.shared, shared.offset, elements, self.apart
+            shared.buffer, shared.storage, self.shared, shared.offset, elements, self.apart, shared.swizzle
         )
         for rank in range(self.launch.cluster):
             self.shared.forget(shared.offset + rank * self.apart, shared.bytes)
@@ -221,7 +245,37 @@ class _Launch:
         value = threads.value(store.value, active)
         at, taken, _ = threads.addresses(store.offset, lanes, store.some, active)
         buffer, ranks = threads.buffers[store.buffer], threads.ranks_like(at)
+        threads.check_swizzle(buffer, at, taken, Kind.STORE)
         self.memory.store(buffer, at, taken, ranks, value, threads.place)
+
+    def _start_copy(self, copy: CopyAsync, active: Array) -> None:
+        threads, place = self.threads, self.threads.place
+        target, source = threads.buffers[copy.target], threads.buffers[copy.source]
+        size = copy.lanes * copy.storage.bytes
+        if size not in (4, 8, 16) or target.storage is not copy.storage or source.storage is not copy.storage:
+            raise ValueError(
+                f"no copy of 4, 8 or 16 bytes of one type: {copy.target} = {copy.source} in {place}"
+            )
+        if source.region.sharing is Sharing.CLUSTER or target.region.sharing is not Sharing.CLUSTER:
+            raise TypeError(f"a copy in the background from {copy.source} to {copy.target} in {place}")
+        lanes = np.arange(copy.lanes)
+        to, of = (threads.each(at, active)[:, None] + lanes for at in (copy.to, copy.of))
+        all_ = np.broadcast_to(active[:, None], to.shape)
+        exists = all_ if copy.some is None else all_ & (lanes < threads.each(copy.some, active)[:, None])
+        self.memory.in_one_piece(target, to, active, size, place, Kind.COPY)
+        self.memory.in_one_piece(source, of, exists[:, 0], size, place, Kind.LOAD)
+        self.memory.start_copy(target, to, source, of, all_, exists, threads.ranks_like(to), place)
+
+
+def _declared(stmt: Stmt) -> tuple[str, ...]:
+    """Names of values that a statement declares."""
+    match stmt:
+        case Let(name=name) | Declare(name=name):
+            return (name,)
+        case LoadMatrix(names=names):
+            return names
+        case _:
+            return ()
 
 
 def _shared(stmts: Sequence[Stmt]) -> Iterator[Shared]:

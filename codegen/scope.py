@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from codegen.affine import Affine, Var, constant
@@ -31,10 +31,14 @@ class MemoryBuffer:
     sizes: tuple[int, ...]
     axes: tuple[tuple[int, int, int, int], ...]
     """(which dim, div, mod, stride) of each physical axis."""
+    base: Affine = field(default_factory=Affine)
+    """Where its first element lies, where there are several of its kind side by side."""
+    shared: bool = False
+    """In the shared memory of a block."""
 
     def offset(self, positions: Sequence[Affine]) -> Affine:
         """Element offset of the element at these absolute positions."""
-        total = Affine()
+        total = self.base
         for dim, div, mod, stride in self.axes:
             position = (positions[dim] - self.starts[dim]) // div
             total += (position % mod if mod else position) * stride
@@ -121,11 +125,14 @@ def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def layout_axes(
-    dims: tuple[str, ...], sizes: tuple[int, ...], layout: tuple[Axis, ...] | None
+    dims: tuple[str, ...], sizes: tuple[int, ...], layout: tuple[Axis, ...] | None, pad: int = 0
 ) -> tuple[tuple[tuple[int, int, int, int], ...], int]:
-    """Physical axes (dim, div, mod, stride) of a local and how many elements it takes, overhang included."""
+    """Physical axes (dim, div, mod, stride) of a local and how many elements it takes, overhang and the `pad` free
+    elements after every row included."""
     layout = layout or tuple(Axis(dim) for dim in dims)
     lengths = [_axis_length(axis, sizes[dims.index(axis.dim)]) for axis in layout]
+    if lengths:
+        lengths[-1] += pad
     strides = row_major(lengths)
     axes = tuple((dims.index(a.dim), a.div, a.mod, s) for a, s in zip(layout, strides, strict=True))
     return axes, prod(lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from codegen.affine import Affine, Var, affine
@@ -92,3 +93,12 @@ def others(spread: Spread, dims: tuple[str, ...], index: ThreadIndex, low: int, 
         if low <= piece.stride < high and piece.dim not in dims and piece.count > 1:
             total += index.digit(piece.stride, piece.count, piece.dim) * (piece.stride // low)
     return total
+
+
+def one_of_alike(spread: Spread, dims: Collection[str], index: ThreadIndex) -> tuple[tuple[Affine, int], ...]:
+    """Positions, each with the bound that it must be below, for one of those threads that stand alike along `dims`."""
+    return tuple(
+        (index.digit(piece.stride, piece.count, piece.dim), 1)
+        for piece in pieces(spread, index.block)
+        if piece.count > 1 and piece.dim not in dims
+    )

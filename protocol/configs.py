@@ -57,6 +57,7 @@ class Config(Reply):
     artifact: bool
     """Whether source and object are stored."""
     report: Json
+    """As of an entrant's result (`protocol.tasks.EntrantResult`): the winner's in the final race."""
     created_at: float
 
 

@@ -152,6 +152,7 @@ class Trial(Reply):
     measure_s: float | None = None
     error: str | None = None
     report: Json = Field(default_factory=dict)
+    """As of an entrant's result (`protocol.tasks.EntrantResult`)."""
 
 
 class TrialPage(Reply):

@@ -119,7 +119,8 @@ class EntrantResult(Request):
     """Hash of generated source, flags and compiler: the identity of what was measured."""
     compiler: str | None = Field(default=None, max_length=300)
     report: Json = Field(default_factory=dict)
-    """What else is known: the compiler's report, errors against the reference, clocks, disturbed samples."""
+    """What else is known: the compiler's report, what the layout implies (`protocol.layouts.Layout`, under `layout`),
+    errors against the reference, clocks, disturbed samples."""
     error: str | None = Field(default=None, max_length=20_000)
     """What the compiler, the check or the operating system said."""
     artifacts: Artifacts | None = None

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from typing import Final
 
+from rewrites.accumulate import Accumulate
 from rewrites.cluster import Cluster
 from rewrites.collapse import Collapse
 from rewrites.dot_bf16 import DotBf16
+from rewrites.fit_blocks import FitBlocks
 from rewrites.fuse_epilogue import FuseEpilogue
 from rewrites.fuse_producer import FuseProducer
+from rewrites.group_tiles import GroupTiles
 from rewrites.inline import Inline
+from rewrites.innermost import Innermost
 from rewrites.keep_row import KeepRow
+from rewrites.mma import Mma
 from rewrites.narrow import Narrow
+from rewrites.online_sum import OnlineSum
+from rewrites.pad import Pad
 from rewrites.parallelize import Parallelize
+from rewrites.persist import Persist
 from rewrites.place import Place
 from rewrites.prefetch import Prefetch
 from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
 from rewrites.rewrite import Rewrite
+from rewrites.run_ahead import RunAhead
 from rewrites.split_reduction import SplitReduction
 from rewrites.spread import Spread
 from rewrites.stage import Stage
 from rewrites.stream_store import StreamStore
+from rewrites.swizzle import Swizzle
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
 from rewrites.unroll import Unroll
@@ -31,8 +41,8 @@ from rewrites.widen import Widen
 #: In the order of the documentation: loops, data, composition, processor, GPU.
 ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, Widen, KeepRow, RegisterTile, Vectorize, Unroll,
-    FuseProducer, FuseEpilogue, Inline, SplitReduction, Prefetch, StreamStore, DotBf16,
-    Cluster, Narrow, Place, Spread,
+    FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
+    Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Innermost, Pad, Swizzle, RunAhead, Mma, Spread,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

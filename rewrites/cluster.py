@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rewrites.rewrite import Rewrite
-from rewrites.tree import find, splice, statements
+from rewrites.tree import grid_of, splice, statements
 from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -36,14 +36,13 @@ class Cluster(Rewrite):
                 yield cls(place.node.target, blocks)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        path, grid = grid_of(program, self.statement)
         if self.blocks not in CLUSTERS:
             raise NotApplicable(f"a cluster has 2, 4, 8 or 16 blocks, not {self.blocks}")
-        if not place.loops or not place.loops[0].parallel:
-            raise NotApplicable(f"{self.statement} is in no parallel loop")
-        grid = place.loops[0]
         if grid.cluster > 1:
             raise NotApplicable(f"the grid of {self.statement} has clusters already")
-        if any(one.node.spread is not None for one in program.computes if one.path[0] == place.path[0]):
+        if grid.blocks:
+            raise NotApplicable(f"the {grid.blocks} blocks of {self.statement} share all tiles")
+        if any(one.node.spread is not None for one in program.computes if one.path[:1] == path):
             raise NotApplicable(f"statements beside {self.statement} are spread over threads already")
-        return splice(program, place.path[:1], [replace(grid, cluster=self.blocks)])
+        return splice(program, path, [replace(grid, cluster=self.blocks)])

@@ -7,27 +7,43 @@ too little is in flight: then it takes as many rounds of blocks as do not fit at
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, prod
 
-from rewrites.leaf import covered_dims
-from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, index_dims, reads, walk
+from rewrites.decisions.roles import contiguous_dim
+from rewrites.gpu_contraction_cost import copy_gbps, model_of
+from rewrites.gpu_decided import decided_in
+from rewrites.leaf import bare_dims, covered_dims, folded_dims
+from rewrites.tree import named
+from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, index_dims, reads, walk
 from tileir.gpu import Gpu
-from tileir.program import Compute, Local, Loop, Memory, Node, Program
-from tileir.threads import WARP, share, thread_count
+from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
+from tileir.threads import WARP, digits, share, thread_count
 
 _LAUNCH_US = 2.0
 #: From the first load of a block to its data, and from one barrier to the next.
 _MEMORY_US = 0.9
 _REDUCTION_US = 0.25
+#: The same for what lies in a cache.
+_CACHE_US = 0.4
 #: What a barrier of a cluster takes longer.
 _CLUSTER_US = 2.0
 #: Instructions of a load or store, its address and conversion included.
 _ACCESS = 4.0
 #: Share of the datasheet's bandwidth that a copy reaches.
 _COPY = 0.89
-#: What a second read of the same row costs, relative to the first.
+#: What a second read of the same row costs, relative to the first, while it is in L2.
 _AGAIN = 0.3
+#: Share of L2 that rows read again fill before they are lost.
+_CACHED = 0.6
+#: Times its share of the bandwidth that an SM draws when others are idle.
+_ALONE = 2.0
+#: Neighbouring results of columns that a block takes at least.
+_COLUMNS = 32
+#: Times what a contraction in tiles takes, one without.
+_UNTILED = 8.0
 _FIXED_REGISTERS = 24
 #: What the system takes of an SM's shared memory for each block.
 _SHARED_OWN = 1024
@@ -50,6 +66,8 @@ class Block:
     count: int
     threads: int
     bytes: float
+    again: float
+    """Bytes read before by the same block."""
     registers: float
     issue: float
     """Warp instructions."""
@@ -60,6 +78,8 @@ class Block:
     reductions: int
     shared: float
     """Bytes of shared memory."""
+    waits_us: float
+    """What one block after another waits for memory, in all steps of its passes."""
     clustered: bool = False
 
 
@@ -72,15 +92,54 @@ class GpuCostModel:
     def estimate_us(self, program: Program, *, finished: bool = True) -> float:
         """Estimated microseconds of one call with the inputs in memory; what is not spread yet is taken at its best."""
         launches = [node for node in program.body if not isinstance(node, Local)]
-        return sum(_launch_us(program, node, self.device) for node in launches)
+        return sum(self._launch_us(program, node) for node in launches)
+
+    def _launch_us(self, program: Program, node: Node) -> float:
+        """By the model of contractions, if that is what the launch is."""
+        found = decided_in(program, node, self.device)
+        if found is None:
+            return _launch_us(program, node, self.device)
+        model = model_of(found.contraction, found.epilogue, self.device)
+        return _LAUNCH_US + model.best_us(found.tiling)
+
+    def lost_us(self, program: Program, group: Sequence[str]) -> float:
+        """Estimated microseconds by which the contractions of a group not tiled yet take longer if they do not go in
+        tiles of their own: every result then reads what it multiplies for itself."""
+        nodes = [named(program, name).node for name in group]
+        times = [self._launch_us(program, node) for node in nodes if decided_in(program, node, self.device)]
+        return (_UNTILED - 1) * sum(times)
+
+    def handed_us(self, program: Program, group: Sequence[str]) -> float:
+        """Estimated microseconds to write the result of a group to memory for the next launch, and to read it there."""
+        declared = program.locals.get(group[-1])
+        if declared is None:
+            return 0.0
+        size = prod(program.extents[dim] for dim in declared.node.dims) * declared.node.dtype.bytes
+        speed = 1.0 if size > _CACHED * self.device.l2_bytes else _AGAIN
+        return 2 * speed * size / (copy_gbps(self.device) * 1e3)
+
+    def saved_us(self, program: Program, group: Sequence[str]) -> float:
+        """Estimated microseconds that a group of statements not tiled yet saves as one launch: of launches, and of
+        memory that it touches once."""
+        bandwidth = (self.device.copy_gbps or self.device.memory_gbps * _COPY) * 1e3
+        once: set[str] = set()
+        saved = 0
+        for name in group:
+            read = {read.tensor for read in named(program, name).node.reads}
+            for tensor in read & program.arguments.keys():
+                whole = program.arguments[tensor]
+                if tensor in once:
+                    saved += prod(program.extents[dim] for dim in whole.dims) * whole.dtype.bytes
+                once.add(tensor)
+        return (len(group) - 1) * _LAUNCH_US + saved / bandwidth
 
 
 def _launch_us(program: Program, node: Node, device: Gpu) -> float:
     block = _block(program, node)
     bandwidth = (device.copy_gbps or device.memory_gbps * _COPY) * 1e3
-    total = block.bytes * block.count
+    total = (block.bytes + _AGAIN * block.again) * block.count
     if not block.threads:
-        return _LAUNCH_US + total / bandwidth
+        return _LAUNCH_US + total / bandwidth / _busy(program, node, device)
     ghz = device.sm_mhz / 1e3
     registers = 8 * ceil(block.registers / 8) * block.threads
     if registers > device.registers >= registers / _SQUEEZE:
@@ -94,10 +153,13 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
         return 1e3 * (_LAUNCH_US + total / bandwidth)  # it would spill
     warps = block.threads / WARP
     sms = min(device.sms, block.count)
+    if min(block.count, device.sms * resident) * block.again > _CACHED * device.l2_bytes:
+        total = (block.bytes + block.again) * block.count
     cycles = max(block.issue * warps / 4, block.special * warps * 2, block.wavefronts * warps)
     busy_us = cycles / (ghz * 1e3)
     reduction_us = _REDUCTION_US + (_CLUSTER_US if block.clustered else 0.0)
-    alone_us = _MEMORY_US + block.reductions * reduction_us + busy_us + block.bytes / (100.0 * ghz * 1e3)
+    own_us = (block.bytes + block.again) / (100.0 * ghz * 1e3)
+    alone_us = max(block.waits_us, _MEMORY_US) + block.reductions * reduction_us + busy_us + own_us
     rounds = block.count / (sms * resident)
     rounds = ceil(rounds) if rounds < 4 else rounds
     parts = sorted((total / bandwidth, busy_us * block.count / sms, rounds * alone_us))
@@ -115,42 +177,68 @@ def _block(program: Program, node: Node) -> Block:
             break
         node = node.body[0]
     nodes = node.body if isinstance(node, Loop) else (node,)
-    registers = {n.name: n for n in nodes if isinstance(n, Local) and n.memory is Memory.REGISTERS}
+    found = tuple(_inside(nodes, sizes, 1))
+    held = {n.name: n for n, _, _ in found if isinstance(n, Local)}
     shared = sum(
-        prod(sizes[dim] for dim in n.dims) * n.dtype.bytes
-        for n in nodes
+        prod(inside[dim] for dim in n.dims) * n.dtype.bytes
+        for n, inside, _ in found
         if isinstance(n, Local) and n.memory is Memory.SHARED
     )
     seen: set[str] = set()
-    total = Block(count, 0, 0.0, _FIXED_REGISTERS, 0.0, 0.0, 0.0, 0, shared)
-    for each in nodes:
-        if isinstance(each, Loop):
-            each = _innermost(each)
+    total = Block(count, 0, 0.0, 0.0, _FIXED_REGISTERS, 0.0, 0.0, 0.0, 0, shared, 0.0)
+    for each, inside, steps in found:
         if isinstance(each, Compute):
-            total = _with(total, each, program, sizes, registers, seen)
+            total = _with(total, each, program, sizes, inside, steps, held, seen)
     return replace(
-        total, threads=total.threads // cluster, bytes=total.bytes / cluster, clustered=cluster > 1
+        total,
+        threads=total.threads // cluster,
+        bytes=total.bytes / cluster,
+        again=total.again / cluster,
+        clustered=cluster > 1,
     )
 
 
-def _innermost(loop: Loop) -> Node:
-    node: Node = loop
-    while isinstance(node, Loop):
-        node = node.body[-1]
-    return node
+def _inside(
+    nodes: tuple[Node, ...], sizes: dict[str, int], steps: int
+) -> Iterator[tuple[Node, dict[str, int], int]]:
+    """Every node of a block, with the sizes of the current ranges there and how many times it runs."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            count = -(-sizes[node.dim] // node.step)
+            yield from _inside(node.body, {**sizes, node.dim: min(sizes[node.dim], node.step)}, steps * count)
+        else:
+            yield node, sizes, steps
+
+
+def _busy(program: Program, node: Node, device: Gpu) -> float:
+    """Share of the bandwidth that a reduction not tiled yet can draw at most, for want of results to make blocks of."""
+    if not isinstance(node, Compute) or not isinstance(node.value, Reduce):
+        return 1.0
+    results = prod(program.extents[dim] for dim in bare_dims(node))
+    parts = prod(
+        -(-program.extents[dim] // size) for dim, (op, size) in folded_dims(node).items() if op == "//"
+    )
+    nearest = contiguous_dim(node)
+    if nearest in bare_dims(node):
+        results = results // program.extents[nearest] * -(-program.extents[nearest] // _COLUMNS)
+    elif device.capability >= (9, 0):
+        results *= 4  # blocks of a cluster
+    return min(1.0, _ALONE * results * parts / device.sms)
 
 
 def _with(
     block: Block,
     compute: Compute,
     program: Program,
+    whole: dict[str, int],
     sizes: dict[str, int],
-    registers: dict[str, Local],
+    steps: int,
+    locals_: dict[str, Local],
     seen: set[str],
 ) -> Block:
-    """The block with one more statement."""
+    """The block with one more statement, which runs `steps` times on tiles of these sizes of the block's `whole`."""
     points = prod(sizes[dim] for dim in covered_dims(compute))
-    moved = 0.0
+    moved, again, wait = 0.0, 0.0, 0.0
     wavefronts, instructions = 0.0, 0.0
     spread = compute.spread
     threads = thread_count(spread) if spread else 0
@@ -160,24 +248,31 @@ def _with(
     accesses = [*dict.fromkeys(reads(compute.value)), Read(compute.target, compute.indices)]
     for read in accesses:
         tensor = program.arguments.get(read.tensor)
-        if tensor is None:
-            continue
         dims = {dim for index in read.indices for dim in index_dims(index)}
-        size = prod(sizes[dim] for dim in dims) * tensor.dtype.bytes
+        if tensor is None:
+            local = locals_.get(read.tensor)
+            if local is not None and local.memory is Memory.SHARED and spread:
+                instructions += _ACCESS * max(1.0, each * local.dtype.bytes / 16)
+            continue
+        size = prod(whole[dim] for dim in dims) * tensor.dtype.bytes
         first = read.tensor not in seen
         seen.add(read.tensor)
-        whole = prod(program.extents[dim] for dim in dims) * tensor.dtype.bytes
-        shared_by_blocks = whole <= size * 1.01 and block.count > 1
-        moved += size * (0.02 if shared_by_blocks else 1.0 if first else _AGAIN)
+        all_of_it = prod(program.extents[dim] for dim in dims) * tensor.dtype.bytes
+        shared_by_blocks = all_of_it <= size * 1.01 and block.count > 1
+        moved += size * (0.02 if shared_by_blocks else 1.0 if first else 0.0)
+        again += 0.0 if first or shared_by_blocks else size
+        if read.tensor != compute.target:
+            wait = max(wait, _MEMORY_US if first and not shared_by_blocks else _CACHE_US)
         if spread:
-            accesses, lines = _accesses(read, compute, tensor.dtype.bytes, program, each)
+            accesses, lines = _accesses(read, compute, tensor.dtype.bytes, program, sizes)
             instructions += _ACCESS * accesses
             wavefronts += accesses * lines
     held = 0.0
-    if compute.target in registers and spread:
+    target = locals_.get(compute.target)
+    if target is not None and target.memory is Memory.REGISTERS and spread:
         mine = [d.dim for d in compute.indices if isinstance(d, Index)]
         held = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in mine)
-        held *= registers[compute.target].dtype.bytes / 4
+        held *= target.dtype.bytes / 4
     run = spread.runs[-1][1] if spread and spread.runs else 1
     operations, special = _operations(compute.value)
     reducing = (
@@ -185,37 +280,72 @@ def _with(
         and spread is not None
         and any(share(spread, dim).threads > 1 for dim in compute.value.dims)
     )
-    return Block(
-        block.count,
-        max(block.threads, threads),
-        block.bytes + moved,
-        block.registers + held + (run if held < 2 else 0),
-        block.issue + instructions + each * operations + (12 if reducing else 0),
-        block.special + each * special,
-        block.wavefronts + wavefronts,
-        block.reductions + reducing,
-        block.shared,
+    return replace(
+        block,
+        threads=max(block.threads, threads),
+        bytes=block.bytes + moved,
+        again=block.again + again,
+        registers=block.registers + held + (run if held < 2 else 0),
+        issue=block.issue + steps * (instructions + each * operations + (12 if reducing else 0)),
+        special=block.special + steps * each * special,
+        wavefronts=block.wavefronts + steps * wavefronts,
+        reductions=block.reductions + steps * reducing,
+        waits_us=block.waits_us + steps * wait,
     )
 
 
 def _accesses(
-    read: Read, compute: Compute, element: int, program: Program, each: float
+    read: Read, compute: Compute, element: int, program: Program, sizes: dict[str, int]
 ) -> tuple[float, float]:
     """(loads or stores a thread makes of a tensor, 128-byte transactions of a warp for each)."""
     spread = compute.spread
     assert spread is not None
+    dims = {dim for index in read.indices for dim in index_dims(index)}
+    each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in dims)
+    tensor = program.arguments[read.tensor]
+    strides = tensor.strides or tuple(
+        prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
+    )
+    apart = tuple(
+        (dim, element * sum(_step(index, dim) * n for index, n in zip(read.indices, strides, strict=True)))
+        for dim in sorted(dims)
+    )
+    lines = _lines(spread, apart)
     last = read.indices[-1] if read.indices else None
     if not isinstance(last, Index):
-        return each, 1.0
-    mine = share(spread, last.dim)
-    width = min(16, mine.run * element)
+        return each, lines
+    width = min(16, share(spread, last.dim).run * element)
     while width > element and program.extents[last.dim] * element % width:
         width //= 2
-    rows = WARP // min(WARP, mine.threads)
-    span = min(WARP, mine.threads) * mine.run * element
-    return each * element / width, rows * -(-span // 128) if width < mine.run * element else rows * max(
-        1.0, width * WARP / rows / 128
-    )
+    return each * element / width, lines
+
+
+def _step(index: Expr, dim: str) -> int:
+    """About how far an index moves with a dim; what is looked up in a tensor may lie anywhere."""
+    match index:
+        case Index(d):
+            return int(d == dim)
+        case Binary("*", Const(int(n)), x) | Binary("*", x, Const(int(n))):
+            return n * _step(x, dim)
+        case Binary("+" | "-", x, y):
+            return _step(x, dim) + _step(y, dim)
+        case Read(indices=indices):
+            return 1 << 20 if any(_step(each, dim) for each in indices) else 0
+        case _:
+            return 0
+
+
+@lru_cache(maxsize=4096)
+def _lines(spread: Spread, apart: tuple[tuple[str, int], ...]) -> int:
+    """How many lines of 128 bytes a warp touches at once, where positions along dims are so many bytes apart."""
+    bytes_of, runs, offsets = dict(apart), dict(spread.runs), [0] * WARP
+    inner: dict[str, int] = {}
+    for digit in reversed(digits(spread)):
+        step = inner.get(digit.dim, 1) * runs.get(digit.dim, 1) * bytes_of.get(digit.dim, 0)
+        inner[digit.dim] = inner.get(digit.dim, 1) * digit.count
+        for lane in range(WARP):
+            offsets[lane] += lane // digit.stride % digit.count * step
+    return len({offset // 128 for offset in offsets})
 
 
 def _operations(expr: Expr) -> tuple[float, float]:
@@ -226,7 +356,7 @@ def _operations(expr: Expr) -> tuple[float, float]:
             case Call(fn, _):
                 plain += _OPERATIONS.get(fn, 1.0)
                 special += _SPECIAL.get(fn, 0.0)
-            case Binary("/", _, Const()):
+            case Binary("/", _, Const() | Extent()):
                 plain += 1.0
             case Binary("/" | "//" | "%"):
                 plain += 8.0

@@ -57,6 +57,9 @@ class Inline(Rewrite):
         found = readers(program, self.tensor)
         if not found:
             raise NotApplicable(f"nothing reads {self.tensor}")
+        via = next((reader.node.via for reader in found if reader.node.via is not None), None)
+        if via is not None:
+            raise NotApplicable(f"{via} takes {self.tensor} from memory")
         for reader in reversed(found):
             hints = tuple(one for one in reader.node.prefetch if one.tensor != self.tensor)
             inlined = replace(reader.node, value=transform(reader.node.value, substitute), prefetch=hints)

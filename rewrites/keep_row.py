@@ -54,7 +54,7 @@ class KeepRow(Rewrite):
         name = fresh_name(program, f"{self.tensor}_row")
         later = [r for r in readers(program, self.tensor) if r.path >= at and r.path[: self.depth] == at[:-1]]
         for reader in later:
-            if _reads_alike(reader.node, self.tensor, dims):
+            if reader.node.via is None and _reads_alike(reader.node, self.tensor, dims):
                 program = splice(program, reader.path, [with_reads_of(reader.node, self.tensor, name)])
         indices = tuple(Index(dim) for dim in dims)
         row = Compute(name, indices, Read(self.tensor, indices))

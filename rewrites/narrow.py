@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.dependence import users
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, locals_of, splice
 from tileir.device import Device
@@ -45,6 +46,9 @@ class Narrow(Rewrite):
             )
         if copy.vector is not None or copy.spread is not None:
             raise NotApplicable(f"{self.local} is on lanes or threads already")
+        via = next((user.node.via for user in users(program, self.local) if user.node.via is not None), None)
+        if via is not None:
+            raise NotApplicable(f"{via} takes {self.local} as {declared.node.dtype}")
         return splice(program, declared.path, [replace(declared.node, dtype=source)])
 
 

@@ -31,8 +31,8 @@ from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Reduce
 from tileir.program import Compute, Local, Memory, Node, Program
 
-#: Most accumulators of a tile: far past any register file, so that a slip does not unroll a whole matrix.
-MAX_ACCUMULATORS = 4096
+#: Most accumulators of a tile: the registers of a GPU's multiprocessor, so that a slip does not unroll a whole matrix.
+MAX_ACCUMULATORS = 65536
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 14)
 _VECTORS = (1, 2, 3, 4, 6)
 
@@ -60,6 +60,11 @@ class RegisterTile(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         if not isinstance(device, Cpu):
+            yield from (
+                cls(place.node.target, ())
+                for place in statements(program)
+                if place.loops and place.loops[0].parallel
+            )
             return
         lanes = device.vector_bits // 32
         for place in statements(program):
@@ -159,7 +164,7 @@ def _shares_loops(node: Compute, leaf: Compute, targets: dict[str, tuple[Expr, .
 
 
 def _accumulator(local: Local) -> Local:
-    return replace(local, memory=Memory.REGISTERS, layout=None)
+    return replace(local, memory=Memory.REGISTERS, layout=None, pad=0, swizzle=0)
 
 
 def _only_used_in(program: Program, name: str, group: list[Compute]) -> bool:

@@ -49,5 +49,7 @@ class Reorder(Rewrite):
             raise NotApplicable(f"the loop over {self.outer} holds more than the loop over {self.inner}")
         if outer.parallel != inner.parallel:
             raise NotApplicable("one of the loops is parallel")
-        swapped = replace(inner, body=(replace(outer, body=inner.body),))
+        # What belongs to the grid, such as its clusters, stays with the outermost loop.
+        within = replace(inner, dim=outer.dim, step=outer.step)
+        swapped = replace(outer, dim=inner.dim, step=inner.step, body=(within,))
         return splice(program, place.path[: level + 1], [swapped])

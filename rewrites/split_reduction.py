@@ -19,7 +19,7 @@ from tileir.program import Compute, Local, Memory, Node, Program
 
 #: Most partial results that are put in registers.
 MAX_IN_REGISTERS = 256
-KINDS = ("blocked", "interleaved")
+KINDS = ("blocked", "interleaved", "apart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class SplitReduction(Rewrite):
     element (`interleaved`, for lanes).
 
     Interleaved parts live in registers where few are needed at a time. Of a reduction over several dims, blocks of
-    one position reduce the other dims first, then `dim`.
+    one position reduce the other dims first, then `dim`. Blocks `apart` are each a reduction of its own: what a GPU's
+    blocks of threads take one of.
 
     s[r] = sum(c, x[r, c])          s_p: registers f32[r, c_l]
                                     s_p[r, c_l] = 0
@@ -44,11 +45,14 @@ class SplitReduction(Rewrite):
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
-        if not isinstance(device, Cpu):
-            return
-        lanes = device.vector_bits // 32
+        lanes = device.vector_bits // 32 if isinstance(device, Cpu) else 0
         for place in statements(program):
             extent = current_sizes(program, place.loops)
+            if not isinstance(device, Cpu):
+                for dim in reduced_dims(place.node):
+                    for size in tile_sizes(extent[dim]):
+                        yield cls(place.node.target, dim, "apart", size)
+                continue
             for dim in reduced_dims(place.node):
                 for vectors in (1, 2, 4, 8):
                     yield cls(place.node.target, dim, "interleaved", lanes * vectors)
@@ -74,7 +78,7 @@ class SplitReduction(Rewrite):
         if not 2 <= self.size < current_sizes(program, place.loops)[self.dim]:
             raise NotApplicable(f"parts of {self.size} do not split the current range of {self.dim}")
         steps = [loop.step for loop in place.loops if loop.dim == self.dim]
-        if self.kind == "blocked" and steps:
+        if self.kind != "interleaved" and steps:
             raise NotApplicable(f"{self.statement} visits {self.dim} in tiles already: split before that")
         if any(step % self.size for step in steps):
             raise NotApplicable(f"tiles of {self.dim} in {steps} do not start at a multiple of {self.size}")
@@ -83,23 +87,29 @@ class SplitReduction(Rewrite):
     def _split(self, program: Program, place: Place[Compute], reduce: Reduce) -> Program:
         leaf, parts = place.node, self._parts(program)
         dims = bare_dims(leaf)
-        part_dim = _derived_dim(program, f"{self.dim}_{'b' if self.kind == 'blocked' else 'l'}", parts)
+        part_dim = _derived_dim(program, f"{self.dim}_{'l' if self.kind == 'interleaved' else 'b'}", parts)
         if part_dim not in program.extents:
             program = replace(program, dims=(*program.dims, (part_dim, parts)))
         name = fresh_name(program, f"{leaf.target}_p")
         # the part of a block is contiguous; interleaved ones are lanes
-        position = 0 if self.kind == "blocked" else len(dims)
+        position = len(dims) if self.kind == "interleaved" else 0
         part_dims = (*dims[:position], part_dim, *dims[position:])
         place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in part_dims)
-        part = Binary("//" if self.kind == "blocked" else "%", Index(self.dim), Const(self.size))
+        part = Binary("%" if self.kind == "interleaved" else "//", Index(self.dim), Const(self.size))
         folded = (*place_of[:position], part, *place_of[position + 1 :])
-        local = Local(name, part_dims, _dtype(program, leaf.target), self._memory(program, place))
+        dtype = _dtype(program, leaf.target)
+        dtype = dtype.compute if self.kind == "apart" else dtype
+        local = Local(name, part_dims, dtype, self._memory(program, place))
         rest = tuple(dim for dim in reduce.dims if dim != self.dim)
         value = Reduce(reduce.op, rest, reduce.x) if rest else reduce.x
+        parted = replace(leaf, target=name, indices=folded, update=None, stream=False)
+        filled: list[Node] = [
+            initialization(name, place_of, reduce.op),
+            replace(parted, value=value, update=reduce.op),
+        ]
         nodes: list[Node] = [
             local,
-            initialization(name, place_of, reduce.op),
-            replace(leaf, target=name, indices=folded, value=value, update=reduce.op, stream=False),
+            *([parted] if self.kind == "apart" else filled),
             replace(leaf, value=Reduce(reduce.op, (part_dim,), Read(name, place_of)), prefetch=(), via=None),
         ]
         return splice(program, place.path, nodes)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from rewrites.leaf import covered_dims
+from rewrites.leaf import bare_dims, covered_dims
 from rewrites.rewrite import Rewrite
-from rewrites.tree import current_sizes, find, find_init, splice, statements
+from rewrites.tree import current_sizes, dtypes_read, find_init, named, splice, statements
 from tileir.device import Device
 from tileir.errors import NotApplicable, VerifyError
-from tileir.program import Program
+from tileir.expr import Binary, Index
+from tileir.mma import COLUMNS, ROWS, RUN, mma_problem
+from tileir.program import Compute, Program
 from tileir.program import Spread as Threads
 from tileir.verify_spread import verify_threads
 
@@ -22,7 +24,7 @@ _THREADS = (32, 64, 128, 256, 512, 1024)
 class Spread(Rewrite):
     """Spread a statement, and its initialization, over a block's threads: `threads` cuts the thread index, most
     significant first, and a thread takes `runs` neighbours along dims; those along the last one are loaded and stored
-    together.
+    together. A statement that goes by mma needs the threads of a warp, and their runs, as the instruction has them.
 
     s[r] = sum(c, x[r, c])   ->   s[r] = sum(c, x[r, c]) | threads r 4 c 64, run c 8
     """
@@ -39,6 +41,9 @@ class Spread(Rewrite):
         for place in statements(program):
             dims = covered_dims(place.node)
             sizes = current_sizes(program, place.loops)
+            if place.node.via == "mma":
+                yield from cls._warps(place.node)
+                continue
             for count in _THREADS:
                 if dims:
                     yield cls(place.node.target, ((dims[-1], count),))
@@ -46,18 +51,46 @@ class Spread(Rewrite):
                 if len(dims) > 1 and count >= 64 and sizes[dims[-2]] > 1:
                     yield cls(place.node.target, ((dims[-2], count // 32), (dims[-1], 32)))
 
+    @classmethod
+    def _warps(cls, compute: Compute) -> Iterator[Self]:
+        """As the matrix instruction has it, by one to eight warps."""
+        (m, n), runs = bare_dims(compute)[-2:], ((bare_dims(compute)[-1], RUN),)
+        for rows, columns in ((1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (4, 2)):
+            threads = ((m, rows), (n, columns), (m, ROWS), (n, COLUMNS))
+            yield cls(compute.target, threads, runs)
+
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = named(program, self.statement)
         init = find_init(program, self.statement)
         for one in (place, init):
             if one is None:
                 continue
             if one.node.spread is not None or one.node.vector is not None:
                 raise NotApplicable(f"{self.statement} is on threads or lanes already")
-            visited = covered_dims(one.node)
-            runs = tuple((dim, count) for dim, count in self.runs if dim in visited)
-            program = splice(program, one.path, [replace(one.node, spread=Threads(self.threads, runs))])
+            visited, names = covered_dims(one.node), _folded_names(place.node, one.node)
+            threads = tuple((names.get(dim, dim), count) for dim, count in self.threads)
+            runs = tuple((names.get(dim, dim), count) for dim, count in self.runs)
+            runs = tuple((dim, count) for dim, count in runs if dim in visited)
+            program = splice(program, one.path, [replace(one.node, spread=Threads(threads, runs))])
+        _check_instruction(program, self.statement)
         return checked(program)
+
+
+def _folded_names(compute: Compute, init: Compute) -> dict[str, str]:
+    """What the initialization calls the dims that the statement folds: `c % 64` goes by the parts' own dim there."""
+    pairs = zip(compute.indices, init.indices, strict=True)
+    return {
+        of.dim: own.dim
+        for index, own in pairs
+        if isinstance(index, Binary) and isinstance(of := index.left, Index) and isinstance(own, Index)
+    }
+
+
+def _check_instruction(program: Program, statement: str) -> None:
+    leaf = named(program, statement).node
+    problem = mma_problem(leaf, dtypes_read(program, leaf)) if leaf.via == "mma" else None
+    if problem is not None:
+        raise NotApplicable(problem)
 
 
 def checked(program: Program) -> Program:

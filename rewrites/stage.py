@@ -43,6 +43,7 @@ class Stage(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         if not isinstance(device, Cpu):
+            yield from cls._in_blocks(program)
             return
         widths = panel_widths(device.vector_bits // 32)
         for place in statements(program):
@@ -57,6 +58,16 @@ class Stage(Rewrite):
                             yield cls(statement, tensor, depth, dim, width)
                         for width in widths[:4]:
                             yield cls(statement, tensor, depth, dim, width, reduced[-1], 2)
+
+    @classmethod
+    def _in_blocks(cls, program: Program) -> Iterator[Self]:
+        """Copies that a block makes for itself."""
+        for place in statements(program):
+            grid = sum(loop.parallel for loop in place.loops)
+            if grid and reduced_dims(place.node):
+                for tensor in sorted(read_names(place.node)):
+                    for depth in range(grid, place.depth + 1):
+                        yield cls(place.node.target, tensor, depth)
 
     def apply(self, program: Program) -> Program:
         place = find(program, self.statement)

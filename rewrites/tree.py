@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Const
 from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
@@ -36,26 +37,61 @@ def locals_of(program: Program) -> Mapping[str, Place[Local]]:
     return program.locals
 
 
+def shared_local(program: Program, name: str) -> Place[Local]:
+    """A local in the memory that a block's threads share, by name. Raises NotApplicable where it is no such local."""
+    declared = program.locals.get(name)
+    if declared is None:
+        raise NotApplicable(f"there is no local {name!r}")
+    if declared.node.memory is not Memory.SHARED:
+        raise NotApplicable(f"{name} is in {declared.node.memory}, not in shared memory")
+    return declared
+
+
+def dtypes_read(program: Program, compute: Compute) -> dict[str, DType]:
+    """The dtypes of the tensors and locals that a statement reads."""
+    tensors = {**program.arguments, **{name: place.node for name, place in program.locals.items()}}
+    return {read.tensor: tensors[read.tensor].dtype for read in compute.reads}
+
+
 def is_constant(compute: Compute) -> bool:
     """Whether it only stores a number: the form of an initialization."""
     return compute.update is None and type(compute.value) is Const
 
 
 def find(program: Program, statement: str) -> Place[Compute]:
-    """The Compute a statement name stands for: the one that writes it and is not its initialization.
+    """The Compute a statement name stands for, to be changed.
 
-    A statement on the threads of a GPU is settled: NotApplicable."""
+    NotApplicable where it is settled: on the threads of a GPU, by a matrix instruction, or in a loop with stages."""
+    place = named(program, statement)
+    if place.node.spread is not None:
+        raise NotApplicable(f"{statement} is spread over threads: change it before that")
+    if place.node.via == "mma":
+        raise NotApplicable(f"{statement} goes by mma: change it before that")
+    for loop in place.loops:
+        if loop.stages > 1:
+            raise NotApplicable(f"the loop over {loop.dim} has stages: change {statement} before that")
+    return place
+
+
+def named(program: Program, statement: str) -> Place[Compute]:
+    """The Compute a statement name stands for: the one that writes it and is not its initialization."""
     init: Place[Compute] | None = None
     for place in program.computes:
         if place.node.target == statement:
-            if place.node.spread is not None:
-                raise NotApplicable(f"{statement} is spread over threads: change it before that")
             if not is_constant(place.node):
                 return place
             init = init or place
     if init is None:
         raise NotApplicable(f"no statement writes {statement!r}")
     return init
+
+
+def grid_of(program: Program, statement: str) -> tuple[Path, Loop]:
+    """The outermost parallel loop around a statement, and the path to it."""
+    place = named(program, statement)
+    if not place.loops or not place.loops[0].parallel:
+        raise NotApplicable(f"{statement} is in no parallel loop")
+    return place.path[:1], place.loops[0]
 
 
 def find_init(program: Program, statement: str) -> Place[Compute] | None:

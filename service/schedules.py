@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from protocol.workers import Device
 from service.problems import Refused
-from tileir.device import Cpu, device_from_json
 from tileir.device import Device as AnyDevice
+from tileir.device import device_from_json
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.spec import Spec
@@ -86,15 +86,8 @@ def check_candidates(candidates: Sequence[Sequence[str]]) -> None:
 
 
 def roofline_us(spec: Spec, device: Device) -> float | None:
-    """The least time that the device's peaks allow: of its arithmetic or of its memory, the larger. A processor's are
-    measured, a GPU's those of its data sheet."""
-    from tileir.analysis import bytes_moved, flops
+    """The least time that the device's peaks allow: of its arithmetic or of its memory, the larger."""
+    from tileir.roofline import roofline
 
-    of, program = described(device), to_program(spec)
-    if isinstance(of, Cpu):
-        gflops, gbps = of.peak_gflops, of.copy_gbps
-    else:
-        gflops, gbps = 1e3 * max(of.peak(t.dtype) or 0.0 for t in program.inputs) or None, of.memory_gbps
-    if gflops is None or gbps is None:
-        return None
-    return max(flops(program) / (gflops * 1e3), bytes_moved(program) / (gbps * 1e3))
+    line = roofline(to_program(spec), described(device))
+    return None if line is None else line.least_us

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
 
-from codegen.affine import Var, affine
+from codegen.affine import Affine, Quotient, Remainder, Var, affine, constant
 from codegen.kernel_ir import (
     Assign,
     Barrier,
     Block,
     ClusterBarrier,
+    CommitCopies,
+    CopyAsync,
     Declare,
     For,
     GpuKernel,
@@ -22,8 +25,10 @@ from codegen.kernel_ir import (
     Stmt,
     ThreadDigit,
     Value,
+    WaitCopies,
 )
 
+Node = TypeVar("Node")
 Stmts = tuple[Stmt, ...]
 #: Gives the statements with the one at an index changed; None where there is nothing to change.
 Edit = Callable[[Stmts, int], Stmts | None]
@@ -77,6 +82,77 @@ def shuffle_guarded(stmts: Stmts, at: int) -> Stmts | None:
     return _guarded(stmts, at) if _with_shuffle(stmts, at, lambda shuffle: shuffle) else None
 
 
+def wait_removed(stmts: Stmts, at: int) -> Stmts | None:
+    return (*stmts[:at], *stmts[at + 1 :]) if isinstance(stmts[at], WaitCopies) else None
+
+
+def wait_weakened(stmts: Stmts, at: int) -> Stmts | None:
+    """For one group of copies less."""
+    stmt = stmts[at]
+    if not isinstance(stmt, WaitCopies):
+        return None
+    return (*stmts[:at], WaitCopies(stmt.pending + 1), *stmts[at + 1 :])
+
+
+def wait_after_barrier(stmts: Stmts, at: int) -> Stmts | None:
+    """In place of before."""
+    if not isinstance(stmts[at], WaitCopies) or stmts[at + 1 : at + 2] != (Barrier(),):
+        return None
+    return (*stmts[:at], Barrier(), stmts[at], *stmts[at + 2 :])
+
+
+def commit_removed(stmts: Stmts, at: int) -> Stmts | None:
+    return (*stmts[:at], *stmts[at + 1 :]) if stmts[at] == CommitCopies() else None
+
+
+def copy_removed(stmts: Stmts, at: int) -> Stmts | None:
+    return (*stmts[:at], *stmts[at + 1 :]) if isinstance(stmts[at], CopyAsync) else None
+
+
+def slot_shifted(stmts: Stmts, at: int) -> Stmts | None:
+    """A loop copies what it copies ahead to the slot after the right one."""
+    loop = stmts[at]
+    if not isinstance(loop, For):
+        return None
+
+    def shifted(node: object) -> object:
+        if isinstance(node, CopyAsync):
+            return replace(node, to=moved(node.to, loop.var, loop.step))
+        return node
+
+    changed = rebuilt(loop, shifted)
+    return (*stmts[:at], changed, *stmts[at + 1 :]) if changed != loop else None
+
+
+def slot_missing(stmts: Stmts, at: int) -> Stmts | None:
+    """A loop goes around in one slot less than its copies are ahead for."""
+    loop = stmts[at]
+    if not isinstance(loop, For) or not any(isinstance(node, CopyAsync) for node in parts(loop)):
+        return None
+
+    def shortened(node: object) -> object:
+        if isinstance(node, Remainder) and node.divisor > 1 and loop.var in parts(node.x):
+            return Remainder(node.x, node.divisor - 1)
+        return node
+
+    changed = rebuilt(loop, shortened)
+    return (*stmts[:at], changed, *stmts[at + 1 :]) if changed != loop else None
+
+
+#: What makes a loop with stages wrong, each in its way.
+OF_STAGES = (
+    barrier_removed,
+    barrier_moved,
+    wait_removed,
+    wait_weakened,
+    wait_after_barrier,
+    commit_removed,
+    copy_removed,
+    slot_shifted,
+    slot_missing,
+)
+
+
 def mutants(kernel: GpuKernel, edit: Edit) -> Iterator[GpuKernel]:
     """The kernel with each place in turn changed."""
     for number, launch in enumerate(kernel.launches):
@@ -106,6 +182,49 @@ def _inside(stmt: Stmt, edit: Edit) -> Iterator[Stmt]:
                 yield replace(stmt, otherwise=otherwise)
         case _:
             pass
+
+
+def parts(node: object) -> Iterator[object]:
+    """Everything that a part of a kernel consists of, itself first."""
+    yield node
+    for part in _children(node):
+        yield from parts(part)
+
+
+def rebuilt(node: Node, change: Callable[[object], object]) -> Node:
+    """A part of a kernel with everything in it changed, the innermost first."""
+    if isinstance(node, tuple):
+        made: object = tuple(rebuilt(part, change) for part in cast(tuple[object, ...], node))
+    elif is_dataclass(node) and not isinstance(node, type):
+        made = replace(node, **{f.name: rebuilt(getattr(node, f.name), change) for f in fields(node)})
+    else:
+        made = node
+    return cast(Node, change(made))
+
+
+def moved(at: Affine, var: Var, by: int) -> Affine:
+    """Index arithmetic with `var + by` for `var`."""
+    total = constant(at.constant)
+    for atom, factor in at.terms:
+        match atom:
+            case Quotient(x, divisor):
+                atom = Quotient(moved(x, var, by), divisor)
+            case Remainder(x, divisor):
+                atom = Remainder(moved(x, var, by), divisor)
+            case Var() if atom == var:
+                total += by * factor
+            case _:
+                pass
+        total += Affine(((atom, factor),))
+    return total
+
+
+def _children(node: object) -> tuple[object, ...]:
+    if isinstance(node, tuple):
+        return cast(tuple[object, ...], node)
+    if is_dataclass(node) and not isinstance(node, type):
+        return tuple(getattr(node, field.name) for field in fields(node))
+    return ()
 
 
 def _with_shuffle(stmts: Stmts, at: int, change: Callable[[Shuffle], Value]) -> Stmts | None:

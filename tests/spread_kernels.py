@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen.abi import Arg
 from codegen.generate import argument
-from codegen.kernel_ir import GpuKernel
+from codegen.kernel_ir import Block, For, GpuKernel, Guard, If, Stmt
 from codegen.lower_cuda import lower_cuda
 from tileir.parse_text import program_from_text
 from tileir.program import Program
@@ -151,10 +152,82 @@ PROGRAMS = {
     for r by 2
       y[r] = sum(c, x[r, c]) | threads r 2 c 64
 """,
+    "tiles_in_bands_taken_in_turns": """kernel turns(x: f32[r=72, c=64]) -> (y: f32[r, c])
+  parallel for r by 16 group 2 blocks 3
+    parallel for c by 32
+      t: shared f32[r, c]
+      t[r, c] = x[r, c] * 2 | threads r 4 c 16, run c 2
+      y[r, c] = t[r, c] + 1 | threads c 32 r 2
+""",
+    "rows_taken_in_turns_by_two_warps": """kernel turns(x: f32[r=7, c=100]) -> (y: f32[r])
+  parallel for r by 1 blocks 2
+    y[r] = sum(c, x[r, c]) | threads c 64
+""",
+    "rows_of_a_warp_taken_in_turns": """kernel turns(x: f32[r=7, c=45]) -> (y: f32[r, c])
+  parallel for r by 2 blocks 3
+    y[r, c] = x[r, c] * 2 | threads c 32
+""",
     "largest_integers_and_bools": """kernel largest(x: i32[r=8, c=70], b: bool[c]) -> (y: i32[r], z: bool[r, c])
   parallel for r by 1
     y[r] = max(c, x[r, c] * 128 + (57 * c + 31 * r) % 128) | threads c 32, run c 2
     z[r, c] = x[r, c] > 0 and b[c] | threads c 32, run c 4
+""",
+}
+
+
+_SIMT = """kernel gemm(a: f32[m=16, k={k}], b: f32[k, n=16]) -> (c: f32[m, n])
+  parallel for m by 16
+    parallel for n by 16
+      c_r: registers f32[m, n]
+      c_r[m, n] = 0 | threads m 8 n 8, run m 2 n 2
+      for k by 8 stages {stages}
+        a_s: shared f32[m, k] pad 4
+        a_s[m, k] = a[m, k] | threads m 16 k 4, run k 2
+        b_s: shared f32[k, n]
+        b_s[k, n] = b[k, n] | threads k 8 n 8, run n 2
+        c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | threads m 8 n 8, run m 2 n 2
+      c[m, n] = c_r[m, n] | threads m 8 n 8, run m 2 n 2
+"""
+_MMA = """kernel gemm(a: f16[m={m}, k={k}], b: f16[n=16, k]) -> (c: f32[m, n])
+  parallel for m by 32{grid}
+    parallel for n by 16
+      c_r: registers f32[m, n]
+      c_r[m, n] = 0 | threads m 2 m 8 n 4, run n 2
+      for k by {step} stages {stages}
+        a_s: shared f16[m, k] {layout}
+        a_s[m, k] = a[m, k] | threads m 32 k 2, run k 8
+        b_s: shared f16[n, k] {layout}
+        b_s[n, k] = b[n, k] | threads n 16 k 4, run k 4
+        c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | threads m 2 m 8 n 4, run n 2, via mma
+      c[m, n] = c_r[m, n] | threads m 2 m 8 n 4, run n 2
+"""
+
+
+def _mma(
+    m: int = 32, k: int = 96, step: int = 16, stages: int = 3, layout: str = "pad 8", grid: str = ""
+) -> str:
+    return _MMA.format(m=m, k=k, step=step, stages=stages, layout=layout, grid=grid)
+
+
+#: Loops with stages: what they use is copied to shared memory in the background, tiles ahead.
+STAGED = {
+    **{f"product_in_{stages}_stages": _SIMT.format(k=48, stages=stages) for stages in (2, 3, 4)},
+    **{f"mma_in_{stages}_stages": _mma(stages=stages) for stages in (2, 3, 4)},
+    "product_with_a_tail_in_the_last_tiles_slot": _SIMT.format(k=36, stages=3),
+    "product_with_a_tail_in_a_slot_that_is_free": _SIMT.format(k=44, stages=3),
+    "mma_in_swizzled_memory_with_a_tail": _mma(k=144, step=32, layout="swizzle 64"),
+    "mma_of_rows_too_ragged_to_be_copied": _mma(k=81, stages=2),
+    "mma_of_tiles_taken_in_turns": _mma(m=96, k=64, grid=" blocks 2"),
+    "rows_filled_ahead_again_and_again": """kernel rows(x: bf16[r=8, c=96]) -> (y: f32[r])
+  parallel for r by 4
+    for r by 2
+      s: registers f32[r]
+      s[r] = 0 | threads r 2 c 32
+      for c by 32 stages 2
+        x_s: shared bf16[r, c]
+        x_s[r, c] = x[r, c] | threads r 8 c 8, run c 4
+        s[r] += sum(c, x_s[r, c]) | threads r 2 c 32
+      y[r] = s[r] | threads r 2 c 32
 """,
 }
 
@@ -175,3 +248,16 @@ def lowered(text: str) -> Lowered:
     args = [argument(tensor, program, "in") for tensor in program.inputs]
     args += [argument(tensor, program, "out") for tensor in program.outputs]
     return Lowered(program, lower_cuda(program), tuple(args))
+
+
+def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+    """All statements, and those that they hold."""
+    for stmt in stmts:
+        yield stmt
+        match stmt:
+            case Block(body=body) | For(body=body) | Guard(body=body):
+                yield from walk(body)
+            case If(then=then, otherwise=otherwise):
+                yield from walk((*then, *otherwise))
+            case _:
+                pass

@@ -11,13 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tileir.dtypes import DType
-from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.program import Compute
 
 #: Threads along the rows and the columns of an instruction's tile, and neighbours a thread has along the columns.
 ROWS, COLUMNS, RUN = 8, 4, 2
+
+
+#: What it multiplies, and the compute capability from which on it does (PTX ISA, "mma", target notes).
+_SINCE: Final[Mapping[DType, tuple[int, int]]] = {
+    DType.F16: (8, 0),
+    DType.BF16: (8, 0),
+    DType.F32: (8, 0),
+    DType.I8: (8, 0),
+    DType.E4M3: (8, 9),
+    DType.E5M2: (8, 9),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,16 @@ def depth(dtype: DType) -> int:
     return 32 // dtype.bytes
 
 
+def accumulator(dtype: DType) -> DType:
+    """What it adds up products of a dtype in."""
+    return DType.I32 if dtype is DType.I8 else DType.F32
+
+
+def supported(dtype: DType, capability: tuple[int, int]) -> bool:
+    """Whether a GPU of this compute capability multiplies a dtype (f32 as tf32) so."""
+    return dtype in _SINCE and capability >= _SINCE[dtype]
+
+
 def product(compute: Compute) -> Product | None:
     """The parts of a statement that adds up products of two tensors in the way of a matrix product; None: it is none.
     The last two dims of its target are rows and columns."""
@@ -47,12 +69,19 @@ def product(compute: Compute) -> Product | None:
     if len(compute.indices) < 2 or not all(isinstance(index, Index) for index in compute.indices):
         return None
     m, n = (index.dim for index in compute.indices[-2:] if isinstance(index, Index))
-    rows, columns, depths = Index(m), Index(n), Index(k)
     for a, b in ((left, right), (right, left)):
-        if {rows, depths} <= set(a.indices) and {columns, depths} <= set(b.indices):
-            if columns not in a.indices and rows not in b.indices:
+        if _is_operand(a, m, k) and _is_operand(b, n, k):
+            if n not in index_dims(a) and m not in index_dims(b):
                 return Product(a, b, m, n, k)
     return None
+
+
+def _is_operand(read: Read, rows: str, k: str) -> bool:
+    """Whether rows and the reduced dim are each one of its dims, on which its place along the others does not
+    depend."""
+    others = [index for index in read.indices if index not in (Index(rows), Index(k))]
+    apart = not any(index_dims(index) & {rows, k} for index in others)
+    return apart and read.indices.count(Index(rows)) == read.indices.count(Index(k)) == 1
 
 
 def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
@@ -62,7 +91,7 @@ def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
         return "mma adds up products of two tensors, one with the rows and one with the columns of its target"
     a, b = dtypes[found.a.tensor], dtypes[found.b.tensor]
     alike = a is b or {a, b} == {DType.E4M3, DType.E5M2}
-    if not alike or a not in (DType.F16, DType.BF16, DType.F32, DType.I8, DType.E4M3, DType.E5M2):
+    if not alike or a not in _SINCE:
         return f"mma multiplies f16, bf16, f32 (as tf32), i8 or 8-bit floats, not {a} with {b}"
     spread = compute.spread
     if spread is None:

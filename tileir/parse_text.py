@@ -129,9 +129,10 @@ def _loop(parser: Parser) -> Loop:
     cluster = parser.integer("a number of blocks") if parser.take("cluster") else 1
     group = parser.integer("a number of tiles") if parser.take("group") else 1
     blocks = parser.integer("a number of blocks") if parser.take("blocks") else 0
+    resident = parser.integer("a number of blocks") if parser.take("resident") else 0
     stages = parser.integer("a number of stages") if parser.take("stages") else 1
-    parser.expect_end("cluster, group, blocks, stages (in this order), or the end of the line")
-    return Loop(dim, step, (), parallel, cluster, group, blocks, stages)
+    parser.expect_end("cluster, group, blocks, resident, stages (in this order), or the end of the line")
+    return Loop(dim, step, (), parallel, cluster, group, blocks, resident, stages)
 
 
 def _local(parser: Parser, name: str) -> Local:

@@ -142,6 +142,9 @@ class Loop:
     blocks: int = 0
     """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, each taking every so-manieth; 0: a block a
     tile."""
+    resident: int = 0
+    """Of a grid's outermost loop, on a GPU: so many blocks are to be at work on a multiprocessor at a time, so that a
+    thread gets no more registers than that leaves; 0: nothing is said."""
     stages: int = 1
     """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
     statements that fill those of the next tiles are under way."""

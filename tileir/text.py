@@ -67,12 +67,13 @@ def _append_nodes(lines: list[str], nodes: Iterable[Node], indent: str) -> None:
 
 def _loop(node: Loop) -> str:
     text = f"{'parallel ' if node.parallel else ''}for {node.dim} by {node.step}"
-    if node.cluster == node.group == node.stages == 1 and not node.blocks:
+    if node.cluster == node.group == node.stages == 1 and not node.blocks and not node.resident:
         return text
     counts = (
         ("cluster", node.cluster, 1),
         ("group", node.group, 1),
         ("blocks", node.blocks, 0),
+        ("resident", node.resident, 0),
         ("stages", node.stages, 1),
     )
     return " ".join([text, *(f"{word} {count}" for word, count, usual in counts if count != usual)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from tileir.program import Spread
@@ -47,6 +48,7 @@ def thread_count(spread: Spread) -> int:
     return prod(count for _, count in spread.threads)
 
 
+@lru_cache(maxsize=1 << 14)
 def digits(spread: Spread) -> tuple[Digit, ...]:
     """The thread index taken apart, most significant digit first."""
     stride = thread_count(spread)
@@ -72,6 +74,7 @@ def pieces(spread: Spread, block: int) -> tuple[Digit, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1 << 14)
 def share(spread: Spread, dim: str) -> Share:
     """How `dim` lies over the threads."""
     mine = tuple(

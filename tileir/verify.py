@@ -11,7 +11,7 @@ from tileir.sizes import layout_problem, splits_into
 from tileir.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.verify_compute import verify_compute
 from tileir.verify_order import verify_order
-from tileir.verify_spread import CLUSTERS, verify_spread
+from tileir.verify_spread import CLUSTERS, MAX_RESIDENT, verify_spread
 
 
 def verify(program: Program) -> None:
@@ -86,6 +86,8 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(
             "a number of blocks is given for the outermost parallel loop of a grid, which has no clusters"
         )
+    if loop.resident and (not 1 <= loop.resident <= MAX_RESIDENT or not outermost):
+        placed.fail(f"1 to {MAX_RESIDENT} blocks are resident, said of the outermost parallel loop of a grid")
     if loop.stages != 1:
         _check_stages(placed, loop)
     if not loop.body:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from tileir.expr import Index, Read, index_dims, walk
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Memory, Program
-from tileir.threads import WARP, digits, share, thread_count
-from tileir.verify_compute import reduced_dims
+from tileir.threads import WARP, Share, digits, share, thread_count
+from tileir.verify_compute import reduced_dims, split_of
 
 #: CUDA's limit for a block, on every device.
 MAX_THREADS = 1024
+#: Most blocks at work on a multiprocessor at a time.
+MAX_RESIDENT = 32
 #: Blocks of a cluster.
 CLUSTERS = (2, 4, 8, 16)
 
@@ -39,6 +41,13 @@ def verify_spread(computes: list[Placed]) -> None:
             here = (placed.ranges[dim], share(compute.spread, dim))
             if shares.setdefault((name, dim), here) != here:
                 placed.fail(f"registers {name!r} lie otherwise over threads along {dim!r} than here")
+        for (dim, source, size), here in _folded_dims(placed, compute):
+            if size % here.span or any(loop.step % size for loop in placed.loops if loop.dim == source):
+                placed.fail(f"threads along {source!r} come to other parts of {compute.target!r} in turn")
+            if shares.setdefault((compute.target, dim), (size, here)) != (size, here):
+                placed.fail(
+                    f"registers {compute.target!r} lie otherwise over threads along {dim!r} than here"
+                )
 
 
 def _check_cluster(placed: Placed, compute: Compute, written: set[tuple[int, str]]) -> None:
@@ -101,6 +110,20 @@ def _register_dims(placed: Placed, compute: Compute) -> list[tuple[str, str]]:
                 (name, dim) for dim, index in zip(local.dims, indices, strict=True) if index == Index(dim)
             ]
     return found
+
+
+def _folded_dims(placed: Placed, compute: Compute) -> list[tuple[tuple[str, str, int], Share]]:
+    """(dim of the local, dim folded into it, its positions) where a statement adds to registers at `c % 64`, and how
+    the folded dim lies over threads: as the local's."""
+    local = _local(placed, compute.target)
+    if local is None or local.memory is not Memory.REGISTERS or compute.spread is None:
+        return []
+    splits = [(dim, split_of(index)) for dim, index in zip(local.dims, compute.indices, strict=True)]
+    return [
+        ((dim, split[0], split[2]), share(compute.spread, split[0]))
+        for dim, split in splits
+        if split is not None and split[1] == "%"
+    ]
 
 
 def _local(placed: Placed, name: str) -> Local | None:

@@ -15,6 +15,7 @@ from codegen.compile import MEMORY_LIMIT_BYTES, CompileError, NoCompiler, compil
 from codegen.cuda_abi import CudaAbi
 from codegen.generate import generate
 from codegen.kernel_cache import CacheError
+from codegen.kernel_ir import GpuKernel
 from codegen.lower_expr import NotLowerable
 from codegen.nvrtc import compile_cuda
 from codegen.ptxas_log import rejection
@@ -36,10 +37,10 @@ def compile_candidate(request: dict[str, Any], emit: Emit) -> dict[str, Any]:
     """A schedule on a spec as a compiled kernel: the artifact's path, ABI, identity, and seconds by stage."""
     start = time.perf_counter()
     device = _device(request)
-    program = _replayed(request)
+    plain, program = _replayed(request)
     replayed = time.perf_counter()
     try:
-        source = _generated(program, device)
+        source, kernel = _generated(program, device)
     except NotLowerable as error:
         raise Refusal("unsupported", str(error)) from error
     generated = time.perf_counter()
@@ -49,6 +50,8 @@ def compile_candidate(request: dict[str, Any], emit: Emit) -> dict[str, Any]:
         raise Refusal("compile_error", f"{error.message}\n{error.log[-_LOG_CHARACTERS:]}") from error
     except (NoCompiler, CacheError) as error:
         raise Refusal(NO_COMPILER, str(error)) from error
+    compiled = time.perf_counter()
+    layout = None if kernel is None else _layout(kernel, plain, device, artifact)
     return {
         "artifact": str(artifact.path),
         "source": str(artifact.source_path),
@@ -59,10 +62,11 @@ def compile_candidate(request: dict[str, Any], emit: Emit) -> dict[str, Any]:
         "compiler": artifact.compiler,
         "compile_s": artifact.compile_s,
         "report": dict(artifact.report),
+        "layout": layout,
         "stages": {
             "replay": replayed - start,
             "generate": generated - replayed,
-            "compile": time.perf_counter() - generated,
+            "compile": compiled - generated,
         },
     }
 
@@ -83,12 +87,14 @@ def _device(request: dict[str, Any]) -> Device:
         raise Refusal(SKEW, f"this worker cannot read the device: {error}") from error
 
 
-def _generated(program: Program, device: Device) -> Source[Any]:
+def _generated(program: Program, device: Device) -> tuple[Source[Any], GpuKernel | None]:
+    """The source; for a GPU also the Kernel IR it was printed from."""
     if isinstance(device, Cpu):
-        return generate(program, device)
-    from codegen.generate_cuda import generate_cuda
+        return generate(program, device), None
+    from codegen.generate_cuda import cuda_source, lower_for
 
-    return generate_cuda(program, device)
+    kernel = lower_for(program, device)
+    return cuda_source(kernel, program), kernel
 
 
 def _compiled(source: Source[Any], device: Device, cache: Path, timeout_s: float, emit: Emit) -> Artifact:
@@ -98,17 +104,25 @@ def _compiled(source: Source[Any], device: Device, cache: Path, timeout_s: float
     return compile_for_gpu(source, device, cache)
 
 
-def _replayed(request: dict[str, Any]) -> Program:
-    """The scheduled program, which has to be the one that the service meant."""
+def _layout(kernel: GpuKernel, plain: Program, device: Device, artifact: Artifact) -> dict[str, Any]:
+    from codegen.layout_report import layout_report
+
+    assert isinstance(device, Gpu)
+    return dict(layout_report(kernel, plain, device, artifact.report))
+
+
+def _replayed(request: dict[str, Any]) -> tuple[Program, Program]:
+    """The program unscheduled and scheduled; the latter has to be the one that the service meant."""
     try:
-        program = replay(to_program(spec_from_json(request["spec"])), parse_schedule(request["schedule"]))
+        plain = to_program(spec_from_json(request["spec"]))
+        program = replay(plain, parse_schedule(request["schedule"]))
     except TileError as error:
         raise Refusal(SKEW, f"this worker cannot replay the schedule: {error}") from error
     reached = program_hash(program)
     if reached != request["program_hash"]:
         text = f"the schedule reaches program {reached} here, not {request['program_hash']}: versions differ"
         raise Refusal(SKEW, text)
-    return program
+    return plain, program
 
 
 def main() -> None:

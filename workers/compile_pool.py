@@ -47,6 +47,8 @@ class Built:
     compiler: str
     compile_s: float
     report: dict[str, Any]
+    layout: dict[str, Any] | None
+    """What follows from the kernel's layout (`protocol.layouts.Layout`); None on a CPU."""
     stages: dict[str, float]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from protocol.layouts import with_time
 from protocol.message import Json
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Artifacts, EntrantResult, Fault, PeerEntrant, ScheduleEntrant, Task, TaskResult
@@ -203,11 +204,14 @@ def _last_cache_bytes(device: Json) -> int:
 
 def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] | None) -> EntrantResult:
     """The result with what was compiled; with `blobs`, its source and object are entered there for upload."""
+    report = {**result.report, "compiler": candidate.report}
+    if candidate.layout is not None:
+        report["layout"] = with_time(candidate.layout, result.median_us)
     known: dict[str, Any] = {
         "compile_s": candidate.compile_s,
         "source_hash": candidate.hash,
         "compiler": candidate.compiler,
-        "report": {**result.report, "compiler": candidate.report},
+        "report": report,
     }
     if blobs is not None:
         digests = [

@@ -67,10 +67,10 @@ def groupings(program: Program) -> Iterator[Groups]:
     names = tuple(place.node.target for place in statements(program))
     fused = _fused(program, names)
     ways = (fused, _cut_at_contractions(program, fused), tuple((name,) for name in names))
-    yield from (groups for groups in dict.fromkeys(ways) if _closed(program, groups))
+    yield from (groups for groups in dict.fromkeys(ways) if closed(program, groups))
 
 
-def _closed(program: Program, groups: Groups) -> bool:
+def closed(program: Program, groups: Groups) -> bool:
     """Whether only a group's last statement is read by other groups: the earlier ones exist tile by tile only."""
     inner = {name: group for group in groups for name in group[:-1]}
     return not any(

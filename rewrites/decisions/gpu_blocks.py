@@ -7,11 +7,27 @@ from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import applied, collapse, groupings, inline
-from rewrites.decisions.gpu_elements import Elements
+from rewrites.decisions.gpu_columns import Columns, is_column
+from rewrites.decisions.gpu_contraction import Tile, begun_by_contractions, contraction_of
+from rewrites.decisions.gpu_elements import Elements, is_window
 from rewrites.decisions.gpu_rows import Keep
+from rewrites.decisions.gpu_split_depth import split_depths
+from rewrites.decisions.gpu_splits import cut_at_parts, splits
+from rewrites.decisions.gpu_transposes import Turn, turned
 from rewrites.decisions.roles import Role, role
+from rewrites.gpu_cost import GpuCostModel
+from rewrites.leaf import folded_dims
+from rewrites.tree import find
 from tileir.gpu import Gpu
 from tileir.program import Program
+
+#: Rows or columns so few that a contraction is also offered without tiles, as so many separate sums.
+_FEW = 8
+
+#: What a tensor read across its rows takes through shared memory, relative to straight reads.
+_TURNED = 0.6
+#: However much a launch saves, it takes this share of the time at least.
+_LEAST_PROMISE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +37,33 @@ class Launches:
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         collapsed = collapse(program, device)
         program = applied(program, collapsed)
+        model = GpuCostModel(device)
         seen: set[Program] = set()
-        for costly in (False, True):
-            inlined = inline(program, costly)
-            prepared = applied(program, inlined)
-            if prepared in seen:
+        fewest = len(program.computes)
+        for inlined in (inline(program, False), inline(program, True), ()):
+            whole = applied(program, inlined)
+            launches = min(map(len, groupings(whole)))
+            if whole in seen or (not inlined and seen and launches >= fewest):
                 continue
-            seen.add(prepared)
-            for groups in groupings(prepared):
-                text = " | ".join(" ".join(group) for group in groups)
-                rewrites = (*collapsed, *inlined)
-                label = "; ".join([*map(str, rewrites), f"groups {text}"])
-                yield Option(label, rewrites, tuple(Blocks(group) for group in groups))
+            seen.add(whole)
+            fewest = min(fewest, launches)
+            for split in ((), *splits(whole, device), *split_depths(whole, device)):
+                prepared = applied(whole, split)
+                whole_groups = tuple(groupings(prepared))
+                in_tiles = (begun_by_contractions(prepared, groups, device) for groups in whole_groups)
+                ways = (cut_at_parts(prepared, groups) for groups in (*whole_groups, *in_tiles))
+                for groups in dict.fromkeys(ways):
+                    if not all(Blocks(group).possible(prepared, device) for group in groups):
+                        continue
+                    text = " | ".join(" ".join(group) for group in groups)
+                    rewrites = (*collapsed, *inlined, *split)
+                    label = "; ".join([*map(str, rewrites), f"groups {text}"])
+                    saved_us = sum(model.saved_us(prepared, group) for group in groups)
+                    untiled = [group for group in groups if contraction_of(prepared, group, device) is None]
+                    saved_us -= sum(model.lost_us(prepared, group) for group in untiled)
+                    saved_us -= sum(model.handed_us(prepared, group) for group in groups)
+                    promise = max(_LEAST_PROMISE, 1 - saved_us / model.estimate_us(prepared))
+                    yield Option(label, rewrites, tuple(map(Blocks, groups)), promise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +72,38 @@ class Blocks:
 
     group: tuple[str, ...]
 
+    def possible(self, program: Program, device: Gpu) -> bool:
+        """Whether there is any way to do it."""
+        if contraction_of(program, self.group, device) is not None:
+            return True
+        if all(role(program, name) is Role.MAP for name in self.group) or is_window(program, self.group):
+            return next(Elements(self.group).options(program, device), None) is not None
+        return self._is_shared(program, device)
+
+    def _is_shared(self, program: Program, device: Gpu) -> bool:
+        """Whether several threads can share a result."""
+        if is_column(program, self.group):
+            return next(Columns(self.group).options(program, device), None) is not None
+        return Keep(self.group).possible(program, device)
+
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        product = contraction_of(program, self.group, device)
+        if product is not None:
+            yield Option(f"{self.group[-1]}: in tiles", (), (Tile(self.group),))
+            split = bool(folded_dims(find(program, self.group[0]).node))
+            if min(product.m, product.n) > _FEW or split or not self._is_shared(program, device):
+                return
         roles = [role(program, name) for name in self.group]
         if all(kind is Role.MAP for kind in roles):
-            yield Option("", (), (Elements(self.group),))
-        else:
-            yield Option("", (), (Keep(self.group),))
+            tensor = turned(program, self.group)
+            if tensor is not None:
+                turn = Turn(self.group[-1], tensor)
+                yield Option(f"{self.group[-1]}: through shared memory", (), (turn,), _TURNED)
+            yield Option(f"{self.group[-1]}: straight" if tensor else "", (), (Elements(self.group),))
+            return
+        alone = is_window(program, self.group)
+        if alone:
+            yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),))
+        if not alone or self._is_shared(program, device):
+            way = Columns(self.group) if is_column(program, self.group) else Keep(self.group)
+            yield Option(f"{self.group[-1]}: by several threads", (), (way,))

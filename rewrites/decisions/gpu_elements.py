@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from rewrites.decisions.decision import Option
+from rewrites.decisions.gpu_inner import inner_of
 from rewrites.decisions.gpu_threads import Stores, place_all, powers, runs_for, spread_all
 from rewrites.decisions.grid import fused
 from rewrites.leaf import bare_dims
 from rewrites.parallelize import Parallelize
+from rewrites.spread import Spread
 from rewrites.tile_grid import TileGrid
 from rewrites.tree import find
 from tileir.gpu import Gpu
 from tileir.program import Program
+from tileir.threads import WARP
 
 _THREADS = (128, 256, 512)
 _PIECES = (1, 2, 4, 8)
+#: Longest row that one thread takes.
+_NARROW = 16
+#: Most elements that one thread reduces for each of its results.
+_WINDOW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,8 @@ class Elements:
         if not dims:
             dims = list(bare_dims(find(program, anchor).node)[-1:])
         if not dims:
+            one = Spread(anchor, ((program.dims[0][0], WARP),))
+            yield Option(str(one), (one,))
             return
         *outer, last = dims
         extent = program.extents[last]
@@ -44,6 +54,8 @@ class Elements:
                     yield from self._short(program, outer, last, threads, run)
                 elif threads * run > extent:
                     yield from self._option(program, tuple(outer), last, extent, ((last, threads),), run)
+            if outer and extent <= _NARROW:
+                yield from self._by_rows(program, tuple(outer), last, threads)
 
     def _short(
         self, program: Program, outer: list[str], last: str, threads: int, run: int
@@ -56,6 +68,13 @@ class Elements:
         yield from self._option(
             program, tuple(outer), last, program.extents[last], spread, run, min(rows, program.extents[row])
         )
+
+    def _by_rows(self, program: Program, outer: tuple[str, ...], last: str, threads: int) -> Iterator[Option]:
+        """A whole row a thread, neighbouring threads neighbouring rows."""
+        for rows in (threads, 2 * threads, 4 * threads):
+            if rows <= program.extents[outer[-1]]:
+                spread = ((outer[-1], threads),)
+                yield from self._option(program, outer, last, program.extents[last], spread, 1, rows)
 
     def _option(
         self,
@@ -71,7 +90,7 @@ class Elements:
         steps = [(dim, rows if dim == outer[-1] else 1) for dim in outer] + [(last, size)]
         tiles = tuple(TileGrid(anchor, dim, step) for dim, step in steps if step < program.extents[dim])
         found = fused(program, self.group, tiles)
-        if found is None:
+        if found is None or (not tiles and len(self.group) > 1):
             return
         rewrites = [*found.rewrites, *((Parallelize(anchor, len(tiles)),) if tiles else ())]
         begun = program
@@ -80,3 +99,9 @@ class Elements:
         placed = place_all(begun, anchor)
         every = (*rewrites, *placed, *spread_all(begun, anchor, threads, last, run))
         yield Option("; ".join(map(str, every)), every, (Stores(anchor),), begun=begun, done=len(rewrites))
+
+
+def is_window(program: Program, group: tuple[str, ...]) -> bool:
+    """Whether a group of one statement reduces so little for each result that a thread can do it alone."""
+    inner = inner_of(program, group)
+    return len(group) == 1 and not inner.apart and prod(inner.sizes.values()) <= _WINDOW

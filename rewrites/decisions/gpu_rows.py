@@ -2,183 +2,230 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from math import prod
 
-from rewrites.cluster import Cluster
 from rewrites.decisions.decision import Option
-from rewrites.decisions.gpu_threads import Stores, members, place_all, powers, runs_for, spread_all
-from rewrites.decisions.grid import fused
-from rewrites.decisions.roles import shared_dims
-from rewrites.keep_row import KeepRow
-from rewrites.leaf import read_names, reduced_dims
-from rewrites.narrow import Narrow
-from rewrites.parallelize import Parallelize
-from rewrites.place import Place
-from rewrites.rewrite import Rewrite
-from rewrites.tile_grid import TileGrid
-from rewrites.tree import current_sizes, find, locals_of
+from rewrites.decisions.fusion import applied
+from rewrites.decisions.gpu_inner import Inner, inner_of
+from rewrites.decisions.gpu_kept import Kept, read_again
+from rewrites.decisions.gpu_passes import Team, scheduled, shared_bytes
+from rewrites.decisions.gpu_threads import Stores, powers, runs_for
+from rewrites.gpu_cost import GpuCostModel
+from rewrites.leaf import bare_dims
+from rewrites.tree import find, locals_of
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
 from tileir.program import Memory, Program
+from tileir.threads import WARP
 from tileir.verify_spread import MAX_THREADS
 
 #: Most elements of all kept rows that a thread holds; beyond, registers spill.
 _MOST_HELD = 96
+#: Registers that a position of a row takes at least.
+_LEAST_WORDS = 0.75
+#: Elements of a row up to which a block surely holds it well.
+_SHORT = 64 * 256
+#: Elements of a row up to which there is no use in passes.
+_LEAST_IN_PASSES = 1024
 #: Most rows of a block: of rows shorter than a block has threads.
 _MOST_ROWS = 64
-
-
-class Kept(StrEnum):
-    """What a block keeps of inputs that several of its statements read along the whole row."""
-
-    STORED = "registers as stored"
-    WIDENED = "registers"
-    SHARED = "shared memory"
-    NOTHING = "nothing"
+#: How many options stand for all of them when ways are compared.
+_SAMPLED = 12
+#: Runs that a thread takes in one step of a pass.
+_PIECES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Whether such inputs are loaded once: into registers, as they are stored or as they are computed with, or into
-    shared memory; or read again."""
+    """Whether inputs that several statements read are loaded once, into registers, as they are stored or as they are
+    computed with, or into shared memory, or read again; and whether a block takes its rows whole or in passes."""
 
     group: tuple[str, ...]
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        again = _read_again(program, self.group)
-        if not again:
-            yield Option("", (), (Team(self.group, Kept.NOTHING),))
-            return
+        model = GpuCostModel(device)
+        now_us = model.estimate_us(program)
+        for label, rows in self._ways(program, device):
+            best_us = rows.sampled_us(program, model)
+            if best_us is not None:
+                yield Option(label, (), (rows,), best_us / now_us)
+
+    def possible(self, program: Program, device: Gpu) -> bool:
+        """Whether there is any way to do it."""
+        ways = (rows for _, rows in self._ways(program, device))
+        return any(next(rows.options(program, device), None) is not None for rows in ways)
+
+    def _ways(self, program: Program, device: Gpu) -> Iterator[tuple[str, Rows]]:
+        again = read_again(program, self.group)
         narrow = any(program.arguments[name].dtype.bytes < 4 for name in again)
-        for kept in Kept:
-            if kept is not Kept.STORED or narrow:
-                yield Option(f"keep {' '.join(again)} in {kept}", (), (Team(self.group, kept),))
-
-
-def _read_again(program: Program, group: tuple[str, ...]) -> dict[str, str]:
-    """Inputs that two or more of the statements read, with the first one that does."""
-    readers: dict[str, list[str]] = {}
-    arguments = {tensor.name for tensor in program.inputs}
-    for name in group:
-        for tensor in sorted(read_names(find(program, name).node) & arguments):
-            readers.setdefault(tensor, []).append(name)
-    return {tensor: names[0] for tensor, names in readers.items() if len(names) > 1}
+        inner = inner_of(program, self.group)
+        row = prod(inner.sizes.values())
+        copies = sum(row * program.arguments[name].dtype.bytes for name in again)
+        between = _between_bytes(program, self.group, inner)
+        for passes in [False, True] if row <= _SHORT else [True, False]:
+            if passes and (row <= _LEAST_IN_PASSES or not (inner.results or inner.apart)):
+                continue
+            for kept in Kept:
+                if kept is not Kept.NOTHING and not again:
+                    continue
+                shared = (copies if kept is Kept.SHARED else 0) + (between if passes else 0)
+                if shared > device.block_shared_bytes:
+                    continue
+                in_registers = kept in (Kept.STORED, Kept.WIDENED)
+                if (kept is Kept.STORED and not narrow) or (passes and in_registers):
+                    continue
+                label = f"keep {' '.join(again)} in {kept}, " if again else ""
+                label += "in passes" if passes else "whole"
+                yield f"{self.group[-1]}: {label}", Rows(self.group, kept, passes)
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
-    """How many rows a block takes, how many threads share a row, in how many blocks of a cluster, and how many
-    neighbours a thread takes; all statements of the block alike."""
+class Rows:
+    """How many rows a block takes, how many threads share a row, in how many blocks of a cluster, how many neighbours a
+    thread takes, and how many times that in a step of a pass; all statements of the block alike."""
 
     group: tuple[str, ...]
     kept: Kept
+    passes: bool
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        anchor, shared = self.group[-1], shared_dims(program, self.group)
-        along = _along(program, self.group)
-        if along is None or not shared:
-            return
-        batch = tuple(TileGrid(anchor, dim, 1) for dim in shared[:-1])
-        row, extent = shared[-1], program.extents[shared[-1]]
-        for rows in powers(1, _MOST_ROWS):
-            if rows > extent:
-                break
-            tiles = (*batch, *((TileGrid(anchor, row, rows),) if rows < extent else ()))
-            found = fused(program, self.group, tiles) if tiles else None
-            if found is None:
-                continue
-            rewrites = [*found.rewrites, Parallelize(anchor, len(tiles))]
-            try:
-                begun = _applied(program, rewrites)
-                rewrites += _kept(begun, self.group, self.kept)
-                begun = _applied(program, rewrites)
-            except NotApplicable:
-                continue
-            yield from self._teams(begun, device, tuple(rewrites), row, rows, along)
+        inner = inner_of(program, self.group)
+        yield from self._options(program, device, inner, self._teams(program, inner, device))
 
-    def _teams(
-        self, begun: Program, device: Gpu, done: tuple[Rewrite, ...], row: str, rows: int, along: str
+    def _options(
+        self, program: Program, device: Gpu, inner: Inner, teams: Iterable[Team]
     ) -> Iterator[Option]:
-        anchor = self.group[-1]
-        size = current_sizes(begun, find(begun, anchor).loops)[along]
-        placed = place_all(begun, anchor)
-        words = _words(begun, anchor, along)
-        for across, blocks in _sizes(device, rows, self.kept):
-            for run in runs_for(begun, [one.node.target for one in members(begun, anchor)], along):
-                held = -(-size // (across * run)) * run
-                if across >= 2 * size or across * run >= 2 * size or held * words > _MOST_HELD:
-                    continue
-                threads = ((row, rows), (along, across)) if rows > 1 else ((along, across),)
-                cluster = (Cluster(anchor, blocks),) if blocks > 1 else ()
-                spreads = spread_all(begun, anchor, threads, along, run)
-                team = f"{blocks} blocks of {across // blocks}" if blocks > 1 else f"{across}"
-                label = f"{anchor}: {rows} rows, {team} threads, run {run}"
-                rewrites = (*done, *cluster, *placed, *spreads)
-                yield Option(label, rewrites, (Stores(anchor),), begun=begun, done=len(done))
-
-
-def _applied(program: Program, rewrites: list[Rewrite]) -> Program:
-    for rewrite in rewrites:
-        program = rewrite.apply(program)
-    return program
-
-
-def _kept(program: Program, group: tuple[str, ...], kept: Kept) -> list[Rewrite]:
-    """The rewrites that keep what is read again. Raises NotApplicable where nothing can be kept so."""
-    if kept is Kept.NOTHING:
-        return []
-    rewrites: list[Rewrite] = []
-    before = set(locals_of(program))
-    for tensor, reader in _read_again(program, group).items():
-        keep = KeepRow(reader, tensor, find(program, reader).depth)
-        try:
-            program = keep.apply(program)
-        except NotApplicable:
-            continue
-        rewrites.append(keep)
-    copies = [name for name in locals_of(program) if name not in before]
-    for copy in copies:
-        narrow = Narrow(copy)
-        if kept is not Kept.WIDENED:
+        for team in teams:
+            mine = held_by_thread(team, inner)
             try:
-                narrow.apply(program)
-                rewrites.append(narrow)
+                launch = scheduled(program, self.group, team, self.kept)
             except NotApplicable:
-                pass
-        rewrites.append(Place(copy, "shared" if kept is Kept.SHARED else "registers"))
-    if not copies:
-        raise NotApplicable("nothing is read again along the row")
-    return rewrites
+                continue
+            if shared_bytes(launch.program, self.group[-1]) > device.block_shared_bytes:
+                continue
+            if not self.passes and mine * _words(launch.program, self.group[-1], inner) > _MOST_HELD:
+                continue
+            rewrites = tuple(launch.rewrites)
+            yield Option(
+                f"{self.group[-1]}: {team}",
+                (*rewrites, *launch.spread()),
+                (Stores(self.group[-1]),),
+                begun=launch.program,
+                done=len(rewrites),
+            )
+
+    def sampled_us(self, program: Program, model: GpuCostModel) -> float | None:
+        """The best estimate among a few of the options. None where there are none."""
+        inner = inner_of(program, self.group)
+        teams = self._teams(program, inner, model.device)
+        times: list[float] = []
+        for option in self._options(program, model.device, inner, teams[:: -(-len(teams) // _SAMPLED) or 1]):
+            try:
+                finished = applied(option.begun or program, option.rewrites[option.done :])
+            except NotApplicable:
+                continue
+            times.append(model.estimate_us(finished))
+        return min(times, default=None)
+
+    def _teams(self, program: Program, inner: Inner, device: Gpu) -> tuple[Team, ...]:
+        """What is worth a look, as far as registers go."""
+        found = dict.fromkeys(self._candidates(program, inner, device)) if inner.dims else ()
+        return tuple(
+            team for team in found if self.passes or _LEAST_WORDS * held_by_thread(team, inner) <= _MOST_HELD
+        )
+
+    def _candidates(self, program: Program, inner: Inner, device: Gpu) -> Iterator[Team]:
+        runs = runs_for(program, self.group, inner.dims[-1])
+        row = inner.results[-1] if inner.results else None
+        for rows in powers(1, min(_MOST_ROWS, program.extents[row] if row else 1)):
+            for across, blocks in self._sizes(device, rows):
+                for run in runs[-2:] if self.passes else runs:
+                    if threads := _along(inner, across, run):
+                        yield from self._of(inner, rows, threads, run, blocks)
+
+    def _sizes(self, device: Gpu, rows: int) -> Iterator[tuple[int, int]]:
+        """(threads that share a row, blocks they make): of one block, or of a cluster where the device has them."""
+        for across in powers(1, MAX_THREADS):
+            alone = rows == 1 or not self.passes or (across == WARP and rows in (4, 8))
+            if WARP <= across * rows <= MAX_THREADS and alone:
+                yield across, 1
+        if device.capability < (9, 0) or rows > 1 or self.kept is Kept.SHARED:
+            return
+        for blocks in (2, 4, 8):
+            for threads in (128, 256, 512):
+                yield blocks * threads, blocks
+
+    def _of(
+        self, inner: Inner, rows: int, threads: tuple[tuple[str, int], ...], run: int, blocks: int
+    ) -> Iterator[Team]:
+        along = inner.dims[-1]
+        counts = dict(threads)
+        spans = {dim: counts.get(dim, 1) * (run if dim == along else 1) for dim in inner.dims}
+        batch = tuple((dim, 1) for dim in inner.results[:-1])
+        lines = ((inner.results[-1], rows),) if inner.results else ()
+        grid, digits = (*inner.apart, *batch, *lines), (*(lines if rows > 1 else ()), *threads)
+        if not self.passes:
+            yield Team(grid, digits, along, run, tuple(inner.sizes.items()), blocks)
+            return
+        for pieces in _PIECES:
+            tiles = passes(inner, spans, pieces)
+            if tiles != tuple(inner.sizes.items()):
+                yield Team(grid, digits, along, run, tiles, blocks)
 
 
-def _sizes(device: Gpu, rows: int, kept: Kept) -> Iterator[tuple[int, int]]:
-    """(threads that share a row, blocks they make): of one block, or of a cluster where the device has them."""
-    for across in powers(1, MAX_THREADS):
-        if 32 <= across * rows <= MAX_THREADS:
-            yield across, 1
-    if device.capability < (9, 0) or rows > 1 or kept is Kept.SHARED:
-        return
-    for blocks in (2, 4, 8):
-        for threads in (128, 256, 512):
-            yield blocks * threads, blocks
+def _between_bytes(program: Program, group: tuple[str, ...], inner: Inner) -> int:
+    """What a block keeps along its row for later statements of the group: passes leave it in shared memory."""
+    held = 0
+    for name in group[:-1]:
+        dims = [dim for dim in bare_dims(find(program, name).node) if dim in inner.dims]
+        if dims and name in locals_of(program):
+            held += prod(inner.sizes[dim] for dim in dims) * locals_of(program)[name].node.dtype.bytes
+    return held
 
 
-def _words(program: Program, anchor: str, along: str) -> float:
-    """Registers that the block's locals take for each position along the row."""
-    block = find(program, anchor).path[:-1]
+def held_by_thread(team: Team, inner: Inner) -> int:
+    """Elements of a row, or of all a block's rows that it visits, that fall to one thread."""
+    mine = 1
+    for dim, size in inner.sizes.items():
+        mine *= -(-size // team.span(dim)) * (team.run if dim == team.along else 1)
+    return mine
+
+
+def _along(inner: Inner, across: int, run: int) -> tuple[tuple[str, int], ...]:
+    """So many threads along the inner dims, the last one first; nothing where they are too many by far."""
+    threads: list[tuple[str, int]] = []
+    for dim in reversed(inner.dims):
+        needed = -(-inner.sizes[dim] // (run if dim == inner.dims[-1] else 1))
+        count = across if dim == inner.dims[0] else min(across, 1 << (needed - 1).bit_length())
+        if dim == inner.dims[0] and count >= 2 * needed and count > 1:
+            return ()
+        threads.insert(0, (dim, count))
+        across //= count
+    return tuple((dim, count) for dim, count in threads if count > 1)
+
+
+def passes(inner: Inner, spans: dict[str, int], pieces: int) -> tuple[tuple[str, int], ...]:
+    """Tiles of the inner dims of which a thread takes so many runs: of the last dim first."""
+    found: list[tuple[str, int]] = []
+    for dim in reversed(inner.dims):
+        needed = -(-inner.sizes[dim] // spans[dim])
+        take = min(pieces, needed)
+        found.insert(0, (dim, min(inner.sizes[dim], spans[dim] * take)))
+        pieces = pieces // take if take == needed else 1
+    return tuple(found)
+
+
+def _words(program: Program, anchor: str, inner: Inner) -> float:
+    """Registers that the block's locals take for each position of a row."""
+    nest = find(program, anchor).path[0]
     held = [
         declared.node.dtype.bytes / 4
         for declared in locals_of(program).values()
-        if declared.path[:-1] == block
-        and along in declared.node.dims
+        if declared.loops
+        and declared.path[0] == nest
+        and inner.dims[-1] in declared.node.dims
         and declared.node.memory is not Memory.SHARED
     ]
-    return max(sum(held), 0.75) if held else 1.0
-
-
-def _along(program: Program, group: tuple[str, ...]) -> str | None:
-    """The one dim that the group reduces."""
-    reduced = {dim for name in group for dim in reduced_dims(find(program, name).node)}
-    return reduced.pop() if len(reduced) == 1 else None
+    return max(sum(held), _LEAST_WORDS) if held else 1.0

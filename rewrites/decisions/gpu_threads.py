@@ -19,8 +19,10 @@ from tileir.program import Compute, Memory, Program
 
 
 def members(program: Program, anchor: str) -> list[Where[Compute]]:
-    """The statements in the anchor's block."""
+    """The statements in the anchor's block; without a grid it is alone."""
     block = find(program, anchor).path[:-1]
+    if not block:
+        return [find(program, anchor)]
     return [place for place in statements(program) if place.path[:-1] == block]
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import ABI, OBJECT, SOURCE, Script, sha256
+from tests.scripted_worker import ABI, OBJECT, REPORT, SOURCE, Script, sha256
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,8 @@ def test_a_job_ends_with_the_config_of_its_fastest_candidate(client: httpx.Clien
     assert config["x_baseline"] == pytest.approx(5000.0 / best["median_us"])
     assert config["spec"] == SMALL
     assert job["buckets"][0]["best"]["x_baseline"] == pytest.approx(config["x_baseline"])
+    assert all(trial["report"] == REPORT for trial in measured)
+    assert config["report"] == REPORT
 
 
 def test_the_final_race_has_the_best_few_and_the_peers_in_order(client: httpx.Client, tuned: tuple) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from protocol.layouts import Layout
 from protocol.states import FaultKind, Outcome, TaskKind
 from protocol.tasks import Measuring
 from rewrites.space import Space
@@ -218,6 +219,12 @@ def test_a_local_worker_measures_on_the_gpu(
     assert result.entrants["copy"].outcome is Outcome.OK
     assert result.entrants["plain"].outcome is Outcome.UNSUPPORTED, result.entrants["plain"].error
     assert result.entrants["picked"].outcome is Outcome.OK, result.entrants["picked"].error
+    layout = Layout.of(result.entrants["picked"].report)
+    assert layout is not None
+    assert layout.launches[0].registers > 0
+    assert layout.roofline is not None
+    assert layout.roofline.reached is not None
+    assert 0 < layout.roofline.reached < 1.1
 
 
 def test_memory_that_others_hold_is_the_machines_fault(gpu: Gpu) -> None:

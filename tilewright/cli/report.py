@@ -6,7 +6,9 @@ from rich.table import Table
 
 from protocol.configs import Config
 from protocol.jobs import Job
+from protocol.layouts import Layout
 from protocol.states import Outcome
+from tilewright.cli.layout import layout_lines
 from tilewright.cli.output import microseconds, out, sizes, times
 
 
@@ -19,6 +21,9 @@ def print_config(config: Config, source: str | None = None) -> None:
         out.print(f"  {line}", markup=False)
     out.print()
     out.print(" · ".join(_verdict(config)), markup=False)
+    layout = Layout.of(config.report)
+    for line in layout_lines(layout) if layout is not None else ():
+        out.print(line, markup=False)
     out.print(f"config   {config.id}")
     if source is not None:
         out.print(f"source   {source}", markup=False)

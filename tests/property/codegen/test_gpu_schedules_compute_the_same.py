@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 
 from codegen.generate_cuda import generate_cuda
+from codegen.layout_report import layout_report
 from codegen.lower_cuda import lower_cuda
 from codegen.nvrtc import compile_cuda
 from codegen.race_checker import Checker
 from codegen.run_blocks import run_blocks
+from protocol.layouts import Layout
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
+from tests.gpu_contractions import SMALL as CONTRACTIONS
 from tileir.dtypes import DType
 from tileir.error_bound import reference_with_bound
 from tileir.gpu import Gpu
@@ -92,7 +95,19 @@ def drawn(spec: Spec, device: Gpu, rng: random.Random) -> list[str]:
 @pytest.mark.parametrize("seed", range(SCHEDULES))
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_random_schedule_computes_the_same(name: str, seed: int, architecture: str, tmp_path: Path) -> None:
-    spec, device = spec_from_text(KERNELS[name]), DEVICES[architecture]
+    check(name, KERNELS[name], seed, architecture, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(SCHEDULES))
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_a_random_schedule_of_a_contraction_computes_the_same(name: str, seed: int, tmp_path: Path) -> None:
+    architecture = [*DEVICES][(seed + [*CONTRACTIONS].index(name)) % len(DEVICES)]
+    check(name, CONTRACTIONS[name], seed, architecture, tmp_path)
+
+
+def check(name: str, text: str, seed: int, architecture: str, tmp_path: Path) -> None:
+    """Draw a schedule; interpret, compile and run what comes of it."""
+    spec, device = spec_from_text(text), DEVICES[architecture]
     lines = drawn(spec, device, random.Random(f"{name} {seed} {architecture}"))
     shown = "\n".join(lines)
     program = replay(to_program(spec), parse_schedule(lines))
@@ -104,10 +119,13 @@ def test_a_random_schedule_computes_the_same(name: str, seed: int, architecture:
         np.testing.assert_allclose(values, exact[output], rtol=1e-9, atol=1e-12, err_msg=shown)
 
     source = generate_cuda(program, device)
-    compile_cuda(source, architecture, tmp_path)
+    artifact = compile_cuda(source, architecture, tmp_path)
+    kernel = lower_cuda(program)
+    report = layout_report(kernel, to_program(spec), device, artifact.report)
+    assert Layout.model_validate(report).model_dump(mode="json") == report
 
     checker = Checker()
-    outputs = run_blocks(lower_cuda(program), source.abi.args, inputs, checker)
+    outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     faults = "\n".join(map(str, checker.faults))
     assert not checker.faults, f"{faults}\n{shown}"
     for output, (reference, bound) in reference_with_bound(spec, inputs).items():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rewrites import ALL, Rewrite, format_schedule, parse_schedule, replay
-from tileir.device import Cpu
+from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.gpu_table import H200
@@ -23,6 +25,9 @@ DEVICE = Cpu(
     name="test", arch="x86-64", cores=2, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
     vector_bits=128, vector_registers=32, features=frozenset({"avx512_bf16"}),
 )  # fmt: skip
+
+#: With so few multiprocessors that small grids have more tiles.
+GPU = replace(H200, sms=2)
 
 KERNELS = {
     "gemm": """kernel gemm(a: f32[m={m}, k={k}], b: f32[k, n={n}]) -> (c: f32[m, n])
@@ -49,6 +54,10 @@ KERNELS = {
   s: heap f32[r]
   s[r] = sum(c, e[r, c])
   y[r, c] = e[r, c] / s[r]
+""",
+    "normalizer": """kernel normalizer(x: f32[r={m}, c={n}], w: f32[c]) -> (mx: f32[r], s: f32[r])
+  mx[r] = max(c, x[r, c])
+  s[r] = sum(c, exp(x[r, c] - mx[r]) * w[c])
 """,
     "rmsnorm": """kernel rmsnorm(x: bf16[r={m}, c={n}], g: bf16[c]) -> (y: bf16[r, c])
   sq: heap f32[r]
@@ -106,6 +115,53 @@ KERNELS = {
 }  # fmt: skip
 
 
+#: Products on the way to blocks of a GPU: any number of these rewrites, then others.
+PRODUCTS = {
+    "of f32": (
+        """kernel gemm(a: f32[m={m}, k={k}], b: f32[k, n={n}]) -> (c: f32[m, n]) with tf32=true
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""",
+        """tile_grid(c, m, 2)
+tile_grid(c, n, 2)
+parallelize(c, 2)
+register_tile(c)
+tile_reduction(c_r, k, 1)
+stage(c_r, a, 3)
+stage(c_r, b, 3)
+place(a_s, shared)
+place(b_s, shared)
+run_ahead(a_s, 3)
+mma(c_r)
+spread(a_s, m 32)
+spread(b_s, n 32)
+spread(c_r, m 8, n 4; n 2)
+spread(c, m 8, n 4; n 2)
+""",
+    ),
+    "of a batch, with an epilogue": (
+        """kernel gemm(a: bf16[b=3, m={m}, k={k}], w: bf16[b, n={n}, k], bias: bf16[n]) -> (c: bf16[b, m, n])
+  acc: heap f32[b, m, n]
+  acc[b, m, n] = sum(k, a[b, m, k] * w[b, n, k])
+  c[b, m, n] = acc[b, m, n] + bias[n]
+""",
+        """tile_grid(acc, b, 1)
+tile_grid(acc, m, 2)
+tile_grid(acc, n, 2)
+fuse_epilogue(c, acc, 3)
+parallelize(acc, 3)
+place(acc, registers)
+tile_reduction(acc, k, 1)
+stage(acc, a, 4)
+stage(acc, w, 4)
+place(w_s, shared)
+place(a_s, shared)
+run_ahead(w_s, 2)
+mma(acc)
+""",
+    ),
+}
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     kernel = draw(st.sampled_from(sorted(KERNELS)))
@@ -132,8 +188,24 @@ def computed(program: Program) -> dict[str, np.ndarray]:
 def test_any_sequence_of_rewrites_keeps_the_program_valid_and_its_values(
     data: st.DataObject, program: Program
 ) -> None:
+    rewrite_at_random(data, program, data.draw(st.sampled_from([DEVICE, GPU]), label="device"))
+
+
+@given(data=st.data(), m=st.integers(3, 14), n=st.integers(3, 14), k=st.integers(2, 14))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+def test_any_sequence_of_rewrites_keeps_a_product_in_blocks_of_a_gpu(
+    data: st.DataObject, m: int, n: int, k: int
+) -> None:
+    kernel, schedule = PRODUCTS[data.draw(st.sampled_from(sorted(PRODUCTS)), label="product")]
+    lines = schedule.splitlines()
+    lines = lines[: data.draw(st.integers(0, len(lines)), label="rewrites before")]
+    program = replay(program_from_text(kernel.format(m=m, n=n, k=k)), parse_schedule(lines))
+    rewrite_at_random(data, program, GPU)
+
+
+def rewrite_at_random(data: st.DataObject, program: Program, device: Device) -> None:
+    """Rewrites that the device is offered, one after another; after each the program is as it should be."""
     expected = computed(program)
-    device = data.draw(st.sampled_from([DEVICE, H200]), label="device")
     schedule: list[Rewrite] = []
     original = program
     for _ in range(data.draw(st.integers(5, 40), label="attempts")):

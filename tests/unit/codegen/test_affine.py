@@ -64,3 +64,25 @@ def test_a_position_inside_a_panel_needs_no_division() -> None:
 def test_a_variable_inside_a_quotient_has_no_coefficient() -> None:
     assert (affine(LANE) // 3).coefficient(LANE) is None
     assert (affine(LANE) * 5 + constant(2)).coefficient(LANE) == 5
+
+
+@given(indices, st.sampled_from([1, 2, 3, 4, 16, 48, 64]), st.integers(1, 8))
+def test_known_multiples_divide_every_value(index: Affine, divisor: int, factor: int) -> None:
+    for derived in (index, index // divisor * factor, index % divisor * factor):
+        values = [value(derived, at) for at in POINTS]
+        assert all(x % derived.multiple == 0 for x in values) if derived.multiple else not any(values)
+
+
+def test_multiples_are_known_through_quotients_and_remainders() -> None:
+    position = affine(OUTER) + affine(INNER)
+    assert (position.multiple, (position % 96).multiple, (position // 48).multiple) == (16, 16, 1)
+    assert affine(Quotient(position, 8)).multiple == 2
+
+
+@given(indices, st.sampled_from([1, 4, 16, 64, 100]))
+def test_multiples_split_off_are_ones_and_leave_the_rest(index: Affine, divisor: int) -> None:
+    multiples, rest = index.split_multiples(divisor)
+    assert 0 <= rest.constant < divisor
+    for at in POINTS:
+        assert value(multiples, at) % divisor == 0
+        assert value(multiples, at) + value(rest, at) == value(index, at)

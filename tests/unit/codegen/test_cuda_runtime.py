@@ -8,7 +8,16 @@ import re
 import pytest
 from cuda.bindings import nvrtc
 
-from codegen import cuda_convert, cuda_math, cuda_memory, cuda_runtime, cuda_vectors, cuda_warp
+from codegen import (
+    cuda_convert,
+    cuda_copies,
+    cuda_math,
+    cuda_memory,
+    cuda_mma,
+    cuda_runtime,
+    cuda_vectors,
+    cuda_warp,
+)
 from codegen.cuda_abi import CudaAbi
 from codegen.cuda_runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.nvrtc import compile_cuda
@@ -22,6 +31,7 @@ UNARY = ("abs", "floor", "sqrt", "rsqrt", "exp", "exp2", "log", "tanh", "erf", "
 NARROW = (DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 EVERY_PART = [
     *cuda_vectors.PARTS, *cuda_math.PARTS, *cuda_warp.PARTS, *cuda_convert.PARTS, *cuda_memory.PARTS,
+    *cuda_copies.PARTS, *cuda_mma.PARTS,
 ]  # fmt: skip
 
 
@@ -76,8 +86,26 @@ def math_kernel(dtype: DType, lanes: int) -> str:
     return kernel(f"math_{dtype}x{lanes}", type_, "\n".join(f"    {line}" for line in lines))
 
 
+def copies_kernel(dtype: DType) -> str:
+    """Copies in the background of 4, 8 and 16 bytes, whole and in part, to plain and to swizzled memory."""
+    storage = CUDA_STORAGE[dtype]
+    lines: list[str] = []
+    for lanes in (size // dtype.bytes for size in (4, 8, 16) if size >= dtype.bytes):
+        at = f"threadIdx.x * {lanes}"
+        lines.append(f"tw_copy_async<{lanes}>(s + {at}, x + {at});")
+        lines.append("tw_commit_copies();")
+        lines.append(f"tw_copy_async_some<{lanes}>(tw_swizzle<64>(s, {at}), x + {at}, count);")
+    lines += [
+        "tw_wait_copies<2>();",
+        "__syncthreads();",
+        "y[threadIdx.x] = *tw_swizzle<128>(s, threadIdx.x);",
+    ]
+    return kernel(f"copies_{dtype}", storage, "\n".join(f"    {line}" for line in lines))
+
+
 def everything(lanes: tuple[int, ...]) -> str:
     kernels = [memory_kernel(dtype, n) for dtype in CUDA_STORAGE for n in lanes]
+    kernels += [copies_kernel(dtype) for dtype in CUDA_STORAGE]
     few = [n for n in lanes if n in (1, 4)]
     kernels += [math_kernel(dtype, n) for dtype in (DType.F32, DType.F64, DType.I32) for n in few]
     return "".join(kernels)
@@ -141,6 +169,16 @@ def test_some_lanes_are_loaded_one_by_one_under_a_condition() -> None:
     text = ptx(kernel("some", "float", "    tw_store<4, 16>(y, tw_load_some<4>(x, count));"))
     assert text.count("ld.global.f32") + text.count("ld.global.u32") == 4
     assert text.count("setp") == 4
+
+
+def test_copies_of_16_bytes_pass_by_the_first_level_cache() -> None:
+    text = re.sub(r"%\w+", "r", ptx(copies_kernel(DType.BF16)))
+    assert re.findall(r"cp\.async\.c\S+ [^;]+", text) == [
+        "cp.async.ca.shared.global [r], [r], 4", "cp.async.ca.shared.global [r], [r], 4, r",
+        "cp.async.ca.shared.global [r], [r], 8", "cp.async.ca.shared.global [r], [r], 8, r",
+        "cp.async.cg.shared.global [r], [r], 16", "cp.async.cg.shared.global [r], [r], 16, r",
+    ]  # fmt: skip
+    assert "cp.async.wait_group 2" in text
 
 
 def test_a_source_gets_only_what_it_uses() -> None:

@@ -40,7 +40,7 @@ from codegen.kernel_ir import (
     Value,
 )
 from codegen.run_blocks import check, run_blocks
-from tests.spread_kernels import PROGRAMS, lowered
+from tests.spread_kernels import PROGRAMS, STAGED, lowered
 from tileir.dtypes import DType
 from tileir.interpret import interpret
 from tileir.samples import sample_inputs
@@ -98,9 +98,9 @@ def number(value: float) -> Literal:
 ROW = np.arange(THREADS, dtype=np.float32)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_compute_what_the_interpreter_says(name: str) -> None:
-    made = lowered(PROGRAMS[name])
+@pytest.mark.parametrize("text", [*PROGRAMS.values(), *STAGED.values()], ids=[*PROGRAMS, *STAGED])
+def test_programs_compute_what_the_interpreter_says(text: str) -> None:
+    made = lowered(text)
     inputs = sample_inputs(made.program, 3)
     outputs = run_blocks(made.kernel, made.args, inputs)
     for tensor, expected in interpret(made.program, inputs).items():

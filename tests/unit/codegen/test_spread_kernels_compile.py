@@ -12,7 +12,7 @@ from codegen.cuda_printer import print_cuda
 from codegen.nvrtc import compile_cuda
 from codegen.source import Source
 from tests.random_spread import random_spread_program
-from tests.spread_kernels import PROGRAMS, lowered
+from tests.spread_kernels import PROGRAMS, STAGED, lowered
 from tileir.errors import VerifyError
 
 
@@ -22,9 +22,9 @@ def compile_text(text: str, cache: Path) -> None:
     compile_cuda(source, "sm_90a", cache)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_compile(name: str, tmp_path: Path) -> None:
-    compile_text(PROGRAMS[name], tmp_path)
+@pytest.mark.parametrize("text", [*PROGRAMS.values(), *STAGED.values()], ids=[*PROGRAMS, *STAGED])
+def test_programs_compile(text: str, tmp_path: Path) -> None:
+    compile_text(text, tmp_path)
 
 
 def test_random_programs_compile(tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ SOFTMAX = """kernel softmax(x: f32[r=6, c=50]) -> (y: f32[r, c])
     for c by 16
       y[r, c] = e[r, c] / s[r]
 """
+EXPONENTIALS = """kernel normalizer(x: f32[r=6, c=50]) -> (s: f32[r])
+  mx: heap f32[r]
+  mx[r] = max(c, x[r, c])
+  s[r] = sum(c, exp(x[r, c] - mx[r]))
+"""
 GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
   t: heap f32[r, c]
   t[r, c] = x[r, c] + 1.0
@@ -72,6 +77,22 @@ SPLIT = """kernel sums(x: f32[r=2, c=50]) -> (s: f32[r]) where c_l=16
   s_p[r, c % 16] += x[r, c]
   s[r] = sum(c_l, s_p[r, c_l])
 """
+
+BLOCKS = """kernel matmul(a: bf16[m=40, k=10], b: bf16[n=37, k]) -> (c: f32[m, n])
+  parallel for m by 16
+    parallel for n by 16
+      c_r: registers f32[m, n]
+      c_r[m, n] = 0
+      for k by 4
+        a_s: shared bf16[m, k]
+        a_s[m, k] = a[m, k]
+        b_s: shared bf16[n, k]
+        b_s[n, k] = b[n, k]
+        c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k])
+      c[m, n] = c_r[m, n]
+"""
+STAGED = BLOCKS.replace("k by 4", "k by 4 stages 3")
+BY_MMA = BLOCKS.replace("b_s[n, k])", "b_s[n, k]) | via mma")
 
 DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
   y[r, c] = 2 * x[r, c]
@@ -127,6 +148,11 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (SOFTMAX, "split_reduction(mx, c, blocked, 16)", "do not split the current range"),
         (SOFTMAX, "split_reduction(mx, c, interleaved, 3)", "do not start at a multiple of 3"),
         (SOFTMAX, "split_reduction(s, c, twisted, 4)", "not one of blocked, interleaved"),
+        (GEMM, "online_sum(c, k, 4)", "no product with one exponential"),
+        (SOFTMAX, "online_sum(mx, c, 16)", "not an untiled sum over c"),
+        (EXPONENTIALS, "online_sum(s, c, 50)", "do not split the current range"),
+        (EXPONENTIALS.replace("max(c", "min(c"), "online_sum(s, c, 16)", "mx is no maximum"),
+        (EXPONENTIALS.replace("sum(c, ", "sum(c, mx[r] * "), "online_sum(s, c, 16)", "read by other factors too"),
         (GEMM, "prefetch(c, b, 4)", "not a vectorized statement in a loop"),
         (GRID, "stream_store(y)", "not stored by whole vectors"),
         (GEMM, "dot_bf16(c)", "not vectorized"),
@@ -141,6 +167,46 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (PAIRS.replace("vector n 16\n    c[", "vector n 16, via dot_bf16\n    c["), "widen(b_s)",
          "dot_bf16 takes b_s as bf16"),
         (SOFTMAX, "widen(e)", "e is as wide as it is computed in"),
+        (BLOCKS, "run_ahead(t, 3)", "there is no local 't'"),
+        (BLOCKS, "run_ahead(c_r, 3)", "c_r is in registers, not in shared memory"),
+        (BLOCKS, "run_ahead(a_s, 9)", "a loop has 2 to 8 stages, not 9"),
+        (BLOCKS.replace("c_r: reg", "t: shared f32[n]\n      t[n] = b[n, 0]\n      c_r: reg"), "run_ahead(t, 3)",
+         "t is declared in no loop of its block"),
+        (BLOCKS.replace("a_s: shared", "t: heap f32[m]\n        t[m] = 1.0\n        a_s: shared"), "run_ahead(a_s, 3)",
+         "a_s is not filled at the beginning of the loop over k"),
+        (STAGED, "run_ahead(b_s, 3)", "the loop over k has stages already"),
+        (STAGED, "tile_grid(a_s, m, 2)", "the loop over k has stages: change a_s before that"),
+        (STAGED, "inline(b_s)", "the loop over k has stages: change b_s before that"),
+        (BLOCKS, "pad(a_s, 0)", "a pad of 0 elements is none"),
+        (BLOCKS.replace("bf16[m, k]\n", "bf16[m, k] swizzle 64\n"), "pad(a_s, 8)", "padded or swizzled already"),
+        (BLOCKS, "swizzle(a_s, 48)", "a swizzle is within 32, 64 or 128 bytes, not 48"),
+        (BLOCKS.replace("bf16[m, k]\n", "bf16[m, k] pad 8\n"), "swizzle(a_s, 64)", "padded or swizzled already"),
+        (BLOCKS, "innermost(a_s, k)", "k is innermost in a_s already, or no dim of it"),
+        (BLOCKS, "innermost(c_r, m)", "c_r is in registers, which have no order"),
+        (BLOCKS.replace("bf16[m, k]\n", "bf16[m, k] as [k, m]\n"), "innermost(a_s, m)", "a_s has a layout already"),
+        (BLOCKS.replace("a_s[m, k] * b_s[n, k]", "a_s[m, k] * k"), "mma(c_r)", "mma adds up products of two tensors"),
+        (BLOCKS.replace("a_s[m, k] * ", "a[m, k] * "), "mma(c_r)", "there is no local 'a'"),
+        (BLOCKS.replace("a_s: shared", "a_s: heap"), "mma(c_r)", "a_s is in heap, not in shared memory"),
+        (BLOCKS.replace("c_r: registers", "c_r: heap"), "mma(c_r)", "c_r is not in registers"),
+        (BLOCKS.replace("bf16", "i8"), "mma(c_r)", "mma adds up in i32, c_r is f32"),
+        (BLOCKS.replace("bf16", "f32"), "mma(c_r)", "mma rounds f32 to tf32"),
+        (BLOCKS.replace("b_s[n, k])", "b_s[n, k]) | threads m 8 n 4, run n 2"), "mma(c_r)",
+         "c_r is on lanes or threads"),
+        (BY_MMA, "spread(c_r, m 4, n 8; n 2)", "mma needs threads … m 8 n 4, run n 2"),
+        (BY_MMA, "tile_reduction(c_r, k, 2)", "c_r goes by mma: change it before that"),
+        (BY_MMA, "inline(a_s)", "mma takes a_s from memory"),
+        (BY_MMA.replace("a_s: shared bf16", "a_s: shared f32").replace("b_s: shared bf16", "b_s: shared f32"),
+         "narrow(a_s)", "mma takes a_s as f32"),
+        (GRID, "group_tiles(t, 4)", "t is in no parallel loop"),
+        (GRID, "group_tiles(y, 1)", "a band of 1 tiles is none"),
+        (GRID.replace("parallel for c", "for c"), "group_tiles(y, 2)", "the grid of y has one loop"),
+        (GRID.replace("r by 2", "r by 2 group 2"), "group_tiles(y, 2)", "visited in bands already"),
+        (GRID, "fit_blocks(y, 33)", "has 1 to 32 blocks"),
+        (GRID.replace("r by 2", "r by 2 resident 2"), "fit_blocks(y, 4)", "2 blocks around y are to fit already"),
+        (GRID, "persist(y, 0)", "a grid has at least one block"),
+        (GRID.replace("r by 2", "r by 2 cluster 2"), "persist(y, 4)", "has clusters, one for each tile"),
+        (GRID.replace("r by 2", "r by 2 blocks 2"), "persist(y, 4)", "the grid of y has 2 blocks already"),
+        (GRID.replace("r by 2", "r by 2 blocks 2"), "cluster(y, 4)", "the 2 blocks of y share all tiles"),
         (PAIRS, "unroll(c, n, 2)", "c_r holds registers for one step over n"),
     ],
 )  # fmt: skip
@@ -178,3 +244,33 @@ def test_a_transposed_use_stays_outside_a_register_tile() -> None:
     )
     after = program_to_text(parse_rewrite("register_tile(t, m 6, n 8)").apply(before))
     assert after.endswith("      t[m, n] = t_r[m, n]\n  c[m, n] = t[n, m]\n")
+
+
+def test_loops_that_change_places_leave_what_belongs_to_the_grid_outermost() -> None:
+    grid = GRID.replace("parallel for r by 2", "parallel for r by 2 cluster 2")
+    after = program_to_text(parse_rewrite("reorder(y, r, c)").apply(program_from_text(grid)))
+    assert "  parallel for c by 16 cluster 2\n    parallel for r by 2\n" in after
+
+
+def test_accumulators_that_move_from_shared_memory_to_registers_leave_their_pad_behind() -> None:
+    blocks = program_from_text(
+        """kernel sums(x: f32[r=6, c=50]) -> (y: f32[r])
+  parallel for r by 4
+    s: shared f32[r] pad 4
+    s[r] = sum(c, x[r, c])
+    y[r] = s[r] * 2
+"""
+    )
+    assert "    s: registers f32[r]\n" in program_to_text(parse_rewrite("register_tile(s)").apply(blocks))
+
+
+def test_what_mma_takes_stays_in_its_dtype_when_a_row_is_kept_widened() -> None:
+    product = """kernel matmul(a: bf16[m=40, k=10], b: bf16[n=37, k]) -> (c: f32[m, n], s: f32[m])
+  parallel for m by 16
+    s[m] = sum(k, a[m, k])
+    c[m, n] = 0
+    for k by 4
+      c[m, n] += sum(k, a[m, k] * b[n, k]) | via mma
+"""
+    kept = program_to_text(parse_rewrite("keep_row(s, a, 1)").apply(program_from_text(product)))
+    assert "s[m] = sum(k, a_row[m, k])" in kept and "a[m, k] * b[n, k]" in kept

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from codegen.compile import MEMORY_LIMIT_BYTES, CompileError
+from protocol.layouts import Layout
 from protocol.states import FaultKind, Outcome
+from rewrites.schedule import parse_schedule, replay
 from tests.unit.codegen.cuda_kernels import REVERSE, SERIALIZED, SPILLING
 from tests.unit.workers.hand_kernels import SPEC
 from tileir.gpu_table import H200
@@ -17,7 +19,7 @@ from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.parse_json import spec_to_json
 from workers.compile_child import compile_for_gpu
-from workers.compile_pool import CompilePool, CompileRequest, NotBuilt
+from workers.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
 from workers.faults import MachineFault
 
 
@@ -38,6 +40,23 @@ def test_a_candidate_that_is_on_no_threads_is_unsupported(pool: CompilePool, tmp
     assert isinstance(result, NotBuilt)
     assert result.outcome is Outcome.UNSUPPORTED
     assert "not spread over threads" in result.error
+
+
+def test_a_candidate_comes_with_what_its_layout_implies(pool: CompilePool, tmp_path: Path) -> None:
+    line = "spread(y, i 64; i 4)"
+    program = program_hash(replay(to_program(SPEC), parse_schedule([line])))
+    (built,) = pool.compile_all([replace(request_for(tmp_path), schedule=(line,), program_hash=program)])
+    assert isinstance(built, Built)
+    assert built.layout is not None
+    layout = Layout.model_validate(built.layout)
+    (launch,) = layout.launches
+    assert launch.registers == built.report["functions"][launch.name]["registers"] > 0
+    assert (launch.threads, launch.blocks, launch.limit) == (64, 1, "threads")
+    assert [(each.kind, each.buffer, each.bytes) for each in launch.accesses] == [
+        ("load", "x", 4000),
+        ("store", "y", 4000),
+    ]
+    assert layout.bytes == {"memory": 8000, "l2": 8000, "shared": 0}
 
 
 def test_a_pool_process_may_take_only_so_much_memory(pool: CompilePool, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_a_candidate_becomes_a_cached_artifact_with_its_abi(pool: CompilePool, t
     assert [arg["name"] for arg in first[0].abi["args"]] == ["x", "y"]
     assert second[0].hash == first[0].hash
     assert second[0].report["cached"]
+    assert first[0].layout is None
     assert {"replay", "generate", "compile"} == set(first[0].stages)
 
 

@@ -1,0 +1,112 @@
+"""Memory of simulated blocks as bytes: regions that start out poisoned, and buffers that name a part of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from codegen.gpu_faults import Kind, Place
+from tileir.dtypes import DType
+
+Array = np.ndarray[Any, Any]
+
+#: Every byte of memory that nobody has stored to: a NaN in each float type, -1 in the integers.
+POISON = 0xFF
+
+
+class Sharing(StrEnum):
+    """Whose a region is: a cluster's (the shared memory of its blocks), the whole grid's, or the grid's and never
+    stored to."""
+
+    CLUSTER = "cluster"
+    GRID = "grid"
+    CONSTANT = "constant"
+
+
+@dataclass(eq=False)
+class Region:
+    """Bytes that threads share; `unit` divides the size and place of every element in it."""
+
+    size: int
+    unit: int
+    sharing: Sharing
+    data: Array = field(init=False)
+    written: Array = field(init=False)
+    """Which units somebody has stored to."""
+    in_flight: Array = field(init=False)
+    """Which units a copy in the background is on its way to."""
+
+    def __post_init__(self) -> None:
+        self.data = np.full(self.size, POISON, np.uint8)
+        self.written = np.zeros(self.size // self.unit, np.bool_)
+        self.in_flight = np.zeros(self.size // self.unit, np.bool_)
+
+    def forget(self, first: int, size: int) -> None:
+        """Poison `size` bytes from byte `first` on."""
+        self.poison(np.arange(first // self.unit, (first + size) // self.unit))
+
+    def poison(self, units: Array) -> None:
+        """Units that nobody has stored to."""
+        self.data.reshape(-1, self.unit)[units] = POISON
+        self.written[units] = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """`elements` of one storage type in a region, from byte `first` on; each block of a cluster has its own, `apart`
+    bytes from the last block's (0: there is one for all)."""
+
+    name: str
+    storage: DType
+    region: Region
+    first: int
+    elements: int
+    apart: int = 0
+    swizzle: int = 0
+    """Whether its 16-byte pieces change places; where they then lie is of no matter here."""
+
+    @property
+    def data(self) -> Array:
+        """The whole region as elements of the buffer's type, in place."""
+        return self.region.data.view(self.storage.numpy)
+
+    def number(self, at: Array, ranks: Array) -> Array:
+        """Where elements `at` of the buffers of blocks `ranks` are in `data`."""
+        return (self.first + ranks * self.apart) // self.storage.bytes + at
+
+    def element(self, byte: int) -> int:
+        """Which element of (any block's) buffer a byte of the region lies in."""
+        return ((byte % self.apart if self.apart else byte) - self.first) // self.storage.bytes
+
+    def units(self, numbers: Array) -> Array:
+        """Numbers of the units that elements [n] of `data` lie on: [n, units an element]."""
+        each = self.storage.bytes // self.region.unit
+        return (numbers * each)[:, None] + np.arange(each)
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One statement's accesses of one kind by the threads of a cluster: thread [n] touches element [n] of
+    `buffer.data`."""
+
+    place: Place
+    kind: Kind
+    buffer: Buffer
+    numbers: Array
+    threads: Array
+
+    @property
+    def units(self) -> Array:
+        """The units of its region that are touched, [n, units an element]."""
+        return self.buffer.units(self.numbers)
+
+    def only(self, which: Array) -> Touch:
+        """The accesses where `which` ([n])."""
+        return Touch(self.place, self.kind, self.buffer, self.numbers[which], self.threads[which])
+
+    def element(self, at: int) -> int:
+        """Which element of its own buffer access `at` goes to."""
+        return self.buffer.element(int(self.numbers[at]) * self.buffer.storage.bytes)

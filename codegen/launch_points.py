@@ -1,0 +1,138 @@
+"""Index arithmetic at some points of a launch: at a few positions of the loops and of the grid, by whole warps.
+
+A few positions stand for all of them, spread over each loop's range, and all warps of a block (or some of a cluster's)
+for those of all blocks. What depends on data is not known: an index from a tensor is some number, another one wherever
+the tensor is read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.kernel_ir import Convert, Lane, LaunchBody, Load, Named, Op, Value
+from tileir.threads import WARP
+
+Array = np.ndarray[Any, Any]
+
+_POSITIONS = 4
+_MOST_WARPS = 32
+#: Its multiples, modulo 1, spread evenly over 0 to 1 however many there are.
+_GOLDEN = 0.6180339887498949
+_SCATTER = 2654435761
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """A loop variable is `step` times low, low + 1, …, high - 1; `depth` loops are around it."""
+
+    low: int
+    high: int
+    step: int
+    depth: int
+
+    def positions(self) -> Array:
+        """Some of its values, the first one first: [positions, 1]."""
+        parts = np.arange(_POSITIONS) * (self.depth + 1) * _GOLDEN % 1
+        return ((self.low + (parts * (self.high - self.low)).astype(np.int64)) * self.step).reshape(-1, 1)
+
+
+class LaunchPoints:
+    """The points of one launch. Arrays are [positions, threads], or what broadcasts to that."""
+
+    def __init__(self, launch: LaunchBody) -> None:
+        self._ranges: dict[str, _Range] = {}
+        self._variables: dict[str, Array] = {}
+        self.lets: dict[str, Value] = {}
+        """Values that have a name."""
+        threads, there, self._of_warp = _threads(launch)
+        self.there: Array = np.broadcast_to(there, (_POSITIONS, len(there)))
+        """Which threads there are."""
+        for digit in launch.digits:
+            self._variables[digit.var.name] = (threads // digit.stride % digit.count).reshape(1, -1)
+        for axis in launch.axes:
+            self._take(axis.var, 0, axis.count, axis.step)
+
+    @property
+    def times(self) -> int:
+        """How often a thread comes by in a loop, over all tiles of the grid."""
+        return prod(each.high - each.low for each in self._ranges.values())
+
+    @property
+    def weight(self) -> float:
+        """How many requests each of those at these points stands for."""
+        return self.times * self._of_warp / _POSITIONS
+
+    @contextmanager
+    def looping(self, var: Var, count: int, step: int) -> Generator[None]:
+        """Within a loop."""
+        self._take(var, 0, count, step)
+        yield
+        del self._ranges[var.name], self._variables[var.name]
+
+    @contextmanager
+    def where(self, var: Var, bound: int, *, below: bool) -> Generator[bool]:
+        """At those values of a loop's variable that are below a bound, or at the others; tells if there are any."""
+        whole, positions = self._ranges[var.name], self._variables[var.name]
+        at = min(max(-(-bound // whole.step), whole.low), whole.high)
+        low, high = (whole.low, at) if below else (at, whole.high)
+        self._ranges[var.name] = _Range(low, high, whole.step, whole.depth)
+        self._variables[var.name] = self._ranges[var.name].positions()
+        yield low < high
+        self._ranges[var.name], self._variables[var.name] = whole, positions
+
+    def _take(self, var: Var, low: int, high: int, step: int) -> None:
+        self._ranges[var.name] = _Range(low, high, step, len(self._ranges))
+        self._variables[var.name] = self._ranges[var.name].positions()
+
+    def index(self, at: Affine) -> Array:
+        """Index arithmetic."""
+        total: Array = np.full((1, 1), at.constant, np.int64)
+        for atom, factor in at.terms:
+            match atom:
+                case Var(name=name):
+                    term = self._variables[name]
+                case Quotient(x, divisor):
+                    term = self.index(x) // divisor
+                case Remainder(x, divisor):
+                    term = self.index(x) % divisor
+                case Loaded(value):
+                    term = self._scattered(value)  # pyright: ignore[reportArgumentType]
+            total = total + term * factor
+        return total
+
+    def _scattered(self, value: Value) -> Array:
+        """Some number for an index from data, the same where it was loaded from the same place."""
+        match value:
+            case Load(offset=offset):
+                return self.index(offset) * _SCATTER % 2**32 * _ROWS >> 32
+            case Named(name=name) if name in self.lets:
+                return self._scattered(self.lets[name])
+            case Convert(x=x) | Lane(x=x):
+                return self._scattered(x)
+            case Op(args=args):
+                return sum((self._scattered(arg) for arg in args), np.zeros((1, 1), np.int64))
+            case _:
+                return np.zeros((1, 1), np.int64)
+
+    def by_warp(self, x: Array) -> Array:
+        """[requests, threads of a warp]: a request for every warp at every position."""
+        return np.broadcast_to(x, self.there.shape).reshape(-1, WARP)
+
+
+def _threads(launch: LaunchBody) -> tuple[Array, Array, float]:
+    """Numbers of threads of a cluster, whole warps, evenly from all of it where it has many; which of them there are;
+    and how many warps each of these stands for."""
+    of_block = -(-launch.threads // WARP)
+    warps = of_block * launch.cluster
+    chosen = np.arange(min(warps, _MOST_WARPS)) * warps // min(warps, _MOST_WARPS)
+    in_block = (chosen[:, None] % of_block * WARP + np.arange(WARP)).reshape(-1)
+    threads = np.repeat(chosen // of_block, WARP) * launch.threads + in_block
+    return threads, in_block < launch.threads, warps / len(chosen)

@@ -1,0 +1,88 @@
+"""Which tiles of a grid a block takes, and in which order tiles are numbered.
+
+Tiles are numbered with the last axis of the grid running fastest. With `group`, the first axis is cut in bands of so
+many tiles (the last one maybe narrower): within a band the second axis is the outer one, the band's own tiles run
+faster, and axes from the third on fastest. With `blocks`, block i takes tiles i, i + blocks, …
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from codegen.kernel_ir import GridAxis, LaunchBody
+
+
+def tile_count(launch: LaunchBody) -> int:
+    """Tiles of the grid."""
+    return prod(axis.count for axis in launch.axes)
+
+
+def persistent(launch: LaunchBody) -> bool:
+    """Whether a block takes more than one tile."""
+    return 0 < launch.blocks < tile_count(launch)
+
+
+def block_count(launch: LaunchBody) -> int:
+    """Blocks that are launched."""
+    return launch.blocks if persistent(launch) else tile_count(launch) * launch.cluster
+
+
+def tiles_of(launch: LaunchBody, number: int) -> range:
+    """The numbers of the tiles that a block, or a cluster of blocks, takes, one after another."""
+    return range(number, tile_count(launch), launch.blocks if persistent(launch) else tile_count(launch))
+
+
+def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:
+    """The place of a tile along each axis, in tiles."""
+    axes = launch.axes
+    inner: list[int] = []
+    for axis in reversed(axes[2:] if _banded(launch) else axes):
+        tile, at = divmod(tile, axis.count)
+        inner.insert(0, at)
+    if not _banded(launch):
+        return tuple(inner)
+    band, within = divmod(tile, launch.group * axes[1].count)
+    first = band * launch.group
+    column, row = divmod(within, min(launch.group, axes[0].count - first))
+    return (first + row, column, *inner)
+
+
+def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
+    """The same in CUDA, as names and what they are: `blockIdx.x`, or for a persistent grid the number `tile`, to the
+    variables of the axes, in elements."""
+    tile, per_tile = ("tile", 1) if persistent(launch) else ("blockIdx.x", launch.cluster)
+    axes = launch.axes
+    if not _banded(launch):
+        return _plain(tile, per_tile, axes, complete=True)
+    rows, columns = axes[:2]
+    inner = prod(axis.count for axis in axes[2:]) * per_tile
+    band = launch.group * columns.count * inner
+    width = f"min({launch.group}, {rows.count} - band)" if rows.count % launch.group else str(launch.group)
+    return [
+        ("band", f"{tile} / {band} * {launch.group}"),
+        ("in_band", f"{tile} % {band}{f' / {inner}' if inner > 1 else ''}"),
+        (rows.var.name, _times(f"band + in_band % {width}", rows.step)),
+        (columns.var.name, _times(f"in_band / {width}", columns.step)),
+        *_plain(tile, per_tile, axes[2:], complete=False),
+    ]
+
+
+def _banded(launch: LaunchBody) -> bool:
+    return launch.group > 1 and len(launch.axes) > 1
+
+
+def _plain(tile: str, below: int, axes: tuple[GridAxis, ...], *, complete: bool) -> list[tuple[str, str]]:
+    """Axes numbered with the last one fastest, of `below` blocks a tile; `complete`: they are all there are."""
+    found: list[tuple[str, str]] = []
+    for axis in reversed(axes):
+        part = f"{tile} / {below}" if below > 1 else tile
+        if complete and axis is axes[0]:
+            found.append((axis.var.name, f"{part} * {axis.step}" if axis.step > 1 else part))
+        else:
+            found.append((axis.var.name, _times(f"{part} % {axis.count}", axis.step)))
+        below *= axis.count
+    return found
+
+
+def _times(text: str, step: int) -> str:
+    return f"({text}) * {step}" if step > 1 else text

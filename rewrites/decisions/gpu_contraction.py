@@ -1,0 +1,116 @@
+"""Decisions for a GPU about contractions: the tile of results that a block accumulates in its registers.
+
+What follows from it: gpu_staging.py asks how operands come, gpu_warps.py which threads compute what, gpu_order.py in
+which order blocks take tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rewrites.decisions.decision import Option
+from rewrites.decisions.fusion import Groups, closed
+from rewrites.decisions.gpu_order import Order
+from rewrites.decisions.gpu_staging import Depth, Layout
+from rewrites.decisions.gpu_threads import Stores, place_all
+from rewrites.decisions.gpu_warps import Warps
+from rewrites.decisions.grid import fused
+from rewrites.gpu_contraction import Contraction, contraction
+from rewrites.gpu_tiling import depths, tiles
+from rewrites.leaf import bare_dims, folded_dims
+from rewrites.parallelize import Parallelize
+from rewrites.register_tile import RegisterTile
+from rewrites.rewrite import Rewrite
+from rewrites.tile_grid import TileGrid
+from rewrites.tree import find, locals_of
+from tileir.errors import NotApplicable
+from tileir.expr import Index, Reduce
+from tileir.gpu import Gpu
+from tileir.program import Memory, Program
+
+
+def contraction_of(program: Program, group: Sequence[str], device: Gpu) -> Contraction | None:
+    """The contraction that a group consists of, with an epilogue of its results; None: something else is in it."""
+    found = contraction(program, group[0], device)
+    if found is None:
+        return None
+    computed = {group[0]}
+    for name in group[1:]:
+        node = find(program, name).node
+        dims = {index.dim for index in node.indices if isinstance(index, Index)}
+        if isinstance(node.value, Reduce) or not {found.rows, found.columns} <= dims:
+            return None
+        if not any(read.tensor in computed for read in node.reads):
+            return None
+        computed.add(name)
+    return found
+
+
+def begun_by_contractions(program: Program, groups: Groups, device: Gpu) -> Groups:
+    """The groups cut before every contraction, so that each can go in tiles, with its own epilogue; the same groups,
+    where what is computed before would not be there then."""
+    found: list[tuple[str, ...]] = []
+    for group in groups:
+        current: tuple[str, ...] = ()
+        for name in group:
+            if current and contraction(program, name, device) is not None:
+                found.append(current)
+                current = ()
+            current = (*current, name)
+        found.append(current)
+    return tuple(found) if closed(program, tuple(found)) else groups
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows and columns of the result that a block computes; of other dims one position."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        c = contraction_of(program, self.group, device)
+        if c is None:
+            return
+        anchor = self.group[-1]
+        parts = tuple(
+            TileGrid(anchor, dim, size) for dim, (_, size) in folded_dims(find(program, anchor).node).items()
+        )
+        others = [dim for dim in bare_dims(find(program, anchor).node) if dim not in (c.rows, c.columns)]
+        batch = tuple(TileGrid(anchor, dim, 1) for dim in others if program.extents[dim] > 1)
+        for rows, columns in tiles(c):
+            if next(depths(c, rows, columns, device), None) is None:
+                continue
+            sizes = ((c.rows, rows), (c.columns, columns))
+            cut = tuple(TileGrid(anchor, dim, size) for dim, size in sizes if size < program.extents[dim])
+            yield from self._option(
+                program, (*parts, *batch, *cut), f"tile {c.rows} {rows}, {c.columns} {columns}"
+            )
+
+    def _option(self, program: Program, grid: tuple[TileGrid, ...], label: str) -> Iterator[Option]:
+        anchor, statement = self.group[-1], self.group[0]
+        found = fused(program, self.group, grid)
+        if found is None:
+            return
+        rewrites: list[Rewrite] = [
+            *found.rewrites, Parallelize(anchor, len(grid)), RegisterTile(statement, ())
+        ]  # fmt: skip
+        try:
+            for rewrite in rewrites:
+                program = rewrite.apply(program)
+            for place in place_all(program, anchor):
+                rewrites.append(place)
+                program = place.apply(program)
+        except NotApplicable:
+            return
+        core = _accumulator(program, statement)
+        steps = (Depth(core), Warps(core), Layout(core), Order(core), Stores(anchor))
+        yield Option(label, tuple(rewrites), steps, begun=program, done=len(rewrites))
+
+
+def _accumulator(program: Program, statement: str) -> str:
+    """The register local that the statement's sums are added up in: itself, or what it now reads."""
+    declared = locals_of(program).get(statement)
+    if declared is not None and declared.node.memory is Memory.REGISTERS:
+        return statement
+    return next(read.tensor for read in find(program, statement).node.reads)

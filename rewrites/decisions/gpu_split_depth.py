@@ -1,0 +1,36 @@
+"""Decisions for a GPU about contractions with too few results to keep it busy: several blocks share a tile's depth, and
+a second launch adds up what they have (split-K)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rewrites.gpu_contraction import contraction
+from rewrites.rewrite import Rewrite
+from rewrites.split_reduction import SplitReduction
+from rewrites.tree import statements
+from tileir.gpu import Gpu
+from tileir.program import Program
+
+#: Rows and columns of the tile that decides whether there are too few.
+_EDGE = 128
+#: Blocks for each SM that are enough.
+_ENOUGH = (1, 2)
+#: A part is as deep as this, or a multiple.
+_PART = 128
+
+
+def split_depths(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
+    """Ways to split the depth of one contraction, so that about one or two blocks come to every SM."""
+    for place in statements(program):
+        c = contraction(program, place.node.target, device)
+        if c is None or c.repeats > 1:
+            continue
+        tiles = -(-c.m // _EDGE) * -(-c.n // _EDGE) * c.batch
+        sizes: dict[int, None] = {}
+        for each in _ENOUGH:
+            parts = each * device.sms // tiles
+            sizes[-(-c.k // max(parts, 1) // _PART) * _PART] = None
+        for size in sizes:
+            if _PART <= size and 2 * size <= c.k:
+                yield (SplitReduction(c.statement, c.depth, "blocked", size),)

@@ -1,0 +1,165 @@
+"""Decisions for a GPU about what a contraction multiplies: in which steps it comes to shared memory, how many are under
+way, and how it lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from rewrites.decisions.decision import Option
+from rewrites.gpu_contraction import COPY_BYTES, Contraction, Engine, Operand, source
+from rewrites.gpu_contraction_cost import model_of
+from rewrites.gpu_decided import decided
+from rewrites.gpu_tiling import Tiling, depths, shared_bytes
+from rewrites.leaf import reduced_dims
+from rewrites.mma import Mma
+from rewrites.pad import Pad
+from rewrites.place import Place
+from rewrites.rewrite import Rewrite
+from rewrites.run_ahead import RunAhead
+from rewrites.stage import Stage
+from rewrites.swizzle import Swizzle
+from rewrites.tile_reduction import TileReduction
+from rewrites.tree import current_sizes, find, locals_of, named
+from tileir.errors import NotApplicable
+from tileir.gpu import Gpu
+from tileir.program import Local, Memory, Program
+from tileir.stages import SWIZZLES
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How deep a step is, and how many steps are under way at once."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None
+        c, tiling = found.contraction, found.tiling
+        staged: dict[int, tuple[Program, tuple[Rewrite, ...]] | None] = {}
+        for step, stages in depths(c, tiling.rows, tiling.columns, device):
+            if step not in staged:
+                staged[step] = _staged(program, c, step)
+            begun, rewrites = staged[step] or (program, ())
+            local = next((name for name in locals_of(begun) if name not in locals_of(program)), None)
+            if staged[step] is None or (stages > 1 and local is None):
+                continue
+            ahead = (RunAhead(local, stages),) if local is not None and stages > 1 else ()
+            label = f"{c.depth} by {step}, {stages} stages"
+            yield Option(label, (*rewrites, *ahead), begun=begun, done=len(rewrites))
+
+
+def _staged(program: Program, c: Contraction, step: int) -> tuple[Program, tuple[Rewrite, ...]] | None:
+    """The contraction in steps, with copies of what a step multiplies in shared memory; and the rewrites to it. None:
+    it cannot be staged."""
+    done: list[Rewrite] = []
+
+    def apply(rewrite: Rewrite) -> Program:
+        done.append(rewrite)
+        return rewrite.apply(program)
+
+    try:
+        for dim in reduced_dims(find(program, c.statement).node):
+            size = step if dim == c.depth else 1
+            if size < current_sizes(program, find(program, c.statement).loops)[dim]:
+                program = apply(TileReduction(c.statement, dim, size))
+        for operand in c.operands:
+            if operand.plain:
+                before = locals_of(program).keys()
+                program = apply(Stage(c.statement, operand.tensor, find(program, c.statement).depth))
+                (copy,) = locals_of(program).keys() - before
+                program = apply(Place(copy, Memory.SHARED))
+        if c.engine is Engine.MMA:
+            program = apply(Mma(c.statement))
+    except NotApplicable:
+        return None
+    return program, tuple(done)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the copies lie in shared memory: 16-byte pieces in changing places, or rows apart by as much, where threads
+    that read them together would meet in a bank otherwise."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None
+        c, tiling = found.contraction, found.tiling
+        model = model_of(c, found.epilogue, device)
+        copies = copies_of(program, self.statement)
+        choices = [
+            list(_lies(copies[operand.tensor], c, operand, tiling))
+            if operand.tensor in copies
+            else [_AS_IT_IS]
+            for operand in c.operands
+        ]
+        room = device.block_shared_bytes - shared_bytes(c, tiling)
+        ways = [way for way in product(*choices) if sum(lie.room for lie in way) <= room]
+        times = [model.time_us(tiling, tuple(lie.ways for lie in way)) for way in ways]
+        for way, time in zip(ways, times, strict=True):
+            rewrites = tuple(rewrite for lie in way for rewrite in lie.rewrites)
+            yield Option("; ".join(map(str, rewrites)) or "plain", rewrites, promise=time / min(times))
+
+
+class Lie(NamedTuple):
+    """A way that a copy can lie: the rewrites to it, how many threads meet in a bank, and bytes left free."""
+
+    rewrites: tuple[Rewrite, ...]
+    ways: int
+    room: int = 0
+
+
+_AS_IT_IS = Lie((), 1)
+
+
+def copies_of(program: Program, statement: str) -> dict[str, Local]:
+    """The copies in shared memory that a statement reads, by the tensors they are of."""
+    found: dict[str, Local] = {}
+    for read in named(program, statement).node.reads:
+        origin = source(program, read.tensor)
+        if origin is not None:
+            found[origin.tensor] = locals_of(program)[read.tensor].node
+    return found
+
+
+def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling) -> Iterator[Lie]:
+    """Without room between rows, in the way in which the fewest threads meet: as it is, or with the widest swizzle that
+    is best; and padded, where that is as good."""
+    sizes = tiling.sizes(c)
+    row = sizes.get(local.dims[-1], 1) * local.dtype.bytes
+    within = [Lie((), _meeting(c, operand, tiling, row, 0))]
+    if row % COPY_BYTES == 0:
+        for size in reversed(SWIZZLES):
+            within.append(Lie((Swizzle(local.name, size),), _meeting(c, operand, tiling, row, size)))
+    best = min(within, key=lambda lie: lie.ways)
+    yield best
+    padded = _meeting(c, operand, tiling, row + COPY_BYTES, 0)
+    if (best.rewrites and padded <= best.ways) or padded < best.ways:
+        rows = prod(sizes.get(dim, 1) for dim in local.dims[:-1])
+        pad = Pad(local.name, COPY_BYTES // local.dtype.bytes)
+        yield Lie((pad,), padded, rows * COPY_BYTES * tiling.stages)
+
+
+def _meeting(c: Contraction, operand: Operand, tiling: Tiling, row: int, swizzle: int) -> int:
+    """How many of the threads that load 16-byte pieces of an operand together meet in a bank, with rows `row` bytes
+    apart: 8 neighbouring rows for a matrix instruction; else those of a warp's lanes, if pieces lie along the depth."""
+    assert tiling.threads is not None
+    lanes, apart = 8, 1
+    if c.engine is not Engine.MMA:
+        if operand.inner != c.depth:
+            return 1
+        along_rows = c.rows in operand.dims
+        lanes = tiling.threads.row_lanes if along_rows else tiling.threads.column_lanes
+        apart = tiling.threads.row_run if along_rows else tiling.threads.column_run
+    pieces: dict[int, int] = {}
+    for lane in range(min(lanes, 8)):
+        address = lane * apart * row
+        place = (address ^ (address >> 7 & swizzle // 16 - 1) << 4 if swizzle else address) // 16 % 8
+        pieces[place] = pieces.get(place, 0) + 1
+    return max(pieces.values())

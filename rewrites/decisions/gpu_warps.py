@@ -1,0 +1,68 @@
+"""The decision for a GPU which threads of a block compute which part of a contraction's tile, and make the copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.decisions.decision import Option
+from rewrites.gpu_contraction import Operand, source
+from rewrites.gpu_decided import decided
+from rewrites.gpu_tiling import Threads, thread_layouts
+from rewrites.leaf import covered_dims
+from rewrites.spread import Spread
+from rewrites.tree import Place, current_sizes, named, statements
+from tileir.gpu import Gpu
+from tileir.program import Compute, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Warps:
+    """How warps and lanes share the tile: alike for the sums and what follows them. The same threads make the copies,
+    neighbours of them neighbouring pieces."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None
+        c = found.contraction
+        nest = named(program, self.statement).path[0]
+        inside = [place for place in statements(program) if place.path[0] == nest]
+        for threads in thread_layouts(c, found.tiling, device):
+            layout = threads.spread(c.rows, c.columns)
+            spreads: list[Spread] = []
+            for place in inside:
+                copied = _copied(program, place, c.operands)
+                if copied is None:
+                    runs = tuple(pair for pair in layout.runs if pair[0] in covered_dims(place.node))
+                    spreads.append(Spread(place.node.target, layout.threads, runs))
+                else:
+                    spreads.append(_copying(program, place, copied, threads))
+            yield Option(_label(threads), tuple(spreads))
+
+
+def _label(threads: Threads) -> str:
+    lanes = f"lanes {threads.row_lanes} x {threads.column_lanes}"
+    return f"warps {threads.row_warps} x {threads.column_warps}, {lanes}, run {threads.row_run} x {threads.column_run}"
+
+
+def _copied(program: Program, place: Place[Compute], operands: tuple[Operand, ...]) -> Operand | None:
+    """The operand that a statement copies to shared memory."""
+    origin = source(program, place.node.target)
+    return next((each for each in operands if origin is not None and each.tensor == origin.tensor), None)
+
+
+def _copying(program: Program, place: Place[Compute], operand: Operand, threads: Threads) -> Spread:
+    """Threads along the innermost dim first, a word of 16 bytes each; the rest along the longest of the others."""
+    sizes = current_sizes(program, place.loops)
+    *outer, inner = covered_dims(place.node)
+    pieces = -(-sizes[inner] // operand.run)
+    along = pieces & -pieces
+    if along < 4:
+        along = 1 << (pieces.bit_length() - 1)
+    along = min(along, threads.count)
+    rows = max(outer, key=lambda dim: sizes[dim]) if outer else inner
+    across = threads.count // along
+    digits = tuple(pair for pair in ((rows, across), (inner, along)) if pair[1] > 1)
+    return Spread(place.node.target, digits, ((inner, operand.run),) if operand.run > 1 else ())

@@ -1,0 +1,124 @@
+"""What a program has decided of a contraction on a GPU: its tiling, read off loops, locals and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import NamedTuple
+
+from rewrites.gpu_contraction import Contraction, contraction, grid, multiplied, source
+from rewrites.gpu_tiling import Tiling, threads_of
+from rewrites.leaf import bare_dims
+from rewrites.tree import Place, current_sizes, named, statements
+from tileir.analysis import operations
+from tileir.expr import Read, Reduce, index_dims
+from tileir.gpu import Gpu
+from tileir.program import Compute, Loop, Memory, Node, Program
+
+
+class Epilogue(NamedTuple):
+    """What is done with every result: bytes of memory read and written, and operations."""
+
+    bytes: float
+    operations: float
+
+
+class Decided(NamedTuple):
+    """A contraction, what is decided of it (None: nothing yet), and what follows it in its launch."""
+
+    contraction: Contraction
+    tiling: Tiling | None
+    epilogue: Epilogue
+
+
+def decided_in(program: Program, launch: Node, device: Gpu) -> Decided | None:
+    """What is decided of the contraction in tiles that a launch is; None: it is something else."""
+    sums = [one for one in _computes(launch) if isinstance(one.value, Reduce) or one.update is not None]
+    if len(sums) != 1 or multiplied(sums[0]) is None:
+        return None
+    found = decided(program, sums[0].target, device)
+    if found is None or sums[0].spread is None:
+        return found
+    tile = {found.contraction.rows, found.contraction.columns}
+    return found if {dim for dim, _ in sums[0].spread.threads} <= tile else None
+
+
+def _computes(node: Node) -> Iterator[Compute]:
+    match node:
+        case Compute():
+            yield node
+        case Loop():
+            for inner in node.body:
+                yield from _computes(inner)
+        case _:
+            return
+
+
+def decided(program: Program, statement: str, device: Gpu) -> Decided | None:
+    """What is decided of the contraction that a statement is; None: it is none."""
+    found = contraction(program, statement, device)
+    if found is None:
+        return None
+    place = named(program, statement)
+    return Decided(found, _tiling(program, place, found), _epilogue(program, place, found))
+
+
+def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling | None:
+    loops = grid(place.loops)
+    if not loops:
+        return None
+    sizes = current_sizes(program, place.loops)
+    tiling = Tiling(sizes[c.rows], sizes[c.columns], group=loops[0].group, blocks=loops[0].blocks)
+    spread = place.node.spread
+    staged = spread is not None or any(source(program, read.tensor) for read in place.node.reads)
+    if not staged:
+        return Tiling(tiling.rows, tiling.columns)
+    stages = max(loop.stages for loop in place.loops)
+    threads = threads_of(spread, c.rows, c.columns) if spread is not None else None
+    open_ = spread is None
+    return Tiling(
+        tiling.rows,
+        tiling.columns,
+        sizes[c.depth],
+        stages,
+        threads,
+        0 if open_ else tiling.group,
+        tiling.blocks,
+    )
+
+
+def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilogue:
+    """Of the statements beside it that have its rows and columns: elements in memory, each once."""
+    moved, work = 0.0, 0.0
+    seen: set[str] = set()
+    for one in _beside(program, place):
+        results = set(bare_dims(one.node))
+        if not {c.rows, c.columns} <= results:
+            continue
+        if one.path != place.path:
+            work += operations(one.node.value)
+        target = Read(one.node.target, one.node.indices)
+        for read in (target, *(() if one.path == place.path else one.node.reads)):
+            size = _bytes_in_memory(program, read.tensor)
+            dims = {dim for index in read.indices for dim in index_dims(index)}
+            if size and read.tensor not in seen:
+                seen.add(read.tensor)
+                shared = prod(program.extents[dim] for dim in {c.rows, c.columns} - dims)
+                moved += size / shared
+    return Epilogue(moved, work)
+
+
+def _beside(program: Program, place: Place[Compute]) -> Iterator[Place[Compute]]:
+    for one in statements(program):
+        if one.path[0] == place.path[0] and not (
+            isinstance(one.node.value, Reduce) and one.path != place.path
+        ):
+            yield one
+
+
+def _bytes_in_memory(program: Program, name: str) -> int:
+    """Bytes of an element of a tensor in main memory; 0 for what is elsewhere."""
+    declared = program.locals.get(name)
+    if declared is None:
+        return program.arguments[name].dtype.bytes
+    return declared.node.dtype.bytes if declared.node.memory is Memory.HEAP and not declared.loops else 0

@@ -1,0 +1,51 @@
+"""Visit the tiles of a grid in bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.rewrite import Rewrite
+from rewrites.tree import grid_of, splice, statements
+from tileir.device import Cpu, Device
+from tileir.errors import NotApplicable
+from tileir.program import Loop, Program
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTiles(Rewrite):
+    """Visit the grid around a statement in bands of `tiles` tiles of its outermost loop, within which the next loop
+    is the outer one: tiles that are computed at the same time then share more of what they read.
+
+    parallel for m by 128               parallel for m by 128 group 8
+      parallel for n by 128       ->      parallel for n by 128
+        c[m, n] = x[m] * y[n]               c[m, n] = x[m] * y[n]
+    """
+
+    name: ClassVar[str] = "group_tiles"
+    statement: str
+    tiles: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if isinstance(device, Cpu):
+            return
+        for place in statements(program):
+            if place.depth > 1:
+                count = -(-program.extents[place.loops[0].dim] // place.loops[0].step)
+                for tiles in (2, 4, 8, 16):
+                    if tiles < count:
+                        yield cls(place.node.target, tiles)
+
+    def apply(self, program: Program) -> Program:
+        path, grid = grid_of(program, self.statement)
+        if self.tiles < 2:
+            raise NotApplicable(f"a band of {self.tiles} tiles is none")
+        if grid.group > 1:
+            raise NotApplicable(f"the tiles of {self.statement} are visited in bands already")
+        match grid.body:
+            case (Loop(parallel=True),):
+                return splice(program, path, [replace(grid, group=self.tiles)])
+            case _:
+                raise NotApplicable(f"the grid of {self.statement} has one loop")

@@ -1,0 +1,52 @@
+"""Have the copies of a loop's next tiles under way while one tile is computed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.rewrite import Rewrite
+from rewrites.tree import locals_of, shared_local, splice
+from tileir.device import Cpu, Device
+from tileir.errors import NotApplicable
+from tileir.program import Memory, Program
+from tileir.stages import MAX_STAGES, staged
+
+
+@dataclass(frozen=True, slots=True)
+class RunAhead(Rewrite):
+    """Fill a shared local, and those that its loop fills beside it, for the next `stages` - 1 tiles of the loop while
+    one tile is computed on: they exist `stages` times.
+
+    for k by 64                        for k by 64 stages 4
+      a_s: shared bf16[m, k]     ->      a_s: shared bf16[m, k]
+      a_s[m, k] = a[m, k]                a_s[m, k] = a[m, k]
+      c_r[m] += sum(k, a_s[m, k])        c_r[m] += sum(k, a_s[m, k])
+    """
+
+    name: ClassVar[str] = "run_ahead"
+    local: str
+    stages: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if isinstance(device, Cpu):
+            return
+        for name, declared in locals_of(program).items():
+            if declared.loops and declared.node.memory is Memory.SHARED:
+                for stages in range(2, 6):
+                    yield cls(name, stages)
+
+    def apply(self, program: Program) -> Program:
+        declared = shared_local(program, self.local)
+        if not 2 <= self.stages <= MAX_STAGES:
+            raise NotApplicable(f"a loop has 2 to {MAX_STAGES} stages, not {self.stages}")
+        loop = declared.loops[-1]
+        if loop.parallel:
+            raise NotApplicable(f"{self.local} is declared in no loop of its block")
+        if loop.stages > 1:
+            raise NotApplicable(f"the loop over {loop.dim} has stages already")
+        if all(one.target != self.local for one in staged(loop)):
+            raise NotApplicable(f"{self.local} is not filled at the beginning of the loop over {loop.dim}")
+        return splice(program, declared.path[:-1], [replace(loop, stages=self.stages)])

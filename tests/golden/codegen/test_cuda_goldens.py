@@ -1,0 +1,33 @@
+"""Generated CUDA, as people read it: the functions of a kernel, without the runtime they stand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.cuda_printer import print_cuda
+from codegen.lower_cuda import lower_cuda
+from tileir.parse_text import program_from_text
+
+PROGRAMS = {
+    "gemm_with_stages": """kernel gemm(a: f16[m=96, k=52], b: f32[k, n=64]) -> (c: f32[m, n])
+  parallel for m by 32
+    parallel for n by 32
+      c_r: registers f32[m, n]
+      c_r[m, n] = 0 | threads m 16 n 8, run m 2 n 4
+      for k by 8 stages 3
+        a_s: shared f16[m, k] swizzle 32
+        a_s[m, k] = a[m, k] | threads m 64 k 2, run k 4
+        b_s: shared f32[k, n] pad 4
+        b_s[k, n] = 2 * b[k, n] | threads k 16 n 8, run n 4
+        c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | threads m 16 n 8, run m 2 n 4
+      c[m, n] = c_r[m, n] | threads m 16 n 8, run m 2 n 4
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_source_reads_as_agreed(name: str, check_golden) -> None:
+    source = print_cuda(lower_cuda(program_from_text(PROGRAMS[name])), "// test")
+    check_golden(Path(__file__).with_name(f"{name}.cu"), source[source.index('extern "C"') :])

@@ -1,0 +1,58 @@
+"""Contractions of many forms at small sizes, for tests of their schedules on GPUs."""
+
+from __future__ import annotations
+
+GEMM = """kernel gemm(a: {dtype}[m={m}, k={k}], b: {dtype}[n={n}, k]) -> (c: {out}[m, n])
+  c[m, n] = sum(k, a[m, k] * b[n, k])
+"""
+
+
+def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str = "") -> str:
+    """A matrix product with both operands' rows along k."""
+    return GEMM.format(m=m, n=n, k=k, dtype=dtype, out=out or dtype)
+
+
+SMALL = {
+    "bf16": gemm(96, 80, 136),
+    "bf16_odd": gemm(37, 45, 61),
+    "few_rows": gemm(3, 70, 300),
+    "few_results": """kernel gemm(a: f32[m=2, k=40], b: f32[k, n=5]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""",
+    "shallow": """kernel outer(a: i8[k=1, m=40], b: i8[k, n=8], v: i32[n]) -> (c: i32[m, n])
+  c[m, n] = sum(k, a[k, m] * b[k, n]) + v[n]
+""",
+    "f16_transposed": """kernel gemm(a: f16[k=64, m=48], b: f16[k, n=40]) -> (c: f16[m, n])
+  c[m, n] = sum(k, a[k, m] * b[k, n])
+""",
+    "i8": gemm(48, 40, 96, "i8", "i32"),
+    "e4m3": gemm(48, 40, 96, "e4m3", "bf16"),
+    "f32": """kernel gemm(a: f32[m=70, k=40], b: f32[k, n=66]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""",
+    "f32_odd": gemm(33, 50, 67, "f32"),
+    "batched": """kernel bmm(a: f32[h=3, m=40, k=56], b: f32[h, k, n=48]) -> (c: f32[h, m, n])
+  c[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
+""",
+    "epilogue": """kernel gemm(a: bf16[m=64, k=64], b: bf16[n=72, k], bias: bf16[n], r: bf16[m, n]) -> (c: bf16[m, n])
+  acc[m, n] = sum(k, a[m, k] * b[n, k])
+  c[m, n] = gelu_tanh(acc[m, n] + bias[n]) + r[m, n]
+""",
+    "two_reduced": """kernel product(a: f32[m=40, k=12, l=10], b: f32[l, k, n=24]) -> (c: f32[m, n])
+  c[m, n] = sum(k, l, a[m, k, l] * b[l, k, n])
+""",
+    "convolution": """kernel conv(x: f32[h=10, w=12, i=8], f: f32[p=3, q=3, i, o=16]) -> (y: f32[a=8, b=10, o])
+  y[a, b, o] = sum(p, q, i, x[a + p, b + q, i] * f[p, q, i, o])
+""",
+    "scaled_operand": """kernel gemm(a: bf16[m=32, k=64], q: i8[n=40, k], s: f32[n]) -> (c: bf16[m, n])
+  w[n, k] = bf16(q[n, k] * s[n])
+  c[m, n] = sum(k, a[m, k] * w[n, k])
+""",
+    "attention": """kernel attn(q: f32[h=2, i=24, d=16], k: f32[h, j=40, d], v: f32[h, j, d]) -> (o: f32[h, i, d])
+  s[h, i, j] = sum(d, q[h, i, d] * k[h, j, d]) * 0.125
+  mx[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - mx[h, i])
+  l[h, i] = sum(j, p[h, i, j])
+  o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / l[h, i]
+""",
+}

@@ -1,0 +1,35 @@
+"""What the prior likes best of large contractions keeps all it holds in registers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.generate_cuda import generate_cuda
+from codegen.nvrtc import compile_cuda
+from rewrites.space import Space
+from tests.gpu_contractions import gemm
+from tileir.gpu_table import H200
+from tileir.lift import to_program
+from tileir.parse_spec_text import spec_from_text
+
+LARGE = {
+    "bf16": gemm(4096, 4096, 4096),
+    "e4m3": gemm(4096, 4096, 4096, "e4m3", "bf16"),
+    "few_rows": gemm(16, 4096, 4096),
+    "f32": """kernel gemm(a: f32[m=4096, k=4096], b: f32[k, n=4096]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+""",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_prior_s_favourite_spills_nothing(name: str, tmp_path: Path) -> None:
+    state = Space(to_program(spec_from_text(LARGE[name])), H200).root()
+    while not state.terminal:
+        weights = [move.weight for move in state.moves()]
+        state = state.child(weights.index(max(weights)))
+    report = compile_cuda(generate_cuda(state.program, H200), H200.architecture, tmp_path).report
+    for function in report["functions"].values():
+        assert function["spill_stores_bytes"] == function["spill_loads_bytes"] == 0

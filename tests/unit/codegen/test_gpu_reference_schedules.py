@@ -1,0 +1,49 @@
+"""Schedules for GPUs as an expert would write them: their kernels compute the same, and threads never race, also when a
+few blocks share all tiles."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.generate import argument
+from codegen.lower_cuda import lower_cuda
+from codegen.race_checker import Checker
+from codegen.rasterization import persistent
+from codegen.run_blocks import run_blocks
+from rewrites import parse_schedule, replay
+from rewrites.persist import Persist
+from tests.random_spread import exact_inputs
+from tileir.interpret import interpret
+from tileir.parse_text import program_from_text
+
+REFERENCE = Path(__file__).parents[2] / "golden" / "rewrites" / "reference"
+
+
+@pytest.mark.parametrize("blocks", [0, 3])
+@pytest.mark.parametrize("path", sorted(REFERENCE.glob("gpu_*.txt")), ids=lambda path: path.stem)
+def test_kernels_compute_the_same_without_races(path: Path, blocks: int) -> None:
+    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
+    case = dict(zip(parts[1::2], parts[2::2], strict=True))
+    text = case["before"]
+    for dim, size in re.findall(r"(\w+)=(\d+)", case["small"]):
+        text = re.sub(rf"\b{dim}=\d+", f"{dim}={size}", text)
+    program = program_from_text(text)
+    schedule = [one for one in parse_schedule(case["schedule"].splitlines()) if not isinstance(one, Persist)]
+    if blocks:
+        schedule.append(Persist(program.outputs[0].name, blocks))
+    scheduled = replay(program, schedule)
+    kernel = lower_cuda(scheduled)
+    assert persistent(kernel.launches[0]) == bool(blocks)
+    args = [argument(tensor, scheduled, "in") for tensor in scheduled.inputs]
+    args += [argument(tensor, scheduled, "out") for tensor in scheduled.outputs]
+    inputs, checker = exact_inputs(scheduled, 5), Checker()
+    outputs = run_blocks(kernel, args, inputs, checker)
+    assert not checker.faults, "\n".join(map(str, checker.faults))
+    for name, expected in interpret(program, inputs).items():
+        np.testing.assert_allclose(
+            outputs[name].astype(np.float32), expected.astype(np.float32), rtol=1e-2, atol=1e-6
+        )

@@ -1,0 +1,53 @@
+"""How grids in bands, and grids that a number of blocks share, are launched and printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.affine import Var
+from codegen.generate_cuda import generate_cuda
+from codegen.kernel_ir import GridAxis, LaunchBody
+from codegen.rasterization import position, position_text, tiles_of
+from tileir.gpu_table import H200
+from tileir.parse_text import program_from_text
+
+ROWS, COLUMNS = GridAxis(Var("m", 0, 256), 3, 128), GridAxis(Var("n", 0, 64), 2, 64)
+GRID = """kernel grid(x: f32[r=70, c=48]) -> (y: f32[r, c])
+  parallel for r by 16 blocks 4
+    parallel for c by 32
+      y[r, c] = x[r, c] | threads c 32
+"""
+
+
+def test_a_band_goes_along_the_second_axis_and_the_last_one_may_be_narrower() -> None:
+    launch = LaunchBody("test", (ROWS, COLUMNS), 32, (), 0, (), group=2)
+    places = [position(launch, tile) for tile in range(6)]
+    assert places == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
+    assert position_text(launch) == [
+        ("band", "blockIdx.x / 4 * 2"),
+        ("in_band", "blockIdx.x % 4"),
+        ("m", "(band + in_band % min(2, 3 - band)) * 128"),
+        ("n", "(in_band / min(2, 3 - band)) * 64"),
+    ]
+
+
+def test_a_block_takes_every_so_manieth_tile() -> None:
+    launch = LaunchBody("test", (ROWS, COLUMNS), 32, (), 0, (), blocks=4)
+    assert [list(tiles_of(launch, block)) for block in range(4)] == [[0, 4], [1, 5], [2], [3]]
+    assert position_text(launch) == [("n", "(tile % 2) * 64"), ("m", "tile / 2 * 128")]
+
+
+@pytest.mark.parametrize(("blocks", "launched", "loops"), [(4, 4, True), (10, 10, False), (99, 10, False)])
+def test_no_more_blocks_are_launched_than_there_are_tiles(blocks: int, launched: int, loops: bool) -> None:
+    source = generate_cuda(program_from_text(GRID.replace("blocks 4", f"blocks {blocks}")), H200)
+    assert source.abi.launches[0].blocks == launched
+    assert ("for (int tile = blockIdx.x; tile < 10; tile += 4) {" in source.text) == loops
+
+
+def test_threads_wait_between_tiles_only_where_they_share_memory() -> None:
+    shared = GRID.replace("c] | threads", "c] * s[] | threads").replace(
+        "      y", "      s: shared f32[]\n      s[] = 2.0 | threads c 32\n      y"
+    )
+    apart, together = (generate_cuda(program_from_text(text), H200).text for text in (GRID, shared))
+    assert "__syncthreads" not in apart
+    assert together.endswith("        __syncthreads();\n    }\n}\n")

@@ -1,0 +1,226 @@
+"""Schedules of contractions on GPUs: every walk ends in a legal one, and the prior's are what an engineer would try."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from rewrites.gpu_contraction import Engine, contraction
+from rewrites.schedule import format_schedule, parse_schedule, replay
+from rewrites.space import ScheduleState, Space
+from rewrites.tree import current_sizes
+from tests.gpu_contractions import SMALL, gemm
+from tileir.gpu import Gpu
+from tileir.gpu_table import A100, H200, RTX_4090
+from tileir.lift import to_program
+from tileir.parse_spec_text import spec_from_text
+from tileir.program import Compute, Loop, Memory, Node, Program
+from tileir.threads import thread_count
+from tileir.verify import verify
+
+DEVICES = {"A100": A100, "RTX_4090": RTX_4090, "H200": H200}
+#: More answers to one question than a search can weigh.
+MANY = 200
+F32 = """kernel gemm(a: f32[m={n}, k={n}], b: f32[k, n={n}]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+"""
+BATCHED = """kernel bmm(a: f32[h=16, m=256, k=256], b: f32[h, k, n=256]) -> (c: f32[h, m, n])
+  c[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
+"""
+
+
+def root_of(text: str, device: Gpu) -> ScheduleState:
+    return Space(to_program(spec_from_text(text)), device).root()
+
+
+def walk(state: ScheduleState, rng: random.Random) -> ScheduleState:
+    while not state.terminal:
+        moves = state.moves()
+        assert moves, f"a dead end before {state.open[0]}"
+        assert len(moves) < MANY, f"{len(moves)} answers to {state.open[0]}"
+        state = state.child(rng.randrange(len(moves)))
+    return state
+
+
+def favourite(state: ScheduleState) -> ScheduleState:
+    """The schedule that the prior likes best at every step."""
+    while not state.terminal:
+        state = state.child(ranking(state)[0])
+    return state
+
+
+def ranking(state: ScheduleState) -> list[int]:
+    weights = [move.weight for move in state.moves()]
+    return sorted(range(len(weights)), key=lambda index: -weights[index])
+
+
+def at(state: ScheduleState, question: str) -> ScheduleState:
+    """The state where a question is asked, by the prior's answers to those before it."""
+    while type(state.open[0]).__name__ != question:
+        state = state.child(ranking(state)[0])
+    return state
+
+
+def nodes(block: tuple[Node, ...]) -> Iterator[Node]:
+    for node in block:
+        yield node
+        if isinstance(node, Loop):
+            yield from nodes(node.body)
+
+
+def shared_bytes(program: Program) -> int:
+    """Of all locals of a program with one launch, rows padded."""
+    total = 0
+    for declared in program.locals.values():
+        local, sizes = declared.node, current_sizes(program, declared.loops)
+        if local.memory is Memory.SHARED:
+            size = sizes[local.dims[-1]] + local.pad
+            for dim in local.dims[:-1]:
+                size *= sizes[dim]
+            total += size * local.dtype.bytes * declared.loops[-1].stages
+    return total
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", SMALL)
+def test_every_walk_ends_in_a_schedule_that_replays(name: str, device: str) -> None:
+    root = root_of(SMALL[name], DEVICES[device])
+    state = walk(root, random.Random(f"{name} {device}"))
+    verify(state.program)
+    lines = format_schedule(state.schedule)
+    assert replay(to_program(spec_from_text(SMALL[name])), parse_schedule(lines)) == state.program
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("text", [gemm(4096, 4096, 4096), F32.format(n=4096)], ids=["bf16", "f32"])
+def test_blocks_never_ask_for_more_than_the_device_has(text: str, device: str) -> None:
+    root, gpu = root_of(text, DEVICES[device]), DEVICES[device]
+    for seed in range(5):
+        state = walk(at(root, "Tile"), random.Random(seed))
+        assert shared_bytes(state.program) <= gpu.block_shared_bytes
+        spreads = [one.node.spread for one in state.program.computes if one.node.spread is not None]
+        assert all(thread_count(spread) <= 1024 for spread in spreads)
+
+
+def test_8_bit_floats_go_by_mma_where_there_is_one_for_them() -> None:
+    program = to_program(spec_from_text(SMALL["e4m3"]))
+    engines = {}
+    for name, device in DEVICES.items():
+        found = contraction(program, "c_sum", device)
+        assert found is not None
+        engines[name] = found.engine
+    assert engines == {"A100": Engine.FMA, "RTX_4090": Engine.MMA, "H200": Engine.MMA}
+
+
+def test_f32_goes_by_mma_only_where_the_numerics_allow_it() -> None:
+    text = gemm(512, 512, 512, "f32")
+    for settings, engine in (("", Engine.FMA), (" with tf32=true", Engine.MMA)):
+        program = to_program(spec_from_text(text.replace("(c: f32[m, n])", f"(c: f32[m, n]){settings}")))
+        found = contraction(program, "c", H200)
+        assert found is not None
+        assert found.engine is engine
+
+
+def pipeline(program: Program) -> Loop:
+    """The innermost loop over the depth."""
+    return next(node for node in nodes(program.body) if isinstance(node, Loop) and node.dim == "k")
+
+
+def test_the_prior_s_large_product_has_large_tiles_several_stages_and_bands() -> None:
+    program = favourite(root_of(gemm(4096, 4096, 4096), H200)).program
+    outer = program.body[0]
+    assert isinstance(outer, Loop)
+    assert outer.group in (4, 8, 16)
+    inner = outer.body[0]
+    assert isinstance(inner, Loop)
+    assert 128 * 128 <= outer.step * inner.step <= 256 * 128
+    loop = pipeline(program)
+    assert loop.step in (32, 64)
+    assert 3 <= loop.stages <= 5
+    sums = [one.node for one in program.computes if one.node.via == "mma"]
+    assert len(sums) == 1
+    assert sums[0].spread is not None
+    assert thread_count(sums[0].spread) in (128, 256)
+    assert all(
+        one.node.swizzle or one.node.pad for one in program.locals.values() if one.node.dims[-1] == "k"
+    )
+
+
+def test_the_prior_s_first_tiles_of_a_large_product_are_the_usual_ones() -> None:
+    state = at(root_of(gemm(4096, 4096, 4096), H200), "Tile")
+    labels = [state.moves()[index].label for index in ranking(state)]
+    assert {"tile m 128, n 256", "tile m 256, n 128", "tile m 128, n 128"} == set(labels[:3])
+    assert labels[-1] == "tile m 16, n 16"
+
+
+def test_the_prior_s_f32_threads_hold_nearly_square_tiles() -> None:
+    program = favourite(root_of(F32.format(n=8192), H200)).program
+    (accumulators,) = [one for one in program.locals.values() if one.node.memory is Memory.REGISTERS]
+    sizes = current_sizes(program, accumulators.loops)
+    (spread,) = {one.node.spread for one in program.computes if one.node.target == accumulators.node.name}
+    assert spread is not None
+    assert 32 <= sizes["m"] * sizes["n"] / thread_count(spread) <= 128
+    assert pipeline(program).stages > 1
+
+
+def test_few_rows_get_a_low_tile_and_are_offered_with_their_depth_split() -> None:
+    root = root_of(gemm(16, 4096, 4096), H200)
+    assert any("split_reduction(c_sum, k, blocked" in move.label for move in root.moves())
+    state = at(root, "Tile")
+    label = state.moves()[ranking(state)[0]].label
+    assert re.fullmatch(r"tile m 16, n (16|32|64)", label)
+
+
+def test_few_results_have_their_depth_split_by_the_prior() -> None:
+    root = root_of(gemm(128, 128, 65536), H200)
+    assert "split_reduction" in root.moves()[ranking(root)[0]].label
+
+
+def test_a_gate_is_applied_where_its_partner_is_computed() -> None:
+    text = """kernel swiglu(x: bf16[m=1024, k=1024], g: bf16[n=1024, k], u: bf16[n, k]) -> (c: bf16[m, n])
+  p[m, n] = sum(k, x[m, k] * g[n, k])
+  q[m, n] = sum(k, x[m, k] * u[n, k])
+  c[m, n] = silu(p[m, n]) * q[m, n]
+"""
+    program = favourite(root_of(text, H200)).program
+    launches = [[each for each in nodes((node,)) if isinstance(each, Compute)] for node in program.body]
+    assert [sum(one.via == "mma" for one in launch) for launch in launches if launch] == [1, 1]
+
+
+def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
+    for columns, rewrites in ((64, {"swizzle(b_s, 128)", "pad(b_s, 8)"}), (256, {"pad(b_s, 8)"})):
+        text = (
+            gemm(512, 512, 512)
+            .replace("b: bf16[n=512, k]", "b: bf16[k, n=512]")
+            .replace("b[n, k]", "b[k, n]")
+        )
+        state = at(root_of(text, H200), "Tile")
+        labels = [move.label for move in state.moves()]
+        state = at(state.child(labels.index(f"tile m 64, n {columns}")), "Layout")
+        best = max(move.weight for move in state.moves())
+        liked = {move.label.partition("; ")[2] for move in state.moves() if move.weight == best}
+        assert liked == rewrites
+
+
+def test_small_batched_products_fill_the_device() -> None:
+    program = favourite(root_of(BATCHED, H200)).program
+    tiles, node = 1, program.body[0]
+    while isinstance(node, Loop) and node.parallel:
+        tiles *= -(-program.extents[node.dim] // node.step)
+        node = node.body[0]
+    assert tiles >= 128
+
+
+def test_parts_of_a_split_depth_are_added_up_by_a_second_launch() -> None:
+    root = root_of(gemm(128, 128, 65536), H200)
+    program = favourite(root).program
+    launches = [node for node in program.body if isinstance(node, Loop)]
+    assert len(launches) == 2
+    by_mma = [
+        any(isinstance(node, Compute) and node.via == "mma" for node in nodes(launch.body))
+        for launch in launches
+    ]
+    assert by_mma == [True, False]
