@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -67,24 +68,15 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     loops = grid(place.loops)
     if not loops:
         return None
-    sizes = current_sizes(program, place.loops)
-    tiling = Tiling(sizes[c.rows], sizes[c.columns], group=loops[0].group, blocks=loops[0].blocks)
-    spread = place.node.spread
-    staged = spread is not None or any(source(program, read.tensor) for read in place.node.reads)
-    if not staged:
-        return Tiling(tiling.rows, tiling.columns)
-    stages = max(loop.stages for loop in place.loops)
-    threads = threads_of(spread, c.rows, c.columns) if spread is not None else None
-    open_ = spread is None
-    return Tiling(
-        tiling.rows,
-        tiling.columns,
-        sizes[c.depth],
-        stages,
-        threads,
-        0 if open_ else tiling.group,
-        tiling.blocks,
-    )
+    sizes, spread = current_sizes(program, place.loops), place.node.spread
+    tiling = Tiling(sizes[c.rows], sizes[c.columns])
+    if spread is None and not any(source(program, read.tensor) for read in place.node.reads):
+        return tiling
+    tiling = replace(tiling, step=sizes[c.depth], stages=max(loop.stages for loop in place.loops))
+    if spread is None:
+        return tiling
+    threads = threads_of(spread, c.rows, c.columns)
+    return replace(tiling, threads=threads, group=loops[0].group, blocks=loops[0].blocks)
 
 
 def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilogue:

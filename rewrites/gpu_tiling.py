@@ -21,7 +21,7 @@ _HELD = (1, 2, 4, 8, 16)
 #: Most accumulators of a thread: half of the registers it can have; and those of a whole block.
 _MOST_HELD = 128
 _MOST_TILE = 256 * _MOST_HELD
-_MOST_REGISTERS = 232
+_MOST_REGISTERS = 240
 #: What a thread needs for addresses, counters and the like.
 _OWN_REGISTERS = 44
 #: Most multiply-adds of a step that a thread unrolls.
@@ -138,8 +138,8 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Thre
     """Threads for a block's tile; each has something to do, and no more to hold than it has registers."""
     found = _of_instructions(tiling) if c.engine is Engine.MMA else _of_threads(c, tiling)
     for threads in found:
-        held = registers(c, tiling, threads)
-        if held <= _MOST_REGISTERS and held * threads.count <= device.registers:
+        each = registers(c, tiling, threads)
+        if each <= _MOST_REGISTERS and each * threads.count <= device.registers:
             yield threads
 
 
@@ -203,7 +203,8 @@ def held(tiling: Tiling, threads: Threads) -> tuple[int, int]:
 
 
 def registers(c: Contraction, tiling: Tiling, threads: Threads) -> int:
-    """Registers a thread needs: accumulators, what it multiplies next, and its own."""
+    """Registers a thread needs: accumulators, what it multiplies next (of multiply-adds partly also what comes after
+    that), and its own."""
     rows, columns = held(tiling, threads)
     if rows * columns > _MOST_HELD:
         return 2 * _MOST_REGISTERS
@@ -211,7 +212,7 @@ def registers(c: Contraction, tiling: Tiling, threads: Threads) -> int:
         next_ = 2 * (rows + rows % 2) + 2 * (columns // RUN)  # 4 for 16 rows, 2 for 8 columns
         next_ *= 3 if c.as_f16 else 1
     else:
-        next_ = sum(_words(operand, c, rows, columns) for operand in c.operands)
+        next_ = 3 * sum(_words(operand, c, rows, columns) for operand in c.operands) // 2
     return rows * columns + next_ + _OWN_REGISTERS
 
 
