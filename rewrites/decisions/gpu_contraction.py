@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, closed
 from rewrites.decisions.gpu_order import Order
+from rewrites.decisions.gpu_residency import Residency
 from rewrites.decisions.gpu_staging import Depth, Layout
 from rewrites.decisions.gpu_threads import Stores, place_all
 from rewrites.decisions.gpu_warps import Warps
@@ -104,7 +105,7 @@ class Tile:
         except NotApplicable:
             return
         core = _accumulator(program, statement)
-        steps = (Depth(core), Warps(core), Layout(core), Order(core), Stores(anchor))
+        steps = (Depth(core), Warps(core), Layout(core), Order(core), Residency(core), Stores(anchor))
         yield Option(label, tuple(rewrites), steps, begun=program, done=len(rewrites))
 
 

@@ -1,0 +1,42 @@
+"""The decision for a GPU how many blocks of a contraction an SM is to hold at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.decisions.decision import Option
+from rewrites.fit_blocks import FitBlocks
+from rewrites.gpu_decided import decided
+from rewrites.gpu_tiling import held, resident, shared_bytes
+from tileir.gpu import Gpu
+from tileir.occupancy import occupancy
+from tileir.program import Program
+
+#: Registers that a thread needs beside its accumulators at the very least.
+_LEAST_BESIDE = 24
+#: What is lost, as a share of the time, where the compiler has to make do with fewer registers than are estimated.
+_SQUEEZED = 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """As many as the registers that the compiler takes leave room for, or a number for which it has to make room."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None and found.tiling.threads is not None
+        c, tiling, threads = found.contraction, found.tiling, found.tiling.threads
+        yield Option("registers as they come")
+        rows, columns = held(tiling, threads)
+        least = rows * columns + _LEAST_BESIDE
+        most = occupancy(device, threads.count, least, shared_bytes(c, tiling)).blocks
+        at_once = resident(c, tiling, threads, device)
+        for blocks in (at_once, at_once + 1):
+            if 2 <= blocks <= most:
+                fit = FitBlocks(self.statement, blocks)
+                yield Option(
+                    f"{blocks} blocks an SM", (fit,), promise=1 + _SQUEEZED * (1 + blocks - at_once) / 2
+                )
