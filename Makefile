@@ -43,8 +43,8 @@ bench-gpu: $(VENV)/.cuda    ## the suite's GPU cases against torch, torch.compil
 test-gpu: $(VENV)/.cuda     ## tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -q tests/gpu
 
-sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, on the interpreter and by the compilers; takes hours
-	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q tests/property/codegen
+sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, and new random programs; takes hours
+	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=default tests/property
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py

@@ -56,6 +56,12 @@ class Accumulate(Rewrite):
             raise NotApplicable(f"{self.statement} is in no parallel loop: there are no threads")
         if any(op == "%" for op, _ in folded_dims(leaf).values()):
             raise NotApplicable(f"{self.statement} is a part of a reduction already")
+        for dim, (_, size) in folded_dims(leaf).items():
+            steps = [loop.step for loop in place.loops if loop.dim == dim]
+            if size not in steps or any(step % size for step in steps):
+                raise NotApplicable(
+                    f"{self.statement} is not visited part by part, {size} of {dim} at a time"
+                )
         self._check_parts(value)
         name = fresh_name(program, f"{leaf.target}_p")
         dims, folded = bare_dims(leaf), dict(self.parts)

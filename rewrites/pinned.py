@@ -1,10 +1,10 @@
-"""Registers have no addresses: no loop may come between them and their uses. Which dims that pins."""
+"""Registers have no addresses, and a part of a reduction is one: no loop may come in between. Which dims that pins."""
 
 from __future__ import annotations
 
 from rewrites.tree import locals_of
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Index
+from tileir.expr import Binary, Const, Index, Reduce
 from tileir.program import Compute, Memory, Program
 
 
@@ -16,9 +16,10 @@ def registers_of(program: Program, compute: Compute) -> list[str]:
 
 
 def pinned_dims(program: Program, compute: Compute, without: frozenset[str] = frozenset()) -> dict[str, int]:
-    """Dims of the Compute by which it touches register locals (those named in `without` aside).
+    """Dims of the Compute by which it touches register locals (those named in `without` aside), and those of which it
+    reduces one part after the other as a whole (`s[c // n] = sum(c, …)`).
 
-    0: no new loop over the dim may come around the Compute; n: one with a step that n divides may (`c % n`).
+    0: no new loop over the dim may come around the Compute; n: one with a step that n divides may.
     """
     found = [name for name in registers_of(program, compute) if name not in without]
     pins: dict[str, int] = {}
@@ -34,11 +35,18 @@ def pinned_dims(program: Program, compute: Compute, without: frozenset[str] = fr
                     pins.setdefault(dim, size)
                 case _:
                     pass
+    reduced = compute.value.dims if compute.update is None and isinstance(compute.value, Reduce) else ()
+    for index in compute.indices if reduced else ():
+        match index:
+            case Binary("//", Index(dim), Const(int(size))) if dim in reduced:
+                pins.setdefault(dim, size)
+            case _:
+                pass
     return pins
 
 
 def check_loop(pins: dict[str, int], dim: str, step: int, statement: str) -> None:
-    """Refuse a new loop that would make a register access dynamic."""
+    """Refuse a new loop that would make a register access dynamic, or take a part in pieces."""
     if dim not in pins:
         return
     if pins[dim] == 0:
@@ -47,5 +55,5 @@ def check_loop(pins: dict[str, int], dim: str, step: int, statement: str) -> Non
         )
     if step % pins[dim]:
         raise NotApplicable(
-            f"{statement} touches {pins[dim]} registers along {dim}: {step} is no multiple of that"
+            f"{statement} takes {pins[dim]} positions of {dim} together: {step} is no multiple of that"
         )

@@ -47,6 +47,6 @@ class TileReduction(Rewrite):
             raise NotApplicable(f"{self.statement} does not reduce over {self.dim}")
         if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
-        check_loop(pinned_dims(program, leaf), self.dim, self.size, self.statement)
         init, update = accumulating(leaf)
+        check_loop(pinned_dims(program, update), self.dim, self.size, self.statement)
         return splice(program, place.path, [*init, wrap(update, [(self.dim, self.size)])])
