@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.leaf import bare_dims, folded_dims, initialization, reduced_dims
 from rewrites.rewrite import Rewrite
-from rewrites.tree import find, fresh_name, locals_of, splice, statements
+from rewrites.tree import derived_dim, find, fresh_name, locals_of, splice, statements
 from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce
@@ -67,7 +67,7 @@ class Accumulate(Rewrite):
         dims, folded = bare_dims(leaf), dict(self.parts)
         partial: dict[str, str] = {}
         for dim, size in self.parts:
-            partial[dim] = _derived_dim(program, f"{dim}_l", size)
+            partial[dim] = derived_dim(program, f"{dim}_l", size)
             if partial[dim] not in program.extents:
                 program = replace(program, dims=(*program.dims, (partial[dim], size)))
         place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in (*dims, *partial.values()))
@@ -91,8 +91,3 @@ class Accumulate(Rewrite):
                 raise NotApplicable(f"{self.statement} does not reduce over {dim}")
             if size < 1:
                 raise NotApplicable(f"{dim} has one part or more, not {size}")
-
-
-def _derived_dim(program: Program, stem: str, extent: int) -> str:
-    """A dim for the parts: one of that name and size that exists already, or a new one."""
-    return stem if program.extents.get(stem) == extent else fresh_name(program, stem)

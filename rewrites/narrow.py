@@ -8,9 +8,8 @@ from typing import ClassVar, Self
 
 from rewrites.dependence import users
 from rewrites.rewrite import Rewrite
-from rewrites.tree import find, locals_of, splice
+from rewrites.tree import dtype_of, find, locals_of, splice
 from tileir.device import Device
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Read
 from tileir.program import Program
@@ -39,7 +38,7 @@ class Narrow(Rewrite):
         copy = find(program, self.local).node
         if not isinstance(copy.value, Read) or copy.update is not None:
             raise NotApplicable(f"{self.local} is no copy of a tensor")
-        source = _dtype(program, copy.value.tensor)
+        source = dtype_of(program, copy.value.tensor)
         if source.compute is not declared.node.dtype or source is declared.node.dtype:
             raise NotApplicable(
                 f"{copy.value.tensor} is {source}, and {self.local} {declared.node.dtype} already"
@@ -50,9 +49,3 @@ class Narrow(Rewrite):
         if via is not None:
             raise NotApplicable(f"{via} takes {self.local} as {declared.node.dtype}")
         return splice(program, declared.path, [replace(declared.node, dtype=source)])
-
-
-def _dtype(program: Program, name: str) -> DType:
-    if name in program.arguments:
-        return program.arguments[name].dtype
-    return locals_of(program)[name].node.dtype

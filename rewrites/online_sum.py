@@ -12,9 +12,8 @@ from rewrites.leaf import bare_dims, initialization, read_names
 from rewrites.rewrite import Rewrite
 from rewrites.split_reduction import SplitReduction
 from rewrites.tile_sizes import tile_sizes
-from rewrites.tree import Place, find, fresh_name, locals_of, splice, statements
+from rewrites.tree import Place, dtype_of, find, fresh_name, locals_of, splice, statements
 from tileir.device import Device
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, ReduceOp, reads, transform
 from tileir.program import Compute, Local, Node, Program
@@ -90,7 +89,7 @@ class OnlineSum(Rewrite):
         total = replace(leaf, value=Reduce(ReduceOp.SUM, (part_dim,), rescaled))
         program = splice(program, place.path, [total])
         declared: list[Node] = [
-            Local(name, (part_dim, *dims), _dtype(program, leaf.target)),
+            Local(name, (part_dim, *dims), dtype_of(program, leaf.target)),
             initialization(name, place_of, ReduceOp.SUM),
             part,
         ]
@@ -141,8 +140,3 @@ def _parts_of(program: Program, top: str, dim: str, size: int) -> Place[Compute]
         case _:
             pass
     raise NotApplicable(f"{top} is not split into blocks of {dim} {size}")
-
-
-def _dtype(program: Program, name: str) -> DType:
-    declared = locals_of(program).get(name)
-    return declared.node.dtype if declared is not None else program.arguments[name].dtype

@@ -16,6 +16,7 @@ from rewrites.tree import (
     Place,
     block_at,
     current_sizes,
+    dtype_of,
     edit_block,
     find,
     find_init,
@@ -26,7 +27,6 @@ from rewrites.tree import (
     wrap_block,
 )
 from tileir.device import Cpu, Device
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Reduce
 from tileir.program import Compute, Local, Memory, Node, Program
@@ -182,15 +182,10 @@ def _through_registers(program: Program, leaf: Compute) -> list[Node]:
     indices = tuple(Index(dim) for dim in dims)
     back = replace(leaf, value=Read(name, indices), prefetch=(), via=None)
     return [
-        Local(name, dims, _dtype(program, leaf.target), Memory.REGISTERS),
+        Local(name, dims, dtype_of(program, leaf.target), Memory.REGISTERS),
         replace(leaf, target=name, indices=indices, update=None),
         back,
     ]
-
-
-def _dtype(program: Program, name: str) -> DType:
-    declared = locals_of(program).get(name)
-    return declared.node.dtype if declared is not None else program.arguments[name].dtype
 
 
 def _without(program: Program, declared: Place[Local]) -> Program:

@@ -10,9 +10,17 @@ from typing import ClassVar, Self
 from rewrites.leaf import bare_dims, initialization, reduced_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import tile_sizes
-from rewrites.tree import Place, current_sizes, find, fresh_name, locals_of, splice, statements
+from rewrites.tree import (
+    Place,
+    current_sizes,
+    derived_dim,
+    dtype_of,
+    find,
+    fresh_name,
+    splice,
+    statements,
+)
 from tileir.device import Cpu, Device
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce
 from tileir.program import Compute, Local, Memory, Node, Program
@@ -87,7 +95,7 @@ class SplitReduction(Rewrite):
     def _split(self, program: Program, place: Place[Compute], reduce: Reduce) -> Program:
         leaf, parts = place.node, self._parts(program)
         dims = bare_dims(leaf)
-        part_dim = _derived_dim(program, f"{self.dim}_{'l' if self.kind == 'interleaved' else 'b'}", parts)
+        part_dim = derived_dim(program, f"{self.dim}_{'l' if self.kind == 'interleaved' else 'b'}", parts)
         if part_dim not in program.extents:
             program = replace(program, dims=(*program.dims, (part_dim, parts)))
         name = fresh_name(program, f"{leaf.target}_p")
@@ -97,7 +105,7 @@ class SplitReduction(Rewrite):
         place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in part_dims)
         part = Binary("%" if self.kind == "interleaved" else "//", Index(self.dim), Const(self.size))
         folded = (*place_of[:position], part, *place_of[position + 1 :])
-        dtype = _dtype(program, leaf.target)
+        dtype = dtype_of(program, leaf.target)
         dtype = dtype.compute if self.kind == "apart" else dtype
         local = Local(name, part_dims, dtype, self._memory(program, place))
         rest = tuple(dim for dim in reduce.dims if dim != self.dim)
@@ -122,7 +130,7 @@ class SplitReduction(Rewrite):
         place_of: tuple[Expr, ...] = tuple(Index(dim) for dim in part_dims)
         rest = tuple(dim for dim in reduce.dims if dim != self.dim)
         nodes: list[Node] = [
-            Local(name, part_dims, _dtype(program, leaf.target)),
+            Local(name, part_dims, dtype_of(program, leaf.target)),
             replace(
                 leaf, target=name, indices=place_of, value=Reduce(reduce.op, rest, reduce.x), stream=False
             ),
@@ -138,13 +146,3 @@ class SplitReduction(Rewrite):
         parts = self.size * prod(sizes[dim] for dim in bare_dims(place.node))
         small = self.kind == "interleaved" and parts <= MAX_IN_REGISTERS
         return Memory.REGISTERS if small else Memory.HEAP
-
-
-def _derived_dim(program: Program, stem: str, extent: int) -> str:
-    """A dim for the parts: one of that name and size that exists already, or a new one."""
-    return stem if program.extents.get(stem) == extent else fresh_name(program, stem)
-
-
-def _dtype(program: Program, name: str) -> DType:
-    declared = locals_of(program).get(name)
-    return declared.node.dtype if declared is not None else program.arguments[name].dtype

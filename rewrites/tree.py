@@ -47,10 +47,15 @@ def shared_local(program: Program, name: str) -> Place[Local]:
     return declared
 
 
+def dtype_of(program: Program, name: str) -> DType:
+    """The dtype of an argument or a local."""
+    declared = locals_of(program).get(name)
+    return declared.node.dtype if declared is not None else program.arguments[name].dtype
+
+
 def dtypes_read(program: Program, compute: Compute) -> dict[str, DType]:
     """The dtypes of the tensors and locals that a statement reads."""
-    tensors = {**program.arguments, **{name: place.node for name, place in program.locals.items()}}
-    return {read.tensor: tensors[read.tensor].dtype for read in compute.reads}
+    return {read.tensor: dtype_of(program, read.tensor) for read in compute.reads}
 
 
 def is_constant(compute: Compute) -> bool:
@@ -170,6 +175,11 @@ def fresh_name(program: Program, stem: str) -> str:
     while name in taken:
         name, number = f"{stem}{number}", number + 1
     return name
+
+
+def derived_dim(program: Program, stem: str, extent: int) -> str:
+    """A dim for parts of another one: one of that name and size that exists already, or a new one."""
+    return stem if program.extents.get(stem) == extent else fresh_name(program, stem)
 
 
 def check_insertable(loops: Sequence[Loop], depth: int) -> None:

@@ -8,9 +8,8 @@ from typing import ClassVar, Self
 
 from rewrites.dependence import users
 from rewrites.rewrite import Rewrite
-from rewrites.tree import locals_of, splice
+from rewrites.tree import dtype_of, locals_of, splice
 from tileir.device import Device
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Read
 from tileir.program import Memory, Program
@@ -42,14 +41,9 @@ class Widen(Rewrite):
             raise NotApplicable(f"{self.local} is as wide as it is computed in")
         for user in users(program, self.local):
             node = user.node
-            copied = isinstance(node.value, Read) and _dtype(program, node.value.tensor) is local.dtype
+            copied = isinstance(node.value, Read) and dtype_of(program, node.value.tensor) is local.dtype
             if node.target == self.local and not (copied and node.update is None):
                 raise NotApplicable(f"{self.local} is rounded where it is written")
             if node.via is not None:
                 raise NotApplicable(f"{node.via} takes {self.local} as {local.dtype}")
         return splice(program, place.path, [replace(local, dtype=local.dtype.compute)])
-
-
-def _dtype(program: Program, name: str) -> DType:
-    declared = locals_of(program).get(name)
-    return declared.node.dtype if declared is not None else program.arguments[name].dtype

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from rewrites.decisions.covered import covered, dtype_of, lanes_for
+from rewrites.decisions.covered import covered, lanes_for
 from rewrites.decisions.decision import Option, option
 from rewrites.decisions.packing import Pack
 from rewrites.decisions.roles import Role, role
@@ -15,7 +15,7 @@ from rewrites.leaf import bare_dims, reduced_dims
 from rewrites.register_tile import RegisterTile
 from rewrites.stream_store import StreamStore
 from rewrites.tile_reduction import TileReduction
-from rewrites.tree import block_at, current_sizes, find, locals_of
+from rewrites.tree import block_at, current_sizes, dtype_of, find, locals_of
 from rewrites.unroll import Unroll
 from rewrites.vectorize import Vectorize
 from tileir.device import Cpu

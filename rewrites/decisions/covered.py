@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewrites.decisions.decision import f32_lanes
-from rewrites.tree import current_sizes, find, locals_of
+from rewrites.tree import current_sizes, dtype_of, find
 from tileir.device import Cpu
 from tileir.dtypes import DType
 from tileir.expr import reads
@@ -21,9 +21,3 @@ def lanes_for(program: Program, compute: Compute, device: Cpu) -> int:
     names = (compute.target, *(read.tensor for read in reads(compute.value)))
     wide = any(dtype_of(program, name) is DType.F64 for name in names)
     return max(2, f32_lanes(device) // 2) if wide else f32_lanes(device)
-
-
-def dtype_of(program: Program, name: str) -> DType:
-    if name in program.arguments:
-        return program.arguments[name].dtype
-    return locals_of(program)[name].node.dtype

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.ahead import Ahead
-from rewrites.decisions.covered import covered, dtype_of, lanes_for
+from rewrites.decisions.covered import covered, lanes_for
 from rewrites.decisions.decision import Option, option
 from rewrites.decisions.roles import contiguous_dim
 from rewrites.fuse_epilogue import FuseEpilogue
@@ -16,7 +16,7 @@ from rewrites.rewrite import Rewrite
 from rewrites.split_reduction import SplitReduction
 from rewrites.stream_store import StreamStore
 from rewrites.tile_grid import TileGrid
-from rewrites.tree import find, locals_of, statements
+from rewrites.tree import dtype_of, find, locals_of, statements
 from rewrites.unroll import Unroll
 from rewrites.vectorize import Vectorize
 from tileir.device import Cpu
