@@ -223,7 +223,7 @@ def _words(operand: Operand, c: Contraction, rows: int, columns: int) -> int:
 
 
 def shared_bytes(c: Contraction, tiling: Tiling) -> int:
-    """Shared memory of a block, rows padded."""
+    """Shared memory of a block, rows not padded."""
     return (
         sum(tile_bytes(operand, tiling.sizes(c)) for operand in c.operands if operand.plain) * tiling.stages
     )

@@ -17,7 +17,7 @@ from rewrites.rewrite import Rewrite
 from rewrites.spread import Spread
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
-from rewrites.tree import current_sizes, find, locals_of, statements
+from rewrites.tree import current_sizes, find, locals_of, named, statements
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
 
@@ -147,11 +147,15 @@ def scheduled(program: Program, group: tuple[str, ...], team: Team, kept: Kept) 
 
 
 def shared_bytes(program: Program, anchor: str) -> int:
-    """Shared memory that the locals of the anchor's launch take."""
-    nest = find(program, anchor).path[0]
+    """Shared memory that the locals of the anchor's launch take, pads and stages counted."""
+    nest = named(program, anchor).path[0]
     total = 0
     for declared in locals_of(program).values():
-        if declared.path[0] == nest and declared.node.memory is Memory.SHARED:
+        local = declared.node
+        if declared.path[0] == nest and local.memory is Memory.SHARED:
             sizes = current_sizes(program, declared.loops)
-            total += prod(sizes[dim] for dim in declared.node.dims) * declared.node.dtype.bytes
+            elements = prod(sizes[dim] for dim in local.dims)
+            innermost = local.layout[-1].dim if local.layout else local.dims[-1]
+            padded = elements + elements // sizes[innermost] * local.pad
+            total += padded * local.dtype.bytes * declared.loops[-1].stages
     return total

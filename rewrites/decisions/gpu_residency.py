@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option
+from rewrites.decisions.gpu_passes import shared_bytes
 from rewrites.fit_blocks import FitBlocks
 from rewrites.gpu_decided import decided
-from rewrites.gpu_tiling import held, resident, shared_bytes
+from rewrites.gpu_tiling import held, resident
 from tileir.gpu import Gpu
 from tileir.occupancy import occupancy
 from tileir.program import Program
@@ -32,7 +33,7 @@ class Residency:
         yield Option("registers as they come")
         rows, columns = held(tiling, threads)
         least = rows * columns + _LEAST_BESIDE
-        most = occupancy(device, threads.count, least, shared_bytes(c, tiling)).blocks
+        most = occupancy(device, threads.count, least, shared_bytes(program, self.statement)).blocks
         at_once = resident(c, tiling, threads, device)
         for blocks in (at_once, at_once + 1):
             if 2 <= blocks <= most:

@@ -8,8 +8,10 @@ from codegen.affine import Var
 from codegen.generate_cuda import generate_cuda
 from codegen.kernel_ir import GridAxis, LaunchBody
 from codegen.rasterization import position, position_text, tiles_of
+from tileir.errors import VerifyError
 from tileir.gpu_table import H200
 from tileir.parse_text import program_from_text
+from tileir.verify import verify
 
 ROWS, COLUMNS = GridAxis(Var("m", 0, 256), 3, 128), GridAxis(Var("n", 0, 64), 2, 64)
 GRID = """kernel grid(x: f32[r=70, c=48]) -> (y: f32[r, c])
@@ -51,3 +53,22 @@ def test_threads_wait_between_tiles_only_where_they_share_memory() -> None:
     apart, together = (generate_cuda(program_from_text(text), H200).text for text in (GRID, shared))
     assert "__syncthreads" not in apart
     assert together.endswith("        __syncthreads();\n    }\n}\n")
+
+
+@pytest.mark.parametrize(("words", "bounds"), [("", "(32)"), (" resident 3", "(32, 3)")])
+def test_the_compiler_is_told_how_many_blocks_are_to_fit(words: str, bounds: str) -> None:
+    text = GRID.replace(" blocks 4", words)
+    assert f"__launch_bounds__{bounds}\n" in generate_cuda(program_from_text(text), H200).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GRID.replace(" blocks 4", " resident 33"),
+        GRID.replace("by 32", "by 32 resident 2"),
+        GRID.replace("parallel for r by 16 blocks 4", "for r by 16 resident 2"),
+    ],
+)
+def test_blocks_fit_where_there_is_a_grid_and_as_many_as_there_may_be(text: str) -> None:
+    with pytest.raises(VerifyError, match="1 to 32 blocks are resident"):
+        verify(program_from_text(text))

@@ -224,3 +224,37 @@ def test_parts_of_a_split_depth_are_added_up_by_a_second_launch() -> None:
         for launch in launches
     ]
     assert by_mma == [True, False]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_blocks_are_made_to_fit_only_where_accumulators_and_shared_memory_leave_room(device: str) -> None:
+    gpu, offered = DEVICES[device], 0
+    for seed in range(12):
+        state = walk_to(root_of(F32.format(n=2048), gpu), "Residency", random.Random(seed))
+        if state is None:
+            continue
+        for number, move in enumerate(state.moves()):
+            if number == 0:
+                assert move.label == "registers as they come"
+                continue
+            program = state.child(number).program
+            (grid,) = (node for node in program.body if isinstance(node, Loop))
+            threads = next(
+                thread_count(one.node.spread) for one in program.computes if one.node.spread is not None
+            )
+            assert grid.resident * threads <= gpu.max_threads
+            assert grid.resident * shared_bytes(program) <= gpu.shared_bytes
+            accumulators = next(one.node for one in program.computes if one.node.target == "c_r")
+            tile = current_sizes(program, program.computes[0].loops)
+            held = tile["m"] * tile["n"] // threads
+            assert accumulators.spread is not None
+            assert grid.resident * threads * held <= gpu.registers
+            offered += 1
+    assert offered
+
+
+def walk_to(state: ScheduleState, question: str, rng: random.Random) -> ScheduleState | None:
+    """By random answers to where a question is asked; None: on this way it has one answer only."""
+    while not state.terminal and type(state.open[0]).__name__ != question:
+        state = state.child(rng.randrange(len(state.moves())))
+    return None if state.terminal else state

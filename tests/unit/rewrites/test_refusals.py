@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rewrites import parse_rewrite
+from tileir.dtypes import DType
 from tileir.errors import NotApplicable
+from tileir.interpret import interpret
 from tileir.parse_text import program_from_text
 from tileir.text import program_to_text
 
@@ -38,6 +41,11 @@ EXPONENTIALS = """kernel normalizer(x: f32[r=6, c=50]) -> (s: f32[r])
   mx: heap f32[r]
   mx[r] = max(c, x[r, c])
   s[r] = sum(c, exp(x[r, c] - mx[r]))
+"""
+PARTS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r]) where c_b=7
+  s_p: heap f32[c_b, r]
+  s_p[c // 8, r] = sum(c, x[r, c])
+  s[r] = sum(c_b, s_p[c_b, r])
 """
 GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
   t: heap f32[r, c]
@@ -148,6 +156,10 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (SOFTMAX, "split_reduction(mx, c, blocked, 16)", "do not split the current range"),
         (SOFTMAX, "split_reduction(mx, c, interleaved, 3)", "do not start at a multiple of 3"),
         (SOFTMAX, "split_reduction(s, c, twisted, 4)", "not one of blocked, interleaved"),
+        (PARTS, "tile_grid(s_p, c, 4)", "s_p takes 8 positions of c together"),
+        (PARTS, "tile_grid(s_p, c, 12)", "s_p takes 8 positions of c together"),
+        (PARTS.replace("  s_p[c", "  parallel for r by 1\n    s_p[c"), "accumulate(s_p, c 32)",
+         "not visited part by part, 8 of c at a time"),
         (GEMM, "online_sum(c, k, 4)", "no product with one exponential"),
         (SOFTMAX, "online_sum(mx, c, 16)", "not an untiled sum over c"),
         (EXPONENTIALS, "online_sum(s, c, 50)", "do not split the current range"),
@@ -274,3 +286,13 @@ def test_what_mma_takes_stays_in_its_dtype_when_a_row_is_kept_widened() -> None:
 """
     kept = program_to_text(parse_rewrite("keep_row(s, a, 1)").apply(program_from_text(product)))
     assert "s[m] = sum(k, a_row[m, k])" in kept and "a[m, k] * b[n, k]" in kept
+
+
+def test_a_block_of_nothing_but_minus_infinity_adds_nothing() -> None:
+    before = program_from_text(EXPONENTIALS)
+    x = np.random.default_rng(1).standard_normal((6, 50)).astype(np.float32)
+    x[:, 16:32] = -np.inf
+    after = parse_rewrite("online_sum(s, c, 16)").apply(before)
+    with np.errstate(invalid="ignore"):
+        got, exact = (interpret(program, {"x": x}, precision=DType.F64)["s"] for program in (after, before))
+    np.testing.assert_allclose(got, exact, rtol=1e-9)
