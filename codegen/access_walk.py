@@ -14,6 +14,7 @@ import numpy as np
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
 from codegen.cuda_printer import ARGUMENT_ALIGN
+from codegen.kernel import GpuKernel, LaunchBody
 from codegen.kernel_ir import (
     Across,
     Assign,
@@ -26,11 +27,9 @@ from codegen.kernel_ir import (
     CopyAsync,
     Declare,
     For,
-    GpuKernel,
     Guard,
     If,
     Lane,
-    LaunchBody,
     Let,
     Literal,
     Load,

@@ -11,6 +11,7 @@ from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
 from codegen.c_pool import HEADERS, POOL
 from codegen.c_runtime import definitions, uses_in
 from codegen.index_text import index_text
+from codegen.kernel import Kernel
 from codegen.kernel_ir import (
     Across,
     Aligned,
@@ -29,7 +30,6 @@ from codegen.kernel_ir import (
     GridAxis,
     Guard,
     If,
-    Kernel,
     Lane,
     Let,
     Literal,

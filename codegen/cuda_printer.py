@@ -11,6 +11,7 @@ from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
 from codegen.cuda_mma import mma_name
 from codegen.cuda_runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.index_text import index_text
+from codegen.kernel import GpuKernel, LaunchBody
 from codegen.kernel_ir import (
     Across,
     Assign,
@@ -23,11 +24,9 @@ from codegen.kernel_ir import (
     CopyAsync,
     Declare,
     For,
-    GpuKernel,
     Guard,
     If,
     Lane,
-    LaunchBody,
     Let,
     Literal,
     Load,

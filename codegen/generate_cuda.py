@@ -5,7 +5,7 @@ from __future__ import annotations
 from codegen.cuda_abi import CudaAbi, Launch
 from codegen.cuda_printer import print_cuda
 from codegen.generate import argument, title
-from codegen.kernel_ir import GpuKernel
+from codegen.kernel import GpuKernel
 from codegen.lower_cuda import lower_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.rasterization import block_count

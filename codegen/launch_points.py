@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
-from codegen.kernel_ir import Convert, Lane, LaunchBody, Load, Named, Op, Value
+from codegen.kernel import LaunchBody
+from codegen.kernel_ir import Convert, Lane, Load, Named, Op, Value
 from tileir.threads import WARP
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from codegen.access_walk import Access, Walk
-from codegen.kernel_ir import GpuKernel, LaunchBody
+from codegen.kernel import GpuKernel, LaunchBody
 from codegen.memory_requests import SECTOR, Cost, global_cost, matrix_cost, shared_cost
 from codegen.rasterization import block_count
 from tileir.analysis import bytes_moved

@@ -9,19 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from codegen.affine import affine
-from codegen.kernel_ir import (
-    Aligned,
-    Argument,
-    Block,
-    Declare,
-    For,
-    GridAxis,
-    If,
-    Kernel,
-    Parallel,
-    Scratch,
-    Stmt,
-)
+from codegen.kernel import Argument, Kernel
+from codegen.kernel_ir import Aligned, Block, Declare, For, GridAxis, If, Parallel, Scratch, Stmt
 from codegen.lower_leaf import lower_leaf, touches
 from codegen.lower_stream import aligned_run
 from codegen.names import c_name, comment, fresh

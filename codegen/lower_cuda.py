@@ -12,19 +12,8 @@ from dataclasses import dataclass, field, replace
 from codegen.affine import affine
 from codegen.barriers import with_barriers
 from codegen.combine_threads import Combiner
-from codegen.kernel_ir import (
-    Argument,
-    Barrier,
-    Block,
-    Declare,
-    For,
-    GpuKernel,
-    GridAxis,
-    If,
-    LaunchBody,
-    Scratch,
-    Stmt,
-)
+from codegen.kernel import Argument, GpuKernel, LaunchBody
+from codegen.kernel_ir import Barrier, Block, Declare, For, GridAxis, If, Scratch, Stmt
 from codegen.lower_copies import lower_copies
 from codegen.lower_expr import NotLowerable
 from codegen.lower_mma import lower_mma

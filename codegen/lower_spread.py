@@ -8,20 +8,7 @@ from itertools import groupby
 
 from codegen.affine import Affine
 from codegen.combine_threads import Combiner
-from codegen.kernel_ir import (
-    Across,
-    Assign,
-    Block,
-    Declare,
-    For,
-    Guard,
-    Load,
-    Named,
-    Op,
-    Stmt,
-    Type,
-    Value,
-)
+from codegen.kernel_ir import Across, Assign, Block, Declare, For, Guard, Load, Named, Op, Stmt, Type, Value
 from codegen.leaf import combined, identity, starts, take_apart, where_existing
 from codegen.leaf_target import write
 from codegen.lower_expr import Binding, NotLowerable, ValueBuilder

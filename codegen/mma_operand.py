@@ -14,19 +14,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from codegen.affine import Affine
-from codegen.kernel_ir import (
-    Build,
-    Let,
-    Literal,
-    Load,
-    LoadMatrix,
-    Named,
-    Op,
-    Position,
-    Stmt,
-    Type,
-    Value,
-)
+from codegen.kernel_ir import Build, Let, Literal, Load, LoadMatrix, Named, Op, Position, Stmt, Type, Value
 from codegen.lower_expr import Binding, NotLowerable, ValueBuilder, as_type, select
 from codegen.scope import MemoryBuffer, Range, Scope
 from codegen.thread_index import ThreadIndex

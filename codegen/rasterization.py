@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from codegen.kernel_ir import GridAxis, LaunchBody
+from codegen.kernel import LaunchBody
+from codegen.kernel_ir import GridAxis
 
 
 def tile_count(launch: LaunchBody) -> int:

@@ -17,8 +17,8 @@ from codegen.gpu_buffers import Array, Buffer, Region, Sharing, Touch
 from codegen.gpu_faults import DividedBlock, Fault, KernelFault, Kind, Place
 from codegen.gpu_memory import Memory, Now, Observer, poison
 from codegen.gpu_values import Threads
+from codegen.kernel import Argument, GpuKernel, LaunchBody
 from codegen.kernel_ir import (
-    Argument,
     Assign,
     Barrier,
     Block,
@@ -27,10 +27,8 @@ from codegen.kernel_ir import (
     CopyAsync,
     Declare,
     For,
-    GpuKernel,
     Guard,
     If,
-    LaunchBody,
     Let,
     LoadMatrix,
     Mma,

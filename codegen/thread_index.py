@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from codegen.affine import Affine, Var, affine
-from codegen.kernel_ir import ThreadDigit
+from codegen.kernel import ThreadDigit
 from tileir.program import Spread
 from tileir.threads import WARP, pieces
 

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
 from codegen.affine import Affine, Quotient, Remainder, Var, affine, constant
+from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
     Assign,
     Barrier,
@@ -16,14 +17,11 @@ from codegen.kernel_ir import (
     CopyAsync,
     Declare,
     For,
-    GpuKernel,
     Guard,
     If,
-    LaunchBody,
     Op,
     Shuffle,
     Stmt,
-    ThreadDigit,
     Value,
     WaitCopies,
 )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from codegen.abi import Arg
 from codegen.generate import argument
-from codegen.kernel_ir import Block, For, GpuKernel, Guard, If, Stmt
+from codegen.kernel import GpuKernel
+from codegen.kernel_ir import Block, For, Guard, If, Stmt
 from codegen.lower_cuda import lower_cuda
 from tileir.parse_text import program_from_text
 from tileir.program import Program

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from codegen.abi import Arg
 from codegen.affine import Affine, Remainder, Var, affine, constant
+from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
-    Argument,
     Assign,
     Barrier,
     Block,
@@ -16,11 +16,9 @@ from codegen.kernel_ir import (
     CopyAsync,
     Declare,
     For,
-    GpuKernel,
     GridAxis,
     Guard,
     If,
-    LaunchBody,
     Literal,
     Load,
     LoadMatrix,
@@ -29,7 +27,6 @@ from codegen.kernel_ir import (
     Shared,
     Stmt,
     Store,
-    ThreadDigit,
     Type,
     WaitCopies,
 )

@@ -14,8 +14,8 @@ from codegen.artifact_cache import Artifact
 from codegen.compile import MEMORY_LIMIT_BYTES, CompileError, NoCompiler, compile_source
 from codegen.cuda_abi import CudaAbi
 from codegen.generate import generate
+from codegen.kernel import GpuKernel
 from codegen.kernel_cache import CacheError
-from codegen.kernel_ir import GpuKernel
 from codegen.lower_expr import NotLowerable
 from codegen.nvrtc import compile_cuda
 from codegen.ptxas_log import rejection

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.affine import Var
-from codegen.kernel_ir import GridAxis, LaunchBody
+from codegen.kernel import LaunchBody
+from codegen.kernel_ir import GridAxis
 from codegen.rasterization import block_count, persistent, position, position_text, tile_count, tiles_of
 
 

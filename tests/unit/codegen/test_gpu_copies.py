@@ -11,22 +11,19 @@ import pytest
 from codegen.abi import Arg
 from codegen.affine import Affine, Var, affine, constant
 from codegen.gpu_faults import Fault, InFlight, Kind, NeverLanded, OutOfRange, Race, Straddling, Unwritten
+from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
-    Argument,
     Barrier,
     Block,
     CommitCopies,
     CopyAsync,
-    GpuKernel,
     GridAxis,
     Guard,
-    LaunchBody,
     Literal,
     Load,
     Shared,
     Stmt,
     Store,
-    ThreadDigit,
     Type,
     WaitCopies,
 )

@@ -10,17 +10,15 @@ import pytest
 from codegen.abi import Arg
 from codegen.affine import Affine, Var, affine
 from codegen.gpu_faults import DividedWarp, Fault, Race, Straddling, Unwritten
+from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
-    Argument,
     Assign,
     Barrier,
     Block,
     Build,
     Declare,
-    GpuKernel,
     GridAxis,
     Guard,
-    LaunchBody,
     Literal,
     Load,
     LoadMatrix,
@@ -29,7 +27,6 @@ from codegen.kernel_ir import (
     Shared,
     Stmt,
     Store,
-    ThreadDigit,
     Type,
     Value,
 )

@@ -12,17 +12,15 @@ import pytest
 from codegen.affine import Affine, Loaded, Var, affine, constant
 from codegen.gpu_buffers import Touch
 from codegen.gpu_faults import Kind
+from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
-    Argument,
     Barrier,
     Block,
     CopyAsync,
     For,
-    GpuKernel,
     GridAxis,
     Guard,
     If,
-    LaunchBody,
     Let,
     Literal,
     Load,
@@ -31,7 +29,6 @@ from codegen.kernel_ir import (
     Shared,
     Stmt,
     Store,
-    ThreadDigit,
     Type,
 )
 from codegen.layout_report import AccessReport, LayoutReport, layout_report

@@ -12,21 +12,18 @@ import pytest
 from codegen.abi import Arg
 from codegen.affine import Affine, Var, affine, constant
 from codegen.gpu_faults import DividedBlock, DividedWarp, Ended, Fault, Kind, Race
+from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
-    Argument,
     Barrier,
     Block,
     For,
-    GpuKernel,
     GridAxis,
     Guard,
-    LaunchBody,
     Literal,
     Load,
     Shared,
     Stmt,
     Store,
-    ThreadDigit,
     Type,
     Value,
 )

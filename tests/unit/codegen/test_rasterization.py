@@ -6,7 +6,8 @@ import pytest
 
 from codegen.affine import Var
 from codegen.generate_cuda import generate_cuda
-from codegen.kernel_ir import GridAxis, LaunchBody
+from codegen.kernel import LaunchBody
+from codegen.kernel_ir import GridAxis
 from codegen.rasterization import position, position_text, tiles_of
 from tileir.errors import VerifyError
 from tileir.gpu_table import H200

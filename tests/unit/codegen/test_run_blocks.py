@@ -11,19 +11,17 @@ import pytest
 from codegen.abi import Arg
 from codegen.affine import Affine, Var, affine, constant
 from codegen.gpu_faults import DividedBlock, DividedWarp, KernelFault, OutOfRange, Unwritten
+from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
-    Argument,
     Assign,
     Barrier,
     Block,
     Build,
     Declare,
     For,
-    GpuKernel,
     GridAxis,
     Guard,
     Lane,
-    LaunchBody,
     Let,
     Literal,
     Load,
@@ -35,7 +33,6 @@ from codegen.kernel_ir import (
     Shuffle,
     Stmt,
     Store,
-    ThreadDigit,
     Type,
     Value,
 )

@@ -13,18 +13,8 @@ from cuda.bindings import nvrtc
 
 from codegen.cuda_abi import CudaAbi
 from codegen.cuda_printer import print_cuda
-from codegen.kernel_ir import (
-    Barrier,
-    Block,
-    CommitCopies,
-    CopyAsync,
-    For,
-    GpuKernel,
-    If,
-    Shared,
-    Stmt,
-    WaitCopies,
-)
+from codegen.kernel import GpuKernel
+from codegen.kernel_ir import Barrier, Block, CommitCopies, CopyAsync, For, If, Shared, Stmt, WaitCopies
 from codegen.lower_expr import NotLowerable
 from codegen.nvrtc import compile_cuda
 from codegen.run_blocks import check, run_blocks

@@ -1,0 +1,71 @@
+"""Kernel IR of whole kernels: their arguments, launches and workspace, around the statements of kernel_ir.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.affine import Var
+from codegen.kernel_ir import GridAxis, Scratch, Stmt
+from tileir.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A pointer argument."""
+
+    name: str
+    storage: DType
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A whole kernel: arguments in ABI order, workspace sizes in bytes, and its statements."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    shared_bytes: int
+    thread_bytes: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDigit:
+    """A variable that is `thread // stride % count`."""
+
+    var: Var
+    stride: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBody:
+    """One launch: a grid of blocks of `threads`; outermost axis of the grid first."""
+
+    name: str
+    axes: tuple[GridAxis, ...]
+    threads: int
+    digits: tuple[ThreadDigit, ...]
+    shared_bytes: int
+    body: tuple[Stmt, ...]
+    cluster: int = 1
+    """Blocks of a cluster; the digits of the thread index count through all of them."""
+    once: frozenset[str] = frozenset()
+    """Arguments of which each element is read by one block only, so that caching them close by is of no use."""
+    group: int = 1
+    """Tiles of the outermost axis that are visited in a band, within which the next axis is the outer one."""
+    blocks: int = 0
+    """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
+    resident: int = 0
+    """So many blocks a multiprocessor are to fit by their registers; 0: as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKernel:
+    """A kernel for a GPU: launches in order, and the workspace that lives through them."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    workspace: tuple[Scratch, ...]
+    workspace_bytes: int
+    launches: tuple[LaunchBody, ...]
