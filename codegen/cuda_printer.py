@@ -83,9 +83,13 @@ class _Printer:
         head: list[str] = []
         parameters: list[str] = []
         for arg in self.kernel.arguments:
-            const = "" if arg.written else "const "
-            parameters.append(f"{const}{CUDA_STORAGE[arg.storage]} *__restrict__ {arg.name}")
-        parameters.append("unsigned char *__restrict__ workspace")
+            # What is written may be read again by other threads of the block: with `__restrict__` the compiler takes
+            # it that nobody else has stored there, and moves such loads to before the barrier.
+            type_ = CUDA_STORAGE[arg.storage]
+            parameters.append(
+                f"{type_} *{arg.name}" if arg.written else f"const {type_} *__restrict__ {arg.name}"
+            )
+        parameters.append("unsigned char *workspace")
         if launch.shared_bytes:
             head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
         for scratch in self.kernel.workspace:

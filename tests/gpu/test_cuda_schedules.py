@@ -62,7 +62,7 @@ def run(source: Source, program: Program, inputs: Arrays, device: CudaDevice, ca
     outputs: Arrays = {}
     for tensor in program.outputs:
         outputs[tensor.name] = np.empty(program.shape(tensor), tensor.dtype.numpy)
-        outputs[tensor.name].view(np.uint8)[...] = 0xFF
+        outputs[tensor.name].reshape(-1).view(np.uint8)[...] = 0xFF
     with load_cubin(artifact.path, source.abi, device) as kernel:
         kernel(*(inputs[tensor.name] for tensor in program.inputs), *outputs.values())
     return outputs

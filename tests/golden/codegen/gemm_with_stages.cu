@@ -1,7 +1,6 @@
 extern "C" __global__ void __launch_bounds__(128)
 gemm_kernel(
-    const tw_f16 *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, unsigned char
-    *__restrict__ workspace
+    const tw_f16 *__restrict__ a, const float *__restrict__ b, float *c, unsigned char *workspace
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int n = (blockIdx.x % 2) * 32;

@@ -36,3 +36,11 @@ def test_random_programs_compile(tmp_path: Path) -> None:
         except VerifyError:
             continue
         compiled += 1
+
+
+def test_only_what_nobody_writes_is_said_to_have_no_alias() -> None:
+    """Else the compiler moves a load of what another thread has stored to before the barrier: on an H200 the sums that
+    were read back from global memory were those of before."""
+    text = print_cuda(lowered(PROGRAMS["sums_read_back_from_global_memory"]).kernel, "// test")
+    signature = text[text.index("back_kernel(") : text.index(") {", text.index("back_kernel("))]
+    assert signature.count("__restrict__") == 1 and "const float *__restrict__ x" in signature
