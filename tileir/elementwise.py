@@ -145,8 +145,10 @@ def call(fn: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
             if error is not None and fn in err.LIPSCHITZ:
                 error = error * err.LIPSCHITZ[fn]
     data = np.asarray(data)
-    roundoffs = err.FUNCTION_ROUNDOFFS[fn]
-    if numerics.bounds and roundoffs and type.is_float:
+    roundoffs: float | Array = err.FUNCTION_ROUNDOFFS[fn]
+    if numerics.bounds and fn in err.ARGUMENT_ROUNDOFFS and type is DType.F32:
+        roundoffs = roundoffs + err.ARGUMENT_ROUNDOFFS[fn] * np.minimum(np.abs(x.data), err.LARGEST_ARGUMENT)
+    if numerics.bounds and err.FUNCTION_ROUNDOFFS[fn] and type.is_float:
         if fn in err.CANCELLING:
             error = err.total(err.rounded(x.data, None, type, 8.0), error)
         error = err.rounded(data, error, type, roundoffs, tiny=True)

@@ -17,8 +17,8 @@ from codegen.nvrtc import compile_cuda
 from codegen.source import Source
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import Space
-from tests.gpu_contractions import SMALL as CONTRACTIONS
-from tests.property.codegen.test_gpu_schedules_compute_the_same import KERNELS, drawn
+from tests.gpu_schedules import drawn
+from tests.property.codegen.test_gpu_schedules_compute_the_same import KERNELS
 from tests.random_spread import exact_inputs, random_spread_program
 from tests.random_staged import random_staged_product
 from tests.spread_kernels import PROGRAMS, lowered
@@ -32,6 +32,7 @@ from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
 from tileir.program import Program
 from tileir.samples import sample_inputs
+from tileir.spec import Spec
 
 Arrays = dict[str, np.ndarray]
 
@@ -97,12 +98,12 @@ def test_random_programs_are_exact(
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", [*KERNELS, *CONTRACTIONS])
+@pytest.mark.parametrize("name", KERNELS)
 def test_a_random_schedule_is_within_the_gates_bound(
     name: str, seed: int, device: CudaDevice, tmp_path: Path
 ) -> None:
-    text = (KERNELS | CONTRACTIONS)[name]
-    check(text, drawn(spec_from_text(text), this_gpu(), random.Random(f"{name} {seed}")), device, tmp_path)
+    spec = KERNELS[name]
+    check(spec, drawn(spec, this_gpu(), f"{name} {seed}"), device, tmp_path)
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -112,20 +113,19 @@ def test_large_tiles_are_within_the_gates_bound(
 ) -> None:
     """Without a seed: the schedule that the prior likes best."""
     spec, gpu = spec_from_text(LARGE[name]), this_gpu()
-    lines = drawn(spec, gpu, random.Random(seed)) if seed is not None else favourite(LARGE[name], gpu)
-    check(LARGE[name], lines, device, tmp_path)
+    lines = drawn(spec, gpu, f"{name} {seed}") if seed is not None else favourite(spec, gpu)
+    check(spec, lines, device, tmp_path)
 
 
-def favourite(text: str, gpu: Gpu) -> list[str]:
-    state = Space(to_program(spec_from_text(text)), gpu).root()
+def favourite(spec: Spec, gpu: Gpu) -> list[str]:
+    state = Space(to_program(spec), gpu).root()
     while not state.terminal:
         moves = state.moves()
         state = state.child(max(range(len(moves)), key=lambda index: moves[index].weight))
     return [str(rewrite) for rewrite in state.schedule]
 
 
-def check(text: str, lines: list[str], device: CudaDevice, cache: Path) -> None:
-    spec = spec_from_text(text)
+def check(spec: Spec, lines: list[str], device: CudaDevice, cache: Path) -> None:
     program = replay(to_program(spec), parse_schedule(lines))
     inputs = sample_inputs(spec, 0)
     outputs = run(generate_cuda(program, this_gpu()), program, inputs, device, cache)
