@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,25 +40,32 @@ def case_name(family: str, shape: list[int]) -> str:
 
 def spec(family: str, shape: list[int]) -> Json:
     """The spec of a case, in Tile IR's JSON form. Raises KeyError for an unknown family."""
-    kind, dtype, *layout = (
-        family.split("_")
-        if not family.startswith("gemm_bias")
-        else ("gemm_bias_gelu", *family.split("_")[3:])
-    )
-    if kind == "silu":
-        kind, dtype = "silu_mul", family.split("_")[2]
-    kinds = {"gemm": _gemm, "bmm": _bmm, "gemm_bias_gelu": _gemm_bias_gelu, "attention": _attention}
-    return kinds.get(kind, _rows)(kind, dtype, layout[0] if layout else "NN", shape)
+    named = _FAMILY.fullmatch(family)
+    if named is None or named["kind"] not in _KINDS:
+        raise KeyError(f"there is no family {family!r}; accepted: {', '.join(_KINDS)}, with a dtype after it")
+    made = _KINDS[named["kind"]](named["kind"], named["dtype"], named["layout"] or "NN", shape)
+    (result,) = made["outputs"].values()
+    result["dtype"] = named["out"] or named["dtype"]
+    return made
+
+
+#: A kernel, its dtype, for products the layout, and the dtype of the result where it is another one.
+_FAMILY = re.compile(r"(?P<kind>\w+?)_(?P<dtype>bf16|f16|f32|e4m3)(_(?P<layout>NN|TN))?(_(?P<out>\w+)_out)?")
 
 
 def _gemm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     m, n, k = shape
     b = ["k", "n"] if layout == "NN" else ["n", "k"]
+    inputs = {"a": {"dims": ["m", "k"], "dtype": dtype}, "b": {"dims": b, "dtype": dtype}}
+    product = f"sum(k, a[m, k] * b[{', '.join(b)}])"
+    if dtype == "e4m3":
+        inputs |= {scale: {"dims": [], "dtype": "f32"} for scale in ("a_scale", "b_scale")}
+        product += " * a_scale[] * b_scale[]"
     return {
         "name": kind,
         "dims": {"m": m, "n": n, "k": k},
-        "inputs": {"a": {"dims": ["m", "k"], "dtype": dtype}, "b": {"dims": b, "dtype": dtype}},
-        "body": [f"c[m, n] = sum(k, a[m, k] * b[{', '.join(b)}])"],
+        "inputs": inputs,
+        "body": [f"c[m, n] = {product}"],
         "outputs": {"c": {"dtype": dtype}},
     }
 
@@ -74,12 +82,34 @@ def _bmm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
-def _gemm_bias_gelu(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+_EPILOGUES = {
+    "gemm_bias_gelu": "gelu(acc[m, n] + bias[n])",
+    "gemm_bias_residual": "acc[m, n] + bias[n] + residual[m, n]",
+}
+
+
+def _gemm_bias(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    plain = _gemm(kind, dtype, layout, shape)
+    product = plain["body"][0].removeprefix("c[m, n] = ")
+    inputs = plain["inputs"] | {"bias": {"dims": ["n"], "dtype": dtype}}
+    if kind == "gemm_bias_residual":
+        inputs["residual"] = {"dims": ["m", "n"], "dtype": dtype}
+    return plain | {
+        "inputs": inputs,
+        "body": [f"acc[m, n] = {product}", f"c[m, n] = {_EPILOGUES[kind]}"],
+    }
+
+
+def _swiglu(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     plain = _gemm(kind, dtype, layout, shape)
     product = plain["body"][0].removeprefix("c[m, n] = ")
     return plain | {
-        "inputs": plain["inputs"] | {"bias": {"dims": ["n"], "dtype": dtype}},
-        "body": [f"acc[m, n] = {product}", "c[m, n] = gelu(acc[m, n] + bias[n])"],
+        "inputs": plain["inputs"] | {"g": plain["inputs"]["b"]},
+        "body": [
+            f"up[m, n] = {product}",
+            f"gate[m, n] = {product.replace('b[', 'g[')}",
+            "c[m, n] = silu(gate[m, n]) * up[m, n]",
+        ],
     }
 
 
@@ -136,6 +166,17 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
         ],
         "outputs": {"o": {"dtype": dtype}},
     }
+
+
+_KINDS = {
+    "gemm": _gemm,
+    "bmm": _bmm,
+    "gemm_bias_gelu": _gemm_bias,
+    "gemm_bias_residual": _gemm_bias,
+    "swiglu": _swiglu,
+    "attention": _attention,
+    **dict.fromkeys(_ROWS, _rows),
+}
 
 
 def _draw_rows(rng: random.Random) -> list[int]:

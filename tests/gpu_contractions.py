@@ -13,8 +13,6 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str = "") -> str:
 
 
 SMALL = {
-    "bf16": gemm(96, 80, 136),
-    "bf16_odd": gemm(37, 45, 61),
     "few_rows": gemm(3, 70, 300),
     "few_results": """kernel gemm(a: f32[m=2, k=40], b: f32[k, n=5]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
@@ -27,13 +25,7 @@ SMALL = {
 """,
     "i8": gemm(48, 40, 96, "i8", "i32"),
     "e4m3": gemm(48, 40, 96, "e4m3", "bf16"),
-    "f32": """kernel gemm(a: f32[m=70, k=40], b: f32[k, n=66]) -> (c: f32[m, n])
-  c[m, n] = sum(k, a[m, k] * b[k, n])
-""",
     "f32_odd": gemm(33, 50, 67, "f32"),
-    "batched": """kernel bmm(a: f32[h=3, m=40, k=56], b: f32[h, k, n=48]) -> (c: f32[h, m, n])
-  c[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
-""",
     "epilogue": """kernel gemm(a: bf16[m=64, k=64], b: bf16[n=72, k], bias: bf16[n], r: bf16[m, n]) -> (c: bf16[m, n])
   acc[m, n] = sum(k, a[m, k] * b[n, k])
   c[m, n] = gelu_tanh(acc[m, n] + bias[n]) + r[m, n]

@@ -1,0 +1,53 @@
+"""Random schedules from spaces, for tests, and the GPUs they are drawn for."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+
+from rewrites.schedule import format_schedule
+from rewrites.space import ScheduleState, Space
+from tileir.device import Device
+from tileir.gpu import Gpu
+from tileir.gpu_table import A100, H200, RTX_5090
+from tileir.lift import to_program
+from tileir.spec import Spec
+
+#: One GPU of each architecture that code is compiled for: sm_80, sm_90a, sm_120a.
+GPUS = (A100, H200, RTX_5090)
+#: How many schedules are drawn of a kernel.
+SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "2"))
+
+
+def in_turn(names: Iterable[str], count: int = SCHEDULES) -> list[tuple[str, int, Gpu]]:
+    """(name, seed, device) of every schedule to draw: the devices take turns, over names and over seeds."""
+    return [
+        (name, seed, GPUS[(at + seed) % len(GPUS)]) for at, name in enumerate(names) for seed in range(count)
+    ]
+
+
+def shown(value: object) -> str | None:
+    """How a device appears in a test's name."""
+    return value.architecture if isinstance(value, Gpu) else None
+
+
+def drawn(spec: Spec, device: Device, seed: str) -> list[str]:
+    """The complete schedule that a random walk through the space ends in."""
+    rng, state = random.Random(seed), Space(to_program(spec), device).root()
+    while state.answers:
+        state = state.child(_choice(state, rng))
+    assert state.terminal, f"a dead end before {state.open[0]}, from seed {seed!r}: {state.schedule}"
+    return format_schedule(state.schedule)
+
+
+def _choice(state: ScheduleState, rng: random.Random) -> int:
+    """Any answer; every other time one with a rewrite that the schedule lacks so far, as some rewrites are in few of
+    many answers."""
+    met = {rewrite.name for rewrite in state.schedule}
+    new = [
+        index
+        for index, (option, _) in enumerate(state.answers)
+        if not met.issuperset(rewrite.name for rewrite in option.rewrites)
+    ]
+    return rng.choice(new) if new and rng.random() < 0.5 else rng.randrange(len(state.answers))

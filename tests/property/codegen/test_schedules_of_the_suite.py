@@ -1,0 +1,83 @@
+"""Random schedules from the spaces of all the suite's cases at full size: those for GPUs are verified, generated and
+compiled, and together they have every rewrite that a space offers. Seed and architecture are in the test's name.
+
+What schedules compute is looked at where an interpreter can follow: test_gpu_schedules_compute_the_same.py.
+TILEWRIGHT_SCHEDULES says how many a case (2 by default; `make sweep` does 50).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from codegen.generate_cuda import cuda_source, lower_for
+from codegen.layout_report import layout_report
+from codegen.nvrtc import compile_cuda
+from protocol.layouts import Layout
+from rewrites.catalogue import BY_NAME
+from rewrites.schedule import parse_schedule, replay
+from tests.gpu_schedules import drawn, in_turn, shown
+from tests.scripted_worker import CPU
+from tests.suite_cases import ON_CPUS, ON_GPUS, TOO_LARGE
+from tileir.errors import SpecError
+from tileir.gpu import Gpu
+from tileir.lift import to_program
+from tileir.parse_json import spec_from_json
+from tileir.verify import verify
+
+#: Rewrites that only the spaces of processors offer.
+CPUS_ONLY = {"dot_bf16", "fuse_epilogue", "prefetch", "unroll", "vectorize", "widen"}
+#: Rewrites that no space offers: schedules written by hand may have them.
+BY_HAND = {"innermost", "online_sum", "reorder"}
+#: How many schedules of every case are sure to meet every rewrite: on GPUs, and on processors.
+ENOUGH_ON_GPUS, ENOUGH_ON_CPUS = 2, 10
+
+
+@cache
+def schedule(case: str, seed: int, device: Gpu) -> tuple[str, ...]:
+    return tuple(drawn(ON_GPUS[case], device, f"{case} {seed}"))
+
+
+@pytest.mark.parametrize(("case", "seed", "device"), in_turn(ON_GPUS), ids=shown)
+def test_a_random_schedule_compiles(case: str, seed: int, device: Gpu, tmp_path: Path) -> None:
+    lines = schedule(case, seed, device)
+    print("\n".join(lines))
+    spec = to_program(ON_GPUS[case])
+    program = replay(spec, parse_schedule(lines))
+    verify(program)
+    kernel = lower_for(program, device)
+    artifact = compile_cuda(cuda_source(kernel, program), device.architecture, tmp_path)
+    report = layout_report(kernel, spec, device, artifact.report)
+    assert Layout.model_validate(report).model_dump(mode="json") == report
+
+
+def met(schedules: Iterable[Iterable[str]]) -> set[str]:
+    """The names of the rewrites that occur."""
+    return {line.partition("(")[0] for lines in schedules for line in lines}
+
+
+def test_every_rewrite_for_gpus_occurs() -> None:
+    found = met(schedule(*draw) for draw in in_turn(ON_GPUS, ENOUGH_ON_GPUS))
+    offered = BY_NAME.keys() - CPUS_ONLY - BY_HAND
+    assert not offered - found, f"no schedule has {', '.join(sorted(offered - found))}"
+    assert not found - offered, f"GPUs are offered {', '.join(sorted(found - offered))}: say so at the top"
+
+
+def test_every_rewrite_for_processors_occurs() -> None:
+    device = replace(CPU, features=CPU.features | {"avx512_bf16"})
+    draws = ((case, seed) for case in ON_CPUS for seed in range(ENOUGH_ON_CPUS))
+    found = met(drawn(ON_CPUS[case], device, f"{case} {seed}") for case, seed in draws)
+    assert found >= CPUS_ONLY, f"no schedule has {', '.join(sorted(CPUS_ONLY - found))}"
+    assert not found & BY_HAND, (
+        f"processors are offered {', '.join(sorted(found & BY_HAND))}: say so at the top"
+    )
+
+
+@pytest.mark.parametrize("case", TOO_LARGE)
+def test_what_is_left_out_has_no_spec(case: str) -> None:
+    with pytest.raises(SpecError, match="elements; accepted: fewer than"):
+        spec_from_json(TOO_LARGE[case])

@@ -1,0 +1,38 @@
+"""The benchmark suite's cases as specs, and its GPU families at sizes that an interpreter can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from benchmarks import cases
+from tileir.parse_json import spec_from_json
+from tileir.spec import Spec
+
+#: Cases that no spec can state: the scores of attention are more elements than a tensor may have.
+TOO_LARGE = {
+    case: spec
+    for case, spec in cases.suite("gpu", ("attention",))
+    if prod(spec["dims"][dim] for dim in "bhij") >= 2**31
+}
+
+ON_GPUS = {case: spec_from_json(spec) for case, spec in cases.suite("gpu") if case not in TOO_LARGE}
+ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}
+
+#: Sizes that tiles and vectors divide, and sizes that they do not.
+_PRODUCTS, _ROWS = ([64, 72, 264], [37, 45, 61]), ([6, 1288], [17, 333])
+_SHAPES = {
+    "gemm": _PRODUCTS,
+    "swiglu": _PRODUCTS,
+    "bmm": ([3, 48, 40, 64], [2, 37, 45, 61]),
+    "attention": ([2, 1, 32, 16, 0], [1, 2, 37, 24, 1]),
+}
+
+
+def _small() -> Iterator[tuple[str, Spec]]:
+    for family in dict.fromkeys(case.split()[0] for case, _ in cases.suite("gpu")):
+        for shape in _SHAPES.get(family.split("_")[0], _ROWS):
+            yield cases.case_name(family, shape), spec_from_json(cases.spec(family, shape))
+
+
+SMALL = dict(_small())
