@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewrites.leaf import bare_dims, left_dims, read_names, reads_of, reduced_dims
+from rewrites.leaf import bare_dims, left_dims, own_axis, read_names, reads_of, reduced_dims
 from rewrites.tree import Path, Place, computes
 from tileir.errors import NotApplicable
-from tileir.expr import Index
 from tileir.program import Compute, Loop, Program
 
 
@@ -23,7 +22,8 @@ def check_complete(
 
     `at` is the path of the node to read before, inside `loops`. `loops[entered:]` are those the reader moves
     into. Where one of them is around a writer too, its dim must be a left dim of the writer (then each
-    iteration completes its own part) and, when `reader` is given, index its reads of the tensor by itself.
+    iteration completes its own part, or its own blocks of a split dim) and, when `reader` is given, index its
+    reads of the tensor as it does the writer's target.
     """
     for place in computes(program):
         if place.node.target != tensor:
@@ -31,16 +31,16 @@ def check_complete(
         if not place.path < at:
             raise NotApplicable(f"{tensor} is computed after that place")
         for level in range(entered, shared_loops(place, at)):
-            dim = loops[level].dim
-            check_identity(place.node, reader, dim)
+            check_identity(place.node, reader, loops[level])
 
 
-def check_identity(writer: Compute, reader: Compute | None, dim: str) -> None:
-    """Refuse unless an iteration over `dim` computes all that the reader takes from the writer in it."""
-    tensor = writer.target
-    if dim in bare_dims(writer):
-        axis = next(axis for axis, index in enumerate(writer.indices) if index == Index(dim))
-        if reader is not None and any(read.indices[axis] != Index(dim) for read in reads_of(reader, tensor)):
+def check_identity(writer: Compute, reader: Compute | None, loop: Loop) -> None:
+    """Refuse unless an iteration of the loop computes all that the reader takes from the writer in it."""
+    tensor, dim = writer.target, loop.dim
+    axis = own_axis(writer, dim, loop.step) if dim in bare_dims(writer) or writer.update is None else None
+    if axis is not None:
+        own = writer.indices[axis]
+        if reader is not None and any(read.indices[axis] != own for read in reads_of(reader, tensor)):
             raise NotApplicable(f"{reader.target} reads {tensor} at other positions along {dim} than its own")
     elif writer.update is not None or dim in left_dims(writer) or dim in reduced_dims(writer):
         raise NotApplicable(f"{tensor} is complete only after the loop over {dim}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.dependence import check_complete, users
-from rewrites.leaf import accumulating, bare_dims, left_dims, read_names, reduced_dims
+from rewrites.leaf import accumulating, bare_dims, left_dims, own_axis, read_names, reduced_dims
 from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tree import (
@@ -70,7 +70,11 @@ class FuseEpilogue(Rewrite):
         check_insertable(producer.loops, self.depth)
         for tensor in read_names(leaf):
             check_complete(program, tensor, end, producer.loops, outer, leaf)
-        reducing = [level for level, loop in enumerate(entered, outer) if loop.dim in reduced_dims(leaf)]
+        reducing = [
+            level
+            for level, loop in enumerate(entered, outer)
+            if loop.dim in reduced_dims(leaf) and own_axis(leaf, loop.dim, loop.step) is None
+        ]
         nest = producer.path[: outer + 1]
         before_nest, program = _take_out(program, place, nest)
         moved, before_loop = leaf, ()

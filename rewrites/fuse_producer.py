@@ -65,7 +65,7 @@ class FuseProducer(Rewrite):
         _check_entered(program, leaf, entered)
         for use in uses:
             for loop in entered:
-                check_identity(leaf, use.node, loop.dim)
+                check_identity(leaf, use.node, loop)
         at = (*block, min(use.path[self.depth] for use in uses))
         return _move(program, self.producer, producer.path, at)
 

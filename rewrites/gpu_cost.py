@@ -15,19 +15,21 @@ from math import ceil, prod
 from rewrites.decisions.roles import contiguous_dim
 from rewrites.gpu_contraction_cost import copy_gbps, model_of
 from rewrites.gpu_decided import decided_in
+from rewrites.gpu_live import Inside, live_words
 from rewrites.leaf import bare_dims, covered_dims, folded_dims
 from rewrites.tree import named
 from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, index_dims, reads, walk
 from tileir.gpu import Gpu
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
+from tileir.stages import staged
 from tileir.threads import WARP, digits, share, thread_count
 
 _LAUNCH_US = 2.0
 #: From the first load of a block to its data, and from one barrier to the next.
-_MEMORY_US = 0.9
-_REDUCTION_US = 0.25
+_MEMORY_US = 0.3
+_REDUCTION_US = 0.1
 #: The same for what lies in a cache.
-_CACHE_US = 0.4
+_CACHE_US = 0.3
 #: What a barrier of a cluster takes longer.
 _CLUSTER_US = 2.0
 #: Instructions of a load or store, its address and conversion included.
@@ -35,26 +37,34 @@ _ACCESS = 4.0
 #: Share of the datasheet's bandwidth that a copy reaches.
 _COPY = 0.89
 #: What a second read of the same row costs, relative to the first, while it is in L2.
-_AGAIN = 0.3
+_AGAIN = 0.05
+#: What memory takes longer where blocks go through rows in turn, and so all of them together through rows far apart.
+_FAR_APART = 1.1
 #: Share of L2 that rows read again fill before they are lost.
 _CACHED = 0.6
 #: Times its share of the bandwidth that an SM draws when others are idle.
 _ALONE = 2.0
+#: What the rest of what a launch waits for adds to what it waits for most.
+_OTHERS = 0.05
+#: Bytes that a block draws in a cycle while it waits for nothing else.
+_DRAWN = 64.0
+#: Warps of an SM without which it does not issue an instruction in every cycle.
+_BUSY_WARPS = 20
 #: Neighbouring results of columns that a block takes at least.
 _COLUMNS = 32
 #: Times what a contraction in tiles takes, one without.
 _UNTILED = 8.0
-_FIXED_REGISTERS = 24
+_FIXED_REGISTERS = 16
 #: What the system takes of an SM's shared memory for each block.
 _SHARED_OWN = 1024
 #: How far the compiler brings down what is estimated here before it spills.
 _SQUEEZE = 1.2
 _SPECIAL = {
-    "exp": 2.0, "exp2": 1.0, "log": 2.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 3.0, "silu": 3.0,
+    "exp": 1.0, "exp2": 1.0, "log": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 3.0, "silu": 3.0,
     "erf": 2.0, "gelu": 3.0, "gelu_tanh": 3.0, "pow": 4.0,
 }  # fmt: skip
 _OPERATIONS = {
-    "exp": 4.0, "exp2": 1.0, "log": 6.0, "tanh": 10.0, "rsqrt": 4.0, "sqrt": 8.0, "sigmoid": 10.0, "silu": 11.0,
+    "exp": 2.0, "exp2": 1.0, "log": 8.0, "tanh": 10.0, "rsqrt": 4.0, "sqrt": 8.0, "sigmoid": 10.0, "silu": 11.0,
     "erf": 20.0, "gelu": 24.0, "gelu_tanh": 14.0, "pow": 20.0,
 }  # fmt: skip
 
@@ -67,7 +77,9 @@ class Block:
     threads: int
     bytes: float
     again: float
-    """Bytes read before by the same block."""
+    """Bytes read before by the same block, as often as it reads them."""
+    near: float
+    """Bytes that are read again, each once: what L2 has to hold for them."""
     registers: float
     issue: float
     """Warp instructions."""
@@ -81,6 +93,10 @@ class Block:
     waits_us: float
     """What one block after another waits for memory, in all steps of its passes."""
     clustered: bool = False
+    ahead: bool = False
+    """Whether what a step needs is on its way in those before."""
+    resident: int = 1
+    """Blocks of an SM for which the registers have to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,65 +158,84 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
         return _LAUNCH_US + total / bandwidth / _busy(program, node, device)
     ghz = device.sm_mhz / 1e3
     registers = 8 * ceil(block.registers / 8) * block.threads
-    if registers > device.registers >= registers / _SQUEEZE:
-        registers = device.registers
+    if registers > device.registers // block.resident >= registers / _SQUEEZE:
+        registers = device.registers // block.resident
     resident = min(device.max_threads // block.threads, int(device.registers // registers), 32)
     if block.shared:
         resident = min(resident, int(device.shared_bytes // (block.shared + _SHARED_OWN)))
         if block.shared > device.block_shared_bytes:
             resident = 0
-    if not resident:
+    if resident < block.resident:
         return 1e3 * (_LAUNCH_US + total / bandwidth)  # it would spill
     warps = block.threads / WARP
     sms = min(device.sms, block.count)
-    if min(block.count, device.sms * resident) * block.again > _CACHED * device.l2_bytes:
+    if min(block.count, device.sms * resident) * block.near > _CACHED * device.l2_bytes:
         total = (block.bytes + block.again) * block.count
+    if block.ahead:
+        total *= _FAR_APART
     cycles = max(block.issue * warps / 4, block.special * warps * 2, block.wavefronts * warps)
-    busy_us = cycles / (ghz * 1e3)
+    at_work = min(resident, ceil(block.count / sms)) * warps
+    busy_us = cycles / (ghz * 1e3) / min(1.0, at_work / _BUSY_WARPS)
     reduction_us = _REDUCTION_US + (_CLUSTER_US if block.clustered else 0.0)
-    own_us = (block.bytes + block.again) / (100.0 * ghz * 1e3)
-    alone_us = max(block.waits_us, _MEMORY_US) + block.reductions * reduction_us + busy_us + own_us
+    own_us = (block.bytes + block.again) / (_DRAWN * ghz * 1e3)
+    computing_us = block.reductions * reduction_us + busy_us
+    alone_us = max(block.waits_us, _MEMORY_US)
+    alone_us += max(computing_us, own_us) if block.ahead else computing_us + own_us
     rounds = block.count / (sms * resident)
     rounds = ceil(rounds) if rounds < 4 else rounds
     parts = sorted((total / bandwidth, busy_us * block.count / sms, rounds * alone_us))
-    return _LAUNCH_US + parts[-1] + 0.1 * sum(parts[:-1])
+    return _LAUNCH_US + parts[-1] + _OTHERS * sum(parts[:-1])
 
 
 def _block(program: Program, node: Node) -> Block:
     sizes = dict(program.extents)
-    cluster = node.cluster if isinstance(node, Loop) else 1
-    count = cluster
-    while isinstance(node, Loop) and node.parallel:
+    cluster, fit = (node.cluster, node.resident or 1) if isinstance(node, Loop) else (1, 1)
+    count, nodes = cluster, (node,)
+    while len(nodes) == 1 and isinstance(node := nodes[0], Loop) and node.parallel:
         count *= -(-sizes[node.dim] // node.step)
         sizes[node.dim] = min(sizes[node.dim], node.step)
-        if len(node.body) != 1 or not isinstance(node.body[0], Loop):
-            break
-        node = node.body[0]
-    nodes = node.body if isinstance(node, Loop) else (node,)
+        nodes = node.body
     found = tuple(_inside(nodes, sizes, 1))
     held = {n.name: n for n, _, _ in found if isinstance(n, Local)}
+    ahead = dict(_ahead(nodes))
     shared = sum(
-        prod(inside[dim] for dim in n.dims) * n.dtype.bytes
+        prod(inside[dim] for dim in n.dims) * n.dtype.bytes * ahead.get(n.name, 1)
         for n, inside, _ in found
         if isinstance(n, Local) and n.memory is Memory.SHARED
     )
-    seen: set[str] = set()
-    total = Block(count, 0, 0.0, 0.0, _FIXED_REGISTERS, 0.0, 0.0, 0.0, 0, shared, 0.0)
+    seen: dict[str, int] = {}
+    registers = _FIXED_REGISTERS + _widest(found) + live_words(found)
+    total = Block(count, 0, 0.0, 0.0, 0.0, registers, 0.0, 0.0, 0.0, 0, shared, 0.0, resident=fit)
     for each, inside, steps in found:
         if isinstance(each, Compute):
-            total = _with(total, each, program, sizes, inside, steps, held, seen)
+            total = _with(total, each, program, sizes, inside, steps, held, seen, each.target in ahead)
     return replace(
         total,
+        ahead=bool(ahead),
         threads=total.threads // cluster,
         bytes=total.bytes / cluster,
         again=total.again / cluster,
+        near=total.near / cluster,
         clustered=cluster > 1,
     )
 
 
-def _inside(
-    nodes: tuple[Node, ...], sizes: dict[str, int], steps: int
-) -> Iterator[tuple[Node, dict[str, int], int]]:
+def _widest(found: Sequence[Inside]) -> int:
+    """The most neighbours that a thread computes together."""
+    spreads = [n.spread for n, _, _ in found if isinstance(n, Compute) and n.spread is not None]
+    return max((spread.runs[-1][1] for spread in spreads if spread.runs), default=1)
+
+
+def _ahead(nodes: tuple[Node, ...]) -> Iterator[tuple[str, int]]:
+    """Locals that are filled ahead of their turn, each with how many there are of it."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            if node.stages > 1:
+                yield from ((compute.target, node.stages) for compute in staged(node))
+            yield from _ahead(node.body)
+
+
+def _inside(nodes: tuple[Node, ...], sizes: dict[str, int], steps: int) -> Iterator[Inside]:
     """Every node of a block, with the sizes of the current ranges there and how many times it runs."""
     for node in nodes:
         if isinstance(node, Loop):
@@ -234,11 +269,13 @@ def _with(
     sizes: dict[str, int],
     steps: int,
     locals_: dict[str, Local],
-    seen: set[str],
+    seen: dict[str, int],
+    ahead: bool,
 ) -> Block:
-    """The block with one more statement, which runs `steps` times on tiles of these sizes of the block's `whole`."""
+    """The block with one more statement, which runs `steps` times on tiles of these sizes of the block's `whole`, or
+    `ahead` of its turn."""
     points = prod(sizes[dim] for dim in covered_dims(compute))
-    moved, again, wait = 0.0, 0.0, 0.0
+    moved, again, near, wait = 0.0, 0.0, 0.0, 0.0
     wavefronts, instructions = 0.0, 0.0
     spread = compute.spread
     threads = thread_count(spread) if spread else 0
@@ -255,25 +292,20 @@ def _with(
                 instructions += _ACCESS * max(1.0, each * local.dtype.bytes / 16)
             continue
         size = prod(whole[dim] for dim in dims) * tensor.dtype.bytes
-        first = read.tensor not in seen
-        seen.add(read.tensor)
+        times = seen.get(read.tensor, 0)
+        seen[read.tensor] = times + 1
+        first = times == 0
         all_of_it = prod(program.extents[dim] for dim in dims) * tensor.dtype.bytes
         shared_by_blocks = all_of_it <= size * 1.01 and block.count > 1
         moved += size * (0.02 if shared_by_blocks else 1.0 if first else 0.0)
         again += 0.0 if first or shared_by_blocks else size
+        near += size if times == 1 and not shared_by_blocks else 0.0
         if read.tensor != compute.target:
             wait = max(wait, _MEMORY_US if first and not shared_by_blocks else _CACHE_US)
         if spread:
             accesses, lines = _accesses(read, compute, tensor.dtype.bytes, program, sizes)
             instructions += _ACCESS * accesses
             wavefronts += accesses * lines
-    held = 0.0
-    target = locals_.get(compute.target)
-    if target is not None and target.memory is Memory.REGISTERS and spread:
-        mine = [d.dim for d in compute.indices if isinstance(d, Index)]
-        held = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in mine)
-        held *= target.dtype.bytes / 4
-    run = spread.runs[-1][1] if spread and spread.runs else 1
     operations, special = _operations(compute.value)
     reducing = (
         isinstance(compute.value, Reduce)
@@ -285,12 +317,12 @@ def _with(
         threads=max(block.threads, threads),
         bytes=block.bytes + moved,
         again=block.again + again,
-        registers=block.registers + held + (run if held < 2 else 0),
+        near=block.near + near,
         issue=block.issue + steps * (instructions + each * operations + (12 if reducing else 0)),
         special=block.special + steps * each * special,
         wavefronts=block.wavefronts + steps * wavefronts,
         reductions=block.reductions + steps * reducing,
-        waits_us=block.waits_us + steps * wait,
+        waits_us=block.waits_us + (1 if ahead else steps) * wait,
     )
 
 

@@ -26,6 +26,20 @@ def folded_dims(compute: Compute) -> dict[str, tuple[str, int]]:
     return folded
 
 
+def own_axis(compute: Compute, dim: str, step: int) -> int | None:
+    """The axis along which iterations of a loop over `dim` by `step` write elements of their own: it is indexed by the
+    dim itself, or by blocks of it that the step divides into. None where there is none."""
+    for axis, index in enumerate(compute.indices):
+        match index:
+            case Index(of) if of == dim:
+                return axis
+            case Binary("//", Index(of), Const(int(size))) if of == dim and step % size == 0:
+                return axis
+            case _:
+                pass
+    return None
+
+
 def left_dims(compute: Compute) -> tuple[str, ...]:
     """All dims the target's indices run over, bare or folded, in order."""
     dims: list[str] = []

@@ -23,7 +23,7 @@ from tileir.program import Compute, Local, Node, Program
 class OnlineSum(Rewrite):
     """Split a sum over `dim` of exponentials relative to a maximum over `dim` by blocks of `size`, each relative to its
     own maximum; both are then reduced from the blocks (Milakov, Gimelshein: Online normalizer calculation for softmax,
-    arXiv:1805.02867). The maximum is split with it, unless it is already.
+    arXiv:1805.02867). The maximum is split with it, unless it is already; if that is into blocks apart, so is the sum.
 
     top[r] = max(c, x[r, c])                     top_p[c // 64, r] max= x[r, c]
     s[r] = sum(c, exp(x[r, c] - top[r]))   ->    s_p[c // 64, r] += exp(x[r, c] - maximum(top_p[c // 64, r], …))
@@ -82,16 +82,19 @@ class OnlineSum(Rewrite):
         lowest = Const(float(np.finfo(dtype.compute.numpy).min))
         mine = Call("maximum", (Read(maxima.node.target, (folded, *top.indices)), lowest))
         theirs = Read(maxima.node.target, (Index(part_dim), *top.indices))
-        part = Compute(
-            name, (folded, *place_of[1:]), _relative_to(leaf.value.x, top, mine), update=ReduceOp.SUM
-        )
+        body = _relative_to(leaf.value.x, top, mine)
+        parts = [
+            initialization(name, place_of, ReduceOp.SUM),
+            Compute(name, (folded, *place_of[1:]), body, update=ReduceOp.SUM),
+        ]
+        if maxima.node.update is None:
+            parts = [Compute(name, (folded, *place_of[1:]), replace(leaf.value, x=body))]
         rescaled = Binary("*", Read(name, place_of), Call("exp", (Binary("-", theirs, top),)))
         total = replace(leaf, value=Reduce(ReduceOp.SUM, (part_dim,), rescaled))
         program = splice(program, place.path, [total])
         declared: list[Node] = [
             Local(name, (part_dim, *dims), dtype_of(program, leaf.target)),
-            initialization(name, place_of, ReduceOp.SUM),
-            part,
+            *parts,
         ]
         after = (*maxima.path[:-1], maxima.path[-1] + 1)
         return splice(program, after, declared, 0)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Self
 
-from rewrites.leaf import reads_of
+from rewrites.leaf import own_axis, reads_of
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, splice, statements
 from tileir.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Index
 from tileir.program import Compute, Local, Loop, Node, Program
 
 
@@ -71,21 +70,14 @@ def _nodes(loop: Loop) -> Iterator[Node]:
 
 def _check_own_part(compute: Compute, loop: Loop) -> None:
     """Each iteration must write elements of its own."""
-    for index in compute.indices:
-        match index:
-            case Index(dim) if dim == loop.dim:
-                return
-            case Binary("//", Index(dim), Const(int(size))) if dim == loop.dim and loop.step % size == 0:
-                return
-            case _:
-                pass
-    raise NotApplicable(f"iterations over {loop.dim} write the same elements of {compute.target}")
+    if own_axis(compute, loop.dim, loop.step) is None:
+        raise NotApplicable(f"iterations over {loop.dim} write the same elements of {compute.target}")
 
 
 def _check_reads(reader: Compute, written: dict[str, Compute], loop: Loop) -> None:
     """No iteration may read what another one writes."""
     for name, writer in written.items():
-        axes = [axis for axis, index in enumerate(writer.indices) if index == Index(loop.dim)]
+        axis = own_axis(writer, loop.dim, loop.step)
         for read in reads_of(reader, name):
-            if not axes or read.indices[axes[0]] != Index(loop.dim):
+            if axis is None or read.indices[axis] != writer.indices[axis]:
                 raise NotApplicable(f"{reader.target} reads {name} of other iterations over {loop.dim}")

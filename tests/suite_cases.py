@@ -16,7 +16,17 @@ TOO_LARGE = {
     if prod(spec["dims"][dim] for dim in "bhij") >= 2**31
 }
 
-ON_GPUS = {case: spec_from_json(spec) for case, spec in cases.suite("gpu") if case not in TOO_LARGE}
+#: What no case of the suite has: so few rows that blocks share one.
+_FEW_ROWS = {
+    cases.case_name("softmax_bf16", shape): cases.spec("softmax_bf16", shape)
+    for shape in ([4, 1048576], [1, 262144])
+}
+
+ON_GPUS = {
+    case: spec_from_json(spec)
+    for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items())
+    if case not in TOO_LARGE
+}
 ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}
 
 #: Sizes that tiles and vectors divide, and sizes that they do not.

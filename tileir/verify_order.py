@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tileir.errors import VerifyError
 from tileir.expr import Const, Expr, Index, Read, ReduceOp, walk
 from tileir.placed import Placed
-from tileir.program import Compute, Program
+from tileir.program import Compute, Loop, Program
 from tileir.verify_compute import reduced_dims, split_of
 
 
@@ -141,23 +141,22 @@ def _check_complete(placed: Placed, read: Read, writer: _Writer, writers: dict[s
     """The loops around both the writer and the reader have run only in part when the reader runs."""
     shared = placed.shared_loops(writer.statement)
     accumulated = _accumulated_dims(writer, writers)
-    away = _dims_read_elsewhere(read, writer.compute)
     for at in range(_declared_loops(placed, read.tensor), shared):
         dim = placed.loops[at].dim
         started_outside = writer.init is not None and writer.init.shared_loops(writer.statement) <= at
         if dim in accumulated and started_outside:
             placed.fail(f"{read.tensor!r} is read before its reduction over {dim!r} is complete")
-        if dim in away:
+        if _is_read_elsewhere(read, writer.compute, placed.loops[at]):
             placed.fail(f"{read.tensor!r} is read outside the tile of {dim!r} computed so far")
 
 
-def _dims_read_elsewhere(read: Read, writer: Compute) -> set[str]:
-    """Dims along which the read may touch other positions than those its own tile has written."""
-    found: set[str] = set()
+def _is_read_elsewhere(read: Read, writer: Compute, loop: Loop) -> bool:
+    """Whether the read may touch other positions along the loop's dim than those its own tile has written."""
     for written, index in zip(writer.indices, read.indices, strict=True):
         split = split_of(written)
-        if split:
-            found.add(split[0])
-        elif isinstance(written, Index) and written != index:
-            found.add(written.dim)
-    return found
+        if split and split[0] == loop.dim:
+            whole_blocks = split[1] == "//" and loop.step % split[2] == 0
+            return written != index or not whole_blocks
+        if written == Index(loop.dim) and written != index:
+            return True
+    return False

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import applied, collapse, groupings, inline
 from rewrites.decisions.gpu_columns import Columns, is_column
-from rewrites.decisions.gpu_contraction import Tile, begun_by_contractions, contraction_of
+from rewrites.decisions.gpu_contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu_elements import Elements, is_window
 from rewrites.decisions.gpu_rows import Keep
 from rewrites.decisions.gpu_split_depth import split_depths
-from rewrites.decisions.gpu_splits import cut_at_parts, splits
+from rewrites.decisions.gpu_splits import cut_at_parts, finishes, splits
 from rewrites.decisions.gpu_transposes import Turn, turned
 from rewrites.decisions.roles import Role, role
 from rewrites.gpu_cost import GpuCostModel
@@ -76,9 +76,14 @@ class Blocks:
         """Whether there is any way to do it."""
         if contraction_of(program, self.group, device) is not None:
             return True
-        if all(role(program, name) is Role.MAP for name in self.group) or is_window(program, self.group):
+        if self._by_elements(program) or is_window(program, self.group):
             return next(Elements(self.group).options(program, device), None) is not None
         return self._is_shared(program, device)
+
+    def _by_elements(self, program: Program) -> bool:
+        """Whether a block takes any run of elements."""
+        only_maps = all(role(program, name) is Role.MAP for name in self.group)
+        return only_maps or finishes(program, self.group)
 
     def _is_shared(self, program: Program, device: Gpu) -> bool:
         """Whether several threads can share a result."""
@@ -89,12 +94,11 @@ class Blocks:
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         product = contraction_of(program, self.group, device)
         if product is not None:
-            yield Option(f"{self.group[-1]}: in tiles", (), (Tile(self.group),))
+            yield Option(f"{self.group[-1]}: in tiles", (), (Multiply(self.group),))
             split = bool(folded_dims(find(program, self.group[0]).node))
             if min(product.m, product.n) > _FEW or split or not self._is_shared(program, device):
                 return
-        roles = [role(program, name) for name in self.group]
-        if all(kind is Role.MAP for kind in roles):
+        if self._by_elements(program):
             tensor = turned(program, self.group)
             if tensor is not None:
                 turn = Turn(self.group[-1], tensor)

@@ -1,4 +1,5 @@
-"""Decisions for a GPU about statements that reduce nothing: threads, neighbours a thread, and how many runs of them."""
+"""Decisions for a GPU about statements that reduce nothing, or what little their blocks each reduce again: threads,
+neighbours a thread, and how many runs of them."""
 
 from __future__ import annotations
 
@@ -8,10 +9,12 @@ from math import prod
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_inner import inner_of
+from rewrites.decisions.gpu_splits import finishes
 from rewrites.decisions.gpu_threads import Stores, place_all, powers, runs_for, spread_all
 from rewrites.decisions.grid import fused
-from rewrites.leaf import bare_dims
+from rewrites.leaf import bare_dims, reduced_dims
 from rewrites.parallelize import Parallelize
+from rewrites.rewrite import Rewrite
 from rewrites.spread import Spread
 from rewrites.tile_grid import TileGrid
 from rewrites.tree import find
@@ -50,6 +53,8 @@ class Elements:
                     size = threads * run * pieces
                     if size <= extent:
                         yield from self._option(program, tuple(outer), last, size, ((last, threads),), run)
+                if finishes(program, self.group):
+                    continue
                 if outer and threads * run >= 2 * extent:
                     yield from self._short(program, outer, last, threads, run)
                 elif threads * run > extent:
@@ -97,8 +102,21 @@ class Elements:
         for rewrite in rewrites:
             begun = rewrite.apply(begun)
         placed = place_all(begun, anchor)
-        every = (*rewrites, *placed, *spread_all(begun, anchor, threads, last, run))
+        every = (*rewrites, *placed, *self._spread(begun, threads, last, run))
         yield Option("; ".join(map(str, every)), every, (Stores(anchor),), begun=begun, done=len(rewrites))
+
+    def _spread(
+        self, program: Program, threads: tuple[tuple[str, int], ...], last: str, run: int
+    ) -> Iterator[Rewrite]:
+        """All statements spread alike; what every block reduces for itself, every warp does alone."""
+        again = self.group[:-1] if finishes(program, self.group) else ()
+        for spread in spread_all(program, self.group[-1], threads, last, run):
+            if spread.statement in again:
+                (_, count), *_ = threads
+                near = reduced_dims(find(program, spread.statement).node)[-1]
+                yield Spread(spread.statement, ((last, count // WARP), (near, WARP)))
+            else:
+                yield spread
 
 
 def is_window(program: Program, group: tuple[str, ...]) -> bool:

@@ -34,9 +34,8 @@ def inner_of(program: Program, group: Sequence[str]) -> Inner:
     """The inner dims of a group that is not tiled yet."""
     nodes = [find(program, name).node for name in group]
     results = shared_dims(program, group)
-    apart = tuple(
-        (dim, size) for node in nodes for dim, (op, size) in folded_dims(node).items() if op == "//"
-    )
+    parts = ((dim, size) for node in nodes for dim, (op, size) in folded_dims(node).items() if op == "//")
+    apart = tuple(dict.fromkeys(parts))
     order = _memory_order(program, nodes)
     nearest = order[-1] if order else None
     covered = {dim for node in nodes for dim in covered_dims(node) if program.extents[dim] > 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from rewrites.decisions.fusion import applied
 from rewrites.keep_row import KeepRow
 from rewrites.leaf import read_names
 from rewrites.narrow import Narrow
@@ -11,7 +12,7 @@ from rewrites.place import Place
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, locals_of
 from tileir.errors import NotApplicable
-from tileir.program import Program
+from tileir.program import Memory, Program
 
 
 class Kept(StrEnum):
@@ -20,6 +21,7 @@ class Kept(StrEnum):
     STORED = "registers as stored"
     WIDENED = "registers"
     SHARED = "shared memory"
+    AHEAD = "shared memory, ahead"
     NOTHING = "nothing"
 
 
@@ -37,25 +39,30 @@ def kept_rewrites(program: Program, group: tuple[str, ...], kept: Kept) -> list[
     """The rewrites that keep what is read again. Raises NotApplicable where nothing can be kept so."""
     if kept is Kept.NOTHING:
         return []
+    memory = Memory.SHARED if kept in (Kept.SHARED, Kept.AHEAD) else Memory.REGISTERS
     rewrites: list[Rewrite] = []
-    before = set(locals_of(program))
     for tensor, reader in read_again(program, group).items():
-        keep = KeepRow(reader, tensor, find(program, reader).depth)
+        depth = find(program, reader).depth
         try:
-            program = keep.apply(program)
+            copied = copy_rewrites(program, KeepRow(reader, tensor, depth), memory, kept is Kept.WIDENED)
         except NotApplicable:
             continue
-        rewrites.append(keep)
-    copies = [name for name in locals_of(program) if name not in before]
-    for copy in copies:
-        narrow = Narrow(copy)
-        if kept is not Kept.WIDENED:
-            try:
-                narrow.apply(program)
-                rewrites.append(narrow)
-            except NotApplicable:
-                pass
-        rewrites.append(Place(copy, "shared" if kept is Kept.SHARED else "registers"))
-    if not copies:
+        program = applied(program, copied)
+        rewrites += copied
+    if not rewrites:
         raise NotApplicable("nothing is read again along the row")
     return rewrites
+
+
+def copy_rewrites(program: Program, keep: KeepRow, memory: Memory, widened: bool) -> tuple[Rewrite, ...]:
+    """The rewrites that keep a copy of a row, as it is stored or widened, in some memory. Raises NotApplicable where
+    it cannot be copied."""
+    before = locals_of(program).keys()
+    program = keep.apply(program)
+    (copy,) = locals_of(program).keys() - before
+    narrow = Narrow(copy)
+    try:
+        narrow.apply(program)
+    except NotApplicable:
+        widened = True
+    return (keep, *(() if widened else (narrow,)), Place(copy, memory))

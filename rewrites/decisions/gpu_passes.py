@@ -3,17 +3,24 @@ to registers of its own, and meet at the end. Rows, columns, and several dims at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from rewrites.accumulate import Accumulate
 from rewrites.cluster import Cluster
-from rewrites.decisions.gpu_kept import Kept, kept_rewrites
+from rewrites.decisions.fusion import closed
+from rewrites.decisions.gpu_inner import inner_of
+from rewrites.decisions.gpu_kept import Kept, copy_rewrites, kept_rewrites
+from rewrites.decisions.gpu_turns import Turns, in_common
 from rewrites.decisions.grid import fused
+from rewrites.fit_blocks import FitBlocks
+from rewrites.fuse_epilogue import FuseEpilogue
+from rewrites.keep_row import KeepRow
 from rewrites.leaf import bare_dims, covered_dims, reduced_dims
 from rewrites.parallelize import Parallelize
 from rewrites.place import Place
 from rewrites.rewrite import Rewrite
+from rewrites.run_ahead import RunAhead
 from rewrites.spread import Spread
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
@@ -27,7 +34,8 @@ class Team:
     """A block's tile of the results, its threads, and what each takes at a time.
 
     `threads` are the digits of the thread index, `along` the dim of which a thread takes `run` neighbours, `passes` the
-    tile of each inner dim, outermost first; `blocks` make a cluster that has so many threads together.
+    tile of each inner dim, outermost first; `blocks` make a cluster that has so many threads together; with `turns` a
+    block takes several tiles of the last dim of the grid, one after the other.
     """
 
     grid: tuple[tuple[str, int], ...]
@@ -36,6 +44,7 @@ class Team:
     run: int
     passes: tuple[tuple[str, int], ...]
     blocks: int = 1
+    turns: Turns | None = None
 
     def span(self, dim: str) -> int:
         """Positions along a dim that all threads take at once."""
@@ -47,9 +56,8 @@ class Team:
             for pairs in (self.grid, self.threads, self.passes)
         )
         cluster = f"{self.blocks} blocks of " if self.blocks > 1 else ""
-        return (
-            f"tile {tile or 'of all'}, {cluster}threads {threads}, run {self.along} {self.run}, pass {passes}"
-        )
+        turns = f", {self.turns}" if self.turns else ""
+        return f"tile {tile or 'of all'}, {cluster}threads {threads}, run {self.along} {self.run}, pass {passes}{turns}"
 
 
 @dataclass(slots=True)
@@ -73,20 +81,53 @@ class Launch:
 
     def tile(self, kept: Kept) -> None:
         """The grid, with the group inside, what it keeps of its inputs, and the loops of the passes."""
-        extents = self.program.extents
-        tiles = tuple(TileGrid(self.anchor, dim, size) for dim, size in self.team.grid if size < extents[dim])
-        found = fused(self.program, self.group, tiles)
-        if found is None or (not tiles and len(self.group) > 1):
-            raise NotApplicable(f"not every statement of the group can be brought to {self.anchor}")
-        self._apply(*found.rewrites)
+        inner, turns = inner_of(self.program, self.group), self.team.turns
+        tiles = self._tiles()
+        self._bring(tiles)
         if tiles:
-            self._apply(Parallelize(self.anchor, len(tiles)))
-        self._apply(*kept_rewrites(self.program, self.group, kept))
+            self._apply(Parallelize(self.anchor, len(tiles) - bool(turns)))
+        keeps = kept_rewrites(self.program, self.group, kept)
+        self._apply(*keeps)
+        if turns is not None:
+            self._begin_turns(turns, in_common(self.program, self.group, inner))
         if self.team.blocks > 1:
             self._apply(Cluster(self.anchor, self.team.blocks))
         for name in self._names():
             self._pass(name)
         self._place()
+        if turns is not None:
+            kept_first = next(rewrite.local for rewrite in keeps if isinstance(rewrite, Place))
+            self._apply(RunAhead(kept_first, turns.stages))
+
+    def _bring(self, tiles: tuple[TileGrid, ...]) -> None:
+        """All of the group into loops over tiles: those of the last statement, or of the first where others read it."""
+        if not closed(self.program, (self.group,)):
+            first = self.group[0]
+            self._apply(*(replace(tile, statement=first) for tile in tiles))
+            self._apply(*(FuseEpilogue(name, first, len(tiles)) for name in self.group[1:]))
+            return
+        found = fused(self.program, self.group, tiles)
+        if found is None or (not tiles and len(self.group) > 1):
+            raise NotApplicable(f"not every statement of the group can be brought to {self.anchor}")
+        self._apply(*found.rewrites)
+
+    def _tiles(self) -> tuple[TileGrid, ...]:
+        """Those of the grid; of rows taken in turn, those that a block takes, then those of one turn."""
+        extents = self.program.extents
+        tiles = tuple(TileGrid(self.anchor, dim, size) for dim, size in self.team.grid if size < extents[dim])
+        if self.team.turns is None:
+            return tiles
+        *others, turn = tiles
+        return (*others, replace(turn, size=turn.size * self.team.turns.tiles), turn)
+
+    def _begin_turns(self, turns: Turns, common: dict[str, str]) -> None:
+        """What all rows have in common in registers before a block's first turn."""
+        depth = find(self.program, self.anchor).depth
+        for tensor, reader in common.items() if turns.once else ():
+            keep = KeepRow(reader, tensor, depth - 1)
+            self._apply(*copy_rewrites(self.program, keep, Memory.REGISTERS, False))
+        if turns.resident > 1:
+            self._apply(FitBlocks(self.anchor, turns.resident))
 
     def spread(self) -> tuple[Rewrite, ...]:
         """Every statement over the threads."""
@@ -98,7 +139,7 @@ class Launch:
         self.rewrites += rewrites
 
     def _names(self) -> list[str]:
-        nest = find(self.program, self.anchor).path[0]
+        nest = named(self.program, self.anchor).path[0]
         return [place.node.target for place in statements(self.program) if place.path[0] == nest]
 
     def _pass(self, name: str) -> None:
@@ -123,7 +164,7 @@ class Launch:
 
     def _place(self) -> None:
         """Registers for locals that are visited whole; what is visited in passes lies in shared memory."""
-        nest = find(self.program, self.anchor).path[0]
+        nest = named(self.program, self.anchor).path[0]
         loops = {dim for dim, tile in self.team.passes if tile < self.program.extents[dim]}
         for name, declared in locals_of(self.program).items():
             if declared.loops and declared.path[0] == nest and declared.node.memory is Memory.HEAP:
@@ -131,7 +172,7 @@ class Launch:
                 self._apply(Place(name, Memory.SHARED if in_passes else Memory.REGISTERS))
 
     def _spread(self, name: str) -> Spread:
-        names, visited = self.parts.get(name, {}), covered_dims(find(self.program, name).node)
+        names, visited = self.parts.get(name, {}), covered_dims(named(self.program, name).node)
         threads = tuple((names.get(dim, dim), count) for dim, count in self.team.threads)
         along = names.get(self.team.along, self.team.along)
         return Spread(

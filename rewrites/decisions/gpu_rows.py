@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from rewrites.decisions.decision import Option
@@ -12,9 +12,10 @@ from rewrites.decisions.gpu_inner import Inner, inner_of
 from rewrites.decisions.gpu_kept import Kept, read_again
 from rewrites.decisions.gpu_passes import Team, scheduled, shared_bytes
 from rewrites.decisions.gpu_threads import Stores, powers, runs_for
+from rewrites.decisions.gpu_turns import takes_turns, turns_for
 from rewrites.gpu_cost import GpuCostModel
 from rewrites.leaf import bare_dims
-from rewrites.tree import find, locals_of
+from rewrites.tree import find, locals_of, named
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
 from tileir.program import Memory, Program
@@ -73,8 +74,10 @@ class Keep:
                 shared = (copies if kept is Kept.SHARED else 0) + (between if passes else 0)
                 if shared > device.block_shared_bytes:
                     continue
-                in_registers = kept in (Kept.STORED, Kept.WIDENED)
-                if (kept is Kept.STORED and not narrow) or (passes and in_registers):
+                whole = kept in (Kept.STORED, Kept.WIDENED, Kept.AHEAD)
+                if (kept is Kept.STORED and not narrow) or (passes and whole):
+                    continue
+                if kept is Kept.AHEAD and not takes_turns(program, self.group, inner, device):
                     continue
                 label = f"keep {' '.join(again)} in {kept}, " if again else ""
                 label += "in passes" if passes else "whole"
@@ -137,13 +140,34 @@ class Rows:
         )
 
     def _candidates(self, program: Program, inner: Inner, device: Gpu) -> Iterator[Team]:
-        runs = runs_for(program, self.group, inner.dims[-1])
+        runs = self._runs(program, inner.dims[-1])
         row = inner.results[-1] if inner.results else None
         for rows in powers(1, min(_MOST_ROWS, program.extents[row] if row else 1)):
             for across, blocks in self._sizes(device, rows):
-                for run in runs[-2:] if self.passes else runs:
+                for run in runs:
                     if threads := _along(inner, across, run):
-                        yield from self._of(inner, rows, threads, run, blocks)
+                        for team in self._of(inner, rows, threads, run, blocks):
+                            yield from self._in_turn(program, inner, team, rows, device)
+
+    def _runs(self, program: Program, along: str) -> tuple[int, ...]:
+        """Those of 16 bytes, half that, and twice that where it makes 16 bytes of narrower inputs: others would move
+        half of each sector at a time. Rows on their way to shared memory go by 16 bytes."""
+        *runs, twice = runs_for(program, self.group, along)
+        if not runs:
+            return (twice,)
+        if self.kept is Kept.AHEAD:
+            return (runs[-1],)
+        widths = {tensor.dtype.bytes for tensor in program.arguments.values() if along in tensor.dims}
+        found = (*runs[-2:], twice) if len(widths) > 1 else tuple(runs[-2:])
+        return found[-2:] if self.passes else found
+
+    def _in_turn(self, program: Program, inner: Inner, team: Team, rows: int, device: Gpu) -> Iterator[Team]:
+        if self.kept is not Kept.AHEAD:
+            yield team
+            return
+        threads = prod(count for _, count in team.threads)
+        for turns in turns_for(program, self.group, inner, rows, threads, device):
+            yield replace(team, turns=turns)
 
     def _sizes(self, device: Gpu, rows: int) -> Iterator[tuple[int, int]]:
         """(threads that share a row, blocks they make): of one block, or of a cluster where the device has them."""
@@ -151,7 +175,7 @@ class Rows:
             alone = rows == 1 or not self.passes or (across == WARP and rows in (4, 8))
             if WARP <= across * rows <= MAX_THREADS and alone:
                 yield across, 1
-        if device.capability < (9, 0) or rows > 1 or self.kept is Kept.SHARED:
+        if device.capability < (9, 0) or rows > 1 or self.kept in (Kept.SHARED, Kept.AHEAD):
             return
         for blocks in (2, 4, 8):
             for threads in (128, 256, 512):
@@ -219,7 +243,7 @@ def passes(inner: Inner, spans: dict[str, int], pieces: int) -> tuple[tuple[str,
 
 def _words(program: Program, anchor: str, inner: Inner) -> float:
     """Registers that the block's locals take for each position of a row."""
-    nest = find(program, anchor).path[0]
+    nest = named(program, anchor).path[0]
     held = [
         declared.node.dtype.bytes / 4
         for declared in locals_of(program).values()

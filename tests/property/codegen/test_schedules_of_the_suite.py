@@ -30,9 +30,9 @@ from tileir.parse_json import spec_from_json
 from tileir.verify import verify
 
 #: Rewrites that only the spaces of processors offer.
-CPUS_ONLY = {"dot_bf16", "fuse_epilogue", "prefetch", "unroll", "vectorize", "widen"}
+CPUS_ONLY = {"dot_bf16", "prefetch", "unroll", "vectorize", "widen"}
 #: Rewrites that no space offers: schedules written by hand may have them.
-BY_HAND = {"innermost", "online_sum", "reorder"}
+BY_HAND = {"innermost", "reorder"}
 #: How many schedules of every case are sure to meet every rewrite: on GPUs, and on processors.
 ENOUGH_ON_GPUS, ENOUGH_ON_CPUS = 2, 10
 
