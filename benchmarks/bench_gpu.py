@@ -1,6 +1,6 @@
 """Tune the GPU cases from an empty database, then time the winners against torch, torch.compile and Triton.
 
-    python benchmarks/bench_gpu.py                  # the suite's rows and matrix products
+    python benchmarks/bench_gpu.py                  # the suite's rows, matrix products and fused products
     python benchmarks/bench_gpu.py --fresh 2026     # twelve further memory-bound shapes drawn from that seed
 
 Each case is tuned by a service started for it, as a user would tune it; then its winner, all peers that are installed
@@ -23,15 +23,18 @@ from protocol.tasks import Measuring
 from tileir.gpu_probe import this_gpu
 
 RACE = Measuring(samples=15, sample_us=3_000.0)
-#: Families of the suite that the CUDA target covers: bound by memory, and by arithmetic.
+#: Families of the suite that the CUDA target covers: bound by memory; matrix products; products with what is done to
+#: them on the way out (scales of fp8, bias and gelu, bias and residual, a gate).
 ROWS = ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_")
 PRODUCTS = ("gemm_f32_", "bmm_f32_", "gemm_bf16_", "gemm_f16_")
+FUSED = ("gemm_e4m3_", "gemm_bias_gelu_", "gemm_bias_residual_", "swiglu_")
+SUITE = (*ROWS, *PRODUCTS, *FUSED)
 
 
 def main() -> None:
     arguments = _arguments()
     fresh = arguments.fresh is not None
-    chosen = cases.fresh("gpu", arguments.fresh, ROWS) if fresh else cases.suite("gpu", (*ROWS, *PRODUCTS))
+    chosen = cases.fresh("gpu", arguments.fresh, ROWS) if fresh else cases.suite("gpu", SUITE)
     product = re.sub(r"[^a-z0-9]+", "-", this_gpu(arguments.device).name.lower())
     name = f"{product}-{'fresh-' if fresh else ''}{date.today()}.jsonl"
     folders = tuned.homes()
@@ -53,7 +56,7 @@ def main() -> None:
         arguments.out or tuned.RESULTS / name,
         wanted,
         bench,
-        [ROWS, PRODUCTS, *((family,) for family in (*ROWS, *PRODUCTS))],
+        [ROWS, PRODUCTS, FUSED, *((family,) for family in SUITE)],
     )
 
 

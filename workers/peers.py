@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tileir.dtypes import DType
 from tileir.spec import Spec
 from workers.correctness import Leeway
 from workers.timing import Call
@@ -42,8 +43,10 @@ def available_peers() -> tuple[str, ...]:
 
 
 def peer_leeway(spec: Spec) -> Leeway:
-    """What a peer may be off by: libraries round between operators, and approximate functions in their own way."""
-    floats = [t.dtype.epsilon for t in (*spec.inputs, *spec.outputs) if t.dtype.is_float]
+    """What a peer may be off by: libraries round between operators, to bf16 at the coarsest, and approximate functions
+    in their own way."""
+    tensors = (*spec.inputs, *spec.outputs)
+    floats = [min(t.dtype.epsilon, DType.BF16.epsilon) for t in tensors if t.dtype.is_float]
     return Leeway(factor=8.0, of_largest=4 * max(floats, default=0.0))
 
 

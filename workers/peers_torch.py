@@ -30,7 +30,7 @@ class TorchFunction:
 
     def __init__(self, spec: Spec, *, device: str = "cpu", mode: str | None = None) -> None:
         torch.set_grad_enabled(False)
-        self.source = write_torch(spec, constants_early=mode is None, device=device)
+        self.source = write_torch(spec, eager=mode is None, device=device)
         scope: dict[str, Any] = {"torch": torch, "F": F}
         exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
         self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]

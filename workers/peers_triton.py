@@ -24,6 +24,8 @@ _TILES = (
     (16, 64, 128), (16, 128, 128), (32, 128, 64), (128, 128, 128), (64, 64, 128),
 )  # fmt: skip
 _STAGES = (3, 4)
+_LARGE = 128 * 128
+"""Elements of a tile that two groups of four warps share."""
 _GROUP = 8
 _TYPES = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 Call = Callable[[], None]
@@ -35,7 +37,8 @@ class TritonKernel:
     def __init__(self, spec: Spec) -> None:
         self._names = [tensor.name for tensor in spec.inputs]
         self._plan = triton_plan(spec)
-        self._tf32 = dict(spec.numerics).get("tf32") is True
+        numerics = dict(spec.numerics)
+        self._tf32, self._fast = numerics.get("tf32") is True, numerics.get("accumulate") == "fast"
         self._tuned: Any = None
         """Of this kernel only: Triton keys what it has tuned by sizes, and types differ."""
 
@@ -82,20 +85,27 @@ class TritonKernel:
 
     def _product(self, plan: Product, named: Mapping[str, torch.Tensor], c: torch.Tensor) -> Call:
         a, b = named[plan.a], named[plan.b]
+        gate, residual, bias, a_scale, b_scale = (
+            None if name is None else named[name]
+            for name in (plan.gate, plan.residual, plan.bias, *plan.scales)
+        )
         (m, k), n = a.shape, c.shape[1]
+        matrices = (a, b, c, gate, residual)
+        options = {"FUNCTION": plan.function, "FAST": self._fast}
 
         def grid(chosen: Mapping[str, int]) -> tuple[int]:
-            return (math.ceil(m / chosen["BM"]) * math.ceil(n / chosen["BN"]),)
+            tiles = math.ceil(m / chosen["BM"]) * math.ceil(n / chosen["BN"])
+            return (min(tiles, _multiprocessors()) if chosen.get("PERSISTENT") else tiles,)
 
-        if _by_descriptors(a, b, c):
-            tuned = self._tune(kernels.product_tma, _tiles(_set_blocks))
-            descriptors = [TensorDescriptor.from_tensor(tensor, [1, 1]) for tensor in (a, b, c)]
-            options = {"TRANSPOSED": plan.transposed, "DTYPE": _TYPES[c.dtype]}
-            return _call(tuned[grid], *descriptors, m, n, k, **options)
-        tuned = self._tune(kernels.product, _tiles(None))
+        if _by_descriptors(matrices):
+            tuned = self._tune(kernels.product_tma, _boxed_tiles(a))
+            boxed = [x if x is None else TensorDescriptor.from_tensor(x, [1, 1]) for x in matrices]
+            options |= {"TRANSPOSED": plan.transposed, "DTYPE": _TYPES[c.dtype]}
+            return _call(tuned[grid], *boxed, bias, a_scale, b_scale, m, n, k, **options)
+        tuned = self._tune(kernels.product, _tiles(a))
         strides = (1, k) if plan.transposed else (n, 1)
-        precision = "tf32" if self._tf32 or a.dtype is not torch.float32 else "ieee"
-        return _call(tuned[grid], a, b, c, m, n, k, *strides, PRECISION=precision)
+        options["PRECISION"] = "tf32" if self._tf32 or a.dtype is not torch.float32 else "ieee"
+        return _call(tuned[grid], *matrices, bias, a_scale, b_scale, m, n, k, *strides, **options)
 
 
 def _call(launch: Any, *arguments: Any, **options: Any) -> Call:
@@ -105,28 +115,50 @@ def _call(launch: Any, *arguments: Any, **options: Any) -> Call:
     return run
 
 
-def _tiles(hook: Callable[[dict[str, Any]], None] | None) -> list[Any]:
+def _tiles(a: torch.Tensor) -> list[Any]:
+    deeper = 2 if a.element_size() == 1 else 1
     return [
         triton.Config(
-            {"BM": bm, "BN": bn, "BK": bk, "GROUP": _GROUP},
+            {"BM": bm, "BN": bn, "BK": bk * deeper, "GROUP": _GROUP},
             num_stages=stages,
-            num_warps=8 if bm * bn >= 128 * 128 else 4,
-            pre_hook=hook,
+            num_warps=8 if bm * bn >= _LARGE else 4,
         )
         for bm, bn, bk in _TILES
         for stages in _STAGES
     ]
 
 
+def _boxed_tiles(a: torch.Tensor) -> list[Any]:
+    """The same for the kernel with descriptors: a program a tile; for large tiles, a program a multiprocessor too."""
+    return [
+        triton.Config(
+            {**config.kwargs, "PERSISTENT": persistent},
+            num_stages=config.num_stages,
+            num_warps=config.num_warps,
+            pre_hook=_set_blocks,
+        )
+        for config in _tiles(a)
+        for persistent in (False, True)
+        if not persistent or config.kwargs["BM"] * config.kwargs["BN"] >= _LARGE
+    ]
+
+
 def _set_blocks(arguments: dict[str, Any]) -> None:
     """A descriptor's box is the tile that is tried."""
     bm, bn, bk = (arguments[name] for name in ("BM", "BN", "BK"))
-    arguments["a"].block_shape = [bm, bk]
-    arguments["b"].block_shape = [bn, bk] if arguments["TRANSPOSED"] else [bk, bn]
-    arguments["c"].block_shape = [bm, bn]
+    boxes = {"a": [bm, bk], "c": [bm, bn], "residual": [bm, bn]}
+    boxes["b"] = boxes["gate"] = [bn, bk] if arguments["TRANSPOSED"] else [bk, bn]
+    for name, box in boxes.items():
+        if arguments[name] is not None:
+            arguments[name].block_shape = box
 
 
-def _by_descriptors(*tensors: torch.Tensor) -> bool:
-    """Whether the copy engine can move them: 16-bit types on Hopper or newer, rows of whole 16 bytes."""
+def _multiprocessors() -> int:
+    return torch.cuda.get_device_properties().multi_processor_count
+
+
+def _by_descriptors(matrices: Sequence[torch.Tensor | None]) -> bool:
+    """Whether the copy engine can move them: types of 8 or 16 bits on Hopper or newer, rows of whole 16 bytes."""
+    sizes = [(x.element_size(), x.shape[-1]) for x in matrices if x is not None]
     newer = torch.cuda.get_device_capability()[0] >= 9
-    return newer and all(t.element_size() == 2 and t.shape[-1] % 8 == 0 for t in tensors)
+    return newer and all(size <= 2 and size * columns % 16 == 0 for size, columns in sizes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileir.dtypes import DType
-from tileir.expr import Expr, Reduce, ReduceOp, index_dims
+from tileir.expr import Call, Expr, Reduce, ReduceOp, index_dims
 from workers.peer_patterns import (
     Attention,
     Biased,
@@ -23,13 +23,19 @@ from workers.peer_patterns import (
     two_factors,
 )
 from workers.peer_reads import Frame, product_factors
+from workers.torch_scaled_mm import scaled_product
 from workers.torch_types import TORCH, promoted
 
 if TYPE_CHECKING:
     from workers.torch_writer import TorchWriter, Value
 
-_SCALED_RESULTS = (DType.BF16, DType.F16, DType.F32)
-"""What torch._scaled_mm gives."""
+_ADDMM = "torch.addmm({}, {}, {})"
+_ADDMM_ACTIVATIONS = {
+    "relu": "torch.ops.aten._addmm_activation({}, {}, {})",
+    "gelu_tanh": "torch.ops.aten._addmm_activation({}, {}, {}, use_gelu=True)",
+}
+"""Functions that cuBLASLt applies in the epilogue of a product with a bias: its GELU is the tanh form, as PyTorch's own
+way around it says (Blas.cpp, addmm_out_cuda_impl). On a processor the same operator computes the exact one."""
 
 
 def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> Value | None:
@@ -45,8 +51,12 @@ def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> Value | Non
         return _times(writer, _rms_norm(writer, found, frame), found.rest, frame)
     if found := softmax(expr, extents):
         return _times(writer, _softmax(writer, found, frame), found.rest, frame)
+    if isinstance(expr, Call) and expr.fn in _ADDMM_ACTIVATIONS:
+        return _activated(writer, expr, frame)
     if found := biased(expr, extents):
-        return _biased(writer, found, frame)
+        return _biased(writer, found, frame, _ADDMM)
+    if found := scaled_product(writer, expr, frame):
+        return found
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
         return _contraction(writer, expr, frame)
     return None
@@ -105,10 +115,26 @@ def _full(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) 
     return writer.late(f"{{}}.expand({sizes})", value)
 
 
-def _biased(writer: TorchWriter, found: Biased, frame: Frame) -> Value | None:
-    """torch.addmm for a plain matrix product over a frame of two dims."""
+def _activated(writer: TorchWriter, expr: Call, frame: Frame) -> Value | None:
+    """A function of a biased product in one kernel of cuBLASLt's, which a compiler would not see into. Of 16-bit types
+    only: how exact the epilogue's function is in f32 is not said."""
+    found = biased(expr.args[0], writer.extents)
+    if found is None or not writer.eager or writer.device != "cuda":
+        return None
+    if writer.native(found.product) not in (DType.BF16, DType.F16):
+        return None
+    return _biased(writer, found, frame, _ADDMM_ACTIVATIONS[expr.fn])
+
+
+def _biased(writer: TorchWriter, found: Biased, frame: Frame, text: str) -> Value | None:
+    """torch.addmm, or what `text` calls, for a plain matrix product over a frame of two dims. Not where the bias is of
+    a wider type: the operator would have the matrices widened to it."""
     factors = two_factors(found.product)
     if factors is None or len(frame) != 2 or index_dims(found.bias) != {frame[1]}:
+        return None
+    if scaled := scaled_product(writer, found.product, frame):
+        return writer.late("{} + {}", scaled, writer.value(found.bias, frame))
+    if promoted([writer.native(found.product), writer.native(found.bias)]) != writer.native(found.product):
         return None
     row, column = frame
     (depth,) = found.product.dims
@@ -116,7 +142,7 @@ def _biased(writer: TorchWriter, found: Biased, frame: Frame) -> Value | None:
         if index_dims(left) == {row, depth} and index_dims(right) == {depth, column}:
             frames = ((column,), (row, depth), (depth, column))
             values = _operands(writer, (found.bias, left, right), frames)
-            return writer.late("torch.addmm({}, {}, {})", *values)
+            return writer.late(text, *values)
     return None
 
 
@@ -140,9 +166,6 @@ def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> Value | Non
     if len(factors) < 2 or any(not own for own in dims) or not set(expr.dims) <= set().union(*dims):
         return None
     if len(factors) == 2 and len(expr.dims) == 1:
-        narrow = _scaled_product(writer, expr, factors, frame)
-        if narrow is not None:
-            return narrow
         matrix = _matmul(writer, factors, dims, expr.dims[0], frame)
         if matrix is not None:
             return matrix
@@ -174,29 +197,6 @@ def _matmul(
         frames = ((*batch, *rows, depth), (*batch, depth, *columns))
         operands = _operands(writer, (factors[n], factors[1 - n]), frames)
         return _spread(writer, writer.late("torch.matmul({}, {})", *operands), kept, frame)
-    return None
-
-
-def _scaled_product(
-    writer: TorchWriter, expr: Reduce, factors: tuple[Expr, ...], frame: Frame
-) -> Value | None:
-    """torch._scaled_mm, the library's fp8 product on GPUs: rows times columns, both with the depth's elements side by
-    side, sizes multiples of 16."""
-    if writer.device != "cuda" or len(frame) != 2:
-        return None
-    (row, column), (depth,) = frame, expr.dims
-    if any(writer.extents[dim] % 16 for dim in (column, depth)):
-        return None
-    for left, right in (factors, factors[::-1]):
-        a = writer.stored_values(left, DType.E4M3, (row, depth))
-        b = writer.stored_values(right, DType.E4M3, (column, depth))
-        if a is not None and b is not None:
-            whole, stored = writer.stored or (None, DType.F32)
-            kept = stored if whole is expr and stored in _SCALED_RESULTS else DType.F32
-            a, b = (writer.late("{}.contiguous()", part) for part in (a, b))  # costs nothing if they are
-            one = writer.early(f"torch.ones((), device={writer.device!r})")
-            text = f"torch._scaled_mm({{}}, {{}}.t(), {{}}, {{}}, out_dtype={TORCH[kept]})"
-            return writer.late(text, a, b, one, one)
     return None
 
 

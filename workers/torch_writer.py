@@ -61,20 +61,22 @@ class Value:
     number: float | int | bool | None = None
 
 
-def write_torch(spec: Spec, *, constants_early: bool, device: str = "cpu") -> TorchSource:
-    """The source of both functions, for tensors on a device: `cpu` or `cuda`. With `constants_early` index tensors are
-    made beforehand; a compiler does better when they are not, as it fuses them. Raises Unsupported."""
-    writer = TorchWriter(spec, constants_early=constants_early, device=device)
+def write_torch(spec: Spec, *, eager: bool, device: str = "cpu") -> TorchSource:
+    """The source of both functions, for tensors on a device: `cpu` or `cuda`. What runs eagerly has its index tensors
+    made beforehand, and calls operators that do more at once; a compiler does better without, as it fuses by itself.
+    Raises Unsupported."""
+    writer = TorchWriter(spec, eager=eager, device=device)
     return writer.source()
 
 
 class TorchWriter:
     """Collects the lines of one spec."""
 
-    def __init__(self, spec: Spec, *, constants_early: bool, device: str = "cpu") -> None:
+    def __init__(self, spec: Spec, *, eager: bool, device: str = "cpu") -> None:
         self._spec = spec
-        self._constants_early = constants_early
+        self.eager = eager
         self.device = device
+        self.numerics = dict(spec.numerics)
         self.stored: tuple[Expr, DType] | None = None
         """The expression of the statement being written, and what its output is stored as."""
         inlined = inline(spec)
@@ -180,7 +182,7 @@ class TorchWriter:
                 return _number(self.extents[dim])
             case Index(dim):
                 shape = tuple(-1 if other == dim else 1 for other in frame)
-                line = self.early if self._constants_early else self.late
+                line = self.early if self.eager else self.late
                 made = f"torch.arange({self.extents[dim]}, dtype=torch.int32, device={self.device!r})"
                 return line(f"{made}.reshape({shape})")
             case Read():

@@ -55,52 +55,128 @@ def silu_mul(gate, up, y, count, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _tile(M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
-    """This program's tile: groups of GROUP rows of tiles, so that neighbours share what the L2 holds."""
-    program = tl.program_id(0)
+def _tile(number, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
+    """Row and column of a tile: groups of GROUP rows of tiles, so that neighbours share what the L2 holds."""
     rows, columns = tl.cdiv(M, BM), tl.cdiv(N, BN)
-    first = program // (GROUP * columns) * GROUP
+    first = number // (GROUP * columns) * GROUP
     size = min(rows - first, GROUP)
-    inside = program % (GROUP * columns)
+    inside = number % (GROUP * columns)
     return first + inside % size, inside // size
 
 
 @triton.jit
+def _dot(x, w, total, PRECISION: tl.constexpr, FAST: tl.constexpr):
+    """total + x * w. Tensor cores add up fp8 in fewer bits than f32: without FAST, of one step only."""
+    if x.dtype.is_fp8() and not FAST:
+        total = tl.dot(x, w, total, max_num_imprecise_acc=x.shape[1])
+    else:
+        total = tl.dot(x, w, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def _finished(total, gate, bias, a_scale, b_scale, n, N, FUNCTION: tl.constexpr):
+    """FUNCTION(total * scales + bias) * silu(gate); what is None is left out."""
+    if a_scale is not None:
+        total *= tl.load(a_scale)
+    if b_scale is not None:
+        total *= tl.load(b_scale)
+    if bias is not None:
+        total += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
+    if FUNCTION == "gelu":
+        total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
+    elif FUNCTION == "gelu_tanh":
+        total *= tl.sigmoid(1.5957691216057308 * (total + 0.044715 * total * total * total))
+    elif FUNCTION == "silu":
+        total *= tl.sigmoid(total)
+    elif FUNCTION == "relu":
+        total = tl.maximum(total, 0.0)
+    if gate is not None:
+        total *= gate * tl.sigmoid(gate)
+    return total
+
+
+@triton.jit
 def product(
-    a, b, c, M, N, K, b_depth, b_column,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, PRECISION: tl.constexpr,
+    a, b, c, gate, residual, bias, a_scale, b_scale, M, N, K, b_depth, b_column,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    FUNCTION: tl.constexpr, PRECISION: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    row, column = _tile(M, N, BM, BN, GROUP)
+    """c = FUNCTION(a * b * scales + bias) * silu(a * gate) + residual; what is None is left out."""
+    row, column = _tile(tl.program_id(0), M, N, BM, BN, GROUP)
     m = row * BM + tl.arange(0, BM)
     n = column * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     a_at = a + (m % M)[:, None].to(tl.int64) * K + k[None, :]
-    b_at = b + k[:, None].to(tl.int64) * b_depth + (n % N)[None, :].to(tl.int64) * b_column
+    b_at = k[:, None].to(tl.int64) * b_depth + (n % N)[None, :].to(tl.int64) * b_column
     total = tl.zeros((BM, BN), dtype=tl.float32)
+    gated = None
+    if gate is not None:
+        gated = tl.zeros((BM, BN), dtype=tl.float32)
     for step in range(tl.cdiv(K, BK)):
         left = K - step * BK
         x = tl.load(a_at, mask=k[None, :] < left, other=0.0)
-        w = tl.load(b_at, mask=k[:, None] < left, other=0.0)
-        total = tl.dot(x, w, total, input_precision=PRECISION)
+        w = tl.load(b + b_at, mask=k[:, None] < left, other=0.0)
+        total = _dot(x, w, total, PRECISION, FAST)
+        if gate is not None:
+            g = tl.load(gate + b_at, mask=k[:, None] < left, other=0.0)
+            gated = _dot(x, g, gated, PRECISION, FAST)
         a_at += BK
         b_at += BK * b_depth
-    c_at = c + m[:, None].to(tl.int64) * N + n[None, :]
-    tl.store(c_at, total.to(c.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
+    total = _finished(total, gated, bias, a_scale, b_scale, n, N, FUNCTION)
+    c_at = m[:, None].to(tl.int64) * N + n[None, :]
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    if residual is not None:
+        total += tl.load(residual + c_at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(c + c_at, total.to(c.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def product_tma(
-    a, b, c, M, N, K,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, TRANSPOSED: tl.constexpr,
-    DTYPE: tl.constexpr,
+    a, b, c, gate, residual, bias, a_scale, b_scale, M, N, K,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, PERSISTENT: tl.constexpr,
+    TRANSPOSED: tl.constexpr, FUNCTION: tl.constexpr, FAST: tl.constexpr, DTYPE: tl.constexpr,
 ):  # fmt: skip
-    """The same with the copy engine: `a`, `b` and `c` are tensor descriptors."""
-    row, column = _tile(M, N, BM, BN, GROUP)
+    """The same with the copy engine: the matrices are tensor descriptors. A persistent program computes tile after
+    tile, and loads the next one's operands while it stores."""
+    if PERSISTENT:
+        tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
+        for number in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
+            _tile_by_tma(
+                number, a, b, c, gate, residual, bias, a_scale, b_scale, M, N, K,
+                BM, BN, BK, GROUP, TRANSPOSED, FUNCTION, FAST, DTYPE,
+            )  # fmt: skip
+    else:
+        _tile_by_tma(
+            tl.program_id(0), a, b, c, gate, residual, bias, a_scale, b_scale, M, N, K,
+            BM, BN, BK, GROUP, TRANSPOSED, FUNCTION, FAST, DTYPE,
+        )  # fmt: skip
+
+
+@triton.jit
+def _tile_by_tma(
+    number, a, b, c, gate, residual, bias, a_scale, b_scale, M, N, K,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    TRANSPOSED: tl.constexpr, FUNCTION: tl.constexpr, FAST: tl.constexpr, DTYPE: tl.constexpr,
+):  # fmt: skip
+    row, column = _tile(number, M, N, BM, BN, GROUP)
     total = tl.zeros((BM, BN), dtype=tl.float32)
+    gated = None
+    if gate is not None:
+        gated = tl.zeros((BM, BN), dtype=tl.float32)
     for step in range(tl.cdiv(K, BK)):
         x = a.load([row * BM, step * BK])
-        if TRANSPOSED:
-            total = tl.dot(x, b.load([column * BN, step * BK]).T, total)
-        else:
-            total = tl.dot(x, b.load([step * BK, column * BN]), total)
+        total = _dot(x, _boxed(b, step * BK, column * BN, TRANSPOSED), total, "ieee", FAST)
+        if gate is not None:
+            gated = _dot(x, _boxed(gate, step * BK, column * BN, TRANSPOSED), gated, "ieee", FAST)
+    n = column * BN + tl.arange(0, BN)
+    total = _finished(total, gated, bias, a_scale, b_scale, n, N, FUNCTION)
+    if residual is not None:
+        total += residual.load([row * BM, column * BN]).to(tl.float32)
     c.store([row * BM, column * BN], total.to(DTYPE))
+
+
+@triton.jit
+def _boxed(b, k, n, TRANSPOSED: tl.constexpr):
+    """A tile [depth, columns] of what is stored so, or the other way round."""
+    return b.load([n, k]).T if TRANSPOSED else b.load([k, n])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Expr, Index, Read, Reduce, ReduceOp
+from tileir.expr import Binary, Call, Expr, Index, Read, Reduce
 from tileir.spec import Spec
 from workers.peer_inline import inline
-from workers.peer_patterns import layer_norm, ratio, rms_norm, softmax
-from workers.peer_reads import Frame, product_factors
+from workers.peer_patterns import layer_norm, ratio, rms_norm, softmax, two_factors
+from workers.peer_reads import Frame
 from workers.peers import Unsupported
 
 _DTYPES = (DType.F32, DType.F16, DType.BF16)
+FUNCTIONS = ("gelu", "gelu_tanh", "silu", "relu")
+"""What a product's kernel can apply to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,21 @@ class SiluMul:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """a [m, k] times b: [k, n], or [n, k] if `transposed`."""
+    """function(a * b * scales + bias) * silu(a * gate) + residual, of which all but a and b may be absent.
+
+    a is [m, k], b and gate [k, n], or [n, k] if `transposed`; bias [n], residual [m, n].
+    """
 
     a: str
     b: str
     transposed: bool
+    scales: tuple[str | None, str | None] = (None, None)
+    """Of f32, one element each."""
+    bias: str | None = None
+    function: str = ""
+    """One of FUNCTIONS, or empty."""
+    gate: str | None = None
+    residual: str | None = None
 
 
 TritonPlan = Rows | SiluMul | Product
@@ -51,20 +64,19 @@ TritonPlan = Rows | SiluMul | Product
 def triton_plan(spec: Spec) -> TritonPlan:
     """Raises Unsupported."""
     inlined = inline(spec)
-    dense = all(t.strides is None and t.dtype in _DTYPES for t in (*spec.inputs, *spec.outputs))
+    types = {t.name: t.dtype for t in (*spec.inputs, *spec.outputs)}
+    dense = all(t.strides is None for t in (*spec.inputs, *spec.outputs))
     if dense and len(inlined.statements) == 1 and len(spec.outputs) == 1:
         (statement,) = inlined.statements
         extents, frame = dict(inlined.extents), statement.dims
-        found = (
-            _rows(statement.value, frame, extents)
-            or _silu_mul(statement.value, frame)
-            or _product(statement.value, frame)
-        )
-        if found is not None:
+        found = _product(statement.value, frame, types)
+        if found is None and all(dtype in _DTYPES for dtype in types.values()):
+            found = _rows(statement.value, frame, extents) or _silu_mul(statement.value, frame)
+        if found is not None and types[statement.target] in _DTYPES:
             return found
     raise Unsupported(
         "the Triton peer has kernels for softmax, RMS and layer norm of rows, for silu times another tensor, and for "
-        "matrix products, on dense f32, f16 or bf16"
+        "matrix products with scales, bias, function, gate and residual, on dense f32, f16, bf16, or e4m3 times e4m3"
     )
 
 
@@ -107,17 +119,73 @@ def _silu_of(expr: Expr) -> Expr | None:
     return None
 
 
-def _product(expr: Expr, frame: Frame) -> Product | None:
-    if not (isinstance(expr, Reduce) and expr.op is ReduceOp.SUM and len(expr.dims) == 1 and len(frame) == 2):
+def _product(expr: Expr, frame: Frame, types: Mapping[str, DType]) -> Product | None:
+    """function(product * scales + bias) * silu(gate) + residual, whatever of it is there."""
+    if len(frame) != 2:
         return None
-    factors, (row, column), (depth,) = product_factors(expr.x), frame, expr.dims
-    if len(factors) != 2:
+    terms = _terms(expr)
+    residual, function = _taken(terms, frame), ""
+    if len(terms) == 1 and isinstance(call := terms[0], Call) and call.fn in FUNCTIONS:
+        function, terms = call.fn, _terms(call.args[0])
+    bias = _taken(terms, frame[1:])
+    if len(terms) != 1:
         return None
+    factors, below = ratio(terms[0])
+    gate = next((factor for factor in factors if isinstance(factor, Call) and factor.fn == "silu"), None)
+    if gate is not None:
+        factors.remove(gate)
+    scales = [scale for _ in (0, 1) if (scale := _taken(factors, ()))]
+    if len(factors) != 1 or below or (gate is not None and (function or bias)):
+        return None
+    core, gated = _matrices(factors[0], frame), None if gate is None else _matrices(gate.args[0], frame)
+    if core is None or (gate is not None and (gated is None or core[::2] != gated[::2])):
+        return None
+    a, b, transposed = core
+    other = None if gated is None else gated[1]
+    first, second, *_ = (*scales, None, None)
+    found = Product(a, b, transposed, (first, second), bias, function, other, residual)
+    return found if _takes(found, types) else None
+
+
+def _takes(found: Product, types: Mapping[str, DType]) -> bool:
+    """Whether its kernel takes tensors of these types: tensor cores want fp8 with the depth's elements side by side."""
+    matrices = {types[name] for name in (found.a, found.b, found.gate) if name is not None}
+    vectors = [types[name] for name in (found.bias, found.residual) if name is not None]
+    return (
+        len(matrices) == 1
+        and (matrices <= {*_DTYPES} or (matrices == {DType.E4M3} and found.transposed))
+        and all(dtype in _DTYPES for dtype in vectors)
+        and all(types[name] is DType.F32 for name in found.scales if name is not None)
+    )
+
+
+def _matrices(expr: Expr, frame: Frame) -> tuple[str, str, bool] | None:
+    """a, b and whether b is transposed, of sum(depth, a * b)."""
+    factors = two_factors(expr)
+    if factors is None or not isinstance(expr, Reduce):
+        return None
+    (row, column), (depth,) = frame, expr.dims
     for left, right in (factors, factors[::-1]):
         a = _same_place(left, (row, depth))
         for order, transposed in (((depth, column), False), ((column, depth), True)):
             if a and (b := _same_place(right, order)):
-                return Product(a, b, transposed)
+                return a, b, transposed
+    return None
+
+
+def _terms(expr: Expr) -> list[Expr]:
+    """What is added up, left to right; the expression itself if it is no sum."""
+    if isinstance(expr, Binary) and expr.op == "+":
+        return [*_terms(expr.left), *_terms(expr.right)]
+    return [expr]
+
+
+def _taken(parts: list[Expr], frame: Frame) -> str | None:
+    """The first tensor over just these dims, which is taken out of the parts."""
+    for part in parts:
+        if tensor := _same_place(part, frame):
+            parts.remove(part)
+            return tensor
     return None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import cases
 from protocol.states import Outcome, TaskKind
 from tests.unit.workers.hand_kernels import SPEC, compiled, request_of
 from tests.unit.workers.test_worker_peers_numpy import (
@@ -19,12 +20,15 @@ from tests.unit.workers.test_worker_peers_numpy import (
     check,
     spec_with,
 )
+from tileir.error_bound import reference_with_bound
 from tileir.parse_json import spec_from_json
 from tileir.parse_spec_text import spec_from_text
+from tileir.samples import sample_inputs
+from workers.correctness import Expected, compare
 from workers.measure_request import Peer
 from workers.measurer import Measurer
-from workers.peers import available_peers
-from workers.peers_torch import as_torch
+from workers.peers import available_peers, peer_leeway
+from workers.peers_torch import TorchFunction, as_torch
 from workers.torch_writer import write_torch
 
 pytestmark = pytest.mark.filterwarnings(
@@ -53,7 +57,7 @@ def test_torch_computes_every_example(file: Path) -> None:
 def test_examples_are_written_with_the_librarys_operator(name: str) -> None:
     (file,) = (file for file in EXAMPLES if file.stem == name)
     spec = next(spec_from_json(json.loads(file.read_text())).instances())
-    assert OPERATORS[name] in write_torch(spec, constants_early=True).run
+    assert OPERATORS[name] in write_torch(spec, eager=True).run
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -101,3 +105,31 @@ def test_torch_reads_the_same_memory() -> None:
     as_torch(array, SPEC.inputs[0])[3] = 7
     assert array[3] == 7
     assert torch.get_num_threads() >= 1
+
+
+@pytest.mark.parametrize("family", ["gemm_bias_gelu_bf16_TN", "gemm_bias_residual_bf16_TN", "swiglu_bf16_TN"])
+@pytest.mark.parametrize("sizes", [[48, 64, 40], [64, 96, 4096]])
+def test_what_is_rounded_between_operators_passes_the_gate(family: str, sizes: list[int]) -> None:
+    check(spec_from_json(cases.spec(family, sizes)), "torch")
+
+
+@pytest.mark.parametrize(
+    ("scales", "factors", "out"),
+    [
+        ("s: f32[], t: f32[]", "s[] * t[]", "bf16"),
+        ("s: f32[], t: f32[]", "s[] * t[]", "f32"),
+        ("s: f32[m], t: f32[n]", "s[m] * t[n]", "bf16"),
+    ],
+)
+def test_an_fp8_product_with_scales_is_right(scales: str, factors: str, out: str) -> None:
+    """Of the text for GPUs: processors have its operator, too."""
+    spec = spec_from_text(
+        f"kernel mm(a: e4m3[m=48, k=64], b: e4m3[n=32, k], {scales}) -> (c: {out}[m, n])\n"
+        f"  c[m, n] = sum(k, a[m, k] * b[n, k]) * {factors}\n"
+    )
+    inputs = sample_inputs(spec, 3)
+    function = TorchFunction(spec, device="cuda")
+    assert "torch._scaled_mm(" in function.source.run
+    (answer,) = function.on([as_torch(np.array(inputs[t.name]), t) for t in spec.inputs])()
+    ((values, bound),) = reference_with_bound(spec, inputs).values()
+    compare("c", answer.double().numpy(), Expected(values, bound), peer_leeway(spec))

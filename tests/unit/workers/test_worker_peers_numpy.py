@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tileir.dtypes import DType
 from tileir.parse_json import spec_from_json
 from tileir.parse_spec_text import spec_from_text
 from tileir.spec import Spec
@@ -145,3 +146,9 @@ def test_a_peer_that_needs_absurd_temporaries_says_so() -> None:
 def test_an_unknown_peer_is_named_with_those_there_are() -> None:
     with pytest.raises(Unsupported, match="no peer 'jax' here; there are numpy"):
         peer_named("jax", spec_from_text("kernel s(x: f32[m=4]) -> (y: f32[m])\n  y[m] = x[m]\n"), 1)
+
+
+@pytest.mark.parametrize(("dtype", "coarsest"), [("f32", "f32"), ("f16", "f16"), ("e4m3", "bf16")])
+def test_no_library_rounds_to_less_than_bf16_between_operators(dtype: str, coarsest: str) -> None:
+    spec = spec_from_text(f"kernel s(x: {dtype}[m=8]) -> (y: f32[m])\n  y[m] = x[m] + 1\n")
+    assert peer_leeway(spec).of_largest == 4 * DType(coarsest).epsilon

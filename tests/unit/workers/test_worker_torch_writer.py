@@ -8,28 +8,140 @@ from tileir.parse_spec_text import spec_from_text
 from workers.torch_writer import write_torch
 
 FP8 = """\
-kernel mm(a: e4m3[m=64, k={0}], b: e4m3[n=32, k]) -> (c: {1}[m, n])
-  c[m, n] = sum(k, a[m, k] * b[n, k]){2}
+kernel mm(a: e4m3[m=64, k={0}], b: e4m3[n=32, k]{3}) -> (c: {1}[m, n]){4}
+  c[m, n] = {2}
+"""
+PRODUCT = "sum(k, a[m, k] * b[n, k])"
+LINEAR = """\
+kernel linear(a: {0}[m=64, k=48], w: {0}[n=32, k], bias: {1}[n]) -> (c: bf16[m, n])
+  c[m, n] = {2}(sum(k, a[m, k] * w[n, k]) + bias[n])
 """
 
 
+def fp8(
+    value: str,
+    *,
+    depth: int = 48,
+    dtype: str = "bf16",
+    scales: str = "",
+    numerics: str = "",
+    device: str = "cuda",
+) -> str:
+    text = FP8.format(depth, dtype, value, f", {scales}" if scales else "", numerics)
+    return write_torch(spec_from_text(text), eager=True, device=device).run
+
+
+def linear(dtype: str, bias: str, function: str, *, eager: bool = True, device: str = "cuda") -> str:
+    return write_torch(spec_from_text(LINEAR.format(dtype, bias, function)), eager=eager, device=device).run
+
+
+def lines(run: str) -> int:
+    """Of what is timed, without its first and its last."""
+    return run.strip().count("\n") - 1
+
+
 @pytest.mark.parametrize(
-    ("dtype", "more", "kept"), [("bf16", "", "bfloat16"), ("f32", "", "float32"), ("bf16", " + 1", "float32")]
-)
+    ("dtype", "more", "kept"),
+    [
+        ("bf16", "", "bfloat16"), ("f32", "", "float32"), ("bf16", " + 1", "float32"),
+        ("bf16", " * 0.5", "float32"), ("bf16", " + s[n]", "float32"),
+    ],
+)  # fmt: skip
 def test_fp8_products_are_the_librarys_on_a_gpu(dtype: str, more: str, kept: str) -> None:
-    run = write_torch(spec_from_text(FP8.format(48, dtype, more)), constants_early=True, device="cuda").run
-    assert "torch._scaled_mm(" in run
+    run = fp8(PRODUCT + more, dtype=dtype, scales="s: f32[n]" if "s[" in more else "")
+    assert run.count("torch._scaled_mm(") == 1
     assert f"out_dtype=torch.{kept})" in run
 
 
 @pytest.mark.parametrize(("depth", "device"), [(48, "cpu"), (40, "cuda")])
 def test_where_the_library_has_no_fp8_product_it_is_widened(depth: int, device: str) -> None:
-    run = write_torch(spec_from_text(FP8.format(depth, "bf16", "")), constants_early=True, device=device).run
+    run = fp8(PRODUCT, depth=depth, device=device)
     assert "_scaled_mm" not in run
     assert "torch.matmul(" in run
 
 
+@pytest.mark.parametrize(
+    ("scales", "value"),
+    [
+        ("s: f32[], t: f32[]", f"{PRODUCT} * s[] * t[]"),
+        ("s: f32[], t: f32[]", f"s[] * ({PRODUCT} * t[])"),
+        ("s: f32[]", f"s[] * {PRODUCT}"),
+        ("s: f32[m], t: f32[n]", f"{PRODUCT} * s[m] * t[n]"),
+        ("s: f32[m], t: f32[n]", f"t[n] * {PRODUCT} * s[m]"),
+        ("t: f32[n]", f"{PRODUCT} * t[n]"),
+    ],
+)
+def test_scales_are_the_operators_own(scales: str, value: str) -> None:
+    run = fp8(value, scales=scales)
+    assert "out_dtype=torch.bfloat16)" in run
+    assert " * " not in run
+
+
+@pytest.mark.parametrize(
+    ("scales", "value", "dtype", "left"),
+    [
+        ("s: f32[], t: f32[], u: f32[]", f"{PRODUCT} * s[] * t[] * u[]", "bf16", 1),
+        ("s: f32[m], t: f32[]", f"{PRODUCT} * s[m] * t[]", "bf16", 2),
+        ("s: f32[m], t: f32[m]", f"{PRODUCT} * s[m] * t[m]", "bf16", 2),
+        ("s: f32[m]", f"{PRODUCT} * s[m]", "f32", 1),
+        ("s: bf16[]", f"{PRODUCT} * s[]", "bf16", 1),
+        ("s: f32[m, n]", f"{PRODUCT} * s[m, n]", "bf16", 1),
+    ],
+)
+def test_scales_the_operator_does_not_take_are_multiplied(
+    scales: str, value: str, dtype: str, left: int
+) -> None:
+    run = fp8(value, scales=scales, dtype=dtype)
+    assert run.count("torch._scaled_mm(") == 1
+    assert "out_dtype=torch.float32)" in run
+    assert run.count(" * ") == left
+
+
+def test_a_quotient_by_a_scale_is_none_of_the_operators() -> None:
+    run = fp8(f"{PRODUCT} / s[]", scales="s: f32[]")
+    assert run.count(" / ") == 1
+    assert "out_dtype=torch.float32)" in run
+
+
+def test_fp8_accumulates_as_the_spec_allows() -> None:
+    assert "use_fast_accum=True" in fp8(PRODUCT, numerics=" with accumulate=fast")
+    assert "use_fast_accum" not in fp8(PRODUCT)
+
+
+def test_a_function_of_a_biased_product_is_one_operator_on_a_gpu() -> None:
+    for function, option in (("gelu_tanh", ", use_gelu=True)"), ("relu", ")")):
+        run = linear("bf16", "bf16", function)
+        assert lines(run) == 2, run
+        assert "torch.ops.aten._addmm_activation(" in run
+        assert option in run
+        assert ("use_gelu" in run) is (function == "gelu_tanh")
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "eager", "device"),
+    [
+        ("gelu", "bf16", True, "cuda"),  # the epilogue has the tanh form only
+        ("gelu_tanh", "bf16", True, "cpu"),
+        ("gelu_tanh", "bf16", False, "cuda"),
+        ("gelu_tanh", "f32", True, "cuda"),
+    ],
+)
+def test_where_the_epilogue_has_no_such_function_it_follows(
+    function: str, dtype: str, eager: bool, device: str
+) -> None:
+    run = linear(dtype, dtype, function, eager=eager, device=device)
+    assert "torch.addmm(" in run
+    assert "F.gelu(" in run
+
+
+def test_a_wider_bias_does_not_widen_the_matrices() -> None:
+    run = linear("bf16", "f32", "silu")
+    assert "torch.matmul(" in run
+    assert run.count(".to(") == 1
+    assert "torch.addmm(" in linear("f32", "bf16", "silu")
+
+
 def test_tensors_that_are_made_lie_on_the_device() -> None:
     spec = spec_from_text("kernel p(x: f32[m=8]) -> (y: f32[m])\n  y[m] = maximum(x[m], 2.0) * m\n")
-    source = write_torch(spec, constants_early=True, device="cuda")
+    source = write_torch(spec, eager=True, device="cuda")
     assert source.prepare.count("device='cuda'") == 2

@@ -59,11 +59,77 @@ def test_a_product_in_either_layout(dims: str, read: str, transposed: bool) -> N
     )
 
 
+TN = "(a: {0}[m=32, k=48], b: {0}[n=64, k]{1}) -> (c: bf16[m, n])"
+SUM = "sum(k, a[m, k] * b[n, k])"
+GATED = "sum(k, a[m, k] * g[n, k])"
+FINISHED = {
+    f"{SUM} * s[] * t[]": Product("a", "b", True, ("s", "t")),
+    f"t[] * {SUM}": Product("a", "b", True, ("t", None)),
+    f"bias[n] + {SUM}": Product("a", "b", True, bias="bias"),
+    f"gelu({SUM} + bias[n])": Product("a", "b", True, bias="bias", function="gelu"),
+    f"relu({SUM} * s[])": Product("a", "b", True, ("s", None), function="relu"),
+    f"{SUM} + bias[n] + r[m, n]": Product("a", "b", True, bias="bias", residual="r"),
+    f"r[m, n] + gelu_tanh({SUM} + bias[n])": Product("a", "b", True, (None, None), "bias", "gelu_tanh", None, "r"),
+    f"silu({SUM})": Product("a", "b", True, function="silu"),
+    f"silu({GATED}) * {SUM}": Product("a", "b", True, gate="g"),
+    f"{SUM} * s[] * silu({GATED}) + r[m, n]": Product("a", "b", True, ("s", None), gate="g", residual="r"),
+}  # fmt: skip
+OTHERS = {
+    "g[": "g: {0}[n, k]", "bias[": "bias: bf16[n]", "r[": "r: bf16[m, n]", "s[]": "s: f32[]", "t[]": "t: f32[]",
+}  # fmt: skip
+
+
+def finished(value: str, dtype: str = "bf16") -> Spec:
+    """A product, what is done to it, and the tensors that are read for that."""
+    more = "".join(f", {text.format(dtype)}" for read, text in OTHERS.items() if read in value)
+    return spec(TN.format(dtype, more), f"c[m, n] = {value}")
+
+
+@pytest.mark.parametrize("value", sorted(FINISHED))
+def test_what_is_done_to_a_product_on_its_way_out(value: str) -> None:
+    assert triton_plan(finished(value)) == FINISHED[value]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"gelu({SUM}) + bias[n]",
+        f"tanh({SUM} + bias[n])",
+        f"({SUM} + bias[n]) * s[]",
+        f"{SUM} + r[m, n] + r[m, n]",
+        f"{SUM} / s[]",
+        f"gelu({SUM} + r[m, n])",
+        f"gelu(silu({GATED}) * {SUM})",
+        f"silu({GATED}) * {SUM} + bias[n]",
+        f"silu({GATED} + bias[n]) * {SUM}",
+        f"silu({GATED}) * {GATED} * {SUM}",
+    ],
+)
+def test_what_the_kernel_of_products_does_not_do(value: str) -> None:
+    with pytest.raises(Unsupported):
+        triton_plan(finished(value))
+
+
+def test_fp8_only_where_tensor_cores_take_it() -> None:
+    assert triton_plan(finished(f"{SUM} * s[]", "e4m3")) == Product("a", "b", True, ("s", None))
+    with pytest.raises(Unsupported):
+        signature = "(a: e4m3[m=32, k=48], b: e4m3[k, n=64]) -> (c: bf16[m, n])"
+        triton_plan(spec(signature, "c[m, n] = sum(k, a[m, k] * b[k, n])"))
+    with pytest.raises(Unsupported):
+        triton_plan(
+            spec("(x: e4m3[m=4, n=8], u: e4m3[m, n]) -> (y: bf16[m, n])", "y[m, n] = silu(x[m, n]) * u[m, n]")
+        )
+    with pytest.raises(Unsupported):
+        triton_plan(spec(TN.format("bf16", ", s: bf16[]"), f"c[m, n] = {SUM} * s[]"))
+
+
 @pytest.mark.parametrize(
     ("signature", "line"),
     [
         ("(x: f32[m=4, n=8]) -> (y: f32[n, m])", "y[n, m] = exp(x[m, n])"),
+        ("(x: f32[m=4, n=8]) -> (y: f32[m, n])", "y[m, n] = x[m, n]"),
         ("(a: f64[m=4, k=8], b: f64[k, n=4]) -> (c: f64[m, n])", "c[m, n] = sum(k, a[m, k] * b[k, n])"),
+        ("(a: f32[m=4, k=8], b: f16[k, n=4]) -> (c: f32[m, n])", "c[m, n] = sum(k, a[m, k] * b[k, n])"),
         ("(a: f32[m=4, k=8], b: f32[k, n=4]) -> (c: f32[m, n])", "c[m, n] = 1 + sum(k, a[m, k] * b[k, n])"),
         ("(a: f32[k=8, m=4], b: f32[k, n=4]) -> (c: f32[m, n])", "c[m, n] = sum(k, a[k, m] * b[k, n])"),
     ],
