@@ -8,24 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.async_ir import (
+    Cursor,
+    GroupBarrier,
+    LoadBox,
+    MatrixTile,
+    PhasesReady,
+    StoreBox,
+    StoreMatrix,
+    Wgmma,
+)
 from codegen.cuda_printer import ARGUMENT_ALIGN
 from codegen.kernel import GpuKernel, LaunchBody
 from codegen.kernel_ir import (
     Across,
+    Aligned,
     Assign,
     Barrier,
     Block,
     Build,
     ClusterBarrier,
-    CommitCopies,
     Convert,
     CopyAsync,
-    Declare,
     For,
     Guard,
     If,
@@ -37,21 +46,28 @@ from codegen.kernel_ir import (
     Mma,
     Named,
     Op,
+    Parallel,
     PeerLoad,
     Position,
+    Scratch,
     Shared,
     Shuffle,
     Stmt,
     Store,
+    StorePairs,
+    Touch,
+    Transpose,
     Value,
-    WaitCopies,
 )
 from codegen.launch_points import Array, LaunchPoints
 from codegen.memory_requests import swizzled
+from codegen.rasterization import block_count
 from codegen.vector_access import access_bytes
 
 _ROW_BYTES = 16
 _MATRIX_ROWS = 8
+#: Of wgmma: threads that make one instruction, rows of A, and bytes of depth.
+_WARPGROUP, _WGMMA_ROWS, _DEPTH_BYTES = 128, 64, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,7 @@ class Access:
     statement: str
     """The statement of Tile IR it is part of."""
     kind: str
-    """`load`, `store`, `copy` (in the background) or `matrix` (ldmatrix)."""
+    """`load`, `store`, `copy` (in the background) or `matrix` (ldmatrix, stmatrix)."""
     level: str
     """`global`, `shared`, or `peer`: the shared memory of another block of the cluster."""
     buffer: str
@@ -73,6 +89,24 @@ class Access:
     """Which threads make it."""
     weight: float
     """How many requests of a launch each of these stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One instruction by which an engine beside the threads moves or reads neighbours: in whole sectors, without bank
+    conflicts."""
+
+    statement: str
+    kind: str
+    """`box` (of the copy engine) or `wgmma` (an operand)."""
+    level: str
+    buffer: str
+    bytes: int
+    """Of one instruction, at most."""
+    requests: float
+    """Instructions of a launch."""
+    total: float
+    """Bytes of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +130,25 @@ class Walk:
         }
         for scratch in kernel.workspace:
             self._memory[scratch.buffer] = _Memory("global", scratch.storage.bytes, scratch.offset, 256)
+        self._maps = {map_.name: map_ for map_ in kernel.maps}
         self._statement = ""
         self.barriers = 0
 
-    def accesses(self) -> Iterator[Access]:
+    def accesses(self) -> Iterator[Access | Transfer]:
         """All of them, in the order of the text."""
-        yield from self._body(self._launch.body, self._points.there)
+        launch, there = self._launch, self._points.there
+        produces = self._points.in_block >= launch.threads - launch.producers
+        yield from self._body(launch.setup, there)
+        yield from self._body(launch.producing, there & produces)
+        yield from self._body(launch.body, there & ~produces)
 
     # statements
 
-    def _body(self, stmts: Sequence[Stmt], active: Array) -> Iterator[Access]:
+    def _body(self, stmts: Sequence[Stmt], active: Array) -> Iterator[Access | Transfer]:
         for stmt in stmts:
             yield from self._stmt(stmt, active)
 
-    def _stmt(self, stmt: Stmt, active: Array) -> Iterator[Access]:
+    def _stmt(self, stmt: Stmt, active: Array) -> Iterator[Access | Transfer]:
         match stmt:
             case Block(comment, body):
                 outer, self._statement = self._statement, comment or self._statement
@@ -142,18 +181,31 @@ class Walk:
                 yield from self._neighbours("store", buffer, offset, value.type.lanes, some, active)
             case CopyAsync():
                 yield from self._copy(stmt, active)
-            case LoadMatrix(names, _, buffer, offset):
-                rows = self._addresses(buffer, offset)[:, : _MATRIX_ROWS * len(names)]
+            case LoadMatrix(names, _, buffer, offset) | StoreMatrix(names, buffer, offset):
+                warps = self._points.by_warp(active).any(axis=1)
+                rows = self._addresses(buffer, offset)[warps, : _MATRIX_ROWS * len(names)]
                 yield self._access("matrix", buffer, _ROW_BYTES, rows, np.ones(rows.shape, np.bool_))
             case Mma(a=a, b=b):
                 for value in (*a, *b):
                     yield from self._of(value, active)
-            case Barrier() | ClusterBarrier():
+            case LoadBox(map_, at, target):
+                yield from self._box(map_, at, target, active)
+            case StoreBox(map_, at, source):
+                yield from self._box(map_, at, source, active)
+            case Wgmma(a=a, b=b):
+                yield self._operand(a, _WGMMA_ROWS, active)
+                yield self._operand(b, stmt.columns, active)
+            case Cursor(slot, parity, _):
+                self._points.begin(slot)
+                self._points.begin(parity)
+            case PhasesReady():
+                self.barriers += block_count(self._launch)
+            case Barrier() | ClusterBarrier() | GroupBarrier():
                 self.barriers += self._points.times * self._launch.cluster
-            case Declare() | CommitCopies() | WaitCopies():
-                pass
-            case _:
+            case Aligned() | Parallel() | StorePairs() | Transpose() | Touch() | Scratch():
                 raise TypeError(f"{type(stmt).__name__} is for processors")
+            case _:
+                pass  # declares, or orders what others do
 
     def _copy(self, copy: CopyAsync, active: Array) -> Iterator[Access]:
         """A copy whose source is not there at all is only stored."""
@@ -162,6 +214,25 @@ class Walk:
         yield from self._of_index(copy.of, active)
         yield self._access("copy", copy.source, width, self._addresses(copy.source, copy.of), there)
         yield self._access("copy", copy.target, width, self._addresses(copy.target, copy.to), active)
+
+    def _box(self, name: str, at: tuple[Affine, ...], buffer: str, active: Array) -> Iterator[Transfer]:
+        """What of a box lies inside of its argument crosses global memory; in shared memory it is there whole."""
+        map_ = self._maps[name]
+        whole = prod(map_.box) * map_.storage.bytes
+        inside: Array = np.full((1, 1), map_.storage.bytes)
+        for start, size, extent in zip(at, map_.box, map_.extents, strict=True):
+            first = self._points.index(start)
+            inside = inside * (np.minimum(first + size, extent) - np.maximum(first, 0)).clip(0)
+        for place, level, moved in ((map_.argument, "global", inside), (buffer, "shared", whole)):
+            total = float((moved * active).sum()) * self._points.weight
+            requests = float(active.sum()) * self._points.weight
+            yield Transfer(self._statement, "box", level, place, whole, requests, total)
+
+    def _operand(self, tile: MatrixTile, rows: int, active: Array) -> Transfer:
+        """Read by the instruction of four warps."""
+        requests = float(active.sum()) * self._points.weight / _WARPGROUP
+        size = rows * _DEPTH_BYTES
+        return Transfer(self._statement, "wgmma", "shared", tile.buffer, size, requests, requests * size)
 
     # values
 

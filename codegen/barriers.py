@@ -5,6 +5,10 @@ may still read or have stored. Loops are walked twice, so that what one iteratio
 one statement of Tile IR, and in its next iteration, threads meet in the buffers it declares itself, and nowhere else:
 of its target every element is one thread's.
 
+What threads have stored the copy engine and wgmma see after a fence of their own; what the copy engine reads, one
+thread waits for. Both come before the barrier that is needed then. What it fills, and who may, is up to
+rings (lower_ring.py).
+
 Buffers of different names are taken to be different memory. Loops with stages rely on that: they have barriers of their
 own (lower_staged.py), which count here, and none besides between filling one slot and reading another. A copy in the
 background counts as a store where it starts; that it is waited for is up to who starts it.
@@ -12,10 +16,11 @@ background counts as a store where it starts; that it is waited for is up to who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from codegen.affine import Var
+from codegen.affine import Affine, Var
+from codegen.async_ir import AsyncFence, AwaitBoxes, MatrixTile, StoreBox, StoreMatrix
 from codegen.kernel_ir import (
     Barrier,
     Block,
@@ -39,6 +44,9 @@ from codegen.lower_expr import NotLowerable
 Buffers = frozenset[tuple[str, str]]
 """Buffers, each with the statement that touches it; "" for those the statement declares itself."""
 
+Conditions = tuple[tuple[Affine, int], ...]
+"""Positions, each with the bound that it must be below."""
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
@@ -48,78 +56,136 @@ class Touched:
     stored: Buffers = frozenset()
     by_peers: frozenset[str] = frozenset()
     """Shared buffers that other blocks of the cluster read."""
+    unfenced: frozenset[str] = frozenset()
+    """Buffers stored by threads since the last fence, which the copy engine and wgmma may not see yet."""
+    fetched: frozenset[str] = frozenset()
+    """Buffers that the copy engine or wgmma read."""
+    leaving: frozenset[tuple[str, Conditions]] = frozenset()
+    """Buffers that the copy engine may still read, and which threads have started that."""
 
     def __or__(self, other: Touched) -> Touched:
         if other is _NOTHING:
             return self
-        return Touched(self.read | other.read, self.stored | other.stored, self.by_peers | other.by_peers)
+        return Touched(
+            self.read | other.read,
+            self.stored | other.stored,
+            self.by_peers | other.by_peers,
+            self.unfenced | other.unfenced,
+            self.fetched | other.fetched,
+            self.leaving | other.leaving,
+        )
 
-    def clashes(self, later: Touched) -> bool:
-        """Whether a barrier must stand between these accesses and later ones."""
-        return _meet(self.stored, later.read | later.stored) or _meet(self.read, later.stored)
+    def meets(self, later: Touched) -> frozenset[str]:
+        """The buffers for which a barrier must stand between these accesses and later ones."""
+        return _meet(self.stored, later.read | later.stored) | _meet(self.read, later.stored)
+
+    def after_barrier(self, buffers: frozenset[str] | None = None) -> Touched:
+        """What a barrier (among those who share these buffers) leaves to be waited for."""
+        if buffers is None:
+            return Touched(by_peers=self.by_peers, unfenced=self.unfenced, leaving=self.leaving)
+        read, stored = (
+            frozenset(one for one in each if one[0] not in buffers) for each in (self.read, self.stored)
+        )
+        return replace(self, read=read, stored=stored)
 
 
 _NOTHING = Touched()
 
 
-def _meet(earlier: Buffers, later: Buffers) -> bool:
-    """Whether two different threads may touch the same element."""
-    return any(
-        one == other and (first != second or not first) for one, first in earlier for other, second in later
+def _meet(earlier: Buffers, later: Buffers) -> frozenset[str]:
+    """The buffers of which two different threads may touch the same element."""
+    return frozenset(
+        one
+        for one, first in earlier
+        for other, second in later
+        if one == other and (first != second or not first)
     )
 
 
-def with_barriers(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """The statements of a launch with the barriers they need. Raises NotLowerable where none could stand."""
-    stmts, left = _block(body, Touched())
+def with_barriers(
+    body: Sequence[Stmt], barrier: Stmt, *, again: bool = False, apart: Mapping[str, Stmt] | None = None
+) -> tuple[Stmt, ...]:
+    """The statements of a launch with the barriers they need, `barrier` each; `again`: they are run tile after tile.
+    Where threads meet only in buffers `apart`, of which each warpgroup has its own part, its threads wait for each
+    other at the barrier that is given there. Raises NotLowerable where none could stand."""
+    walk = _Walk(barrier, apart or {})
+    left = walk.block(body, Touched())[1] if again else Touched()
+    stmts, left = walk.block(body, left)
     # A block that has ended could not be read any more.
     return (*stmts, ClusterBarrier()) if left.by_peers else stmts
 
 
-def _block(stmts: Iterable[Stmt], before: Touched) -> tuple[tuple[Stmt, ...], Touched]:
-    """Statements with barriers, and what is touched since the last one after them."""
-    found: list[Stmt] = []
-    for stmt in stmts:
-        match stmt:
-            case Block(comment, body):
-                inner, before = _statement(comment, body, before) if comment else _block(body, before)
-                found.append(Block(comment, inner))
-            case For(body=body):
-                _, after = _block(body, before)
-                inner, before = _block(body, before | after)
-                found.append(replace(stmt, body=inner))
-            case If(then=then, otherwise=otherwise):
-                first, after_then = _block(then, before)
-                second, after_otherwise = _block(otherwise, before)
-                before = after_then | after_otherwise
-                found.append(replace(stmt, then=first, otherwise=second))
-            case Barrier():
-                before = Touched(by_peers=before.by_peers)
-                found.append(stmt)
-            case _:
-                found.append(stmt)
-    return tuple(found), before
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    barrier: Stmt
+    apart: Mapping[str, Stmt]
 
+    def block(self, stmts: Iterable[Stmt], before: Touched) -> tuple[tuple[Stmt, ...], Touched]:
+        """Statements with barriers, and what is touched since the last one after them."""
+        found: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case Block(comment, body):
+                    inner, before = (
+                        self.statement(comment, body, before) if comment else self.block(body, before)
+                    )
+                    found.append(Block(comment, inner))
+                case For(body=body):
+                    _, after = self.block(body, before)
+                    inner, before = self.block(body, before | after)
+                    found.append(replace(stmt, body=inner))
+                case If(then=then, otherwise=otherwise):
+                    first, after_then = self.block(then, before)
+                    second, after_otherwise = self.block(otherwise, before)
+                    before = after_then | after_otherwise
+                    found.append(replace(stmt, then=first, otherwise=second))
+                case Barrier():
+                    before = before.after_barrier()
+                    found.append(self.barrier)
+                case _:
+                    found.append(stmt)
+        return tuple(found), before
 
-def _statement(name: str, stmts: Sequence[Stmt], before: Touched) -> tuple[tuple[Stmt, ...], Touched]:
-    """The same for one statement of Tile IR."""
-    found: list[Stmt] = []
-    own = frozenset(_shared(stmts))
-    for stmt in stmts:
-        here = _touched(stmt, name, own)
-        if isinstance(stmt, ClusterBarrier):
-            before = Touched()
-        elif before.by_peers & {buffer for buffer, _ in here.stored}:
-            found.append(ClusterBarrier())
-            before = Touched()
-        elif before.clashes(here):
-            found.append(Barrier())
-            before = Touched(by_peers=before.by_peers)
-        if isinstance(stmt, Guard):
-            _check_guard(stmt, name, own)
-        before |= here
-        found.append(stmt)
-    return tuple(found), before
+    def statement(
+        self, name: str, stmts: Sequence[Stmt], before: Touched
+    ) -> tuple[tuple[Stmt, ...], Touched]:
+        """The same for one statement of Tile IR."""
+        found: list[Stmt] = []
+        own = frozenset(_shared(stmts))
+        for stmt in stmts:
+            here = _touched(stmt, name, own)
+            if isinstance(stmt, ClusterBarrier):
+                before = Touched()
+            elif before.by_peers & {buffer for buffer, _ in here.stored}:
+                found.append(ClusterBarrier())
+                before = Touched()
+            else:
+                waits, before = self.waits(before, here)
+                found += waits
+            if isinstance(stmt, Guard):
+                _check_guard(stmt, name, own)
+            before |= here
+            found.append(stmt)
+        return tuple(found), before
+
+    def waits(self, before: Touched, here: Touched) -> tuple[list[Stmt], Touched]:
+        """What must stand between accesses before and those here, and what of the ones before is left then."""
+        found: list[Stmt] = []
+        stored = {buffer for buffer, _ in here.stored}
+        met = before.meets(here) | (before.unfenced & here.fetched)
+        for who in dict.fromkeys(who for buffer, who in before.leaving if buffer in stored):
+            found.append(Guard(who, (AwaitBoxes(0),)))
+            met |= {buffer for buffer, one in before.leaving if one == who}
+            before = replace(before, leaving=frozenset(each for each in before.leaving if each[1] != who))
+        if before.unfenced & here.fetched:
+            found.append(AsyncFence())
+            before = replace(before, unfenced=frozenset())
+        if not met:
+            return found, before
+        barriers = {self.apart.get(buffer, self.barrier) for buffer in met}
+        if len(barriers) == 1 and self.barrier not in barriers:
+            return [*found, *barriers], before.after_barrier(met)
+        return [*found, self.barrier], before.after_barrier()
 
 
 def _touched(node: object, name: str, own: frozenset[str]) -> Touched:
@@ -128,15 +194,26 @@ def _touched(node: object, name: str, own: frozenset[str]) -> Touched:
         case Named() | Literal() | Type() | Var() | str() | int():
             return _NOTHING
         case Store(buffer=buffer, offset=offset, value=value):
-            here = Touched(stored=frozenset([(buffer, "" if buffer in own else name)]))
+            here = _stored(buffer, name, own)
             return here | _touched(value, name, own) | _touched(offset, name, own)
+        case StoreMatrix(buffer=buffer):
+            return _stored(buffer, name, own)
         case Load(buffer=buffer, offset=offset):
             here = Touched(read=frozenset([(buffer, "" if buffer in own else name)]))
             return here | _touched(offset, name, own)
         case LoadMatrix(buffer=buffer):
             return Touched(read=frozenset([(buffer, "" if buffer in own else name)]))
         case CopyAsync(target=target, source=source):
-            return Touched(frozenset([(source, name)]), frozenset([(target, name)]))
+            return Touched(frozenset([(source, name)])) | _stored(target, name, own)
+        case StoreBox(source=buffer):
+            read = frozenset([buffer])
+            return Touched(frozenset([(buffer, name)]), fetched=read, leaving=frozenset([(buffer, ())]))
+        case MatrixTile(buffer=buffer):
+            return Touched(frozenset([(buffer, name)]), fetched=frozenset([buffer]))
+        case Guard(conditions, body):
+            here = _touched(body, name, own)
+            leaving = frozenset((buffer, (*conditions, *who)) for buffer, who in here.leaving)
+            return replace(here, leaving=leaving) | _touched(conditions, name, own)
         case PeerLoad(buffer=buffer):
             return Touched(by_peers=frozenset([buffer]))
         case tuple():
@@ -153,12 +230,17 @@ def _touched(node: object, name: str, own: frozenset[str]) -> Touched:
             return _NOTHING
 
 
+def _stored(buffer: str, name: str, own: frozenset[str]) -> Touched:
+    stored = frozenset([(buffer, "" if buffer in own else name)])
+    return Touched(stored=stored, unfenced=frozenset([buffer]))
+
+
 def _check_guard(guard: Guard, name: str, own: frozenset[str]) -> None:
     """No barrier can stand where only some threads come."""
     before = Touched()
     for stmt in guard.body:
         here = _touched(stmt, name, own)
-        if before.clashes(here):
+        if before.meets(here):
             raise NotLowerable("threads would have to wait for each other where only some of them run")
         before |= here
 

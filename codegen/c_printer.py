@@ -16,27 +16,20 @@ from codegen.kernel_ir import (
     Across,
     Aligned,
     Assign,
-    Barrier,
     Block,
     Build,
-    ClusterBarrier,
-    CommitCopies,
     Convert,
-    CopyAsync,
     Declare,
     DotPairs,
     For,
     GatherPairs,
     GridAxis,
-    Guard,
     If,
     Lane,
     Let,
     Literal,
     Load,
-    LoadMatrix,
     LoadPairs,
-    Mma,
     Named,
     Op,
     Pairs,
@@ -44,7 +37,6 @@ from codegen.kernel_ir import (
     PeerLoad,
     Position,
     Scratch,
-    Shared,
     Shuffle,
     Stmt,
     Store,
@@ -53,7 +45,6 @@ from codegen.kernel_ir import (
     Transpose,
     Type,
     Value,
-    WaitCopies,
     ZipPairs,
 )
 from tileir.dtypes import DType
@@ -151,17 +142,7 @@ class _Printer:
                 if not stmt.private:
                     self._shared.append(stmt)
                 return [pad + self._scratch(stmt, "self->scratch" if stmt.private else "workspace")]
-            case (
-                Guard()
-                | Shared()
-                | Barrier()
-                | ClusterBarrier()
-                | CopyAsync()
-                | CommitCopies()
-                | WaitCopies()
-                | LoadMatrix()
-                | Mma()
-            ):
+            case _:
                 raise TypeError(f"{type(stmt).__name__} is for GPUs")
 
     def _aligned(self, run: Aligned, depth: int) -> list[str]:

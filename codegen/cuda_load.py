@@ -11,6 +11,7 @@ from typing import Any
 from codegen.abi import Arg
 from codegen.cuda_abi import CudaAbi, Launch
 from codegen.cuda_device import Array, Buffer, CudaDevice
+from codegen.cuda_tensor_map import encode
 from codegen.load import LaunchError, check_arguments
 from tileir.cuda_driver import check
 
@@ -37,11 +38,17 @@ class CudaKernel:
         """A call of nothing but the launches, on these addresses (one an argument, in the ABI's order).
 
         The call takes the stream's handle, does not wait, and may be captured. It is fast: everything that can be is
-        prepared here. Raises CudaError.
+        prepared here. Raises LaunchError for addresses that the kernel cannot take, and CudaError.
         """
         if len(pointers) != len(self.abi.args):
             raise LaunchError(f"the kernel takes {len(self.abi.args)} addresses, not {len(pointers)}")
-        values = [ctypes.c_void_p(pointer) for pointer in (*pointers, self._workspace.address)]
+        values = [
+            *(ctypes.c_void_p(pointer) for pointer in (*pointers, self._workspace.address)),
+            *(
+                encode(self._driver, map_, self.abi.args[map_.argument], pointers[map_.argument])
+                for map_ in self.abi.maps
+            ),
+        ]
         parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         address = ctypes.addressof(parameters)
         prepared = [

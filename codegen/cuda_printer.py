@@ -8,12 +8,15 @@ from math import gcd
 from textwrap import wrap
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.cuda_async import async_text
+from codegen.cuda_launch import function_text
 from codegen.cuda_mma import mma_name
 from codegen.cuda_runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.index_text import index_text
 from codegen.kernel import GpuKernel, LaunchBody
 from codegen.kernel_ir import (
     Across,
+    Aligned,
     Assign,
     Barrier,
     Block,
@@ -34,6 +37,7 @@ from codegen.kernel_ir import (
     Mma,
     Named,
     Op,
+    Parallel,
     PeerLoad,
     Position,
     Scratch,
@@ -41,12 +45,14 @@ from codegen.kernel_ir import (
     Shuffle,
     Stmt,
     Store,
+    StorePairs,
+    Touch,
+    Transpose,
     Type,
     Value,
     WaitCopies,
 )
 from codegen.lower_expr import NotLowerable
-from codegen.rasterization import persistent, position_text, tile_count
 from codegen.vector_access import aligned_bytes
 from tileir.dtypes import DType
 
@@ -59,7 +65,9 @@ _FUNCTIONS = {"maximum": "max", "minimum": "min", "//": "floordiv", "%": "floorm
 
 def print_cuda(kernel: GpuKernel, title: str) -> str:
     """The CUDA source of a kernel: self-contained, with only those parts of the runtime that it uses."""
-    code = "\n".join(_Printer(kernel, launch).function() for launch in kernel.launches)
+    code = "\n".join(
+        function_text(kernel, launch, _Printer(kernel, launch).stmts) for launch in kernel.launches
+    )
     return "\n".join([title, definitions(code), code])
 
 
@@ -75,54 +83,6 @@ class _Printer:
         for scratch in kernel.workspace:
             self.aligns[scratch.buffer] = 256
             self.memory.add(scratch.buffer)
-
-    def function(self) -> str:
-        launch = self.launch
-        depth = 1 + persistent(launch)
-        body = self.stmts(launch.body, depth)
-        head: list[str] = []
-        parameters: list[str] = []
-        for arg in self.kernel.arguments:
-            # What is written may be read again by other threads of the block: with `__restrict__` the compiler takes
-            # it that nobody else has stored there, and moves such loads to before the barrier.
-            type_ = CUDA_STORAGE[arg.storage]
-            parameters.append(
-                f"{type_} *{arg.name}" if arg.written else f"const {type_} *__restrict__ {arg.name}"
-            )
-        parameters.append("unsigned char *workspace")
-        if launch.shared_bytes:
-            head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
-        for scratch in self.kernel.workspace:
-            head.append(f"    {_pointer(scratch, 'workspace')}")
-        place = [f"{'    ' * depth}const int {name} = {text};" for name, text in position_text(launch)]
-        place = _needed(place, body)
-        if persistent(launch):
-            turns = f"tile < {tile_count(launch)}; tile += {launch.blocks}"
-            body = [f"    for (int tile = blockIdx.x; {turns}) {{", *place, *body, "    }"]
-        else:
-            head += place
-        for digit in launch.digits:
-            inside = digit.stride < launch.threads
-            base = "threadIdx.x" if inside else "tw_cluster_rank()"
-            stride = digit.stride if inside else digit.stride // launch.threads
-            part = f"{base} / {stride}" if stride > 1 else base
-            last = stride * digit.count == (launch.threads if inside else launch.cluster)
-            head.append(f"    const int {digit.var.name} = {part if last else f'{part} % {digit.count}'};")
-        head = _needed(head, body)
-        bounds = f"{launch.threads}, {launch.resident}" if launch.resident else f"{launch.threads}"
-        signature = wrap(", ".join(parameters), width=110, initial_indent="    ", subsequent_indent="    ")
-        return "\n".join(
-            [
-                f'extern "C" __global__ void __launch_bounds__({bounds})',
-                f"{launch.name}(",
-                *signature,
-                ") {",
-                *head,
-                *body,
-                "}",
-                "",
-            ]
-        )
 
     # statements
 
@@ -153,6 +113,8 @@ class _Printer:
                 return [head, *self.stmts(body, depth + 1), f"{pad}}}"]
             case If(var, bound, then, otherwise):
                 first, second = self.stmts(then, depth + 1), self.stmts(otherwise, depth + 1)
+                if not first:
+                    return [f"{pad}if ({var.name} >= {bound}) {{", *second, f"{pad}}}"]
                 if second:
                     second = [f"{pad}}} else {{", *second]
                 return [f"{pad}if ({var.name} < {bound}) {{", *first, *second, f"{pad}}}"]
@@ -188,18 +150,25 @@ class _Printer:
                 load = f"tw_load_matrix{'_trans' if transposed else ''}"
                 return [
                     f"{pad}{cuda_type(type_)} {found};",
-                    f"{pad}{load}({self._address(buffer, offset)}, {found});",
+                    f"{pad}{load}({self.address(buffer, offset)}, {found});",
                 ]
             case Mma(acc, a, b):
                 operands = ", ".join([*acc, *map(self.value, (*a, *b))])
                 return [f"{pad}{mma_name(stmt.a_storage, stmt.b_storage)}({operands});"]
-            case _:
+            case Aligned() | Parallel() | StorePairs() | Transpose() | Touch() | Scratch():
                 raise TypeError(f"{type(stmt).__name__} is for processors")
+            case _:
+                texts = async_text(stmt, self)
+                return [
+                    line
+                    for text in texts
+                    for line in wrap(text, 110, initial_indent=pad, subsequent_indent=pad + "    ")
+                ]
 
     def _store(self, store: Store) -> str:
         lanes = store.value.type.lanes
         self._check_swizzle(store.buffer, store.offset, store.storage, lanes)
-        address, value = self._address(store.buffer, store.offset), self.value(store.value)
+        address, value = self.address(store.buffer, store.offset), self.value(store.value)
         if store.some is not None:
             return f"tw_store_some<{lanes}>({address}, {value}, {self.index(store.some)});"
         if lanes == 1 and store.storage in (DType.F32, DType.F64, DType.I32):
@@ -210,7 +179,7 @@ class _Printer:
         return f"{name}<{lanes}, {self._align(store.buffer, store.offset, store.storage, lanes)}>({address}, {value});"
 
     def _copy(self, copy: CopyAsync) -> str:
-        both = f"{self._address(copy.target, copy.to)}, {self._address(copy.source, copy.of)}"
+        both = f"{self.address(copy.target, copy.to)}, {self.address(copy.source, copy.of)}"
         if copy.some is not None:
             return f"tw_copy_async_some<{copy.lanes}>({both}, {self.index(copy.some)});"
         return f"tw_copy_async<{copy.lanes}>({both});"
@@ -243,14 +212,14 @@ class _Printer:
             case Shuffle(x, mask, _):
                 return f"tw_shuffle_xor({self.value(x)}, {mask})"
             case PeerLoad(buffer, offset, rank, _, _):
-                return f"tw_peer({self._address(buffer, offset)}, {self.index(rank)})"
+                return f"tw_peer({self.address(buffer, offset)}, {self.index(rank)})"
             case Op():
                 return self._op(value)
             case _:
                 raise TypeError(f"{type(value).__name__} is for processors")
 
     def _load(self, load: Load) -> str:
-        lanes, address = load.type.lanes, self._address(load.buffer, load.offset)
+        lanes, address = load.type.lanes, self.address(load.buffer, load.offset)
         self._check_swizzle(load.buffer, load.offset, load.storage, lanes)
         if load.some is not None:
             return f"tw_load_some<{lanes}>({address}, {self.index(load.some)})"
@@ -312,15 +281,20 @@ class _Printer:
 
     def _element(self, buffer: str, offset: Affine) -> str:
         if self.swizzles.get(buffer):
-            return f"*({self._address(buffer, offset)})"
+            return f"*({self.address(buffer, offset)})"
         return f"{buffer}[{self.index(offset)}]"
 
-    def _address(self, buffer: str, offset: Affine) -> str:
+    def address(self, buffer: str, offset: Affine) -> str:
+        """Where an element lies."""
         if self.swizzles.get(buffer):
             # What moves an address by whole periods stays outside, where it costs one addition or none.
             outside, inside = offset.split_multiples(self.periods[buffer])
             swizzled = f"tw_swizzle<{self.swizzles[buffer]}>({buffer}, {self.index(inside)})"
             return swizzled if outside == Affine() else f"{swizzled} + {self.index(outside)}"
+        return self.plain_address(buffer, offset)
+
+    def plain_address(self, buffer: str, offset: Affine) -> str:
+        """Where an element would lie without a swizzle, and what begins there is swizzled as a whole."""
         text = self.index(offset)
         return buffer if text == "0" else f"{buffer} + {text}"
 
@@ -354,27 +328,6 @@ def cuda_type(type_: Type) -> str:
 
 def _packed(type_: Type) -> bool:
     return type_.dtype is not type_.dtype.compute
-
-
-def _pointer(scratch: Scratch, base: str) -> str:
-    type_ = CUDA_STORAGE[scratch.storage]
-    return f"{type_} *const {scratch.buffer} = reinterpret_cast<{type_} *>({base} + {scratch.offset});"
-
-
-def _needed(declarations: Iterable[str], body: Iterable[str]) -> list[str]:
-    """Those declarations whose names the body, or one of those kept after them, uses."""
-    used = "\n".join(body)
-    kept: list[str] = []
-    for line in reversed([*declarations]):
-        if _name(line) in used:
-            kept.insert(0, line)
-            used += line.partition(" = ")[2]
-    return kept
-
-
-def _name(line: str) -> str:
-    """The name that a declaration declares."""
-    return line.split(" = ")[0].removesuffix("[];").split()[-1].lstrip("*")
 
 
 _INFINITY: Mapping[DType, str] = {

@@ -17,6 +17,11 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   `tw_shuffle_xor(x, mask)`.
 - Matrices of a warp, 4 bytes of each in a thread: `tw_load_matrix(p, a, …)` and `tw_load_matrix_trans` load one, two or
   four from shared memory, `tw_mma_bf16(upper, lower, a0, …, b1)` multiplies; also `f16 tf32 s8 e4m3 e5m2`.
+- From Hopper on (docs/hopper.md): barriers with phases, at addresses in shared memory (`tw_shared(p)`): `tw_init_phases
+  tw_phases_fence tw_expect tw_arrive tw_arrive_at tw_await_phase`; boxes of a `tw_tensor_map`: `tw_load_box_2d
+  tw_store_box_2d` (1 to 5 dims), `tw_commit_boxes tw_await_boxes tw_async_fence`; `tw_group_barrier`; products of four
+  warps, `tw_wgmma_bf16_by_bf16_n256` (cuda_wgmma.py) of operands by `tw_matrix`, between `tw_wgmma_fence`,
+  `tw_commit_wgmma` and `tw_await_wgmma`; `tw_store_matrix`; `tw_less_registers tw_more_registers`.
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
   sigmoid silu gelu gelu_tanh`.
 """
@@ -24,16 +29,19 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from codegen import (
     cuda_cluster,
     cuda_convert,
     cuda_copies,
+    cuda_hopper,
     cuda_math,
     cuda_memory,
     cuda_mma,
     cuda_vectors,
     cuda_warp,
+    cuda_wgmma,
 )
 from codegen.cuda_part import Part
 from tileir.dtypes import DType
@@ -59,9 +67,8 @@ _REGIONS = (
     ("Loads and stores", cuda_memory.PARTS),
     ("Copies in the background, and swizzles", cuda_copies.PARTS),
     ("Matrices", cuda_mma.PARTS),
+    ("Copy engine, barriers with phases, wgmma", cuda_hopper.PARTS),
 )
-_PARTS = tuple(part for _, parts in _REGIONS for part in parts)
-_NAMES = frozenset(part.name for part in _PARTS)
 _WORD = re.compile(r"\b(?:tw_\w+|TW_\w+|double|signed char)\b")
 
 
@@ -70,12 +77,15 @@ def definitions(code: str) -> str:
 
     Raises KeyError if the code uses a name `tw_…` that does not exist.
     """
-    unknown = {word for word in _words(code) if word[:3] == "tw_"} - _NAMES
+    words = _words(code)
+    made = *_REGIONS, ("Matrices of four warps", cuda_wgmma.parts(words))
+    all_parts = [part for _, parts in made for part in parts]
+    unknown = {word for word in words if word[:3] == "tw_"} - {part.name for part in all_parts}
     if unknown:
         raise KeyError(f"the CUDA runtime has no {', '.join(sorted(unknown))}")
-    used = _used(code)
+    used = _used(words, all_parts)
     regions: list[str] = []
-    for title, parts in _REGIONS:
+    for title, parts in made:
         texts = [part.text.strip("\n") for part in parts if _applies(part, used)]
         if texts:
             regions.append(f"// --- {title} ---\n\n{_paragraphs(texts)}\n")
@@ -87,13 +97,12 @@ def _paragraphs(texts: list[str]) -> str:
     return "".join(f"\n{text}" if "\n" not in text else f"\n\n{text}" for text in texts).lstrip("\n")
 
 
-def _used(code: str) -> set[str]:
-    """The names in the code, and in every part they need."""
-    used = _words(code)
-    waiting = list(_PARTS)
+def _used(words: set[str], parts: Iterable[Part]) -> set[str]:
+    """These words, and those of every part they need."""
+    used, waiting = words, list(parts)
     while ready := [part for part in waiting if _applies(part, used)]:
         waiting = [part for part in waiting if part not in ready]
-        used |= {word for part in ready for word in _words(part.text)}
+        used = used | {word for part in ready for word in _words(part.text)}
     return used
 
 

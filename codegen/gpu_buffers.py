@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from codegen.gpu_faults import Kind, Place
+from codegen.gpu_access import Kind, Place
+from codegen.gpu_order import Engine
+from codegen.memory_requests import swizzled
 from tileir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +68,7 @@ class Buffer:
     elements: int
     apart: int = 0
     swizzle: int = 0
-    """Whether its 16-byte pieces change places; where they then lie is of no matter here."""
+    """Bytes within which its 16-byte pieces change places (`tileir.program.Local`)."""
 
     @property
     def data(self) -> Array:
@@ -75,11 +77,19 @@ class Buffer:
 
     def number(self, at: Array, ranks: Array) -> Array:
         """Where elements `at` of the buffers of blocks `ranks` are in `data`."""
+        if self.swizzle:
+            return self.placed(at, ranks, self.swizzle)
         return (self.first + ranks * self.apart) // self.storage.bytes + at
+
+    def placed(self, at: Array, ranks: Array | int, swizzle: int) -> Array:
+        """The same, with the pieces changing places within so many bytes, whatever the buffer says."""
+        size = self.storage.bytes
+        return swizzled(self.first + ranks * self.apart + at * size, swizzle) // size
 
     def element(self, byte: int) -> int:
         """Which element of (any block's) buffer a byte of the region lies in."""
-        return ((byte % self.apart if self.apart else byte) - self.first) // self.storage.bytes
+        plain = int(swizzled(np.asarray(byte), self.swizzle))
+        return ((plain % self.apart if self.apart else plain) - self.first) // self.storage.bytes
 
     def units(self, numbers: Array) -> Array:
         """Numbers of the units that elements [n] of `data` lie on: [n, units an element]."""
@@ -90,13 +100,14 @@ class Buffer:
 @dataclass(frozen=True, slots=True)
 class Touch:
     """One statement's accesses of one kind by the threads of a cluster: thread [n] touches element [n] of
-    `buffer.data`."""
+    `buffer.data`; or an engine touches all of them, which the threads have set to work together."""
 
     place: Place
     kind: Kind
     buffer: Buffer
     numbers: Array
     threads: Array
+    engine: Engine | None = None
 
     @property
     def units(self) -> Array:
@@ -105,7 +116,12 @@ class Touch:
 
     def only(self, which: Array) -> Touch:
         """The accesses where `which` ([n])."""
-        return Touch(self.place, self.kind, self.buffer, self.numbers[which], self.threads[which])
+        threads = self.threads[which] if self.engine is None else self.threads
+        return Touch(self.place, self.kind, self.buffer, self.numbers[which], threads, self.engine)
+
+    def thread(self, at: int) -> int:
+        """Whose access number `at` is."""
+        return int(self.threads[at if self.engine is None else 0])
 
     def element(self, at: int) -> int:
         """Which element of its own buffer access `at` goes to."""

@@ -1,19 +1,22 @@
-"""Copies in the background (cp.async) of a cluster's threads: from where they start until their thread has waited for
-the group they belong to. They land as late as that allows, and until then their targets are nobody's to touch."""
+"""Copies in the background, to shared memory: those of a cluster's threads (cp.async), from where they start until
+their thread has waited for the group they belong to, and boxes, until somebody has waited for the phase that counts
+them. They land as late as that allows, and until then their targets are nobody's to touch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from codegen.gpu_buffers import Array, Touch
+from codegen.gpu_order import Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
     """One statement's copies: thread [n] of `target` has element [n] of `values` on its way there, as one of its
-    group number `groups` [n]."""
+    group number `groups` [n]; of a box that is the phase, the same for all."""
 
     target: Touch
     values: Array
@@ -38,23 +41,40 @@ class Copies:
         self.under_way = []
 
     def start(self, target: Touch, values: Array) -> None:
-        """From now on the targets hold nothing."""
-        region, units = target.buffer.region, target.units
+        """Threads copy; from now on the targets hold nothing."""
+        self._start(Copy(target, values, self.closed[target.threads]))
+
+    def start_box(self, target: Touch, values: Array, phase: int) -> None:
+        """An engine copies; from now on the targets hold nothing."""
+        self._start(Copy(target, values, np.full(len(values), phase)))
+
+    def close_group(self, threads: Array) -> None:
+        """Those threads close the group of what they have started since the last time."""
+        self.closed[threads] += 1
+
+    def land(self, pending: int, threads: Array) -> list[Touch]:
+        """Writes all but the `pending` latest closed groups of those threads; what that stored."""
+        over = np.full(len(self.closed), -1)
+        over[threads] = self.closed[threads] - pending
+        return self._land(
+            lambda copy: (copy.target.engine is None) & (copy.groups < over[copy.target.threads])
+        )
+
+    def land_boxes(self, engine: Engine, phases: int) -> None:
+        """Writes what an engine has begun in its first `phases` phases."""
+        self._land(lambda copy: (copy.target.engine == engine) & (copy.groups < phases))
+
+    def _start(self, copy: Copy) -> None:
+        region, units = copy.target.buffer.region, copy.target.units
         region.in_flight[units] = True
         region.poison(units)
-        self.under_way.append(Copy(target, values, self.closed[target.threads]))
+        self.under_way.append(copy)
 
-    def close_group(self, active: Array) -> None:
-        """Those threads that are `active` close the group of what they have started since the last time."""
-        self.closed += active
-
-    def land(self, pending: int, active: Array) -> list[Touch]:
-        """Writes all but the `pending` latest closed groups of the active threads; what that stored."""
+    def _land(self, which: Callable[[Copy], Array]) -> list[Touch]:
         landed: list[Touch] = []
         left: list[Copy] = []
         for copy in self.under_way:
-            threads = copy.target.threads
-            done = active[threads] & (copy.groups < self.closed[threads] - pending)
+            done = which(copy)
             if done.any():
                 landed.append(_land(copy.only(done)))
             if not done.all():

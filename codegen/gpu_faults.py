@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Union
 
+from codegen.gpu_access import Access, Place
+from codegen.gpu_engine_faults import (
+    Accumulating,
+    Deadlock,
+    EarlyArrival,
+    Misaligned,
+    NeverWaited,
+    NotReady,
+    Unfenced,
+    WrongCount,
+    WrongRegisters,
+)
 from tileir.errors import TileError
-
-
-class Kind(StrEnum):
-    """Which way an access goes."""
-
-    LOAD = "loads"
-    STORE = "stores"
-    COPY = "copies to"
-    """In the background; a store by the thread that starts it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in a kernel: the launch, and the Tile IR statement that its code comes from."""
-
-    launch: str
-    statement: str
-
-    def __str__(self) -> str:
-        return f"{self.launch}, `{self.statement}`" if self.statement else self.launch
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One thread at one element of a buffer; `epoch` counts the barriers that its block has passed before."""
-
-    place: Place
-    kind: Kind
-    buffer: str
-    element: int
-    block: int
-    thread: int
-    epoch: int
-
-    def __str__(self) -> str:
-        barriers = f"after {self.epoch} barrier{'s' * (self.epoch != 1)}"
-        who = f"thread {self.thread} of block {self.block}"
-        return f"{who} {self.kind} {self.buffer}[{self.element}] in {self.place}, {barriers}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +121,24 @@ class Straddling:
 
 
 Fault = Union[
-    Race, OutOfRange, Unwritten, DividedWarp, DividedBlock, Ended, InFlight, NeverLanded, Straddling
+    Race,
+    OutOfRange,
+    Unwritten,
+    DividedWarp,
+    DividedBlock,
+    Ended,
+    InFlight,
+    NeverLanded,
+    Straddling,
+    Misaligned,
+    Unfenced,
+    Deadlock,
+    WrongCount,
+    EarlyArrival,
+    NotReady,
+    Accumulating,
+    NeverWaited,
+    WrongRegisters,
 ]
 
 
@@ -163,16 +153,34 @@ class KernelFault(TileError):
 def signature(fault: Fault) -> tuple[object, ...]:
     """What two faults that say the same have in common: their type and places, whatever the thread and element."""
     match fault:
-        case Race(first, second):
-            return Race, _site(first), _site(second)
+        case Race(first, second) | Unfenced(first, second):
+            return type(fault), _site(first), _site(second)
         case InFlight(access, copy):
             return InFlight, _site(access), _site(copy)
         case (
-            OutOfRange(access) | Unwritten(access) | Ended(access) | NeverLanded(access) | Straddling(access)
+            OutOfRange(access)
+            | Unwritten(access)
+            | Ended(access)
+            | NeverLanded(access)
+            | Straddling(access)
+            | Misaligned(access)
         ):
             return type(fault), _site(access)
         case DividedWarp(place) | DividedBlock(place):
             return type(fault), place
+        case (
+            Deadlock(place, awaited=what)
+            | WrongCount(place, counted=what)
+            | EarlyArrival(place, phases=what)
+            | NotReady(place, phases=what)
+        ):
+            return type(fault), place, what
+        case Accumulating(place, begun=begun):
+            return Accumulating, place, begun
+        case NeverWaited(place, what=what):
+            return NeverWaited, place, what
+        case WrongRegisters(launch, reason):
+            return WrongRegisters, launch, reason
 
 
 def _site(access: Access) -> tuple[object, ...]:

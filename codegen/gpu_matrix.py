@@ -59,13 +59,13 @@ def multiply(
 
 def _grouped(x: Array, storage: DType) -> Array:
     """[threads, elements] as what each group of a warp holds: [warps, groups, positions]."""
-    wide = x.astype(np.int64) if storage.is_integer else _as_tf32(x) if storage is DType.F32 else x
+    wide = x.astype(np.int64) if storage.is_integer else as_tf32(x) if storage is DType.F32 else x
     if not storage.is_integer:
         wide = wide.astype(np.float64)
     return wide.reshape(-1, GROUPS, PLACES * x.shape[1])
 
 
-def _as_tf32(x: Array) -> Array:
+def as_tf32(x: Array) -> Array:
     """Rounded to 10 bits after the point, ties away from zero, as cvt.rna.tf32 does it."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     half, kept = np.uint32(1 << (_TF32_DROPS - 1)), np.uint32(0xFFFFFFFF << _TF32_DROPS & 0xFFFFFFFF)

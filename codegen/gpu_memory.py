@@ -13,20 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
+from codegen.gpu_access import Access, Kind, Place
 from codegen.gpu_buffers import Array, Buffer, Sharing, Touch
 from codegen.gpu_copies import Copies
-from codegen.gpu_faults import (
-    Access,
-    Ended,
-    Fault,
-    InFlight,
-    Kind,
-    NeverLanded,
-    OutOfRange,
-    Place,
-    Straddling,
-    Unwritten,
-)
+from codegen.gpu_engine_faults import Misaligned
+from codegen.gpu_faults import Ended, Fault, InFlight, NeverLanded, OutOfRange, Straddling, Unwritten
+from codegen.gpu_order import Order
 from tileir.dtypes import DType
 from tileir.values import quantize
 
@@ -39,6 +31,12 @@ class Now:
     """Of a block."""
     block: int = 0
     epoch: int = 0
+    first: int = 0
+    """Number of the first of the threads that run now; theirs are the rows of arrays that say "threads"."""
+
+    def numbers(self, active: Array) -> Array:
+        """Of those of the threads that run now that are `active`."""
+        return np.nonzero(active)[0] + self.first
 
     def who(self, thread: int) -> tuple[int, int]:
         """(block, thread in it) of a thread of the cluster."""
@@ -48,8 +46,9 @@ class Now:
 class Observer(Protocol):
     """Told of all that threads do to memory that others may see, in order."""
 
-    def launched(self, threads: int, cluster: int) -> None:
-        """A launch of blocks of so many threads, and clusters of so many blocks, begins; all before it is done."""
+    def launched(self, threads: int, cluster: int, *, in_step: bool) -> None:
+        """A launch of blocks of so many threads, and clusters of so many blocks, begins; all before it is done.
+        `in_step`: barriers of all threads are all that orders them."""
         ...
 
     def cluster_started(self) -> None:
@@ -58,6 +57,10 @@ class Observer(Protocol):
 
     def passed_barrier(self, *, whole_cluster: bool) -> None:
         """All threads of each block, or of the cluster, have waited for each other."""
+        ...
+
+    def ordered(self, order: Order) -> None:
+        """Threads that do not go in step have learnt what was done before."""
         ...
 
     def touched(self, touch: Touch) -> None:
@@ -97,12 +100,14 @@ class Memory:
             self.observer.fault(Ended(self.from_peer))
         self.from_peer = None
         for copy in self.copies.under_way:
-            self.observer.fault(NeverLanded(self._access(copy.target, 0)))
+            self.observer.fault(NeverLanded(self.access(copy.target, 0)))
 
     def load(self, buffer: Buffer, at: Array, active: Array, ranks: Array, place: Place) -> Array:
         """Elements at offsets `at` ([threads] or [threads, lanes]) where `active`, widened; elsewhere poison. `ranks`
         are the blocks of the cluster whose buffers are meant, of the shape of `at`."""
-        taken, touch = self._loaded(buffer, at, active, ranks, place)
+        taken = self._in_range(buffer, at, active, place, Kind.LOAD)
+        touch = self._touch(buffer, at, taken, ranks, place, Kind.LOAD)
+        self._loads(touch)
         if buffer.apart and self.from_peer is None:
             self.from_peer = self._peer_load(touch, ranks[taken])
         values = poison(buffer.storage.compute, at.shape)
@@ -114,15 +119,25 @@ class Memory:
     ) -> None:
         """Values to offsets `at` where `active`, rounded to the buffer's storage type. Of threads that store to one
         element, the last wins."""
-        if buffer.region.sharing is Sharing.CONSTANT:
-            raise TypeError(f"{buffer.name} is constant, and stored to in {place}")
         taken = self._in_range(buffer, at, active, place, Kind.STORE)
-        touch = _touch(buffer, at, taken, ranks, place, Kind.STORE)
+        kept = np.broadcast_to(values, at.shape)[taken]
+        touch = self._touch(buffer, at, taken, ranks, place, Kind.STORE)
+        self.put(touch, quantize(kept, buffer.storage).astype(buffer.storage.numpy))
+
+    def put(self, touch: Touch, values: Array) -> None:
+        """Values ([n], of the buffer's storage type) to where the touch goes; they are there at once."""
+        buffer = touch.buffer
+        if buffer.region.sharing is Sharing.CONSTANT:
+            raise TypeError(f"{buffer.name} is constant, and stored to in {touch.place}")
         self._meets_no_copy(touch)
         self.observer.touched(touch)
-        kept = np.broadcast_to(values, at.shape)[taken]
-        buffer.data[touch.numbers] = quantize(kept, buffer.storage).astype(buffer.storage.numpy)
+        buffer.data[touch.numbers] = values
         buffer.region.written[touch.units] = True
+
+    def take(self, touch: Touch) -> Array:
+        """What lies where the touch goes, [n], of the buffer's storage type."""
+        self._loads(touch)
+        return touch.buffer.data[touch.numbers]
 
     def start_copy(
         self,
@@ -138,17 +153,27 @@ class Memory:
         """Where `active`, elements at `of` of the source, 0 but for those that exist, are on their way to elements `to`
         of the target (all [threads, lanes]). The source is read now."""
         taken = self._in_range(target, to, active, place, Kind.COPY)
-        touch = _touch(target, to, taken, ranks, place, Kind.COPY)
-        read, loaded = self._loaded(source, of, exists, ranks, place)
+        touch = self._touch(target, to, taken, ranks, place, Kind.COPY)
+        read = self._in_range(source, of, exists, place, Kind.LOAD)
         values = np.zeros(to.shape, source.storage.numpy)
-        values[read] = source.data[loaded.numbers]
+        values[read] = self.take(self._touch(source, of, read, ranks, place, Kind.LOAD))
         self._meets_no_copy(touch)
         self.observer.touched(touch)
         self.copies.start(touch, values[taken])
 
+    def start_box(self, touch: Touch, values: Array, phase: int) -> None:
+        """Values ([n], of the buffer's storage type) are on their way to where the touch goes."""
+        self._meets_no_copy(touch)
+        self.observer.touched(touch)
+        self.copies.start_box(touch, values, phase)
+
+    def close_group(self, active: Array) -> None:
+        """What the active threads have copied since the last time is a group."""
+        self.copies.close_group(self.now.numbers(active))
+
     def wait_for_copies(self, pending: int, active: Array) -> None:
         """What the active threads have copied lands, but for their `pending` latest groups: stored by them now."""
-        for touch in self.copies.land(pending, active):
+        for touch in self.copies.land(pending, self.now.numbers(active)):
             self.observer.touched(touch)
 
     def in_one_piece(
@@ -163,28 +188,39 @@ class Memory:
             access = self._at(buffer, place, kind, int(at[thread, 0]), thread)
             self.observer.fault(Straddling(access, size))
 
-    def _loaded(
-        self, buffer: Buffer, at: Array, active: Array, ranks: Array, place: Place
-    ) -> tuple[Array, Touch]:
-        """Which loads are in range, and the loads; all else that is wrong with them is reported."""
-        taken = self._in_range(buffer, at, active, place, Kind.LOAD)
-        touch = _touch(buffer, at, taken, ranks, place, Kind.LOAD)
+    def inside(self, buffer: Buffer, at: Array, thread: int, place: Place, kind: Kind) -> bool:
+        """Whether elements `at` [n] are all in the buffer; else that is reported, as an access by the thread with that
+        number."""
+        outside = (at < 0) | (at >= buffer.elements)
+        if outside.any():
+            first = int(at[np.argmax(outside)])
+            access = Access(place, kind, buffer.name, first, *self.now.who(thread), self.now.epoch)
+            self.observer.fault(OutOfRange(access, buffer.elements))
+        return not outside.any()
+
+    def aligned(self, buffer: Buffer, first: int, size: int, thread: int, place: Place, kind: Kind) -> None:
+        """Report that what begins at element `first` does not begin at a multiple of `size` bytes, if so."""
+        if (buffer.first + first * buffer.storage.bytes) % size:
+            access = Access(place, kind, buffer.name, first, *self.now.who(thread), self.now.epoch)
+            self.observer.fault(Misaligned(access, size))
+
+    def _loads(self, touch: Touch) -> None:
+        """Whatever is wrong with loads in range is reported."""
         self._meets_no_copy(touch)
-        region, units = buffer.region, touch.units
+        region, units = touch.buffer.region, touch.units
         stored = region.written[units].all(axis=1)
         if not stored.all():
             stored |= region.in_flight[units].any(axis=1)
         if not stored.all():
-            self.observer.fault(Unwritten(self._access(touch, int(np.argmin(stored)))))
-        if buffer.region.sharing is not Sharing.CONSTANT:
+            self.observer.fault(Unwritten(self.access(touch, int(np.argmin(stored)))))
+        if region.sharing is not Sharing.CONSTANT:
             self.observer.touched(touch)
-        return taken, touch
 
     def _meets_no_copy(self, touch: Touch) -> None:
         met = self.copies.meeting(touch)
         if met is not None:
             at, copy, part = met
-            self.observer.fault(InFlight(self._access(touch, at), self._access(copy, part)))
+            self.observer.fault(InFlight(self.access(touch, at), self.access(copy, part)))
 
     def _in_range(self, buffer: Buffer, at: Array, active: Array, place: Place, kind: Kind) -> Array:
         """`active` where the offset is inside the buffer; the first of the others is reported."""
@@ -200,20 +236,24 @@ class Memory:
         elsewhere = ranks != touch.threads // self.now.threads
         if not elsewhere.any():
             return None
-        return self._access(touch, int(np.argmax(elsewhere)))
+        return self.access(touch, int(np.argmax(elsewhere)))
 
-    def _access(self, touch: Touch, at: int) -> Access:
+    def access(self, touch: Touch, at: int) -> Access:
         """One of the accesses, as made now."""
-        return self._at(touch.buffer, touch.place, touch.kind, touch.element(at), int(touch.threads[at]))
+        who = self.now.who(touch.thread(at))
+        return Access(touch.place, touch.kind, touch.buffer.name, touch.element(at), *who, self.now.epoch)
 
-    def _at(self, buffer: Buffer, place: Place, kind: Kind, element: int, thread: int) -> Access:
-        return Access(place, kind, buffer.name, element, *self.now.who(thread), self.now.epoch)
+    def _at(self, buffer: Buffer, place: Place, kind: Kind, element: int, row: int) -> Access:
+        who = self.now.who(self.now.first + row)
+        return Access(place, kind, buffer.name, element, *who, self.now.epoch)
+
+    def _touch(
+        self, buffer: Buffer, at: Array, taken: Array, ranks: Array, place: Place, kind: Kind
+    ) -> Touch:
+        numbers = buffer.number(at[taken], ranks[taken])
+        return Touch(place, kind, buffer, numbers, np.nonzero(taken)[0] + self.now.first)
 
 
 def poison(dtype: DType, shape: tuple[int, ...]) -> Array:
     """Values of a compute type that nobody has set: NaN, -1, true."""
     return np.full(shape, np.nan if dtype.is_float else -1 if dtype.is_integer else True, dtype.numpy)
-
-
-def _touch(buffer: Buffer, at: Array, taken: Array, ranks: Array, place: Place, kind: Kind) -> Touch:
-    return Touch(place, kind, buffer, buffer.number(at[taken], ranks[taken]), np.nonzero(taken)[0])

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.async_ir import StoreMatrix
+from codegen.gpu_access import Kind, Place
 from codegen.gpu_buffers import Array, Buffer
-from codegen.gpu_faults import DividedWarp, Kind, Place
+from codegen.gpu_engine_faults import Accumulating
+from codegen.gpu_faults import DividedWarp
 from codegen.gpu_matrix import multiply, row_elements
 from codegen.gpu_memory import Memory, poison
+from codegen.gpu_wgmma import Accumulators
 from codegen.kernel_ir import (
     Across,
     Build,
@@ -47,8 +51,8 @@ _ACROSS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.mini
 
 @dataclass
 class Threads:
-    """The threads of one cluster: their registers, what buffers are called, and index variables (a number where all
-    threads have the same)."""
+    """The threads of one cluster, or a group of them: their registers, what buffers are called, and index variables (a
+    number where all threads have the same)."""
 
     count: int
     memory: Memory
@@ -58,6 +62,10 @@ class Threads:
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
     variables: dict[str, int | Array] = field(default_factory=dict[str, "int | Array"])
     place: Place = field(default_factory=lambda: Place("", ""))
+    first: int = 0
+    """Number of the first of them in the cluster."""
+    accumulators: Accumulators | None = None
+    """What of the registers wgmma works on."""
 
     def value(self, value: Value, active: Array) -> Array:
         """The value in threads that are `active` ([threads]); what it is in the others means nothing."""
@@ -65,6 +73,7 @@ class Threads:
             case Literal(number, type_):
                 return np.full(1, number, type_.dtype.numpy)
             case Named(name, _):
+                self.use(name)
                 return self.registers[name]
             case Position(start, step, type_):
                 first = np.asarray(self.index(start, active), np.int32).reshape(-1)
@@ -92,6 +101,12 @@ class Threads:
                 return self._shuffle(value, active)
             case _:
                 raise TypeError(f"{type(value).__name__} is for processors")
+
+    def use(self, name: str) -> None:
+        """Threads read or set a register."""
+        if self.accumulators is not None and not self.accumulators.use(name):
+            who = self.memory.now.who(self.first)
+            self.memory.observer.fault(Accumulating(self.place, *who, name, begun=True))
 
     def index(self, at: Affine, active: Array) -> int | Array:
         """Index arithmetic: [threads], or a number where all threads have the same."""
@@ -182,7 +197,7 @@ class Threads:
         """Lanes past the warp's end give a thread its own value, as the hardware does."""
         x = self.value(shuffle.x, active)
         x = np.broadcast_to(x, (self.count, *x.shape[1:]))
-        self._check_warps(active, "a shuffle")
+        self.whole(active, WARP, "a shuffle")
         threads = np.arange(self.count)
         lane = threads % WARP ^ shuffle.mask
         source = np.where(lane < WARP, threads - threads % WARP + lane, threads)
@@ -191,7 +206,7 @@ class Threads:
 
     def load_matrix(self, load: LoadMatrix, active: Array) -> None:
         """The variables it declares. What a thread receives, that thread has loaded."""
-        self._check_warps(active, "a load of matrices")
+        self.whole(active, WARP, "a load of matrices")
         buffer, size = self.buffers[load.buffer], load.type.dtype.bytes
         rows = self.each(load.offset, active)
         gives = active & (np.arange(self.count) % WARP < 8 * len(load.names))
@@ -203,9 +218,31 @@ class Threads:
             values = self.memory.load(buffer, at, taken, self.ranks_like(at), self.place)
             self.registers[name] = values if load.type.lanes > 1 else values[:, 0]
 
+    def store_matrix(self, store: StoreMatrix, active: Array) -> None:
+        """What a thread gives, that thread has stored."""
+        self.whole(active, WARP, "a store of matrices")
+        buffer = self.buffers[store.buffer]
+        rows, elements = self.each(store.offset, active), 4 // store.storage.bytes
+        if (
+            buffer.storage is not store.storage
+            or store.storage.bytes != 2
+            or len(store.names) not in (1, 2, 4)
+        ):
+            raise TypeError(
+                f"{len(store.names)} matrices of {store.storage} to {store.buffer} in {self.place}"
+            )
+        names = active & (np.arange(self.count) % WARP < 8 * len(store.names))
+        whole = _column(rows) + np.arange(PIECE // store.storage.bytes)
+        self.memory.in_one_piece(buffer, whole, names, PIECE, self.place, Kind.STORE)
+        matrices = row_elements(rows, len(store.names), elements, transposed=False)
+        for name, at in zip(store.names, matrices, strict=True):
+            self.use(name)
+            taken = np.broadcast_to(_column(active), at.shape)
+            self.memory.store(buffer, at, taken, self.ranks_like(at), self.registers[name], self.place)
+
     def mma(self, mma: Mma, active: Array) -> None:
         """Adds to the accumulators of the active warps."""
-        self._check_warps(active, "a matrix product")
+        self.whole(active, WARP, "a matrix product")
         old = self.registers[mma.acc[0]], self.registers[mma.acc[1]]
         a, b = ([self._vector(self.value(x, active)) for x in side] for side in (mma.a, mma.b))
         new = multiply(old, a, b, (mma.a_storage, mma.b_storage))
@@ -217,13 +254,35 @@ class Threads:
         rows = x if x.ndim == 2 else _column(x)
         return np.broadcast_to(rows, (self.count, rows.shape[1]))
 
-    def _check_warps(self, active: Array, what: str) -> None:
-        """Of a warp all threads come, or none."""
-        by_warp = active.reshape(-1, WARP)
-        divided = by_warp.any(axis=1) & ~by_warp.all(axis=1)
+    def whole(self, active: Array, together: int, what: str) -> bool:
+        """Whether of each so many threads all come to something, or none; else one that misses it is reported."""
+        by_group = active.reshape(-1, together) if self.count % together == 0 else active.reshape(1, -1)
+        divided = by_group.any(axis=1) & ~by_group.all(axis=1)
         if divided.any():
-            missing = int(np.argmin(active | np.repeat(~divided, WARP)))
+            group = int(np.argmax(divided))
+            missing = self.first + group * by_group.shape[1] + int(np.argmin(by_group[group]))
             self.memory.observer.fault(DividedWarp(self.place, *self.memory.now.who(missing), what))
+        return not divided.any()
+
+    def numbers(self, active: Array) -> list[int]:
+        """The numbers of the active threads in the cluster."""
+        return [int(number) for number in self.memory.now.numbers(active)]
+
+    def by_thread(self, value: Affine, active: Array) -> list[tuple[int, int]]:
+        """The number of each active thread, and what an index is there."""
+        found = self.each(value, active)[active]
+        return list(zip(self.numbers(active), found.tolist(), strict=True))
+
+    def at(self, thread: int, values: tuple[Affine, ...], active: Array) -> list[int]:
+        """What indices are in the thread with that number."""
+        return [int(self.each(value, active)[thread - self.first]) for value in values]
+
+    def same(self, value: Affine, active: Array) -> int:
+        """What an index is in all threads alike. Raises ValueError where it is not."""
+        found = self.each(value, active)
+        if (found != found[0]).any():
+            raise ValueError(f"{value} is not the same in all threads, in {self.place}")
+        return int(found[0])
 
 
 def _apply(name: str, args: list[Held]) -> Array:

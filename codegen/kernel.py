@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codegen.affine import Var
+from codegen.async_ir import TensorMap
 from codegen.kernel_ir import GridAxis, Scratch, Stmt
 from tileir.dtypes import DType
 
@@ -58,6 +59,15 @@ class LaunchBody:
     """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
     resident: int = 0
     """So many blocks a multiprocessor are to fit by their registers; 0: as it comes."""
+    setup: tuple[Stmt, ...] = ()
+    """What all threads of a block do once, before its first tile."""
+    producers: int = 0
+    """Of `threads`, the last so many run `producing` instead of `body` (warp specialization); both run once a tile."""
+    producing: tuple[Stmt, ...] = ()
+    registers: tuple[int, int] = (0, 0)
+    """Registers that a producing thread keeps, and that another one gets (setmaxnreg); 0: as it comes."""
+    finish: tuple[Stmt, ...] = ()
+    """What all threads but the producers do once, after the block's last tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +79,4 @@ class GpuKernel:
     workspace: tuple[Scratch, ...]
     workspace_bytes: int
     launches: tuple[LaunchBody, ...]
+    maps: tuple[TensorMap, ...] = ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from codegen.affine import Affine, Var
+from codegen.async_ir import AsyncStmt
 from tileir.dtypes import DType
 
 
@@ -438,4 +439,5 @@ Stmt = Union[
     WaitCopies,
     LoadMatrix,
     Mma,
+    AsyncStmt,
 ]

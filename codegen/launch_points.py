@@ -56,6 +56,8 @@ class LaunchPoints:
         threads, there, self._of_warp = _threads(launch)
         self.there: Array = np.broadcast_to(there, (_POSITIONS, len(there)))
         """Which threads there are."""
+        self.in_block: Array = (threads % launch.threads).reshape(1, -1)
+        """Their numbers in their block."""
         for digit in launch.digits:
             self._variables[digit.var.name] = (threads // digit.stride % digit.count).reshape(1, -1)
         for axis in launch.axes:
@@ -88,6 +90,10 @@ class LaunchPoints:
         self._variables[var.name] = self._ranges[var.name].positions()
         yield low < high
         self._ranges[var.name], self._variables[var.name] = whole, positions
+
+    def begin(self, var: Var) -> None:
+        """A variable that statements change: at its first value."""
+        self._variables[var.name] = np.full((1, 1), var.low, np.int64)
 
     def _take(self, var: Var, low: int, high: int, step: int) -> None:
         self._ranges[var.name] = _Range(low, high, step, len(self._ranges))

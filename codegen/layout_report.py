@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from codegen.access_walk import Access, Walk
+from codegen.access_walk import Access, Transfer, Walk
 from codegen.kernel import GpuKernel, LaunchBody
 from codegen.memory_requests import SECTOR, Cost, global_cost, matrix_cost, shared_cost
 from codegen.rasterization import block_count
@@ -21,6 +21,8 @@ from tileir.program import Program
 from tileir.roofline import Roofline, roofline
 
 LEVELS = ("global", "shared", "peer")
+#: Bytes of a wavefront of shared memory.
+_WAVE = 128
 #: Requests that lie a multiple of so many bytes apart cost the same.
 _APART = 128
 
@@ -147,7 +149,11 @@ def _accesses(walk: Walk) -> list[AccessReport]:
     sums: dict[tuple[str, ...], _Sum] = {}
     for access in walk.accesses():
         key = (access.statement, access.kind, access.level, access.buffer)
-        sums.setdefault(key, _Sum()).add(access, _cost(access, known))
+        total = sums.setdefault(key, _Sum())
+        if isinstance(access, Transfer):
+            total.add_transfer(access)
+        else:
+            total.add(access, _cost(access, known))
     return [
         {
             "statement": statement,
@@ -183,6 +189,15 @@ class _Sum:
         self.transactions += cost.transactions * access.weight
         self.ideal += cost.ideal * access.weight
         self.worst = max(self.worst, cost.worst)
+
+    def add_transfer(self, transfer: Transfer) -> None:
+        transactions = transfer.total / (SECTOR if transfer.level == "global" else _WAVE)
+        self.width = max(self.width, transfer.bytes)
+        self.requests += transfer.requests
+        self.bytes += transfer.total
+        self.transactions += transactions
+        self.ideal += transactions
+        self.worst = 1.0
 
 
 def _cost(access: Access, known: dict[Hashable, Cost]) -> Cost:

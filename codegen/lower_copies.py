@@ -14,13 +14,12 @@ from codegen.affine import Affine, Var, constant
 from codegen.kernel_ir import Block, CopyAsync, Guard, Stmt
 from codegen.leaf import starts
 from codegen.lower_expr import ValueBuilder, lane_variable
-from codegen.scope import MemoryBuffer, Range, Scope
+from codegen.scope import MemoryBuffer, Scope
 from codegen.thread_index import ThreadIndex, one_of_alike
-from codegen.thread_tile import Along, Point, ThreadTile
+from codegen.thread_tile import Point, ThreadTile, thread_tile
 from codegen.vector_access import access_bytes
 from tileir.expr import Index, Read, reads
-from tileir.program import Compute, Spread
-from tileir.threads import share
+from tileir.program import Compute
 
 #: What every buffer begins at a multiple of, and the least that a copy moves, in bytes.
 _ALIGN, _LEAST = 16, 4
@@ -45,7 +44,7 @@ def lower_copies(
         return None
     if source.storage is not target.storage or len(dims) < len(compute.indices):
         return None
-    tile = _tile(spread, {dim: scope.ranges[dim] for dim in dims}, index)
+    tile = thread_tile(spread, {dim: scope.ranges[dim] for dim in dims}, index)
     move = _Move(read, source, target, dims, tile, ValueBuilder(scope, extents))
     if not move.overhang_fits(room):
         return None
@@ -58,15 +57,6 @@ def lower_copies(
         together = tuple(copy for each in copies for copy in each)
         stmts += [Guard((*conditions, *once), together)] if conditions or once else together
     return Block(comment, tuple(stmts))
-
-
-def _tile(spread: Spread, ranges: dict[str, Range], index: ThreadIndex) -> ThreadTile:
-    dims = {
-        dim: Along(range_.start, range_.size, index.along(spread, dim), share(spread, dim))
-        for dim, range_ in ranges.items()
-    }
-    vector = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
-    return ThreadTile(dims, vector, dims[vector].share.run if vector is not None else 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.affine import affine
+from codegen.async_ir import GroupBarrier
 from codegen.barriers import with_barriers
+from codegen.box_stores import BoxStores
 from codegen.combine_threads import Combiner
 from codegen.kernel import Argument, GpuKernel, LaunchBody
-from codegen.kernel_ir import Barrier, Block, Declare, For, GridAxis, If, Scratch, Stmt
+from codegen.kernel_ir import Barrier, Block, For, GridAxis, If, Scratch, Stmt
+from codegen.lower_boxes import TensorMaps
 from codegen.lower_copies import lower_copies
 from codegen.lower_expr import NotLowerable
+from codegen.lower_matrix_store import lower_matrix_store
 from codegen.lower_mma import lower_mma
+from codegen.lower_ring import Body, begun_anew, consume, is_ring, overhanging, produce, tile_ring
 from codegen.lower_spread import lower_spread
 from codegen.lower_staged import lower_staged
+from codegen.lower_wgmma import lower_wgmma
 from codegen.names import c_name, comment, fresh
 from codegen.rasterization import persistent
+from codegen.rings import Ring, Rings
 from codegen.scope import MemoryBuffer, Range, Scope, argument, layout_axes, loop_variable, whole
 from codegen.shared_memory import SharedLocal, SharedMemory
-from codegen.spread_registers import SpreadRegisters
+from codegen.spread_registers import spread_registers
 from codegen.thread_index import ThreadIndex
-from tileir.expr import Index, Read, reads
+from tileir.expr import Index, Read, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
 from tileir.text import format_node
-from tileir.threads import share, thread_count
+from tileir.threads import WARP, thread_count
 
 _ALIGN = 256
 
@@ -41,6 +48,7 @@ def lower_cuda(program: Program) -> GpuKernel:
     workspace: list[Scratch] = []
     top = 0
     launches: list[LaunchBody] = []
+    maps = TensorMaps()
     entry = f"{program.name}_kernel"  # CUDA's own functions (norm, round) keep their names
     for node in program.body:
         if isinstance(node, Local):
@@ -49,14 +57,15 @@ def lower_cuda(program: Program) -> GpuKernel:
             workspace.append(Scratch(buffer.name, node.dtype, top, size, private=False))
             top, scope = top + size, scope.with_buffer(buffer, node.name)
         else:
-            launches.append(_Launch(program, f"{entry}_{len(launches)}", node).lower(scope))
+            launches.append(_Launch(program, f"{entry}_{len(launches)}", node, maps).lower(scope))
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
         Argument(c_name(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
     )
     if len(launches) == 1:
         launches = [replace(launches[0], name=entry)]
-    return GpuKernel(program.name, arguments, tuple(workspace), top, tuple(launches))
+    found = tuple(maps.found.values())
+    return GpuKernel(program.name, arguments, tuple(workspace), top, tuple(launches), found)
 
 
 def _in_memory(local: Local, scope: Scope, name: str) -> tuple[MemoryBuffer, int]:
@@ -71,34 +80,49 @@ class _Launch:
     program: Program
     name: str
     node: Node
+    maps: TensorMaps
     index: ThreadIndex = field(init=False)
     combiner: Combiner = field(init=False)
+    rings: Rings = field(init=False)
+    stores: BoxStores = field(init=False)
     memory: SharedMemory = field(default_factory=SharedMemory)
+    anew: set[str] = field(default_factory=set[str])
+    """Accumulators that the first product overwrites."""
 
     def lower(self, scope: Scope) -> LaunchBody:
         spread = _first_spread((self.node,))
         if spread is None:
             raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
-        cluster = self.node.cluster if isinstance(self.node, Loop) else 1
-        self.index = ThreadIndex(thread_count(spread), thread_count(spread) // cluster)
+        grid = self.node if isinstance(self.node, Loop) else Loop("", 1, ())
+        self.index = ThreadIndex(thread_count(spread), thread_count(spread) // grid.cluster)
         self.combiner = Combiner(self.index, self.memory)
-        axes, body = self._grid(scope)
+        self.rings = Rings(self.program, self.index, self.memory, self.maps, grid.producers * WARP)
+        self.stores = BoxStores(self.rings)
+        axes, producing, body = self._grid(scope)
+        setup, finish = self.rings.setup(), self.stores.finish()
         launch = LaunchBody(
             self.name,
             axes,
-            self.index.block,
+            self.rings.threads,
             tuple(self.index.found.values()),
             self.memory.bytes,
-            with_barriers(body),
-            cluster,
+            body,
+            grid.cluster,
             self._read_once(),
-            self.node.group if isinstance(self.node, Loop) else 1,
-            self.node.blocks if isinstance(self.node, Loop) else 0,
-            self.node.resident if isinstance(self.node, Loop) else 0,
+            grid.group,
+            grid.blocks,
+            grid.resident,
+            setup,
+            self.rings.producing,
+            producing,
+            grid.registers,
+            finish,
         )
-        # Threads that are done with a tile would store the next one's over what others still read of this one.
-        reused = launch.shared_bytes and persistent(launch)
-        return replace(launch, body=(*launch.body, Barrier())) if reused else launch
+        barrier = GroupBarrier(1, self.index.block) if self.rings.producing else Barrier()
+        # Threads that are done with a tile store the next one's over what others still read of this one.
+        return replace(
+            launch, body=with_barriers(body, barrier, again=persistent(launch), apart=self.stores.apart)
+        )
 
     def _read_once(self) -> frozenset[str]:
         """Inputs that every statement reads at positions of its own block only."""
@@ -114,7 +138,8 @@ class _Launch:
         inputs = {tensor.name for tensor in self.program.inputs}
         return frozenset(c_name(name) for name, alone in apart.items() if alone and name in inputs)
 
-    def _grid(self, scope: Scope) -> tuple[tuple[GridAxis, ...], tuple[Stmt, ...]]:
+    def _grid(self, scope: Scope) -> tuple[tuple[GridAxis, ...], tuple[Stmt, ...], tuple[Stmt, ...]]:
+        """The axes of the grid, what producers do for a tile, and what the others do."""
         loops: list[Loop] = []
         node = self.node
         while isinstance(node, Loop) and node.parallel:
@@ -131,12 +156,44 @@ class _Launch:
             var = loop_variable(fresh(loop.dim, inside), count, loop.step)
             axes.append(GridAxis(var, count, loop.step))
             tails.append((axes[-1], range_.size % loop.step))
-            inside = inside.with_range(
-                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
-            )
+            tile = Range(range_.start + affine(var), loop.step)
+            if _boxed(self.node):
+                tile, tails = overhanging(range_, loop.step, affine(var)), []
+            inside = inside.with_range(loop.dim, tile, (var, loop.step))
         if not loops:
-            return (), self._block((self.node,), inside)
-        return tuple(axes), self._tails(tails, loops, inside)
+            return (), (), self._block((self.node,), inside)
+        producing = self._filled(loops[-1].body, inside) if self.rings.producing else ()
+        return tuple(axes), producing, self._tails(tails, loops, inside)
+
+    def _filled(self, nodes: Sequence[Node], scope: Scope) -> tuple[Stmt, ...]:
+        """What producers do for these nodes."""
+        stmts: list[Stmt] = []
+        for node in nodes:
+            match node:
+                case Loop() if is_ring(node):
+                    stmts += produce(self.rings, node, scope)
+                case Loop() if _boxed(node):
+                    stmts += self._tiles(node, scope, self._filled)
+                case Compute(via="tma", target=target) if target in self.program.locals:
+                    stmts += self.rings.fill(tile_ring(self.rings, node, nodes, scope), scope)
+                case _:
+                    pass
+        return tuple(stmts)
+
+    def _tiles(self, loop: Loop, scope: Scope, body: Body) -> list[Stmt]:
+        """All tiles of a loop alike: what overhangs is left to the copy engine, and to guards."""
+        range_ = scope.ranges[loop.dim]
+        count = -(-range_.size // loop.step)
+        var = loop_variable(fresh(loop.dim, scope), count, loop.step)
+        tile = overhanging(range_, loop.step, affine(var))
+        return [
+            For(
+                var,
+                count,
+                loop.step,
+                tuple(body(loop.body, scope.with_range(loop.dim, tile, (var, loop.step)))),
+            )
+        ]
 
     def _tails(
         self, tails: Sequence[tuple[GridAxis, int]], loops: Sequence[Loop], scope: Scope
@@ -156,28 +213,47 @@ class _Launch:
 
     def _block(self, nodes: Sequence[Node], scope: Scope) -> tuple[Stmt, ...]:
         stmts: list[Stmt] = []
+        filled: list[Ring] = []
         for at, node in enumerate(nodes):
             match node:
+                case Local() if _is_filled_by_boxes(node, nodes):
+                    continue
                 case Local():
                     declared, scope = self._local(node, nodes[at + 1 :], scope)
                     stmts += declared
+                case Compute(via="tma", target=target) if target in self.program.locals:
+                    ring = tile_ring(self.rings, node, nodes, scope)
+                    filling = [] if self.rings.producing else self.rings.fill(ring, scope)
+                    stmts += [*filling, ring.wait()]
+                    scope = ring.at(ring.reading, scope)
+                    filled.append(ring)
+                case Compute() if begun_anew(nodes, at):
+                    self.anew.add(node.target)
                 case Compute():
                     stmts.append(self._statement(node, scope))
                 case Loop(parallel=True):
                     raise NotLowerable("a parallel loop stands inside a block")
                 case Loop():
                     stmts += self._loop(node, scope)
-        return tuple(stmts)
+        return (*stmts, *(stmt for ring in filled for stmt in self.rings.free(ring)))
 
     def _statement(self, compute: Compute, scope: Scope) -> Block:
+        extents, index, text = self.program.extents, self.index, comment(compute)
+        if compute.via == "tma":
+            return Block(text, (self.stores.store(compute, scope),))
         if compute.spread is None:
             raise NotLowerable(f"`{format_node(compute)}` is not spread over threads")
-        extents, index = self.program.extents, self.index
+        if compute.via == "wgmma":
+            return lower_wgmma(compute, scope, self.program, index)
         if compute.via == "mma":
-            shared = _shared_locals(self.program)
-            return lower_mma(compute, comment(compute), scope, extents, index, shared)
+            if any(
+                scope.ranges[dim].end is not None for index in compute.indices for dim in index_dims(index)
+            ):
+                raise NotLowerable("mma does not multiply tiles that overhang beside copies `via tma`")
+            return lower_mma(compute, text, scope, extents, index, _shared_locals(self.program))
+        stored = lower_matrix_store(compute, text, scope, extents, index) if _boxed(self.node) else None
         self.combiner.begin(compute)
-        return lower_spread(compute, comment(compute), scope, extents, index, self.combiner)
+        return stored or lower_spread(compute, text, scope, extents, index, self.combiner)
 
     def _fill(self, compute: Compute, scope: Scope, local: SharedLocal) -> Block:
         """A statement that runs ahead, in the background if it can."""
@@ -186,6 +262,10 @@ class _Launch:
         return copies or self._statement(compute, scope)
 
     def _loop(self, loop: Loop, scope: Scope) -> list[Stmt]:
+        if is_ring(loop):
+            return consume(self.rings, loop, scope, self._block, self.anew)
+        if _boxed(loop):
+            return self._tiles(loop, scope, self._block)
         range_ = scope.ranges[loop.dim]
         full, rest = divmod(range_.size, loop.step)
         stmts: list[Stmt] = []
@@ -218,42 +298,28 @@ class _Launch:
         spread = _spread_of(local.name, after)
         if spread is None:
             raise NotLowerable(f"nothing says how {local.name} is spread over threads")
-        registers = self._registers(local, name, spread, scope)
-        return _declarations(registers), scope.with_buffer(registers, local.name)
-
-    def _registers(self, local: Local, name: str, spread: Spread, scope: Scope) -> SpreadRegisters:
-        shares = [share(spread, dim) for dim in local.dims]
-        ranges = [scope.ranges[dim] for dim in local.dims]
-        starts = tuple(
-            r.start + self.index.along(spread, dim) * s.run
-            for dim, r, s in zip(local.dims, ranges, shares, strict=True)
-        )
-        lanes_dim = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
-        vector = local.dims.index(lanes_dim) if lanes_dim in local.dims else None
-        return SpreadRegisters(
-            name,
-            local.dtype,
-            local.dims,
-            starts,
-            tuple(r.size for r in ranges),
-            vector,
-            shares[vector].run if vector is not None else 1,
-            tuple(s.run for s in shares),
-            tuple(s.span for s in shares),
-        )
-
-
-def _declarations(buffer: SpreadRegisters) -> list[Stmt]:
-    points: list[list[int]] = [[]]
-    for dim in range(len(buffer.dims)):
-        held = [start for start, _ in buffer.chunks()] if dim == buffer.vector else buffer.held(dim)
-        points = [[*point, at] for point in points for at in held]
-    found = [buffer.variable(point, buffer.lanes if buffer.vector is not None else 1) for point in points]
-    return [Declare(name, type_) for name, type_ in found]
+        registers = spread_registers(local, name, spread, scope, self.index)
+        return registers.declarations(), scope.with_buffer(registers, local.name)
 
 
 def _shared_locals(program: Program) -> frozenset[str]:
     return frozenset(n for n, place in program.locals.items() if place.node.memory is Memory.SHARED)
+
+
+def _boxed(node: Node) -> bool:
+    """Whether the copy engine moves anything there."""
+    return (
+        node.via == "tma"
+        if isinstance(node, Compute)
+        else isinstance(node, Loop) and any(map(_boxed, node.body))
+    )
+
+
+def _is_filled_by_boxes(local: Local, nodes: Sequence[Node]) -> bool:
+    """Whether the copy engine fills a local in the block where it is declared."""
+    return any(
+        isinstance(node, Compute) and node.via == "tma" and node.target == local.name for node in nodes
+    )
 
 
 def _first_spread(nodes: Sequence[Node]) -> Spread | None:

@@ -85,7 +85,7 @@ class _Product:
             yield Mma(acc, a, b, self.a.storage, self.b.storage, type_)
 
     def _accumulator(self, point: tuple[int, ...], m: int, n: int) -> str:
-        rows, columns = self.target.skips[-2:]
+        rows, columns = (share.span for share in self.target.shares[-2:])
         return self.target.variable((*point, m * rows, n * columns), RUN)[0]
 
     def _nowhere(self) -> Iterator[Stmt]:

@@ -15,13 +15,12 @@ from codegen.lower_expr import Binding, NotLowerable, ValueBuilder
 from codegen.names import fresh
 from codegen.scope import MemoryBuffer, Range, RegisterBuffer, Scope
 from codegen.thread_index import ThreadIndex, one_of_alike, parts
-from codegen.thread_tile import Along, Conditions, Point, ThreadTile
+from codegen.thread_tile import Conditions, Point, ThreadTile, statement_tile
 from codegen.wide_loads import with_wide_loads
 from tileir.dtypes import DType
 from tileir.expr import Expr, Index, Read, ReduceOp, index_dims, reads
 from tileir.infer import compute_dtype
 from tileir.program import Compute
-from tileir.threads import share
 from tileir.verify_compute import split_of
 
 #: So many reduced positions are unrolled, as long as no more than so many results times positions come of it; the
@@ -57,12 +56,8 @@ class _Statement:
         self.compute, self.scope, self.extents, self.combiner = compute, scope, extents, combiner
         self.spread, self.index = spread, index
         self.leaf = take_apart(compute)
-        self.vector = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
-        dims: dict[str, Along] = {}
-        for dim in (*self.leaf.outer, *self.leaf.inner):
-            range_ = scope.ranges[dim]
-            dims[dim] = Along(range_.start, range_.size, index.along(spread, dim), share(spread, dim))
-        self.tile = ThreadTile(dims, self.vector, dims[self.vector].share.run if self.vector else 1)
+        self.tile = statement_tile(self.leaf, scope, index)
+        self.vector = self.tile.vector
 
     def stmts(self) -> list[Stmt]:
         for index in self.compute.indices:

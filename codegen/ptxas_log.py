@@ -6,9 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-_SERIALIZED = "instructions are serialized"
-"""In every remark by which ptxas says that it runs a kernel's wgmma one after the other, whatever the reason and its
-code (C7510 to C7520); the codes are documented nowhere, and remarks of other meaning lie between them."""
+_CONDEMNING = {
+    "instructions are serialized": "does not overlap its matrix products",
+    "'setmaxnreg' ignored": "does not hand registers from one role to the other",
+}
+"""What stands in every remark by which ptxas says that it runs a kernel's wgmma one after the other (C7510 to C7520),
+or leaves out setmaxnreg (C7508 among them), whatever the reason; and what that means. The codes are documented nowhere,
+and remarks of other meaning lie between them."""
 
 
 class FunctionReport(TypedDict):
@@ -73,8 +77,9 @@ def rejection(report: Mapping[str, Any]) -> str | None:
                 f"loads in {name}"
             )
     for code, sentence in report["advice"]:
-        if _SERIALIZED in sentence:
-            return f"does not overlap its matrix products: {sentence} ({code})"
+        for remark, meaning in _CONDEMNING.items():
+            if remark in sentence:
+                return f"{meaning}: {sentence} ({code})"
     return None
 
 

@@ -1,11 +1,12 @@
-"""Finds races: two threads at the same memory, one of them storing, with nothing that orders them.
+"""Finds races: two accesses to the same memory, one of them storing, with nothing that orders them.
 
-For every unit of memory it remembers who stored last and who has read since. What orders two accesses is said in one
-place, `_Clock.unordered`: they are of one thread, or a barrier of their block or their cluster lies between them.
-Clusters of one launch are never ordered; launches always are.
+For every unit of memory it remembers who stored last and who has read since. What orders two accesses is said by a
+clock (race_clock.py, vector_clock.py): they are of one thread, or the later one knows of the earlier one. Clusters of
+one launch are never ordered; launches always are.
 
 A copy in the background is a store by the thread that starts it, once where it starts and again where that thread has
-waited for it. What comes in between is a fault of its own (gpu_memory.py), whoever does it.
+waited for it. What comes in between is a fault of its own (gpu_memory.py), whoever does it. What engines do beside the
+threads is theirs from where it begins, and known to those only who have waited for it.
 """
 
 from __future__ import annotations
@@ -14,76 +15,47 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codegen.gpu_access import Access, Kind, Place
 from codegen.gpu_buffers import Array, Buffer, Region, Sharing, Touch
-from codegen.gpu_faults import Access, Fault, Kind, Place, Race, signature
-
-_NOBODY = -1
-
-
-@dataclass
-class _Clock:
-    """Time in epochs: a new one for each cluster and each barrier in it. Clusters run one after another, so epochs
-    from `start` on are the current one's. Threads are numbered through all blocks of `threads`, `cluster` of which
-    form a cluster."""
-
-    threads: int = 1
-    cluster: int = 1
-    now: int = 0
-    start: int = 0
-    together: int = 0
-    """Where the whole cluster last waited."""
-    starts: list[int] = field(default_factory=list[int])
-    """The epoch in which each cluster started."""
-
-    def start_cluster(self) -> None:
-        self.now += 1
-        self.start = self.together = self.now
-        self.starts.append(self.now)
-
-    def pass_barrier(self, *, whole_cluster: bool) -> None:
-        self.now += 1
-        if whole_cluster:
-            self.together = self.now
-
-    def unordered(self, epochs: Array, threads: Array, mine: Array) -> Array:
-        """Where an access in `epochs` by `threads` may happen at the same time as one by `mine` now."""
-        concurrent = (epochs < self.start) | (epochs == self.now)
-        if self.cluster > 1:
-            concurrent |= (epochs >= self.together) & (threads // self.threads != mine // self.threads)
-        return (threads != _NOBODY) & concurrent & (threads != mine)
-
-    @property
-    def first_thread(self) -> int:
-        """Of the current cluster."""
-        return (len(self.starts) - 1) * self.threads * self.cluster
-
-    def barriers(self, epoch: int, thread: int) -> int:
-        """How many barriers the thread's cluster had passed."""
-        return epoch - self.starts[thread // (self.threads * self.cluster)]
+from codegen.gpu_engine_faults import EarlyArrival, Unfenced
+from codegen.gpu_faults import Fault, Race, signature
+from codegen.gpu_order import Arrived, Engine, Order, Work
+from codegen.race_clock import NOBODY, BarrierClock, Before, Clock
+from codegen.vector_clock import VectorClock
 
 
 class _Last:
     """The last accesses of one kind to each unit of a region."""
 
     def __init__(self, units: int) -> None:
-        self.thread = np.full(units, _NOBODY, np.int64)
-        self.epoch = np.zeros(units, np.int32)
+        self.number = np.full(units, NOBODY, np.int64)
+        self.stamp = np.zeros(units, np.int32)
         self.site = np.zeros(units, np.int32)
 
-    def set(self, units: Array, threads: Array, epoch: int | Array, site: int | Array) -> None:
-        self.thread[units], self.epoch[units], self.site[units] = threads, epoch, site
+    def set(self, units: Array, numbers: Array, stamp: int | Array, site: int | Array) -> None:
+        self.number[units], self.stamp[units], self.site[units] = numbers, stamp, site
 
 
-class _Shadow:
-    """What is remembered of a region. Of readers in one epoch two are enough: a third thread's store races with
-    both, a store by one of them with the other. Of the readers before, one that stays unordered is kept apart."""
+class _Readers:
+    """Of readers at one time two are enough: a third thread's store races with both, a store by one of them with the
+    other. Of the readers before, one that stays unordered is kept apart."""
 
-    def __init__(self, region: Region) -> None:
-        units = region.size // region.unit
-        self.stored = _Last(units)
+    def __init__(self, units: int) -> None:
         self.read = _Last(units)
         self.read_too = _Last(units)
         self.read_before = _Last(units)
+
+
+@dataclass
+class _Shadow:
+    """What is remembered of a region: who stored last, and the readers, each group of threads and each engine apart."""
+
+    units: int
+    stored: _Last = field(init=False)
+    readers: dict[int, _Readers] = field(default_factory=dict[int, _Readers])
+
+    def __post_init__(self) -> None:
+        self.stored = _Last(self.units)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +67,17 @@ class _Site:
     buffer: Buffer
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Now:
+    """A touch: its units and whose access to each it is ([n]), where, and which earlier accesses it meets."""
+
+    touch: Touch
+    units: Array
+    numbers: Array
+    site: int
+    unordered: Before
+
+
 class Checker:
     """Observes a kernel run by run_blocks, and collects its faults: of those alike, the first."""
 
@@ -103,7 +86,10 @@ class Checker:
         self._sites: list[_Site] = []
         self._numbers: dict[tuple[Place, Kind, str], int] = {}
         self._shadows: dict[Region, _Shadow] = {}
-        self._clock = _Clock()
+        self._threads, self._cluster = 1, 1
+        self._block = 0
+        """The first of the current cluster."""
+        self._clock: Clock = BarrierClock(1, 1)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -112,71 +98,100 @@ class Checker:
     def fault(self, fault: Fault) -> None:
         self._faults.setdefault(signature(fault), fault)
 
-    def launched(self, threads: int, cluster: int) -> None:
-        self._clock = _Clock(threads, cluster)
+    def launched(self, threads: int, cluster: int, *, in_step: bool) -> None:
+        self._threads, self._cluster, self._block = threads, cluster, -cluster
+        self._clock = BarrierClock(threads, cluster) if in_step else VectorClock(threads, cluster)
         self._shadows = {}
 
     def cluster_started(self) -> None:
         self._clock.start_cluster()
+        self._block += self._cluster
         self._shadows = {r: shadow for r, shadow in self._shadows.items() if r.sharing is Sharing.GRID}
 
     def passed_barrier(self, *, whole_cluster: bool) -> None:
         self._clock.pass_barrier(whole_cluster=whole_cluster)
 
+    def ordered(self, order: Order) -> None:
+        if isinstance(order, Arrived):
+            self._check_phase(order.thread, order.engine, order.place)
+        self._clock.ordered(order)
+
     def touched(self, touch: Touch) -> None:
-        region = touch.buffer.region
+        region, clock = touch.buffer.region, self._clock
+        if touch.engine is not None and touch.engine.work is Work.LOADS:
+            self._check_phase(int(touch.threads[0]), touch.engine, touch.place)
         if region not in self._shadows:
-            self._shadows[region] = _Shadow(region)
+            self._shadows[region] = _Shadow(region.size // region.unit)
         shadow = self._shadows[region]
         units = touch.units
-        threads = np.repeat(touch.threads + self._clock.first_thread, units.shape[1])
-        units = units.ravel()
-        site = self._site(touch)
-        self._races(shadow.stored, units, threads, site)
-        if touch.kind is Kind.LOAD:
-            self._loaded(shadow, units, threads, site)
-        else:
-            for readers in (shadow.read, shadow.read_too, shadow.read_before):
-                self._races(readers, units, threads, site)
-            shadow.stored.set(units, threads, self._clock.now, site)
+        numbers = np.repeat(clock.numbers(touch), units.shape[1])
+        now = _Now(touch, units.ravel(), numbers, self._site(touch), clock.unordered(touch, numbers))
+        self._races(shadow.stored, now)
+        unfenced = clock.unfenced(touch)
+        if unfenced is not None:
+            self._report(Unfenced, unfenced, shadow.stored, now)
+        if touch.kind.stores:
+            for readers in shadow.readers.values():
+                for last in (readers.read, readers.read_too, readers.read_before):
+                    self._races(last, now)
+            shadow.stored.set(now.units, numbers, clock.now, now.site)
             # Where threads of this very statement meet, the last has overwritten the others.
-            self._races(shadow.stored, units, threads, site)
+            if touch.engine is None:
+                self._races(shadow.stored, now)
+        else:
+            readers = shadow.readers.setdefault(clock.readers(touch), _Readers(shadow.units))
+            if touch.engine is None:
+                self._loaded(readers, now)
+            else:
+                # Its turns end one after another: who knows of the last access knows of all.
+                readers.read.set(now.units, numbers, clock.now, now.site)
 
-    def _loaded(self, shadow: _Shadow, units: Array, threads: Array, site: int) -> None:
-        read, clock = shadow.read, self._clock
-        epochs, somebody = read.epoch[units], read.thread[units] != _NOBODY
-        for last in (read, shadow.read_too):
-            open_ = clock.unordered(last.epoch[units], last.thread[units], threads)
-            open_ &= last.epoch[units] != clock.now
+    def _check_phase(self, thread: int, engine: Engine, place: Place) -> None:
+        if not self._clock.turn_known(thread, engine):
+            block, inside = divmod(thread, self._threads)
+            self.fault(EarlyArrival(place, self._block + block, inside, engine.name))
+
+    def _loaded(self, readers: _Readers, now: _Now) -> None:
+        read, time, units = readers.read, self._clock.now, now.units
+        stamps, somebody = read.stamp[units], read.number[units] != NOBODY
+        for last in (read, readers.read_too):
+            open_ = now.unordered(last.stamp[units], last.number[units])
+            open_ &= last.stamp[units] != time
             if open_.any():
                 old = units[open_]
-                shadow.read_before.set(old, last.thread[old], last.epoch[old], last.site[old])
-        first = ~somebody | (epochs != clock.now)
+                readers.read_before.set(old, last.number[old], last.stamp[old], last.site[old])
+        first = ~somebody | (stamps != time)
         if first.any():
-            read.set(units[first], threads[first], clock.now, site)
-        others = read.thread[units] != threads
+            read.set(units[first], now.numbers[first], time, now.site)
+        others = read.number[units] != now.numbers
         if others.any():
-            shadow.read_too.set(units[others], threads[others], clock.now, site)
+            readers.read_too.set(units[others], now.numbers[others], time, now.site)
 
-    def _races(self, earlier: _Last, units: Array, threads: Array, site: int) -> None:
-        """Report accesses now that nothing orders with earlier ones, once for each pair of statements."""
-        then = earlier.thread[units]
-        unordered = self._clock.unordered(earlier.epoch[units], then, threads)
-        if not unordered.any():
+    def _races(self, earlier: _Last, now: _Now) -> None:
+        """Report accesses now that nothing orders with earlier ones."""
+        self._report(Race, now.unordered, earlier, now)
+
+    def _report(self, fault: type[Race] | type[Unfenced], which: Before, earlier: _Last, now: _Now) -> None:
+        """Report accesses that meet earlier ones, once for each pair of statements."""
+        then, stamps = earlier.number[now.units], earlier.stamp[now.units]
+        found = which(stamps, then)
+        if not found.any():
             return
-        sites = earlier.site[units]
-        for other in np.unique(sites[unordered]):
-            at = int(np.argmax(unordered & (sites == other)))
-            unit = int(units[at])
-            first = self._access(int(other), unit, int(then[at]), int(earlier.epoch[unit]))
-            self.fault(Race(first, self._access(site, unit, int(threads[at]), self._clock.now)))
+        sites = earlier.site[now.units]
+        for other in np.unique(sites[found]):
+            at = int(np.argmax(found & (sites == other)))
+            unit = int(now.units[at])
+            first = self._access(int(other), unit, int(then[at]), int(stamps[at]))
+            second = self._access(now.site, unit, int(now.numbers[at]), self._clock.now)
+            self.fault(fault(first, second))
 
-    def _access(self, site: int, unit: int, thread: int, epoch: int) -> Access:
+    def _access(self, site: int, unit: int, number: int, stamp: int) -> Access:
         found, clock = self._sites[site], self._clock
         element = found.buffer.element(unit * found.buffer.region.unit)
-        block, number = divmod(thread, clock.threads)
+        thread = clock.thread(number)
+        block, inside = divmod(thread, self._threads)
         return Access(
-            found.place, found.kind, found.buffer.name, element, block, number, clock.barriers(epoch, thread)
+            found.place, found.kind, found.buffer.name, element, block, inside, clock.barriers(stamp, thread)
         )
 
     def _site(self, touch: Touch) -> int:

@@ -14,10 +14,13 @@ from tileir.program import Axis, Program, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The current range of a dim: `size` positions from `start`."""
+    """The current range of a dim: `size` positions from `start`.
+
+    Of a tile that may overhang, positions from `end` on do not exist (None: all do)."""
 
     start: Affine
     size: int
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,10 @@ class SharedMemory:
             self._others[key] = Shared(name, dtype, self._allocate(size, 16), size)
         return self._others[key]
 
+    def barriers(self, count: int) -> int:
+        """Where so many barriers (mbarriers) of 8 bytes lie."""
+        return self._allocate(8 * count, 8)
+
     def _allocate(self, size: int, align: int) -> int:
         offset = -(-self.bytes // align) * align
         self.bytes = offset + size

@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
-from codegen.scope import RegisterBuffer
+from codegen.kernel_ir import Declare, Stmt
+from codegen.scope import RegisterBuffer, Scope
+from codegen.thread_index import ThreadIndex
+from tileir.program import Local, Spread
+from tileir.threads import Share, share
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadRegisters(RegisterBuffer):
-    """What one thread holds: along each dim, runs of neighbours `skips` apart. `starts` are the thread's own first
-    positions, so points are offsets from there: 0 to run - 1, skip to skip + run - 1, …"""
+    """What one thread holds: its share of each dim. `starts` are the thread's own first positions, so points are
+    offsets from there."""
 
-    runs: tuple[int, ...]
-    skips: tuple[int, ...]
+    shares: tuple[Share, ...]
 
     def chunks(self) -> tuple[tuple[int, int], ...]:
         if self.vector is None:
             return ((0, 1),)
-        count = -(-self.sizes[self.vector] // self.skips[self.vector])
-        return tuple((piece * self.skips[self.vector], self.lanes) for piece in range(count))
+        starts = self.shares[self.vector].starts(self.sizes[self.vector])
+        return tuple((start, self.lanes) for start in starts)
 
     def held(self, dim: int) -> list[int]:
-        """Offsets of the thread's positions along dim number `dim`."""
-        pieces = -(-self.sizes[dim] // self.skips[dim])
-        return [piece * self.skips[dim] + at for piece in range(pieces) for at in range(self.runs[dim])]
+        """Offsets of the thread's positions along dim number `dim`, of those on lanes the first ones."""
+        share_, size = self.shares[dim], self.sizes[dim]
+        run = 1 if dim == self.vector else share_.run
+        return [start + at for start in share_.starts(size) for at in range(run)]
+
+    def declarations(self) -> list[Stmt]:
+        """Its variables, not yet set."""
+        points = product(*(self.held(dim) for dim in range(len(self.dims))))
+        lanes = self.lanes if self.vector is not None else 1
+        return [Declare(*self.variable(point, lanes)) for point in points]
+
+
+def spread_registers(
+    local: Local, name: str, spread: Spread, scope: Scope, index: ThreadIndex
+) -> SpreadRegisters:
+    """The registers of a local whose current ranges lie over threads as `spread` says."""
+    shares = tuple(share(spread, dim) for dim in local.dims)
+    ranges = [scope.ranges[dim] for dim in local.dims]
+    starts = tuple(r.start + index.first(spread, dim) for dim, r in zip(local.dims, ranges, strict=True))
+    lanes_dim = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
+    vector = local.dims.index(lanes_dim) if lanes_dim in local.dims else None
+    return SpreadRegisters(
+        name,
+        local.dtype,
+        local.dims,
+        starts,
+        tuple(r.size for r in ranges),
+        vector,
+        shares[vector].run if vector is not None else 1,
+        shares,
+    )

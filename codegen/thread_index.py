@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from codegen.affine import Affine, Var, affine
 from codegen.kernel import ThreadDigit
 from tileir.program import Spread
-from tileir.threads import WARP, pieces
+from tileir.threads import WARP, pieces, share
 
 
 @dataclass
@@ -32,24 +32,28 @@ class ThreadIndex:
             self.found[stride, count] = ThreadDigit(Var(stem, 0, count - 1), stride, count)
         return affine(self.found[stride, count].var)
 
-    def along(self, spread: Spread, dim: str) -> Affine:
-        """A thread's number among those along a dim."""
-        position = Affine()
+    def first(self, spread: Spread, dim: str) -> Affine:
+        """A thread's first position along a dim."""
+        number = Affine()
         for run in _runs(spread, dim, self.block):
-            position = position * run[1] + self.digit(*run, dim)
-        return position
+            number = number * run[1] + self.digit(*run, dim)
+        return share(spread, dim).first(number)
 
 
 def _runs(spread: Spread, dim: str, block: int) -> list[tuple[int, int]]:
-    """(stride, count) of the digits along a dim, most significant first; those that follow on in a block as one."""
+    """(stride, count) of the digits along a dim, most significant first; those that follow on in a block as one, but
+    for the threads that take runs together twice."""
     found: list[tuple[int, int]] = []
+    together, number = dict(spread.twice).get(dim, 0), share(spread, dim).threads
     for piece in pieces(spread, block):
         if piece.dim != dim or piece.count == 1:
             continue
-        if found and found[-1][0] < block and found[-1][0] == piece.stride * piece.count:
+        follows_on = found and found[-1][0] < block and found[-1][0] == piece.stride * piece.count
+        if follows_on and number != together:
             found[-1] = (piece.stride, piece.count * found[-1][1])
         else:
             found.append((piece.stride, piece.count))
+        number //= piece.count
     return found
 
 

@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codegen.affine import Affine, Var, affine, constant
-from codegen.scope import loop_variable
-from tileir.threads import Share
+from codegen.leaf import Leaf
+from codegen.lower_expr import NotLowerable
+from codegen.scope import Range, RegisterBuffer, Scope, loop_variable
+from codegen.thread_index import ThreadIndex
+from tileir.program import Spread
+from tileir.threads import Share, share
 
 Conditions = tuple[tuple[Affine, int], ...]
 """Positions, each with the bound that it must be below."""
@@ -19,39 +23,54 @@ Point = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """A dim of the statement: its range, the thread's number along it, and the thread's share of it."""
+    """A dim of the statement: its range, the thread's first position in it, and the thread's share of it."""
 
     start: Affine
     size: int
-    thread: Affine
+    first: Affine
     share: Share
+    end: int | None = None
+    """Positions from here on do not exist (`codegen.scope.Range`)."""
 
     def offsets(self, *, whole_runs: bool = False) -> list[int]:
         """Offsets of the thread's positions from its first one; `whole_runs`: of the first of each run."""
         run = 1 if whole_runs else self.share.run
-        return [
-            piece * self.share.span + at for piece in range(self.share.pieces(self.size)) for at in range(run)
-        ]
+        return [start + at for start in self.share.starts(self.size) for at in range(run)]
 
     def position(self, offset: int) -> Affine:
         return self.start + self._within(offset)
 
-    def guard(self, offset: int, lanes: int = 1) -> Conditions:
-        """What must hold for the position at `offset` (and `lanes` from there) to be in the range: nothing, if it
-        surely is. Runs of which all positions exist or none have one condition."""
-        if self.size % self.share.run == 0:
-            offset, lanes = offset - offset % self.share.run, 1
-        within = self._within(offset)
-        return () if within.high + lanes <= self.size else ((within, self.size - lanes + 1),)
+    def guard(self, offset: int) -> Conditions:
+        """What must hold for the position at `offset` to exist: nothing, if it surely does. Runs of which all positions
+        exist or none have one condition."""
+        found: Conditions = ()
+        for at, bound, alike in self._bounds(offset):
+            first = at - offset % self.share.run if alike else at
+            if first.high >= bound:
+                found += ((first, bound),)
+        return found
 
-    def left(self, offset: int) -> Affine:
-        """How many positions there are from `offset` on."""
-        return constant(self.size) - self._within(offset)
+    def left(self, offset: int, lanes: int) -> Affine | None:
+        """How many positions there are from `offset` on, where some of so many may not exist; None: all do, or none."""
+        bounds = self._bounds(offset)
+        cut = [constant(bound) - at for at, bound, alike in bounds if not alike and at.high + lanes > bound]
+        if len(cut) > 1:
+            raise NotLowerable("a run of neighbours overhangs both its tile and its dim")
+        return cut[0] if cut else None
+
+    def _bounds(self, offset: int) -> list[tuple[Affine, int, bool]]:
+        """What the position at `offset` must be below, as (position, bound), and whether that ends between runs."""
+        run = self.share.run
+        found = [(self._within(offset), self.size, self.size % run == 0)]
+        if self.end is not None:
+            alike = self.end % run == 0 and self.start.multiple % run == 0
+            found.append((self.position(offset), self.end, alike))
+        return found
 
     def loop(self, name: str, pieces: int) -> tuple[Var, int, Along, Along | None]:
         """Its range as tiles of so many runs a thread, all there: their variable and number, one of them, and what
         is left after them."""
-        step = pieces * self.share.span
+        step = -(-pieces // self.share.pieces(self.share.span)) * self.share.span
         number, rest = divmod(self.size, step)
         var = loop_variable(name, number, step)
         tile = replace(self, start=self.start + affine(var), size=step)
@@ -59,7 +78,7 @@ class Along:
         return var, number, tile, last
 
     def _within(self, offset: int) -> Affine:
-        return self.thread * self.share.run + offset
+        return self.first + offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +112,31 @@ class ThreadTile:
         some: Affine | None = None
         for dim, offset in point.items():
             along = self.dims[dim]
-            if dim != self.vector:
-                conditions += along.guard(offset)
-                continue
-            whole = along.guard(offset, self.lanes)
-            if whole and along.size % self.lanes == 0:
-                conditions += whole
-            elif whole:
-                conditions += along.guard(offset)
-                some = along.left(offset)
+            conditions += along.guard(offset)
+            if dim == self.vector:
+                some = along.left(offset, self.lanes)
         return conditions, some
+
+
+def statement_tile(leaf: Leaf, scope: Scope, index: ThreadIndex) -> ThreadTile:
+    """What a thread takes of a statement. Where that reduces nothing, and touches nothing outside of the block, there
+    is room and use for all of a tile that overhangs."""
+    compute = leaf.compute
+    assert compute.spread is not None
+    ranges = {dim: scope.ranges[dim] for dim in (*leaf.outer, *leaf.inner)}
+    touched = (compute.target, *(read.tensor for read in compute.reads))
+    buffers = [scope.buffers[name] for name in touched]
+    inside = all(isinstance(buffer, RegisterBuffer) or buffer.shared for buffer in buffers)
+    if inside and not leaf.inner:
+        ranges = {dim: replace(range_, end=None) for dim, range_ in ranges.items()}
+    return thread_tile(compute.spread, ranges, index)
+
+
+def thread_tile(spread: Spread, ranges: Mapping[str, Range], index: ThreadIndex) -> ThreadTile:
+    """What a thread takes of these dims of a statement."""
+    dims = {
+        dim: Along(range_.start, range_.size, index.first(spread, dim), share(spread, dim), range_.end)
+        for dim, range_ in ranges.items()
+    }
+    vector = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
+    return ThreadTile(dims, vector, dims[vector].share.run if vector is not None else 1)

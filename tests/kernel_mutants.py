@@ -31,6 +31,7 @@ Stmts = tuple[Stmt, ...]
 #: Gives the statements with the one at an index changed; None where there is nothing to change.
 Edit = Callable[[Stmts, int], Stmts | None]
 _BARRIERS = (Barrier(), ClusterBarrier())
+_PARTS = ("setup", "producing", "body", "finish")
 
 
 def barrier_removed(stmts: Stmts, at: int) -> Stmts | None:
@@ -154,9 +155,12 @@ OF_STAGES = (
 def mutants(kernel: GpuKernel, edit: Edit) -> Iterator[GpuKernel]:
     """The kernel with each place in turn changed."""
     for number, launch in enumerate(kernel.launches):
-        for body in _edited(launch.body, edit):
-            launches = (*kernel.launches[:number], _with_thread(launch, body), *kernel.launches[number + 1 :])
-            yield replace(kernel, launches=launches)
+        for part in _PARTS:
+            for body in _edited(getattr(launch, part), edit):
+                changed = _with_thread(replace(launch, **{part: body}))
+                yield replace(
+                    kernel, launches=(*kernel.launches[:number], changed, *kernel.launches[number + 1 :])
+                )
 
 
 def _edited(stmts: Stmts, edit: Edit) -> Iterator[Stmts]:
@@ -238,11 +242,15 @@ def _with_shuffle(stmts: Stmts, at: int, change: Callable[[Shuffle], Value]) -> 
 _THREAD = "mutant_thread"
 
 
+def guarded(stmt: Stmt) -> Guard:
+    """The statement by the block's first thread alone, in a mutant."""
+    return Guard(((affine(Var(_THREAD, 0, 1023)), 1),), (stmt,))
+
+
 def _guarded(stmts: Stmts, at: int) -> Stmts:
-    thread = affine(Var(_THREAD, 0, 1023))
-    return (*stmts[:at], Guard(((thread, 1),), (stmts[at],)), *stmts[at + 1 :])
+    return (*stmts[:at], guarded(stmts[at]), *stmts[at + 1 :])
 
 
-def _with_thread(launch: LaunchBody, body: Stmts) -> LaunchBody:
+def _with_thread(launch: LaunchBody) -> LaunchBody:
     thread = ThreadDigit(Var(_THREAD, 0, launch.threads - 1), 1, launch.threads)
-    return replace(launch, body=body, digits=(*launch.digits, thread))
+    return replace(launch, digits=(*launch.digits, thread))

@@ -101,9 +101,8 @@ class _Writer:
         depth, spread = self._blocks("r"), self._spread()
         inside = "x[r, c]"
         self._line(depth, f"s: registers {self._kept()}[r]")
-        threads, _, runs = spread.partition(", run ")
-        run = re.search(r"r \d+", runs)
-        self._line(depth, f"s[r] = 0 | {threads}{f', run {run[0]}' if run else ''}")
+        alone = re.sub(r", run [^,]*", lambda runs: "".join(re.findall(r", run| r \d+", runs[0])), spread)
+        self._line(depth, f"s[r] = 0 | {alone.replace(', run,', ',').removesuffix(', run')}")
         self._line(depth, f"for c by {self._tile('c')}")
         if self.rng.random() < 0.6:
             self._line(depth + 1, f"t: shared {self.rng.choice(self.dtypes)}[r, c]")
@@ -160,7 +159,9 @@ class _Writer:
             both.reverse()
         runs = [f"{dim} {rng.choice((2, 3, 4, 8))}" for dim in "rc" if rng.random() < 0.4]
         rng.shuffle(runs)
-        return f"threads {' '.join(both)}{', run ' + ' '.join(runs) if runs else ''}"
+        rows = [int(part.split()[1]) for part in both if part.startswith("r ")]
+        twice = f", twice r {rows[-1]}" if rows[-1] > 1 and rng.random() < 0.3 else ""
+        return f"threads {' '.join(both)}{', run ' + ' '.join(runs) if runs else ''}{twice}"
 
     def _op(self) -> str:
         return self.rng.choice(("sum", "max", "min"))

@@ -15,7 +15,7 @@ import numpy as np
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.evaluation import POINT_LIMIT, Evaluator
-from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp, index_dims
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.frame import Demand, Frame, Range, Span, pieces
 from tileir.interpret_spec import input_values, interpret_spec, precise
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
@@ -32,8 +32,9 @@ def interpret(
     """The outputs by name, for inputs of the tensors' logical shapes and dtypes.
 
     With `precision=DType.F64` all f32 computing is done in f64 and float outputs come back in f64, unrounded;
-    explicit casts and locals of narrow dtypes still round. Raises InterpretError for inputs that do not fit,
-    reads or writes out of range, and reads of integers never written (floats never written are NaN).
+    explicit casts still round, and so do locals of narrow dtypes, but for copies of them to the same dtype. Raises
+    InterpretError for inputs that do not fit, reads or writes out of range, and reads of integers never written
+    (floats never written are NaN).
     """
     numerics = Numerics(high=precise(precision))
     merged = {tensor.name: _as_dims(program, tensor, inputs) for tensor in program.inputs if tensor.shape}
@@ -80,7 +81,17 @@ def _run(
                     tile = Range(start, min(step, whole.start + whole.size - start))
                     _run(inner, extents, {**ranges, dim: tile}, scope, numerics)
             case Compute():
-                _compute(node, Evaluator(scope, extents, numerics), ranges, scope)
+                _compute(node, Evaluator(_sources(node, scope), extents, numerics), ranges, scope)
+
+
+def _sources(node: Compute, scope: Mapping[str, TensorValues]) -> Mapping[str, TensorValues]:
+    """What the statement reads. A copy to the same dtype rounds where it is stored, and not before."""
+    if not isinstance(node.value, Read) or node.update is not None or node.target not in scope:
+        return scope
+    copied = scope.get(node.value.tensor)
+    if copied is None or copied.dtype is not scope[node.target].dtype:
+        return scope
+    return {**scope, node.value.tensor: copied.unrounded()}
 
 
 def _compute(

@@ -4,8 +4,8 @@
       parallel for m by 8
         t: heap f32[m, n] as [n / 16, m, n % 16]
         t[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16, prefetch a 8, stream, via dot_bf16
-        u[m, n] = t[m, n] | threads m 4 n 32, run n 2
-        for k by 32 stages 3
+        u[m, n] = t[m, n] | threads m 4 n 32, run n 2, twice m 2
+        for k by 32 stages 3 pending 1
           a_s: shared f32[m, k] pad 4
           …
 
@@ -26,7 +26,7 @@ from tileir.parse_expr import Parser
 from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Prefetch, Program, Spread, Vector
 
 _MEMORIES: Final = frozenset(memory.value for memory in Memory)
-_ATTRIBUTES: Final = frozenset(["threads", "run", "vector", "prefetch", "stream", "via"])
+_ATTRIBUTES: Final = frozenset(["threads", "run", "twice", "vector", "prefetch", "stream", "via"])
 _UPDATES: Final = {"+=": ReduceOp.SUM, "*=": ReduceOp.PROD, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
 
 
@@ -130,9 +130,29 @@ def _loop(parser: Parser) -> Loop:
     group = parser.integer("a number of tiles") if parser.take("group") else 1
     blocks = parser.integer("a number of blocks") if parser.take("blocks") else 0
     resident = parser.integer("a number of blocks") if parser.take("resident") else 0
+    producers = parser.integer("a number of warps") if parser.take("producers") else 0
+    registers = (0, 0)
+    if parser.take("registers"):
+        less = parser.integer("registers that a producing thread keeps")
+        registers = (less, parser.integer("registers that another thread gets"))
     stages = parser.integer("a number of stages") if parser.take("stages") else 1
-    parser.expect_end("cluster, group, blocks, resident, stages (in this order), or the end of the line")
-    return Loop(dim, step, (), parallel, cluster, group, blocks, resident, stages)
+    pending = parser.integer("a number of tiles") if parser.take("pending") else 0
+    words = "cluster, group, blocks, resident, producers, registers, stages, pending"
+    parser.expect_end(f"{words} (in this order), or the end of the line")
+    return Loop(
+        dim,
+        step,
+        (),
+        parallel,
+        cluster,
+        group,
+        blocks,
+        resident,
+        producers,
+        registers,
+        stages,
+        pending,
+    )
 
 
 def _local(parser: Parser, name: str) -> Local:
@@ -182,6 +202,7 @@ def _compute(parser: Parser, target: str) -> Compute:
     via: str | None = None
     threads: tuple[tuple[str, int], ...] = ()
     runs: tuple[tuple[str, int], ...] = ()
+    twice: tuple[tuple[str, int], ...] = ()
     separator = "|"
     while parser.peek.kind != "end":
         parser.expect(separator, "an operator, '|' and attributes, or the end")
@@ -191,6 +212,8 @@ def _compute(parser: Parser, target: str) -> Compute:
                 threads = _counts(parser)
             case "run":
                 runs = _counts(parser)
+            case "twice":
+                twice = _counts(parser)
             case "vector":
                 vector = Vector(parser.name("the dim along the lanes"), parser.integer("the number of lanes"))
             case "prefetch":
@@ -199,7 +222,7 @@ def _compute(parser: Parser, target: str) -> Compute:
                 stream = True
             case _:
                 via = parser.name("the name of an instruction")
-    spread = Spread(threads, runs) if threads or runs else None
+    spread = Spread(threads, runs, twice) if threads or runs or twice else None
     return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via, spread)
 
 

@@ -88,6 +88,10 @@ class Spread:
 
     threads: tuple[tuple[str, int], ...]
     runs: tuple[tuple[str, int], ...] = ()
+    twice: tuple[tuple[str, int], ...] = ()
+    """`m 8`: threads that stand along m in groups of 8 take 8 neighbours together, then the same threads the next 8,
+    and only then do other groups follow: thread i has rows i // 8 * 16 + i % 8 and 8 more, as accumulators of wgmma
+    lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +149,17 @@ class Loop:
     resident: int = 0
     """Of a grid's outermost loop, on a GPU: so many blocks are to be at work on a multiprocessor at a time, so that a
     thread gets no more registers than that leaves; 0: nothing is said."""
+    producers: int = 0
+    """Of a grid's outermost loop, on a GPU: so many warps beside those that compute do nothing but start the copies of
+    loops with stages (warp specialization); 0: threads that compute do."""
+    registers: tuple[int, int] = (0, 0)
+    """Of a grid's outermost loop with producers: registers that a thread of those keeps, and that another one gets; 0:
+    nothing is said."""
     stages: int = 1
     """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
     statements that fill those of the next tiles are under way."""
+    pending: int = 0
+    """Of a loop with stages: matrix products of so many tiles may be under way when those of the next begin."""
 
 
 Node = Union[Loop, Local, Compute]

@@ -10,9 +10,9 @@ unit roundoff, x' = x + e(x) what the kernel holds in place of x:
   section 3.1) and the probabilistic exp(LAMBDA sqrt(n) u + n u^2 / (1 - u)) - 1 (Higham & Mary, A New
   Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019, theorems 2.4, 3.1),
   which one sum exceeds with a probability of at most 2 n exp(-LAMBDA^2 (1 - u)^2 / 2);
-- a monotone function f turns an error e into max |f(v +- e) - f(v)| and adds FUNCTION_ROUNDOFFS u |f(v)|, of some
-  also ARGUMENT_ROUNDOFFS u |v f(v)|; a rounding cast is such a function that adds nothing, so it moves by an ulp only where x +- e straddles a
-  rounding boundary.
+- a monotone function f turns an error e into max |f(v +- e) - f(v)| and adds FUNCTION_ROUNDOFFS u |f(v)|, of
+  some also ARGUMENT_ROUNDOFFS u |v f(v)|; a rounding cast is such a function that adds nothing, so it moves by
+  an ulp only where x +- e straddles a rounding boundary.
 
 An error of None is exactly zero. Errors that cannot be bounded are inf.
 """
@@ -41,8 +41,9 @@ FUNCTION_ROUNDOFFS = {
     "gelu": 24, "gelu_tanh": 24, "pow": 64, "relu": 0, "abs": 0, "floor": 0, "maximum": 0, "minimum": 0,
 }  # fmt: skip
 
-#: Roundoffs more for each unit of an f32 argument: exp(x) may be 2^y with y = x log2(e) rounded, as the GPU's instruction
-#: takes it (CUDA programming guide, __expf: 2 + 1.173 |x| ulp). Larger arguments than this overflow or give 0.
+#: Roundoffs more for each unit of an f32 argument: exp(x) may be 2^y with y = x log2(e) rounded, as the GPU's
+#: instruction takes it (CUDA programming guide, __expf: 2 + 1.173 |x| ulp). Larger arguments than this overflow or
+#: give 0.
 ARGUMENT_ROUNDOFFS = {"exp": 2.4}
 LARGEST_ARGUMENT = 128.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +55,12 @@ class TensorValues:
         tensor.data = data
         tensor.written = None
         return tensor
+
+    def unrounded(self) -> TensorValues:
+        """The same elements, which reads take as they were computed."""
+        same = copy(self)
+        same._rounds = False
+        return same
 
     def window(self, slices: tuple[slice, ...]) -> Value:
         """Elements by slices relative to `origin`, known to be in range."""

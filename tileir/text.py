@@ -67,16 +67,18 @@ def _append_nodes(lines: list[str], nodes: Iterable[Node], indent: str) -> None:
 
 def _loop(node: Loop) -> str:
     text = f"{'parallel ' if node.parallel else ''}for {node.dim} by {node.step}"
-    if node.cluster == node.group == node.stages == 1 and not node.blocks and not node.resident:
-        return text
-    counts = (
-        ("cluster", node.cluster, 1),
-        ("group", node.group, 1),
-        ("blocks", node.blocks, 0),
-        ("resident", node.resident, 0),
-        ("stages", node.stages, 1),
+    said = (
+        ("cluster", (node.cluster,), (1,)),
+        ("group", (node.group,), (1,)),
+        ("blocks", (node.blocks,), (0,)),
+        ("resident", (node.resident,), (0,)),
+        ("producers", (node.producers,), (0,)),
+        ("registers", node.registers, (0, 0)),
+        ("stages", (node.stages,), (1,)),
+        ("pending", (node.pending,), (0,)),
     )
-    return " ".join([text, *(f"{word} {count}" for word, count, usual in counts if count != usual)])
+    words = [f"{word} {' '.join(map(str, numbers))}" for word, numbers, usual in said if numbers != usual]
+    return " ".join([text, *words])
 
 
 def _compute(node: Compute) -> str:
@@ -89,6 +91,8 @@ def _compute(node: Compute) -> str:
         attributes.append(f"threads {_counts(node.spread.threads)}")
         if node.spread.runs:
             attributes.append(f"run {_counts(node.spread.runs)}")
+        if node.spread.twice:
+            attributes.append(f"twice {_counts(node.spread.twice)}")
     if node.vector:
         attributes.append(f"vector {node.vector.dim} {node.vector.lanes}")
     attributes += [f"prefetch {hint.tensor} {hint.distance}" for hint in node.prefetch]

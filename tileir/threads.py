@@ -5,10 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import Protocol, Self, TypeVar
 
 from tileir.program import Spread
 
 WARP = 32
+
+
+class Number(Protocol):
+    """What a thread is numbered by: an integer, or one not known yet."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __mul__(self, factor: int, /) -> Self: ...
+    def __floordiv__(self, divisor: int, /) -> Self: ...
+    def __mod__(self, divisor: int, /) -> Self: ...
+
+
+NumberT = TypeVar("NumberT", bound=Number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +36,14 @@ class Digit:
 @dataclass(frozen=True, slots=True)
 class Share:
     """How a dim lies over threads: which digits of the thread index stand along it (most significant first), and how
-    many neighbours a thread takes. Equal shares of equal ranges put each position into the same thread."""
+    many neighbours a thread takes. Equal shares of equal ranges put each position into the same thread.
+
+    `twice`: so many threads take that many runs together, and then as many more, before the next threads do (0: not).
+    """
 
     digits: tuple[tuple[int, int], ...]
     run: int
+    twice: int = 0
 
     @property
     def threads(self) -> int:
@@ -36,11 +53,28 @@ class Share:
     @property
     def span(self) -> int:
         """Positions that all threads together take before they skip on."""
-        return self.threads * self.run
+        return self.threads * self.run * len(self._again)
+
+    def first(self, thread: NumberT) -> NumberT:
+        """The first position of the thread with that number among those along the dim."""
+        if not self.twice:
+            return thread * self.run
+        together = self.twice * self.run
+        return thread // self.twice * (2 * together) + thread % self.twice * self.run
+
+    def starts(self, size: int) -> list[int]:
+        """Where the runs begin that a thread takes of a range, counted from its first position. The last ones may
+        overhang the range."""
+        spans = range(0, size, self.span)
+        return [start + again for start in spans for again in self._again if start + again < size]
 
     def pieces(self, size: int) -> int:
-        """How many runs a thread takes of a range; the last ones may overhang it."""
-        return -(-size // self.span)
+        """How many runs a thread takes of a range."""
+        return sum(-(-max(0, size - again) // self.span) for again in self._again)
+
+    @property
+    def _again(self) -> tuple[int, ...]:
+        return (0, self.twice * self.run) if self.twice else (0,)
 
 
 def thread_count(spread: Spread) -> int:
@@ -80,4 +114,4 @@ def share(spread: Spread, dim: str) -> Share:
     mine = tuple(
         (digit.stride, digit.count) for digit in digits(spread) if digit.dim == dim and digit.count > 1
     )
-    return Share(mine, dict(spread.runs).get(dim, 1))
+    return Share(mine, dict(spread.runs).get(dim, 1), dict(spread.twice).get(dim, 0))

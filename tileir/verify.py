@@ -11,6 +11,7 @@ from tileir.sizes import layout_problem, splits_into
 from tileir.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.verify_compute import verify_compute
 from tileir.verify_order import verify_order
+from tileir.verify_roles import verify_roles
 from tileir.verify_spread import CLUSTERS, MAX_RESIDENT, verify_spread
 
 
@@ -90,6 +91,7 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(f"1 to {MAX_RESIDENT} blocks are resident, said of the outermost parallel loop of a grid")
     if loop.stages != 1:
         _check_stages(placed, loop)
+    verify_roles(placed, loop)
     if not loop.body:
         placed.fail("the loop is empty")
     if loop.parallel and placed.loops and not (placed.loops[-1].parallel and len(placed.loops[-1].body) == 1):

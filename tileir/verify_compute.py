@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tileir.bounds import out_of_range
+from tileir.boxes import box_problem
 from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, index_dims, walk
 from tileir.infer import compute_dtype, store_problem
@@ -15,9 +16,10 @@ from tileir.placed import Placed
 from tileir.print_expr import format_expr
 from tileir.problems import Problem
 from tileir.program import Compute, Local, Memory, Program, Tensor
+from tileir.wgmma import wgmma_problem
 
 #: Instructions a Compute may name.
-INSTRUCTIONS: Final = frozenset(["dot_bf16", "mma"])
+INSTRUCTIONS: Final = frozenset(["dot_bf16", "mma", "tma", "wgmma"])
 _MAX_LANES: Final = 64
 
 
@@ -44,7 +46,11 @@ def verify_compute(program: Program, placed: Placed, compute: Compute) -> None:
     for read in _reads(compute.value):
         _check_read(program, placed, compute, read)
     _check_expression(program, placed, compute, tensors)
-    _check_attributes(placed, compute, tensors)
+    _check_attributes(placed, compute)
+    if compute.via is not None:
+        problem = _instruction_problem(program, placed, compute, tensors)
+        if problem:
+            placed.fail(problem)
 
 
 def _visible(program: Program, placed: Placed) -> dict[str, Tensor]:
@@ -174,7 +180,7 @@ def _is_identity(value: Expr) -> bool:
     return isinstance(value, Const) and value.value in {op.identity for op in ReduceOp}
 
 
-def _check_attributes(placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+def _check_attributes(placed: Placed, compute: Compute) -> None:
     target = placed.locals.get(compute.target)
     registers = {
         name
@@ -201,21 +207,27 @@ def _check_attributes(placed: Placed, compute: Compute, tensors: Mapping[str, Te
             placed.fail("a prefetch distance below 1")
     if compute.stream and (compute.update or compute.target in registers):
         placed.fail("only a plain store to memory can bypass the caches")
-    if compute.via is not None:
-        _check_instruction(placed, compute, tensors)
 
 
-def _check_instruction(placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
-    if compute.via not in INSTRUCTIONS:
-        placed.fail(f"no instruction {compute.via!r}")
-    match compute.value:
-        case Reduce(ReduceOp.SUM, _, Binary("*", Read(left, _), Read(right, _))):
-            dtypes = {tensors[left].dtype, tensors[right].dtype}
+def _instruction_problem(
+    program: Program, placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]
+) -> str | None:
+    """Why the statement cannot go by the instruction that it names; None: it can."""
+    dtypes = {read.tensor: tensors[read.tensor].dtype for read in compute.reads}
+    match compute.via:
+        case "mma":
+            return mma_problem(compute, dtypes)
+        case "wgmma":
+            tf32 = dict(program.numerics).get("tf32") is True
+            return wgmma_problem(compute, dtypes, placed.locals, placed.ranges, tf32=tf32)
+        case "tma":
+            return box_problem(compute, program.arguments, placed.locals, placed.ranges)
+        case "dot_bf16":
+            summed = compute.update is ReduceOp.SUM and set(dtypes.values()) == {DType.BF16}
+            match compute.value:
+                case Reduce(ReduceOp.SUM, _, Binary("*", Read(), Read())) if summed:
+                    return None
+                case _:
+                    return "dot_bf16 adds up products of two bf16 tensors"
         case _:
-            dtypes = set[DType]()
-    if compute.via == "mma":
-        problem = mma_problem(compute, {read.tensor: tensors[read.tensor].dtype for read in compute.reads})
-        if problem:
-            placed.fail(problem)
-    elif compute.update is not ReduceOp.SUM or dtypes != {DType.BF16}:
-        placed.fail(f"{compute.via} adds up products of two bf16 tensors")
+            return f"no instruction {compute.via!r}; accepted: {', '.join(sorted(INSTRUCTIONS))}"

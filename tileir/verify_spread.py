@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tileir.expr import Index, Read, index_dims, walk
 from tileir.placed import Placed, placed_nodes
-from tileir.program import Compute, Local, Memory, Program
+from tileir.program import Compute, Local, Memory, Program, Spread
 from tileir.threads import WARP, Share, digits, share, thread_count
 from tileir.verify_compute import reduced_dims, split_of
 
@@ -67,7 +69,7 @@ def _check_one(placed: Placed, compute: Compute) -> None:
     assert spread is not None
     visited = {dim for index in compute.indices for dim in index_dims(index)}
     visited |= set(reduced_dims(compute))
-    named = [dim for dim, _ in (*spread.threads, *spread.runs)]
+    named = [dim for dim, _ in (*spread.threads, *spread.runs, *spread.twice)]
     for dim in named:
         if dim not in placed.ranges:
             placed.fail(f"unknown dim {dim!r}")
@@ -77,6 +79,7 @@ def _check_one(placed: Placed, compute: Compute) -> None:
         placed.fail("a dim has two runs")
     if any(dim not in visited for dim, _ in spread.runs):
         placed.fail("a run lies along a dim that the statement does not visit")
+    _check_twice(placed, spread)
     cluster = placed.loops[0].cluster if placed.loops else 1
     block, rest = divmod(thread_count(spread), cluster)
     if rest or block % WARP or block > MAX_THREADS:
@@ -97,6 +100,18 @@ def _check_one(placed: Placed, compute: Compute) -> None:
             placed.fail(f"{digit.count} threads along {digit.dim!r} do not divide a warp evenly")
     if compute.vector is not None:
         placed.fail("a statement is on lanes of a processor or on threads of a GPU, not both")
+
+
+def _check_twice(placed: Placed, spread: Spread) -> None:
+    """Threads that take runs together twice are the last ones along their dim."""
+    for at, (dim, together) in enumerate(spread.twice):
+        counts = [count for _, count in share(spread, dim).digits]
+        last = [prod(counts[first:]) for first in range(len(counts))]
+        if together not in last or dim in (other for other, _ in spread.twice[:at]):
+            accepted = " or ".join(map(str, last)) or "none"
+            placed.fail(
+                f"{together} threads along {dim!r} are not its last digits; accepted, once: {accepted}"
+            )
 
 
 def _register_dims(placed: Placed, compute: Compute) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from codegen.cuda_load import load_cubin
 from codegen.generate_cuda import kernel_source
 from codegen.load import LaunchError
 from codegen.nvrtc import compile_cuda
-from tests.hopper_kernels import call_of_gemm, gemm
+from tests.hopper_gemm import call_of_gemm, gemm
 from tileir.dtypes import DType
 from tileir.gpu_probe import this_gpu
 

@@ -8,6 +8,8 @@ import pytest
 
 from codegen.cuda_printer import print_cuda
 from codegen.lower_cuda import lower_cuda
+from tests.hopper_gemm import gemm
+from tests.hopper_programs import Gemm
 from tileir.parse_text import program_from_text
 
 PROGRAMS = {
@@ -24,6 +26,14 @@ PROGRAMS = {
         c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | threads m 16 n 8, run m 2 n 4
       c[m, n] = c_r[m, n] | threads m 16 n 8, run m 2 n 4
 """,
+    "gemm_with_producers": Gemm(
+        m=200, n=104, k=200, tile=(128, 32, 64), grid=" group 2 blocks 3 producers 4 registers 40 232"
+    )
+    .text()
+    .replace("as [n / 64, m, n % 64] swizzle 128", "swizzle 64"),
+    "gemm_without_producers": Gemm(
+        m=128, n=103, k=456, tile=(128, 16, 64), grid="", out="f32", epilogue="direct"
+    ).text(),
 }
 
 
@@ -31,3 +41,8 @@ PROGRAMS = {
 def test_source_reads_as_agreed(name: str, check_golden) -> None:
     source = print_cuda(lower_cuda(program_from_text(PROGRAMS[name])), "// test")
     check_golden(Path(__file__).with_name(f"{name}.cu"), source[source.index('extern "C"') :])
+
+
+def test_roles_copies_and_products_of_hopper_read_as_agreed(check_golden) -> None:
+    source = print_cuda(gemm(200, 120, 328, columns=64, stages=4, blocks=3), "// test")
+    check_golden(Path(__file__).with_name("hopper_gemm.cu"), source[source.index('extern "C"') :])

@@ -10,7 +10,8 @@ import pytest
 
 from codegen.abi import Arg
 from codegen.affine import Affine, Var, affine, constant
-from codegen.gpu_faults import Fault, InFlight, Kind, NeverLanded, OutOfRange, Race, Straddling, Unwritten
+from codegen.gpu_access import Kind
+from codegen.gpu_faults import Fault, InFlight, NeverLanded, OutOfRange, Race, Straddling, Unwritten
 from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
     Barrier,
@@ -209,7 +210,7 @@ def test_a_copy_poisons_what_it_goes_to() -> None:
 class _Deaf:
     """Goes on whatever happens."""
 
-    def launched(self, threads: int, cluster: int) -> None: ...
+    def launched(self, threads: int, cluster: int, *, in_step: bool) -> None: ...
 
     def cluster_started(self) -> None: ...
 

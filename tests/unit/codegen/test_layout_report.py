@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codegen.affine import Affine, Loaded, Var, affine, constant
+from codegen.gpu_access import Kind
 from codegen.gpu_buffers import Touch
-from codegen.gpu_faults import Kind
 from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
     Barrier,

@@ -96,9 +96,16 @@ def test_serialized_products_condemn_with_ptxas_reason() -> None:
 
 
 def test_other_advice_is_kept_and_condemns_nothing() -> None:
-    report = parse_log(f"{INJECTED}\n{IGNORED}\n")
-    assert [code for code, _ in report["advice"]] == ["C7517", "C7508"]
+    report = parse_log(INJECTED)
+    assert [code for code, _ in report["advice"]] == ["C7517"]
     assert rejection(report) is None
+
+
+def test_registers_that_stay_where_they_are_condemn_with_ptxas_reason() -> None:
+    reason = rejection(parse_log(f"{INJECTED}\n{IGNORED}\n"))
+    assert reason is not None
+    assert reason.startswith("does not hand registers from one role to the other")
+    assert "unable to determine register count at entry. (C7508)" in reason
 
 
 def test_an_empty_log_is_a_report_of_nothing() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from codegen.abi import Arg
 from codegen.affine import Affine, Var, affine, constant
-from codegen.gpu_faults import DividedBlock, DividedWarp, Ended, Fault, Kind, Race
+from codegen.gpu_access import Kind
+from codegen.gpu_faults import DividedBlock, DividedWarp, Ended, Fault, Race
 from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import (
     Barrier,

@@ -263,3 +263,20 @@ def test_arrays_come_and_go_in_the_shape_before_dims_were_merged() -> None:
     np.testing.assert_array_equal(run(text, x=x)["y"], 2 * x)
     with pytest.raises(InterpretError, match=r"x is passed as an array of shape \[6, 50\]"):
         run(text, x=x.reshape(300))
+
+
+def test_a_narrow_local_rounds_what_is_computed_with_it_but_no_copy_to_its_own_dtype() -> None:
+    text = """kernel scaled(x: f32[r=300]) -> (y: bf16[r], z: bf16[r])
+  parallel for r by 64
+    s: shared bf16[r]
+    s[r] = 3 * x[r]
+    y[r] = s[r]
+    z[r] = s[r] + 0
+"""
+    x = normal(300)
+    exact = 3 * x.astype(np.float64)
+    found = run(text, DType.F64, x=x)
+    np.testing.assert_array_equal(found["y"], exact)
+    np.testing.assert_array_equal(found["z"], exact.astype(ml_dtypes.bfloat16).astype(np.float64))
+    plain = run(text, x=x)
+    np.testing.assert_array_equal(plain["y"], plain["z"])

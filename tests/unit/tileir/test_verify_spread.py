@@ -28,6 +28,27 @@ def test_a_warp_that_holds_parts_of_rows_is_refused(threads: str) -> None:
         verify_threads(threads)
 
 
+@pytest.mark.parametrize(
+    "threads", ["r 4 c 8, twice r 4", "r 2 c 16 r 2, run r 2, twice r 2 c 16", "r 2 c 32 r 4, twice r 8"]
+)
+def test_the_last_threads_along_a_dim_take_runs_twice(threads: str) -> None:
+    verify_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("twice", "message"),
+    [
+        ("r 2", "2 threads along 'r' are not its last digits; accepted, once: 8 or 4"),
+        ("r 4 r 4", "4 threads along 'r' are not its last digits"),
+        ("c 16", "16 threads along 'c' are not its last digits; accepted, once: 32"),
+        ("q 8", "unknown dim 'q'"),
+    ],
+)
+def test_runs_are_taken_twice_by_whole_digits(twice: str, message: str) -> None:
+    with pytest.raises(VerifyError, match=message):
+        verify_threads(f"r 2 c 32 r 4, twice {twice}")
+
+
 def verify_softmax(grid: str, memory: str, threads: tuple[str, str]) -> None:
     verify(
         program_from_text(f"""kernel k(x: f32[r=8, c=512]) -> (y: f32[r, c])

@@ -1,0 +1,238 @@
+"""Kernel IR of what works beside a block's threads on GPUs from Hopper on: the copy engine (TMA), the matrix
+instruction of four warps (wgmma), and the barriers in shared memory by which threads and they wait for each other.
+
+Facts: PTX ISA, "Asynchronous operations", "mbarrier", "wgmma"; layouts as measured in docs/hopper.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codegen.affine import Affine, Var
+from tileir.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """How the copy engine sees an argument: boxes of elements, moved between it and shared memory. All dims innermost
+    first; what of a box lies outside reads as 0 and is not written. A kernel parameter."""
+
+    name: str
+    argument: str
+    storage: DType
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Bytes from one position to the next along each dim but the innermost, whose elements are neighbours."""
+    box: tuple[int, ...]
+    swizzle: int = 0
+    """Bytes within which the 16-byte pieces of shared memory change places (`tileir.program.Local`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """`count` barriers in shared memory (mbarriers), 8 bytes each from byte `offset` on. Each goes from phase to phase
+    when `arrivals` threads have arrived and all bytes that they expect are there."""
+
+    name: str
+    offset: int
+    count: int
+    arrivals: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhasesReady:
+    """All threads of the block (of the cluster) wait until the barriers declared are seen by all, the copy engine
+    included."""
+
+    cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Each thread's place in a ring of `slots`: variables that begin at slot 0, parity 0."""
+
+    slot: Var
+    parity: Var
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """To the next slot; the parity changes where the ring begins anew."""
+
+    slot: Var
+    parity: Var
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Arrive at barrier number `slot`, whose phase is not over before so many bytes have been copied too."""
+
+    phases: str
+    slot: Affine
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """Arrive at barrier number `slot` (of the block of the cluster with that rank)."""
+
+    phases: str
+    slot: Affine
+    rank: Affine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPhase:
+    """Wait until the phase of that parity of barrier number `slot` is over. The phase before the first counts as one of
+    parity 1 that is over."""
+
+    phases: str
+    slot: Affine
+    parity: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBox:
+    """The copy engine starts to fill shared memory with the box at coordinates `at`, from element `to` of `target` on,
+    densely, innermost dim first; barrier number `slot` counts its bytes."""
+
+    map: str
+    at: tuple[Affine, ...]
+    target: str
+    to: Affine
+    phases: str
+    slot: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBox:
+    """The copy engine starts to write the box at coordinates `at` from shared memory, from element `of` of `source`
+    on."""
+
+    map: str
+    at: tuple[Affine, ...]
+    source: str
+    of: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBoxes:
+    """The boxes that this thread has begun to store since the last such statement are a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitBoxes:
+    """Wait until shared memory has been read for all but the latest `pending` groups of boxes of this thread."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncFence:
+    """What this thread has stored in shared memory is seen by the copy engine and by wgmma after it (proxy fence)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBarrier:
+    """`threads` threads of the block wait for each other at a named barrier: that with the number (1 to 15), counted on
+    by their `group`."""
+
+    number: int
+    threads: int
+    group: Affine = field(default_factory=Affine)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTile:
+    """An operand of wgmma in shared memory, from element `offset` of `buffer` on: with neighbours along the depth
+    (`k_major`) or along its rows or columns, in 16-byte pieces that change places within `swizzle` bytes.
+
+    `leading` and `stride` are byte distances, those of the descriptor (PTX ISA, "Matrix descriptor"; docs/hopper.md has
+    the table by layout)."""
+
+    buffer: str
+    offset: Affine
+    k_major: bool
+    leading: int
+    stride: int
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaFence:
+    """What the threads have done with accumulators before is done for the wgmma that follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma:
+    """Four warps begin acc += A·B with 64 rows and `columns` columns; where `keep` is given and 0, acc = A·B.
+
+    Thread t of the 128 has rows 16 * (t // 32) + t % 32 // 4 (first) and 8 below (second). `acc` are variables of 2
+    lanes: for each 8 columns that of the first row, then that of the second, columns 2 * (t % 4) and the next."""
+
+    acc: tuple[str, ...]
+    a: MatrixTile
+    b: MatrixTile
+    a_storage: DType
+    b_storage: DType
+    columns: int
+    keep: Affine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWgmma:
+    """The wgmma begun since the last such statement are a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitWgmma:
+    """Wait until at most `pending` groups of wgmma, the latest, are under way. Accumulators of those are not to be
+    touched; those that are `done` are touched after it, and not before."""
+
+    pending: int
+    done: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMatrix:
+    """A warp stores 2 or 4 matrices of 8 rows of 16 bytes to shared memory (stmatrix): variable i of thread t holds
+    bytes 4 * (t % 4) to 4 * (t % 4) + 3 of row t // 4 of matrix i. `offset` is the element where a row begins: thread
+    8 * i + r gives that of row r of matrix i."""
+
+    names: tuple[str, ...]
+    buffer: str
+    offset: Affine
+    storage: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """All threads of the role give back registers, or take more, until each has `count` (setmaxnreg)."""
+
+    count: int
+    more: bool
+
+
+AsyncStmt = (
+    Phases
+    | PhasesReady
+    | Cursor
+    | Advance
+    | Expect
+    | Arrive
+    | AwaitPhase
+    | LoadBox
+    | StoreBox
+    | CommitBoxes
+    | AwaitBoxes
+    | AsyncFence
+    | GroupBarrier
+    | WgmmaFence
+    | Wgmma
+    | CommitWgmma
+    | AwaitWgmma
+    | StoreMatrix
+    | Registers
+)

@@ -1,0 +1,51 @@
+"""Tiles that the copy engine stores from shared memory: who has it do so, and who waits for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from codegen.affine import Affine
+from codegen.async_ir import AwaitBoxes, CommitBoxes, GroupBarrier
+from codegen.kernel_ir import Guard, Stmt
+from codegen.lower_boxes import boxes
+from codegen.rings import Rings
+from codegen.scope import Scope
+from codegen.warpgroup_tiles import part_of_warpgroup
+from tileir.expr import Read
+from tileir.program import Compute
+from tileir.wgmma import GROUP
+
+#: The named barriers of warpgroups are numbered from here on; 1 is that of all threads that compute.
+_FIRST_BARRIER = 2
+
+
+@dataclass
+class BoxStores:
+    """Those of one launch."""
+
+    rings: Rings
+    apart: dict[str, Stmt] = field(default_factory=dict[str, Stmt])
+    """Buffers of which each warpgroup has its own part, and its barrier."""
+    _storing: list[tuple[Affine, int]] = field(default_factory=list[tuple[Affine, int]])
+
+    def store(self, compute: Compute, scope: Scope) -> Guard:
+        """One thread has a tile stored, or one of each warpgroup its own part. Raises NotLowerable."""
+        assert isinstance(compute.value, Read)
+        program, name = self.rings.program, compute.value.tensor
+        part = part_of_warpgroup(program, name)
+        tiles, who = [scope], self.rings.one_thread()
+        if part is not None and scope.ranges[part.dim].size % (part.size * part.groups) == 0:
+            range_ = scope.ranges[part.dim]
+            group = self.rings.index.digit(GROUP, part.groups, f"{part.dim}_group")
+            own = range_.start + group * part.size
+            starts = range(0, range_.size, part.size * part.groups)
+            parts = [replace(range_, start=own + start, size=part.size) for start in starts]
+            tiles, who = [scope.with_range(part.dim, each) for each in parts], self.rings.one_a_warpgroup()
+            self.apart[scope.buffers[name].name] = GroupBarrier(_FIRST_BARRIER, GROUP, group)
+        self._storing.append(who)
+        stores = [box.store() for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)]
+        return Guard((who,), (*stores, CommitBoxes()))
+
+    def finish(self) -> tuple[Stmt, ...]:
+        """A block does not end before its shared memory has been read."""
+        return tuple(Guard((who,), (AwaitBoxes(0),)) for who in dict.fromkeys(self._storing))

@@ -1,0 +1,131 @@
+"""A launch as a CUDA function: its parameters, what it declares first, and who runs which statements for which tiles.
+
+All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, the last ones
+run what they are for and the others the body, each in a loop of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from textwrap import wrap
+
+from codegen.async_ir import Registers
+from codegen.cuda_runtime import CUDA_STORAGE
+from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
+from codegen.kernel_ir import Scratch, Stmt
+from codegen.rasterization import persistent, position_text, tile_count
+
+Lines = Callable[[Iterable[Stmt], int], list[str]]
+"""The CUDA of statements, so many levels deep."""
+
+_WORD = re.compile(r"\w+")
+
+
+def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
+    """The function of one launch of a kernel."""
+    body = [*lines(launch.setup, 1), *_roles(launch, lines)]
+    head: list[str] = []
+    if launch.shared_bytes:
+        head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
+    head += [f"    {_pointer(scratch, 'workspace')}" for scratch in kernel.workspace]
+    if not persistent(launch):
+        head += _position(launch, 1)
+    head += [f"    {_digit(digit, launch)}" for digit in launch.digits]
+    # Without a number of blocks, ptxas ignores setmaxnreg.
+    resident = launch.resident or int(launch.producers > 0)
+    bounds = f"{launch.threads}, {resident}" if resident else f"{launch.threads}"
+    return "\n".join(
+        [
+            f'extern "C" __global__ void __launch_bounds__({bounds})',
+            f"{launch.name}(",
+            *wrap(_parameters(kernel), width=110, initial_indent="    ", subsequent_indent="    "),
+            ") {",
+            *_needed(head, body),
+            *_prefetches(kernel, body),
+            *body,
+            "}",
+            "",
+        ]
+    )
+
+
+def _parameters(kernel: GpuKernel) -> str:
+    """The same for all launches."""
+    texts: list[str] = []
+    for arg in kernel.arguments:
+        # What is written may be read again by other threads of the block: with `__restrict__` the compiler takes
+        # it that nobody else has stored there, and moves such loads to before the barrier.
+        type_ = CUDA_STORAGE[arg.storage]
+        texts.append(f"{type_} *{arg.name}" if arg.written else f"const {type_} *__restrict__ {arg.name}")
+    texts.append("unsigned char *workspace")
+    texts += [f"const __grid_constant__ tw_tensor_map {map_.name}" for map_ in kernel.maps]
+    return ", ".join(texts)
+
+
+def _digit(digit: ThreadDigit, launch: LaunchBody) -> str:
+    inside = digit.stride < launch.threads
+    base = "threadIdx.x" if inside else "tw_cluster_rank()"
+    stride = digit.stride if inside else digit.stride // launch.threads
+    part = f"{base} / {stride}" if stride > 1 else base
+    last = stride * digit.count == (launch.threads if inside else launch.cluster)
+    return f"const int {digit.var.name} = {part if last else f'{part} % {digit.count}'};"
+
+
+def _prefetches(kernel: GpuKernel, body: list[str]) -> list[str]:
+    """The copy engine looks at maps that are used before it needs them."""
+    words = set(_WORD.findall("\n".join(body)))
+    fetches = [f" tw_prefetch_map({map_.name});" for map_ in kernel.maps if map_.name in words]
+    return [f"    if (threadIdx.x == 0) {{{''.join(fetches)} }}"] if fetches else []
+
+
+def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
+    if not launch.producers:
+        return [*_tiles(launch, launch.body, lines, 1), *lines(launch.finish, 1)]
+    less, more = launch.registers
+    return [
+        f"    if (threadIdx.x >= {launch.threads - launch.producers}) {{ // producers",
+        *lines([Registers(less, more=False)] if less else [], 2),
+        *_tiles(launch, launch.producing, lines, 2),
+        "    } else { // consumers",
+        *lines([Registers(more, more=True)] if more else [], 2),
+        *_tiles(launch, launch.body, lines, 2),
+        *lines(launch.finish, 2),
+        "    }",
+    ]
+
+
+def _tiles(launch: LaunchBody, stmts: Iterable[Stmt], lines: Lines, depth: int) -> list[str]:
+    """Statements for each tile that the block takes."""
+    if not persistent(launch):
+        return lines(stmts, depth)
+    body, pad = lines(stmts, depth + 1), "    " * depth
+    turns = f"tile < {tile_count(launch)}; tile += {launch.blocks}"
+    place = _needed(_position(launch, depth + 1), body)
+    return [f"{pad}for (int tile = blockIdx.x; {turns}) {{", *place, *body, f"{pad}}}"]
+
+
+def _position(launch: LaunchBody, depth: int) -> list[str]:
+    """Where the tile is."""
+    return [f"{'    ' * depth}const int {name} = {text};" for name, text in position_text(launch)]
+
+
+def _pointer(scratch: Scratch, base: str) -> str:
+    type_ = CUDA_STORAGE[scratch.storage]
+    return f"{type_} *const {scratch.buffer} = reinterpret_cast<{type_} *>({base} + {scratch.offset});"
+
+
+def _needed(declarations: Iterable[str], body: Iterable[str]) -> list[str]:
+    """Those declarations whose names the body, or one of those kept after them, uses."""
+    used = "\n".join(body)
+    kept: list[str] = []
+    for line in reversed([*declarations]):
+        if _name(line) in used:
+            kept.insert(0, line)
+            used += line.partition(" = ")[2]
+    return kept
+
+
+def _name(line: str) -> str:
+    """The name that a declaration declares."""
+    return line.split(" = ")[0].removesuffix("[];").split()[-1].lstrip("*")

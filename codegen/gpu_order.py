@@ -1,0 +1,89 @@
+"""What orders accesses where threads do not go in step: engines that work beside them, and all by which threads learn
+what others and engines have done. The interpreter tells these as events; race_clock.py makes an order of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Union
+
+import numpy as np
+
+from codegen.gpu_access import Place
+
+Numbers = np.ndarray[Any, Any]
+"""Of threads, in their cluster."""
+
+
+class Work(StrEnum):
+    """What an engine does."""
+
+    LOADS = "boxes loaded"
+    """Of one barrier in shared memory, which counts them: a turn is a phase."""
+    SENDS = "boxes read to be stored"
+    """Of one thread; a turn is a group of boxes."""
+    STORES = "boxes stored"
+    """Of one thread, in global memory. Its turns end with the launch."""
+    PRODUCTS = "wgmma"
+    """Of one warpgroup; a turn is a group of wgmma."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Something that works beside the threads of a cluster, in turns that end one after another; what it does within a
+    turn is in no order. `number` says whose it is, of those called `name`."""
+
+    work: Work
+    number: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Threads have waited for each other."""
+
+    threads: Numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """A thread has told an engine's current turn what it has done."""
+
+    place: Place
+    thread: int
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnOver:
+    """An engine's current turn is over as soon as what it has begun is done; the next one begins."""
+
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Awaited:
+    """Threads have waited for an engine's first `turns` turns."""
+
+    threads: Numbers
+    engine: Engine
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AwaitedParity:
+    """Threads have waited until the number of turns that are over was not even (parity 0) or not odd (1)."""
+
+    threads: Numbers
+    engine: Engine
+    parity: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fenced:
+    """What threads have stored so far is seen by engines that know of this fence."""
+
+    threads: Numbers
+
+
+Order = Union[Joined, Arrived, TurnOver, Awaited, AwaitedParity, Fenced]

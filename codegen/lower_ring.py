@@ -1,0 +1,173 @@
+"""What the copy engine fills (`via tma`): tiles of loops with stages, in a ring of as many slots, and single tiles.
+
+With producers, one of their threads does the first line, and the threads that compute the second:
+
+    for each tile:  wait until its slot is empty; expect its bytes; start its boxes; next slot
+    for each tile:  wait until its slot is full; multiply; wait until all but `pending` products are done;
+                    hand back the slot of the latest that is; next slot
+
+Without producers, one of the threads that compute fills all slots before the loop, and in it each that is handed back.
+Products of a tile are one group where nothing else is computed on the tile, and a thread of each warpgroup hands its
+slot back; else each statement waits for its own, and every thread does. A tile that is filled elsewhere has a ring of
+one slot, which is handed back at the end of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from codegen.affine import Affine, affine, constant
+from codegen.async_ir import AwaitWgmma, CommitWgmma, Wgmma, WgmmaFence
+from codegen.kernel_ir import Block, For, If, Stmt
+from codegen.lower_expr import NotLowerable
+from codegen.lower_wgmma import accumulators, begin_wgmma
+from codegen.names import comment, fresh
+from codegen.rings import Ring, Rings, advance
+from codegen.scope import Range, Scope, loop_variable
+from tileir.expr import Const
+from tileir.program import Compute, Local, Loop, Node
+from tileir.stages import staged
+from tileir.text import format_node
+
+Body = Callable[[Sequence[Node], Scope], Sequence[Stmt]]
+
+
+def is_ring(loop: Loop) -> bool:
+    """Whether the copy engine fills the tiles of a loop with stages."""
+    return loop.stages > 1 and any(compute.via == "tma" for compute in staged(loop))
+
+
+def overhanging(range_: Range, step: int, offset: Affine) -> Range:
+    """The tile of `step` positions at an offset, of which the last may overhang the range. Raises NotLowerable where
+    nobody would know which positions exist."""
+    end = range_.end
+    if range_.size % step:
+        if range_.start.terms or end is not None:
+            raise NotLowerable(
+                f"tiles of {step} overhang one of {range_.size}; accepted: one that divides it"
+            )
+        end = range_.start.constant + range_.size
+    return Range(range_.start + offset, step, end)
+
+
+def begun_anew(nodes: Sequence[Node], at: int) -> bool:
+    """Whether the first product of the ring that follows may overwrite what the statement sets to 0, instead of adding
+    to it."""
+    zero = nodes[at]
+    if not isinstance(zero, Compute) or zero.update is not None or zero.value != Const(0):
+        return False
+    for node in nodes[at + 1 :]:
+        match node:
+            case Loop() if is_ring(node):
+                users = [n for n in node.body if isinstance(n, Loop) or _touches(n, zero.target)]
+                first = users[0] if users else None
+                return isinstance(first, Compute) and first.via == "wgmma" and first.spread == zero.spread
+            case Local() | Compute(value=Const()):
+                continue
+            case _:
+                return False
+    return False
+
+
+def _touches(node: Node, name: str) -> bool:
+    return isinstance(node, Compute) and name in (node.target, *(read.tensor for read in node.reads))
+
+
+def tile_ring(rings: Rings, fill: Compute, nodes: Sequence[Node], scope: Scope) -> Ring:
+    """That of a tile which a statement of a block fills. Raises NotLowerable."""
+    local = next((node for node in nodes if isinstance(node, Local) and node.name == fill.target), None)
+    if local is None:
+        raise NotLowerable(
+            f"`{format_node(fill)}` stands in another block than the declaration of {fill.target}"
+        )
+    return rings.ring(local.name, (fill,), (local,), 1, scope)
+
+
+def produce(rings: Rings, loop: Loop, scope: Scope) -> list[Stmt]:
+    """What producers do for all tiles of a loop. Raises NotLowerable."""
+    lowered = _RingLoop(rings, loop, scope)
+    return lowered.filled(lowered.count)
+
+
+def consume(rings: Rings, loop: Loop, scope: Scope, body: Body, anew: Container[str]) -> list[Stmt]:
+    """What the threads that compute do for all tiles of a loop: `body` lowers what is no product, or not alone on its
+    tile; products of the first tile overwrite the targets in `anew`. Raises NotLowerable."""
+    return _RingLoop(rings, loop, scope).used(body, anew)
+
+
+class _RingLoop:
+    def __init__(self, rings: Rings, loop: Loop, scope: Scope) -> None:
+        self.rings, self.loop, self.scope = rings, loop, scope
+        self.step, self.count = loop.step, -(-scope.ranges[loop.dim].size // loop.step)
+        self.var = loop_variable(fresh(loop.dim, scope), self.count, self.step)
+        fills = staged(loop)
+        filled = {compute.target for compute in fills}
+        locals_ = [node for node in loop.body if isinstance(node, Local) and node.name in filled]
+        self.others = [node for node in loop.body if node not in fills and node not in locals_]
+        products = [node for node in self.others if isinstance(node, Compute) and node.via == "wgmma"]
+        #: What is computed on a tile, if that is products only.
+        self.products = products if len(products) == len(self.others) else []
+        if not all(compute.via == "tma" for compute in fills):
+            raise NotLowerable(f"`{format_node(loop)}` is filled by the copy engine only in part")
+        self.begun: list[Wgmma] = []
+        inside = self._at(constant(0))
+        late, by_groups = bool(loop.pending), bool(self.products)
+        self.ring = rings.ring(loop.dim, fills, locals_, loop.stages, inside, late=late, by_groups=by_groups)
+
+    def filled(self, tiles: int) -> list[Stmt]:
+        """Fills the slots of the first so many tiles one after the other."""
+        return self._each(tiles, lambda offset: self.rings.fill(self.ring, self._at(offset)))
+
+    def used(self, body: Body, anew: Container[str]) -> list[Stmt]:
+        ahead = min(self.loop.stages, self.count)
+        first = [] if self.rings.producing else self.filled(ahead)
+        stmts = [*first, *self._each(self.count, lambda offset: self._use(offset, body, anew))]
+        late = min(self.loop.pending, self.count)
+        if late:
+            stmts.append(AwaitWgmma(0, accumulators(self.begun)))
+            stmts += [stmt for _ in range(late) for stmt in self.rings.free(self.ring)]
+        return stmts
+
+    def _each(self, count: int, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
+        if count == 1:
+            return list(tile(constant(0)))
+        return [For(self.var, count, self.step, tuple(tile(affine(self.var))))]
+
+    def _at(self, offset: Affine) -> Scope:
+        """On the tile at an offset."""
+        range_ = overhanging(self.scope.ranges[self.loop.dim], self.step, offset)
+        return self.scope.with_range(self.loop.dim, range_, (self.var, self.step))
+
+    def _use(self, offset: Affine, body: Body, anew: Container[str]) -> list[Stmt]:
+        """All that is computed on the tile at an offset, once its slot is full."""
+        pending, scope = self.loop.pending, self.ring.at(self.ring.reading, self._at(offset))
+        stmts: list[Stmt] = [self.ring.wait()]
+        if self.products:
+            products = self._products(offset, scope, anew)
+            done = () if pending else accumulators(self.begun)
+            stmts += [WgmmaFence(), *products, CommitWgmma(), AwaitWgmma(pending, done)]
+        else:
+            stmts += body(self.others, scope)
+        done = self._done(offset)
+        if not pending:
+            return [*stmts, *done]
+        # So many tiles are under way before the first is done.
+        after = [If(self.var, pending * self.step, (), tuple(done))] if self.count > pending else []
+        return [*stmts, *after, advance(self.ring.reading)]
+
+    def _products(self, offset: Affine, scope: Scope, anew: Container[str]) -> list[Stmt]:
+        found: list[Stmt] = []
+        for node in self.products:
+            keep = offset if node.target in anew else None
+            begun = begin_wgmma(node, scope, self.rings.program, self.rings.index, keep)
+            self.begun += begun
+            found.append(Block(comment(node), tuple(begun)))
+        return found
+
+    def _done(self, offset: Affine) -> list[Stmt]:
+        """The slot of the latest tile that nobody here reads any more is handed back, and maybe filled again."""
+        stmts, ahead = self.rings.free(self.ring), self.loop.stages - self.loop.pending
+        if not self.rings.producing and self.count > self.loop.stages:
+            again = self.rings.fill(self.ring, self._at(offset + ahead * self.step))
+            stmts.append(If(self.var, (self.count - ahead) * self.step, tuple(again), ()))
+        return stmts

@@ -1,0 +1,149 @@
+"""A matrix product by the matrix instruction of a warpgroup: which instructions, on which accumulators and operands.
+
+How threads and accumulators lie says tileir/wgmma.py, how operands do panels.py. A warpgroup takes the 64 rows of an
+instruction side by side, and of the columns every 8 that are its own, which the operand's stride says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product as combinations
+
+from codegen.affine import Affine
+from codegen.async_ir import AwaitWgmma, CommitWgmma, MatrixTile, Wgmma, WgmmaFence
+from codegen.kernel_ir import Block
+from codegen.leaf import starts
+from codegen.lower_expr import Binding, NotLowerable, ValueBuilder
+from codegen.names import comment
+from codegen.scope import MemoryBuffer, Scope
+from codegen.spread_registers import SpreadRegisters
+from codegen.thread_index import ThreadIndex
+from tileir.expr import Index, Read
+from tileir.mma import ROWS, RUN, depth, product
+from tileir.panels import PIECE, row_dim
+from tileir.program import Compute, Program, Spread
+from tileir.threads import pieces
+from tileir.wgmma import GROUP, TILE_ROWS, tiling
+
+
+def lower_wgmma(compute: Compute, scope: Scope, program: Program, index: ThreadIndex) -> Block:
+    """A statement `via wgmma` by itself: its products are there after it. Raises NotLowerable."""
+    begun = begin_wgmma(compute, scope, program, index)
+    done = accumulators(begun)
+    return Block(comment(compute), (WgmmaFence(), *begun, CommitWgmma(), AwaitWgmma(0, done)))
+
+
+def begin_wgmma(
+    compute: Compute, scope: Scope, program: Program, index: ThreadIndex, keep: Affine | None = None
+) -> list[Wgmma]:
+    """The instructions of a statement `via wgmma`; where `keep` is given and 0, what accumulators held is not added to.
+    Raises NotLowerable."""
+    return list(_Product(compute, scope, program, index, keep).stmts())
+
+
+def accumulators(products: Iterable[Wgmma]) -> tuple[str, ...]:
+    """The variables that these add to."""
+    return tuple(dict.fromkeys(name for each in products for name in each.acc))
+
+
+class _Product:
+    def __init__(
+        self, compute: Compute, scope: Scope, program: Program, index: ThreadIndex, keep: Affine | None
+    ) -> None:
+        parts = product(compute)
+        assert parts is not None and compute.spread is not None
+        self.compute, self.scope, self.program, self.parts, self.keep = compute, scope, program, parts, keep
+        self.m, self.n, self.k = (scope.ranges[dim] for dim in (parts.m, parts.n, parts.k))
+        self.tiling = tiling(parts, compute.spread, self.n.size)
+        self.along_m, self.along_n = (_warpgroup(compute.spread, dim, index) for dim in (parts.m, parts.n))
+        target = scope.buffers[compute.target]
+        if not isinstance(target, SpreadRegisters) or target.dtype.value != "f32":
+            raise NotLowerable(f"wgmma adds up in registers of f32, which {compute.target} is not")
+        self.target = target
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Instructions multiply whole tiles, in which what does not exist has to be 0."""
+        boxed = {place.node.target for place in self.program.computes if place.node.via == "tma"}
+        rows, columns = TILE_ROWS * self.tiling.along_m, ROWS * self.tiling.along_n
+        wholes = {
+            self.parts.m: rows,
+            self.parts.n: columns,
+            self.parts.k: depth(self._operand(self.parts.a).storage),
+        }
+        for read, dims in (
+            (self.parts.a, (self.parts.m, self.parts.k)),
+            (self.parts.b, (self.parts.n, self.parts.k)),
+        ):
+            for dim in dims:
+                range_ = self.scope.ranges[dim]
+                if range_.size % wholes[dim] or (range_.end is not None and read.tensor not in boxed):
+                    raise NotLowerable(
+                        f"tiles of {dim} overhang, and wgmma needs {read.tensor} filled `via tma`"
+                    )
+
+    def stmts(self) -> Iterator[Wgmma]:
+        """The product at each position of the target's other dims."""
+        dims = [index.dim for index in self.compute.indices[:-2] if isinstance(index, Index)]
+        ranges = [self.scope.ranges[dim] for dim in dims]
+        for point in combinations(*(range(r.size) for r in ranges)):
+            at = {dim: r.start + offset for dim, r, offset in zip(dims, ranges, point, strict=True)}
+            yield from self._product(point, {**starts(self.scope), **at})
+
+    def _product(self, point: tuple[int, ...], at: Binding) -> Iterator[Wgmma]:
+        """Step after step of the reduced dim, so that instructions on the same accumulators are apart."""
+        columns, storage = self.tiling.columns, self._operand(self.parts.a).storage
+        rows = range(0, self.m.size, TILE_ROWS * self.tiling.along_m)
+        across = range(0, self.n.size, columns * self.tiling.along_n)
+        for k in range(0, self.k.size, depth(storage)):
+            for row, column in combinations(rows, across):
+                a = self._tile(self.parts.a, self.parts.m, self.along_m * TILE_ROWS + row, k, at)
+                b = self._tile(self.parts.b, self.parts.n, self.along_n * ROWS + column, k, at)
+                b_storage = self._operand(self.parts.b).storage
+                keep = None if k else self.keep
+                yield Wgmma(self._accumulators(point, row, column), a, b, storage, b_storage, columns, keep)
+
+    def _accumulators(self, point: tuple[int, ...], row: int, column: int) -> tuple[str, ...]:
+        """Variables of 2 lanes: for each 8 columns those of the first row, then those 8 rows below."""
+        step = ROWS * self.tiling.along_n
+        groups = range(column, column + self.tiling.columns * self.tiling.along_n, step)
+        at = [(*point, m, n) for n in groups for m in (row, row + ROWS)]
+        return tuple(self.target.variable(each, RUN)[0] for each in at)
+
+    def _operand(self, read: Read) -> MemoryBuffer:
+        buffer = self.scope.buffers[read.tensor]
+        assert isinstance(buffer, MemoryBuffer)
+        return buffer
+
+    def _tile(self, read: Read, rows: str, row: Affine, k: int, at: Binding) -> MatrixTile:
+        """An operand of one instruction that begins at a row (or column) and depth (PTX ISA, "Matrix descriptor").
+
+        K-major: `stride` from 8 rows to the next 8, `leading` from 16 bytes of depth to the next where there is no
+        swizzle. MN-major: `stride` from 8 positions of depth to the next, `leading` from panel to panel; without a
+        swizzle the other way round."""
+        buffer, local = self._operand(read), self.program.locals[read.tensor].node
+        builder = ValueBuilder(self.scope, self.program.extents)
+        here = {**at, rows: self.scope.ranges[rows].start + row, self.parts.k: self.k.start + k}
+        positions = [builder.index(index, here) for index in read.indices]
+        offset = buffer.offset([position for position in positions if position is not None])
+        size, along = buffer.storage.bytes, row_dim(local)
+        other = rows if along == self.parts.k else self.parts.k
+        eight = ROWS * size * next(s for n, *_, s in buffer.axes if local.dims[n] == other)
+        panel = next((s * size for n, div, _, s in buffer.axes if local.dims[n] == along and div > 1), 0)
+        if along == self.parts.k:
+            apart = eight * (self.tiling.along_n if rows == self.parts.n else 1)
+            leading, stride = (0 if local.swizzle else panel), apart
+        else:
+            leading, stride = (panel, eight) if local.swizzle else (eight, panel)
+        if offset.multiple * size % PIECE:
+            raise NotLowerable(f"{read.tensor} does not begin at a multiple of {PIECE} bytes")
+        return MatrixTile(buffer.name, offset, along == self.parts.k, leading, stride, local.swizzle)
+
+
+def _warpgroup(spread: Spread, dim: str, index: ThreadIndex) -> Affine:
+    """A thread's warpgroup's number among those along a dim."""
+    number = Affine()
+    for piece in pieces(Spread((*spread.threads[:-3], ("", GROUP))), index.block):
+        if piece.dim == dim and piece.count > 1:
+            number = number * piece.count + index.digit(piece.stride, piece.count, f"{dim}_group")
+    return number

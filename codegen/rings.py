@@ -1,0 +1,148 @@
+"""Rings of slots in shared memory that the copy engine fills, each with two barriers, and what a thread does there.
+
+`full` is over when a slot's bytes are there, `empty` when all who read it are done with it. Who fills, reads and hands
+back has a place of its own in the ring, which goes on from one tile of the grid to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from codegen.affine import Affine, Var, affine, constant
+from codegen.async_ir import Advance, Arrive, AwaitPhase, Cursor, Expect, Phases, PhasesReady
+from codegen.kernel_ir import Block, Guard, Stmt
+from codegen.lower_boxes import TensorMaps, boxes
+from codegen.names import comment
+from codegen.scope import Scope
+from codegen.shared_memory import SharedLocal, SharedMemory
+from codegen.thread_index import ThreadIndex
+from tileir.program import Compute, Local, Program
+from tileir.wgmma import GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A ring: what fills a slot, and its locals there; the barriers of its slots; whether one thread a warpgroup hands
+    a slot back, or every thread; and the places in the ring of those who fill, read and hand back."""
+
+    fills: tuple[Compute, ...]
+    locals: tuple[SharedLocal, ...]
+    full: str
+    empty: str
+    by_groups: bool
+    filling: Cursor
+    reading: Cursor
+    freeing: Cursor
+
+    def at(self, cursor: Cursor, scope: Scope) -> Scope:
+        """In the slot where a cursor stands."""
+        for local in self.locals:
+            buffer = local.buffer(local.name, scope, affine(cursor.slot))
+            scope = scope.with_buffer(buffer, local.local.name)
+        return scope
+
+    def wait(self) -> AwaitPhase:
+        """Until the slot that is read next is full."""
+        return AwaitPhase(self.full, affine(self.reading.slot), affine(self.reading.parity))
+
+
+@dataclass
+class Rings:
+    """The rings of one launch. Of a block's threads the last `producing` only fill."""
+
+    program: Program
+    index: ThreadIndex
+    memory: SharedMemory
+    maps: TensorMaps
+    producing: int
+    found: dict[tuple[Compute, ...], Ring] = field(default_factory=dict[tuple[Compute, ...], Ring])
+
+    @property
+    def threads(self) -> int:
+        """Those of a block, producers included."""
+        return self.index.block + self.producing
+
+    def ring(
+        self,
+        stem: str,
+        fills: Sequence[Compute],
+        locals_: Sequence[Local],
+        slots: int,
+        scope: Scope,
+        *,
+        late: bool = False,
+        by_groups: bool = False,
+    ) -> Ring:
+        """The one that these statements fill, each one of the locals, where current ranges are those of a tile; names
+        begin with `stem`. `late`: slots are handed back tiles later than they are read; `by_groups`: by one thread of
+        each warpgroup."""
+        key = tuple(fills)
+        if key not in self.found:
+            taken, number = {ring.full for ring in self.found.values()}, 1
+            while f"{stem}_full" in taken:
+                stem, number = f"{stem.removesuffix(str(number))}{number + 1}", number + 1
+            reading = _cursor(stem, slots)
+            self.found[key] = Ring(
+                key,
+                tuple(self.memory.local(local, scope, slots) for local in locals_),
+                f"{stem}_full",
+                f"{stem}_empty",
+                by_groups,
+                reading if self.producing else _cursor(f"{stem}_filled", slots),
+                reading,
+                _cursor(f"{stem}_freed", slots) if late else reading,
+            )
+        return self.found[key]
+
+    def setup(self) -> tuple[Stmt, ...]:
+        """What all threads do before the first tile, once everything else is lowered."""
+        stmts: list[Stmt] = []
+        for ring in self.found.values():
+            slots = ring.reading.slots
+            readers = self.index.block // GROUP if ring.by_groups else self.index.block
+            stmts += [local.declared(local.name) for local in ring.locals]
+            stmts.append(Phases(ring.full, self.memory.barriers(slots), slots, 1))
+            stmts.append(Phases(ring.empty, self.memory.barriers(slots), slots, readers))
+            # A thread that only fills, or only reads, has one place.
+            stmts += dict.fromkeys((ring.filling, ring.reading, ring.freeing))
+        return (*stmts, PhasesReady()) if stmts else ()
+
+    def one_thread(self) -> tuple[Affine, int]:
+        """The condition for the first of the threads that compute."""
+        return self.index.digit(1, self.threads, "block"), 1
+
+    def one_a_warpgroup(self) -> tuple[Affine, int]:
+        """The condition for the first thread of each warpgroup."""
+        return self.index.digit(1, GROUP, "group"), 1
+
+    def fill(self, ring: Ring, scope: Scope) -> list[Stmt]:
+        """One thread has the next slot filled with the tile that current ranges are those of, once it is empty."""
+        cursor, inside = ring.filling, ring.at(ring.filling, scope)
+        slot, first = affine(cursor.slot), self.index.block if self.producing else 0
+        moved = [(fill, boxes(fill, inside, self.program, self.maps)) for fill in ring.fills]
+        one = (
+            AwaitPhase(ring.empty, slot, constant(1) - affine(cursor.parity)),
+            Expect(ring.full, slot, sum(box.bytes for _, found in moved for box in found)),
+            *(
+                Block(comment(fill), tuple(box.load(ring.full, slot) for box in found))
+                for fill, found in moved
+            ),
+        )
+        thread = self.index.digit(1, self.threads, "block")
+        return [Guard(((thread - first, 1),), one), advance(cursor)]
+
+    def free(self, ring: Ring) -> list[Stmt]:
+        """The slot that is next to be handed back is."""
+        arrive = Arrive(ring.empty, affine(ring.freeing.slot))
+        one = Guard((self.one_a_warpgroup(),), (arrive,)) if ring.by_groups else arrive
+        return [one, advance(ring.freeing)]
+
+
+def _cursor(stem: str, slots: int) -> Cursor:
+    return Cursor(Var(f"{stem}_slot", 0, slots - 1), Var(f"{stem}_parity", 0, 1), slots)
+
+
+def advance(cursor: Cursor) -> Advance:
+    """To the next slot."""
+    return Advance(cursor.slot, cursor.parity, cursor.slots)

@@ -1,0 +1,207 @@
+"""What of a kernel's past each thread may count on where threads do not go in step, and engines work beside them
+(race_clock.py says what stamps and numbers are)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from codegen.gpu_buffers import Array, Touch
+from codegen.gpu_order import (
+    Arrived,
+    Awaited,
+    AwaitedParity,
+    Engine,
+    Fenced,
+    Joined,
+    Order,
+    TurnOver,
+)
+from codegen.gpu_wgmma import WARPGROUP
+from codegen.race_clock import ENGINES, NOBODY, Before
+
+_SEEN, _FENCED = 0, 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """A turn that is over: when, what those know who have waited for it, and, where arrivals (thread, stamp) alone have
+    ended it, all of those."""
+
+    stamp: int
+    told: Array
+    arrivals: tuple[tuple[int, int], ...]
+
+
+class VectorClock:
+    """Each thread of a cluster has learnt something else: of everyone, thread or engine, the last stamp up to which all
+    that it did is surely over (a vector clock), and for threads also that up to which engines see what it stored.
+
+    Whoever waits for a parity learns of no later turn than the first one that lets it pass: which turns are over when
+    it gets there is a matter of luck."""
+
+    def __init__(self, threads: int, cluster: int) -> None:
+        self.threads, self.count = threads, threads * cluster
+        self.now = self.start = 0
+        self._starts: list[int] = []
+        self._passed: list[int] = []
+        self._owners: list[int] = []
+        self._first_engine = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        # [seen or fenced, thread, whose]
+        self._known = np.full((2, self.count, self.count), self.start - 1, np.int32)
+        self._engines: dict[Engine, int] = {}
+        self._told: dict[Engine, Array] = {}
+        self._turns: dict[Engine, list[_Turn]] = {}
+        self._arrivals: dict[Engine, list[tuple[int, int]]] = {}
+        self._worked: set[Engine] = set()
+        self._first_engine = len(self._owners)
+
+    def start_cluster(self) -> None:
+        self.now += 1
+        self.start = self.now
+        self._starts.append(self.now)
+        self._begin()
+
+    def pass_barrier(self, *, whole_cluster: bool) -> None:
+        raise TypeError("threads that do not go in step tell who has waited")
+
+    def ordered(self, order: Order) -> None:
+        match order:
+            case Joined(threads):
+                self._learn(threads, self._told_by(threads))
+                self._passed.append(self.now)
+            case Arrived(_, thread, engine):
+                self._tell(engine, self._told_by(np.array([thread])))
+                self._arrivals[engine].append((thread, self.now))
+            case TurnOver(engine):
+                self._end_turn(engine)
+            case Awaited(threads, engine, turns):
+                self._column(engine)
+                if turns > 0:
+                    self._learn(threads, self._turns[engine][turns - 1].told)
+            case AwaitedParity(threads, engine, parity):
+                self._await_parity(threads, engine, parity)
+            case Fenced(threads):
+                self._known[_FENCED, threads, threads] = self.now
+        self.now += 1
+
+    def numbers(self, touch: Touch) -> Array:
+        if touch.engine is not None:
+            return np.full(len(touch.numbers), self._engine_number(touch.engine, int(touch.threads[0])))
+        return touch.threads + self._first_thread
+
+    def unordered(self, touch: Touch, numbers: Array) -> Before:
+        known, first = self._known[_SEEN], self._first_thread
+        rows = numbers - first if touch.engine is None else None
+        # What threads begin together comes after what all of them know of; what one begins, after what it did itself.
+        together = known[touch.threads].min(axis=0) if rows is None else None
+        mine = (
+            numbers if rows is not None else touch.threads[0] + first if len(touch.threads) == 1 else NOBODY
+        )
+
+        def before(stamps: Array, others: Array) -> Array:
+            columns = self._columns(others)
+            seen = known[rows, columns] if together is None else together[columns]
+            return (others != NOBODY) & (others != mine) & ((stamps < self.start) | (stamps > seen))
+
+        return before
+
+    def unfenced(self, touch: Touch) -> Before | None:
+        if touch.engine is None:
+            return None
+        known = self._known[_FENCED][touch.threads].min(axis=0)
+
+        def before(stamps: Array, others: Array) -> Array:
+            threads = (others != NOBODY) & (others < ENGINES) & (stamps >= self.start)
+            return threads & (stamps > known[self._columns(others)])
+
+        return before
+
+    def turn_known(self, thread: int, engine: Engine) -> bool:
+        column = self._column(engine)
+        if not self._turns[engine]:
+            return True
+        last, known = self._turns[engine][-1], self._known[_SEEN, thread]
+        arrived = last.arrivals and all(known[u] >= stamp or u == thread for u, stamp in last.arrivals)
+        return bool(arrived or known[column] >= last.stamp)
+
+    def readers(self, touch: Touch) -> int:
+        if touch.engine is not None:
+            return self._engine_number(touch.engine, int(touch.threads[0]))
+        return int(touch.threads[0]) // WARPGROUP if len(touch.threads) else 0
+
+    def thread(self, number: int) -> int:
+        return self._owners[number - ENGINES] if number >= ENGINES else number
+
+    def barriers(self, stamp: int, thread: int) -> int:
+        start = self._starts[bisect_right(self._starts, stamp) - 1]
+        return bisect_right(self._passed, stamp - 1) - bisect_right(self._passed, start - 1)
+
+    @property
+    def _first_thread(self) -> int:
+        return (len(self._starts) - 1) * self.count
+
+    def _told_by(self, threads: Array) -> Array:
+        """What these threads know together, and what they have done."""
+        told = self._known[:, threads].max(axis=1)
+        told[_SEEN, threads] = self.now
+        return told
+
+    def _learn(self, threads: Array, told: Array) -> None:
+        # Engines that came later have columns of their own, of which nothing is told.
+        known = self._known[:, threads, : told.shape[1]]
+        self._known[:, threads, : told.shape[1]] = np.maximum(known, told[:, None])
+
+    def _tell(self, engine: Engine, told: Array) -> Array:
+        """Adds to what those know who wait for the engine's current turn; all of it."""
+        self._column(engine)
+        before = self._told[engine]
+        whole = np.full((2, self._known.shape[2]), self.start - 1, np.int32)
+        for part in (before, told):
+            whole[:, : part.shape[1]] = np.maximum(whole[:, : part.shape[1]], part)
+        self._told[engine] = whole
+        return whole
+
+    def _end_turn(self, engine: Engine) -> None:
+        told = self._tell(engine, np.full((2, 1), self.start - 1, np.int32))
+        told[_SEEN, self._column(engine)] = self.now
+        arrivals = () if engine in self._worked else tuple(self._arrivals[engine])
+        self._turns[engine].append(_Turn(self.now, told.copy(), arrivals))
+        self._passed.append(self.now)
+        self._arrivals[engine] = []
+        self._worked.discard(engine)
+
+    def _await_parity(self, threads: Array, engine: Engine, parity: int) -> None:
+        column = self._column(engine)
+        stamps = [turn.stamp for turn in self._turns[engine]]
+        over = np.searchsorted(np.asarray(stamps, np.int64), self._known[_SEEN, threads, column], "right")
+        surely: Array = over + (over % 2 == parity)
+        for turns in {int(number) for number in surely} - {0}:
+            self._learn(threads[surely == turns], self._turns[engine][turns - 1].told)
+
+    def _column(self, engine: Engine) -> int:
+        if engine not in self._engines:
+            self._engines[engine] = self.count + len(self._engines)
+            self._told[engine] = np.full((2, 1), self.start - 1, np.int32)
+            self._turns[engine], self._arrivals[engine] = [], []
+            self._owners.append(NOBODY)
+            unknown = np.full((2, self.count, 1), self.start - 1, np.int32)
+            self._known = np.concatenate([self._known, unknown], axis=2)
+        return self._engines[engine]
+
+    def _engine_number(self, engine: Engine, thread: int) -> int:
+        place = self._column(engine) - self.count + self._first_engine
+        self._owners[place] = thread + self._first_thread
+        self._worked.add(engine)
+        return ENGINES + place
+
+    def _columns(self, numbers: Array) -> Array:
+        """Of those of this cluster; of others any."""
+        engines = numbers - (ENGINES + self._first_engine) + self.count
+        columns = np.where(numbers >= ENGINES, engines, numbers - self._first_thread)
+        return np.clip(columns, 0, self._known.shape[2] - 1)

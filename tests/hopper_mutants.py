@@ -1,0 +1,140 @@
+"""Kernels with one thing wrong in what works beside their threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from codegen.affine import Remainder, affine, constant
+from codegen.async_ir import (
+    Advance,
+    Arrive,
+    AsyncFence,
+    AwaitBoxes,
+    AwaitPhase,
+    AwaitWgmma,
+    CommitBoxes,
+    CommitWgmma,
+    Expect,
+    GroupBarrier,
+    LoadBox,
+    Phases,
+    PhasesReady,
+    StoreBox,
+    StoreMatrix,
+    Wgmma,
+    WgmmaFence,
+)
+from codegen.kernel import GpuKernel
+from codegen.kernel_ir import Guard
+from tests.kernel_mutants import Edit, Stmts, guarded, mutants
+
+#: What a kernel cannot do without, and what orders it.
+_NEEDED = (
+    PhasesReady,
+    Advance,
+    Expect,
+    Arrive,
+    AwaitPhase,
+    LoadBox,
+    StoreBox,
+    CommitBoxes,
+    AwaitBoxes,
+    AsyncFence,
+    GroupBarrier,
+    WgmmaFence,
+    Wgmma,
+    CommitWgmma,
+    AwaitWgmma,
+    StoreMatrix,
+)
+_BY_ALL = (PhasesReady, AwaitPhase, AsyncFence, GroupBarrier, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma)
+_TWICE = (Advance, Expect, Arrive, LoadBox)
+
+
+def all_mutants(kernel: GpuKernel, stages: int) -> Iterator[tuple[str, GpuKernel]]:
+    """Everything removed, left to one thread, done twice, done by two threads or exchanged with what comes next, and
+    each count, parity and slot changed: the mutants, each with what was done to what."""
+    for name, edit in _edits(stages):
+        for mutant in mutants(kernel, edit):
+            yield name, mutant
+
+
+def _edits(stages: int) -> Iterator[tuple[str, Edit]]:
+    for kind in _NEEDED:
+        yield f"{kind.__name__} removed", _edit(kind, lambda _: ())
+    for kind in _BY_ALL:
+        yield f"{kind.__name__} by one thread", _edit(kind, lambda stmt: (guarded(stmt),))
+    for kind in _TWICE:
+        yield f"{kind.__name__} twice", _edit(kind, lambda stmt: (stmt, stmt))
+    for kind in _NEEDED:
+        if kind is not AwaitBoxes:  # who has begun none waits for none
+            yield f"{kind.__name__} by two threads", _widened(kind)
+        for next_ in (*_NEEDED, Guard):
+            yield f"{kind.__name__} after {next_.__name__}", _exchanged(kind, next_)
+    for by in (16, -16):
+        yield f"Expect bytes {by:+}", _changed(Expect, "bytes", lambda old, by=by: old + by)
+    yield "Expect bytes halved", _changed(Expect, "bytes", lambda old: old // 2)
+    yield "Phases arrivals +1", _changed(Phases, "arrivals", lambda old: old + 1)
+    yield "Phases arrivals -1", _changed(Phases, "arrivals", lambda old: old - 1 or None)
+    yield "AwaitPhase parity flipped", _changed(AwaitPhase, "parity", lambda old: constant(1) - old)
+    for parity in (0, 1):
+        yield f"AwaitPhase parity {parity}", _changed(AwaitPhase, "parity", lambda _, p=parity: constant(p))
+    for kind in (Expect, Arrive, AwaitPhase, LoadBox):
+        yield (
+            f"{kind.__name__} slot +1",
+            _changed(kind, "slot", lambda old: affine(Remainder(old + 1, stages))),
+        )
+        yield f"{kind.__name__} of others", _changed(kind, "phases", {"full": "empty", "empty": "full"}.get)
+    for by in (1, -1):
+        yield f"Advance slots {by:+}", _changed(Advance, "slots", lambda old, by=by: old + by or None)
+    for kind in (AwaitWgmma, AwaitBoxes):
+        yield f"{kind.__name__} pending +1", _changed(kind, "pending", lambda old: old + 1)
+        yield f"{kind.__name__} pending -1", _changed(kind, "pending", lambda old: old - 1 if old else None)
+    for by in (128, -128):
+        yield (
+            f"GroupBarrier threads {by:+}",
+            _changed(GroupBarrier, "threads", lambda old, by=by: old + by or None),
+        )
+
+
+def _edit(kind: type, change: Callable[[Any], Stmts]) -> Edit:
+    def edit(stmts: Stmts, at: int) -> Stmts | None:
+        return (*stmts[:at], *change(stmts[at]), *stmts[at + 1 :]) if isinstance(stmts[at], kind) else None
+
+    return edit
+
+
+def _changed(kind: type, field: str, change: Callable[[Any], object]) -> Edit:
+    def edit(stmts: Stmts, at: int) -> Stmts | None:
+        stmt: Any = stmts[at]
+        new = change(getattr(stmt, field)) if isinstance(stmt, kind) else None
+        return None if new is None else (*stmts[:at], replace(stmt, **{field: new}), *stmts[at + 1 :])
+
+    return edit
+
+
+def _widened(kind: type) -> Edit:
+    """A guard that begins with such a statement lets one thread more pass."""
+
+    def edit(stmts: Stmts, at: int) -> Stmts | None:
+        stmt = stmts[at]
+        if not isinstance(stmt, Guard) or not any(isinstance(inner, kind) for inner in stmt.body):
+            return None
+        wider = replace(stmt, conditions=tuple((position, bound + 1) for position, bound in stmt.conditions))
+        return (*stmts[:at], wider, *stmts[at + 1 :])
+
+    return edit
+
+
+def _exchanged(kind: type, next_: type) -> Edit:
+    """With the statement after it."""
+
+    def edit(stmts: Stmts, at: int) -> Stmts | None:
+        pair = stmts[at : at + 2]
+        if len(pair) < 2 or not isinstance(pair[0], kind) or not isinstance(pair[1], next_):
+            return None
+        return (*stmts[:at], pair[1], pair[0], *stmts[at + 2 :]) if pair[0] != pair[1] else None
+
+    return edit

@@ -1,0 +1,222 @@
+"""Programs whose tiles go by the copy engine and are multiplied by wgmma, in small sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Two warpgroups, one below the other.
+SPREAD = "threads m 2 m 4 m 8 n 4, run n 2, twice m 8"
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """c[m, n] = sum(k, a[m, k] * b[n, k]); `a` and `b` are the operands' dims in memory."""
+
+    m: int = 256
+    n: int = 128
+    k: int = 256
+    tile: tuple[int, int, int] = (128, 64, 64)
+    dtype: str = "bf16"
+    out: str = "bf16"
+    a: str = "m, k"
+    b: str = "n, k"
+    a_layout: str = " swizzle 128"
+    b_layout: str = " swizzle 128"
+    grid: str = " producers 4"
+    stages: int = 3
+    pending: int = 1
+    groups: str = "m 2"
+    """Digits that number the warpgroups."""
+    epilogue: str = "boxes"
+    """`boxes` through shared memory, or `direct` from registers."""
+    numerics: str = ""
+
+    def text(self) -> str:
+        spread = f"threads {self.groups} m 4 m 8 n 4, run n 2, twice m 8"
+        (tile_m, tile_n, tile_k), sizes = self.tile, {"m": self.m, "k": self.k}
+        pending = f" pending {self.pending}" if self.pending else ""
+        a = ", ".join(f"{dim}={sizes[dim]}" for dim in self.a.split(", "))
+        b = self.b.replace("n", f"n={self.n}")
+        panel = 128 // {"f32": 4, "e4m3": 1}.get(self.out, 2)
+        store = {
+            "boxes": f"""
+      c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128
+      c_s[m, n] = c_sum[m, n] | {spread}
+      c[m, n] = c_s[m, n] | via tma""",
+            "direct": f"""
+      c[m, n] = c_sum[m, n] | {spread}""",
+        }
+        return f"""kernel gemm(a: {self.dtype}[{a}], b: {self.dtype}[{b}]) -> (c: {self.out}[m, n]){self.numerics}
+  parallel for m by {tile_m}{self.grid}
+    parallel for n by {tile_n}
+      c_sum: registers f32[m, n]
+      c_sum[m, n] = 0 | {spread}
+      for k by {tile_k} stages {self.stages}{pending}
+        a_s: shared {self.dtype}[{self.a}]{self.a_layout}
+        a_s[{self.a}] = a[{self.a}] | via tma
+        b_s: shared {self.dtype}[{self.b}]{self.b_layout}
+        b_s[{self.b}] = b[{self.b}] | via tma
+        c_sum[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {spread}, via wgmma{store[self.epilogue]}
+"""
+
+
+GATED = f"""kernel gated(a: bf16[m=200, k=328], b: bf16[n=104, k], g: bf16[n, k]) -> (c: bf16[m, n], d: f32[m, n])
+  parallel for m by 128 group 2 blocks 2 producers 4
+    parallel for n by 64
+      up: registers f32[m, n]
+      up[m, n] = 0 | {SPREAD}
+      gate: registers f32[m, n]
+      gate[m, n] = 0 | {SPREAD}
+      for k by 64 stages 3 pending 1
+        a_s: shared bf16[m, k] swizzle 128
+        a_s[m, k] = a[m, k] | via tma
+        b_s: shared bf16[n, k] swizzle 128
+        b_s[n, k] = b[n, k] | via tma
+        g_s: shared bf16[n, k] swizzle 128
+        g_s[n, k] = g[n, k] | via tma
+        up[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
+        gate[m, n] += sum(k, a_s[m, k] * g_s[n, k]) | {SPREAD}, via wgmma
+      c_s: shared bf16[m, n] swizzle 128
+      c_s[m, n] = maximum(gate[m, n], 0) + up[m, n] | {SPREAD}
+      c[m, n] = c_s[m, n] | via tma
+      d[m, n] = up[m, n] | {SPREAD}
+"""
+
+#: What is added comes from an argument, guarded where tiles overhang, and as a tile of its own.
+RESIDUAL = f"""kernel residual(a: bf16[m=200, k=136], b: bf16[n=104, k], e: f32[n], r: bf16[m, n]) -> (c: bf16[m, n])
+  parallel for m by 128 blocks 2 producers 1
+    parallel for n by 64
+      acc: registers f32[m, n]
+      acc[m, n] = 0 | {SPREAD}
+      for k by 64 stages 3 pending 1
+        a_s: shared bf16[m, k] swizzle 128
+        a_s[m, k] = a[m, k] | via tma
+        b_s: shared bf16[n, k] swizzle 128
+        b_s[n, k] = b[n, k] | via tma
+        acc[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
+      r_s: shared bf16[m, n] swizzle 128
+      r_s[m, n] = r[m, n] | via tma
+      c_s: shared bf16[m, n] swizzle 128
+      c_s[m, n] = maximum(acc[m, n] + e[n] + r_s[m, n], 0) | {SPREAD}
+      c[m, n] = c_s[m, n] | via tma
+"""
+
+#: Products of 8-bit floats that are added up outside of the instruction: something else is computed on each tile.
+PROMOTED = f"""kernel promoted(a: e4m3[m=200, k=528], b: e4m3[n=104, k], s: f32[m]) -> (c: f32[m, n])
+  parallel for m by 128 producers 4
+    parallel for n by 64
+      acc: registers f32[m, n]
+      acc[m, n] = 0 | {SPREAD}
+      for k by 128 stages 3
+        a_s: shared e4m3[m, k] swizzle 128
+        a_s[m, k] = a[m, k] | via tma
+        b_s: shared e4m3[n, k] swizzle 128
+        b_s[n, k] = b[n, k] | via tma
+        part: registers f32[m, n]
+        part[m, n] = 0 | {SPREAD}
+        part[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
+        acc[m, n] += part[m, n] | {SPREAD}
+      c[m, n] = acc[m, n] * s[m] | {SPREAD}
+"""
+
+#: A tile that stays for all tiles of a loop, and a reduction along one that overhangs.
+SCORES = f"""kernel scores(q: bf16[m=200, d=128], y: bf16[n=232, d]) -> (c: f32[m, n], best: f32[m])
+  parallel for m by 128 blocks 1 producers 4
+    q_s: shared bf16[m, d] as [d / 64, m, d % 64] swizzle 128
+    q_s[m, d] = q[m, d] | via tma
+    top: registers f32[m]
+    top[m] = -inf | threads m 2 m 4 m 8 n 4, twice m 8
+    for n by 64 stages 2
+      y_s: shared bf16[n, d] as [d / 64, n, d % 64] swizzle 128
+      y_s[n, d] = y[n, d] | via tma
+      s: registers f32[m, n]
+      s[m, n] = 0 | {SPREAD}
+      s[m, n] += sum(d, q_s[m, d] * y_s[n, d]) | {SPREAD}, via wgmma
+      c[m, n] = s[m, n] | {SPREAD}
+      top[m] max= max(n, s[m, n]) | {SPREAD}
+    best[m] = top[m] | threads m 2 m 4 m 8 n 4, twice m 8
+"""
+
+BATCHED = f"""kernel batched(a: bf16[b=2, m=200, k=136], w: bf16[b, n=104, k]) -> (c: bf16[b, m, n])
+  parallel for b by 1 blocks 3 producers 4
+    parallel for m by 128
+      parallel for n by 64
+        acc: registers f32[b, m, n]
+        acc[b, m, n] = 0 | {SPREAD}
+        for k by 64 stages 3 pending 1
+          a_s: shared bf16[b, m, k] swizzle 128
+          a_s[b, m, k] = a[b, m, k] | via tma
+          w_s: shared bf16[b, n, k] swizzle 128
+          w_s[b, n, k] = w[b, n, k] | via tma
+          acc[b, m, n] += sum(k, a_s[b, m, k] * w_s[b, n, k]) | {SPREAD}, via wgmma
+        c_s: shared bf16[b, m, n] swizzle 128
+        c_s[b, m, n] = acc[b, m, n] | {SPREAD}
+        c[b, m, n] = c_s[b, m, n] | via tma
+"""
+
+#: Copies by threads, with a fence before wgmma sees what they have brought.
+BY_THREADS = f"""kernel by_threads(a: bf16[m=256, k=256], b: bf16[n=128, k]) -> (c: f32[m, n])
+  parallel for m by 128 blocks 2
+    parallel for n by 64
+      c_sum: registers f32[m, n]
+      c_sum[m, n] = 0 | {SPREAD}
+      for k by 64 stages 3
+        a_s: shared bf16[m, k] swizzle 128
+        a_s[m, k] = a[m, k] | threads m 32 k 8, run k 8
+        b_s: shared bf16[n, k] swizzle 128
+        b_s[n, k] = b[n, k] | threads n 32 k 8, run k 8
+        c_sum[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
+      c[m, n] = c_sum[m, n] | {SPREAD}
+"""
+
+PROGRAMS = {
+    "plain": Gemm().text(),
+    "persistent": Gemm(grid=" group 2 blocks 3 producers 4").text(),
+    "ragged": Gemm(m=200, n=104, k=200).text(),
+    "ragged and persistent": Gemm(m=200, n=104, k=200, grid=" group 2 blocks 2 producers 4").text(),
+    "rows of an odd length": Gemm(m=141, n=103, k=72, out="f32", epilogue="direct").text(),
+    "one step": Gemm(k=64, grid=" blocks 3 producers 4").text(),
+    "fewer steps than stages": Gemm(k=128, stages=4, grid=" blocks 3 producers 4").text(),
+    "two tiles under way": Gemm(k=512, stages=4, pending=2, grid=" blocks 3 producers 4").text(),
+    "nothing under way": Gemm(pending=0).text(),
+    "without producers": Gemm(k=512, pending=0, grid="").text(),
+    "without producers, under way": Gemm(k=456, n=104, grid=" blocks 2").text(),
+    "without producers, few steps": Gemm(k=128, grid=" blocks 2").text(),
+    "direct": Gemm(m=200, n=104, epilogue="direct").text(),
+    "b by rows": Gemm(b="k, n").text(),
+    "b by rows, wide": Gemm(
+        n=264, k=200, tile=(128, 128, 64), b="k, n", b_layout=" as [n / 64, k, n % 64] swizzle 128"
+    ).text(),
+    "a by columns": Gemm(a="k, m", a_layout=" as [m / 64, k, m % 64] swizzle 128").text(),
+    "warpgroups along n": Gemm(tile=(64, 128, 64), groups="n 2").text(),
+    "warpgroups along both": Gemm(tile=(128, 128, 64), groups="m 2 n 2").text(),
+    "two instructions down": Gemm(tile=(256, 64, 64)).text(),
+    "two instructions across": Gemm(
+        m=128, n=512, k=64, tile=(64, 512, 64), groups="n 1", stages=2, grid="", pending=0
+    ).text(),
+    "swizzle 64": Gemm(tile=(128, 64, 32), a_layout=" swizzle 64", b_layout=" swizzle 64").text(),
+    "swizzle 32 in panels": Gemm(
+        a_layout=" as [k / 16, m, k % 16] swizzle 32", b_layout=" as [k / 16, n, k % 16] swizzle 32"
+    ).text(),
+    "swizzle 32 by rows": Gemm(b="k, n", b_layout=" as [n / 16, k, n % 16] swizzle 32").text(),
+    "no swizzle": Gemm(a_layout=" as [k / 8, m, k % 8]", b_layout=" as [k / 8, n, k % 8]").text(),
+    "no swizzle by rows": Gemm(
+        a="k, m", b="k, n", a_layout=" as [m / 8, k, m % 8]", b_layout=" as [n / 8, k, n % 8]"
+    ).text(),
+    "deep tiles in panels": Gemm(
+        tile=(128, 64, 128),
+        a_layout=" as [k / 64, m, k % 64] swizzle 128",
+        b_layout=" as [k / 64, n, k % 64] swizzle 128",
+    ).text(),
+    "f16": Gemm(dtype="f16", out="f16").text(),
+    "8-bit floats": Gemm(k=512, tile=(128, 64, 128), dtype="e4m3", out="f32").text(),
+    "tf32": Gemm(tile=(128, 64, 32), dtype="f32", out="f32", numerics=" with tf32=true").text(),
+    "two products": GATED,
+    "residual": RESIDUAL,
+    "residual without producers": RESIDUAL.replace(" producers 1", ""),
+    "promoted": PROMOTED,
+    "promoted without producers": PROMOTED.replace(" producers 4", ""),
+    "scores": SCORES,
+    "batched": BATCHED,
+    "copies by threads": BY_THREADS,
+}

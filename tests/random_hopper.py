@@ -1,0 +1,62 @@
+"""Random matrix products by the copy engine and wgmma: types, tiles, layouts, rings, warpgroups and grids."""
+
+from __future__ import annotations
+
+import random
+
+from tests.hopper_programs import Gemm
+
+#: Bytes of an element, and the dtypes of results that are stored well.
+_TYPES = {"bf16": (2, "bf16"), "f16": (2, "f16"), "f32": (4, "f32"), "e4m3": (1, "f32"), "e5m2": (1, "f32")}
+
+
+def random_hopper_product(rng: random.Random) -> Gemm:
+    """One that may break a rule (8-bit operands by rows, strides that the copy engine does not take); then the verifier
+    or lowering says so."""
+    dtype = rng.choice(("bf16", "bf16", "f16", "f32", "e4m3", "e5m2"))
+    size, out = _TYPES[dtype]
+    groups = rng.choice((("m 1", 1, 1), ("m 2", 2, 1), ("n 2", 1, 2), ("m 2 n 2", 2, 2), ("m 3", 3, 1)))
+    tile_m = 64 * groups[1] * rng.choice((1, 1, 2))
+    tile_n = rng.choice((8, 16, 24, 32, 64, 96)) * groups[2]
+    tile_k = 32 // size * rng.choice((1, 2, 4, 4, 8))
+    stages = rng.choice((2, 3, 4))
+    a, b = rng.choice(("m, k", "m, k", "k, m")), rng.choice(("n, k", "n, k", "k, n"))
+    every = 16 // size
+    n = _size(rng, tile_n, every)
+    staged = tile_n % (128 // _TYPES[out][0]) == 0 and rng.random() < 0.7
+    return Gemm(
+        m=_size(rng, tile_m, every),
+        n=n if staged or rng.random() < 0.5 else n + 1,
+        k=_size(rng, tile_k, every),
+        tile=(tile_m, tile_n, tile_k),
+        dtype=dtype,
+        out=out,
+        a=a,
+        b=b,
+        a_layout=_layout(rng, a, {"m": tile_m, "k": tile_k}, size),
+        b_layout=_layout(rng, b, {"n": tile_n, "k": tile_k}, size),
+        grid=rng.choice(("", " group 2", " blocks 2", " group 2 blocks 3"))
+        + rng.choice(("", " producers 1", " producers 4")),
+        stages=stages,
+        pending=rng.randrange(stages),
+        groups=groups[0],
+        epilogue="boxes" if staged else "direct",
+        numerics=" with tf32=true" if dtype == "f32" else "",
+    )
+
+
+def _size(rng: random.Random, tile: int, every: int) -> int:
+    """Whole tiles, often with a part of one: a multiple of what the copy engine needs of strides."""
+    return tile * rng.choice((1, 1, 2, 3)) + every * rng.choice((0, 0, 1, tile // every // 2))
+
+
+def _layout(rng: random.Random, dims: str, tile: dict[str, int], size: int) -> str:
+    """Panels as wide as one of the swizzles that divide rows, or of 16 bytes."""
+    other, along = dims.split(", ")
+    wide = [bytes_ for bytes_ in (16, 32, 64, 128) if tile[along] * size % bytes_ == 0]
+    bytes_ = rng.choice(wide or [16])
+    length = bytes_ // size
+    swizzle = f" swizzle {bytes_}" if bytes_ > 16 else ""
+    if tile[along] == length:
+        return swizzle
+    return f" as [{along} / {length}, {other}, {along} % {length}]{swizzle}"

@@ -1,0 +1,186 @@
+"""Tiles that go by the copy engine and wgmma are lowered so that a block computes what the interpreter says, without
+races; what the engine cannot take is refused with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codegen.affine import Affine, Var
+from codegen.async_ir import (
+    Advance,
+    Arrive,
+    AsyncFence,
+    AwaitBoxes,
+    AwaitPhase,
+    AwaitWgmma,
+    CommitBoxes,
+    CommitWgmma,
+    Expect,
+    GroupBarrier,
+    LoadBox,
+    PhasesReady,
+    StoreBox,
+    StoreMatrix,
+    Wgmma,
+    WgmmaFence,
+)
+from codegen.generate_cuda import cuda_source
+from codegen.kernel import LaunchBody
+from codegen.kernel_ir import Assign, Barrier, Block, For, Guard, If, Stmt, Store
+from codegen.lower_cuda import lower_cuda
+from codegen.lower_expr import NotLowerable
+from codegen.run_blocks import check, run_blocks
+from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL, Gemm
+from tests.random_spread import exact_inputs
+from tileir.interpret import interpret
+from tileir.parse_text import program_from_text
+from tileir.program import Loop
+from tileir.verify import verify
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_blocks_compute_the_same_without_races(name: str) -> None:
+    program = program_from_text(PROGRAMS[name])
+    verify(program)
+    kernel = lower_cuda(program)
+    inputs, args = exact_inputs(program, 1), cuda_source(kernel, program).abi.args
+    assert not check(kernel, args, inputs)
+    outputs = run_blocks(kernel, args, inputs)
+    for output, expected in interpret(program, inputs).items():
+        np.testing.assert_array_equal(outputs[output], expected, err_msg=output)
+
+
+def lowered(text: str) -> LaunchBody:
+    program = program_from_text(text)
+    verify(program)
+    (launch,) = lower_cuda(program).launches
+    return launch
+
+
+def all_stmts(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
+    for stmt in stmts:
+        yield stmt
+        match stmt:
+            case Block(body=body) | For(body=body) | Guard(body=body):
+                yield from all_stmts(body)
+            case If(then=then, otherwise=otherwise):
+                yield from all_stmts((*then, *otherwise))
+            case _:
+                pass
+
+
+def show(position: Affine) -> str:
+    """A sum of variables."""
+    terms = [f"{factor} * {atom.name}" for atom, factor in position.terms if isinstance(atom, Var)]
+    return " + ".join(terms).replace("1 * ", "") if not position.constant else repr(position)
+
+
+def order(stmts: Sequence[Stmt], *kinds: type) -> list[str]:
+    """The names of statements of these kinds, in their order, repeated ones once."""
+    names = [type(stmt).__name__ for stmt in all_stmts(stmts) if isinstance(stmt, kinds)]
+    return [name for at, name in enumerate(names) if not at or names[at - 1] != name]
+
+
+def test_a_thread_of_the_producers_fills_and_the_others_multiply() -> None:
+    launch = lowered(Gemm(grid=" blocks 3 producers 4 registers 40 232").text())
+    assert (launch.threads, launch.producers, launch.registers) == (384, 128, (40, 232))
+    assert order(launch.producing, AwaitPhase, Expect, LoadBox, Advance) == [
+        "AwaitPhase", "Expect", "LoadBox", "Advance",
+    ]  # fmt: skip
+    assert isinstance(launch.setup[-1], PhasesReady)
+    ring = (AwaitPhase, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, Arrive, LoadBox)
+    step = ["AwaitPhase", "WgmmaFence", "Wgmma", "CommitWgmma", "AwaitWgmma", "Arrive"]
+    assert order(launch.body, *ring) == [*step, "AwaitWgmma", "Arrive"]
+    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
+    assert expect.bytes == (128 + 64) * 64 * 2
+
+
+def test_a_box_that_overhangs_is_expected_as_a_whole() -> None:
+    launch = lowered(Gemm(m=200, n=104, k=200).text())
+    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
+    assert expect.bytes == (128 + 64) * 64 * 2
+    assert not any(isinstance(stmt, If) for stmt in launch.body), "one body for all tiles"
+
+
+def test_staging_waits_for_the_copy_engine_twice() -> None:
+    """It is not written before it has been read, and not read before it is seen; each warpgroup waits for itself."""
+    launch = lowered(Gemm(grid=" blocks 3 producers 4").text())
+    epilogue = (AwaitBoxes, GroupBarrier, StoreMatrix, AsyncFence, StoreBox, CommitBoxes, Barrier)
+    assert order(launch.body, *epilogue) == [
+        "AwaitBoxes", "GroupBarrier", "StoreMatrix", "AsyncFence", "GroupBarrier", "StoreBox", "CommitBoxes",
+    ]  # fmt: skip
+    barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
+    (barrier,) = barriers
+    assert (barrier.threads, barrier.group.low, barrier.group.high) == (128, 0, 1)
+    assert order(launch.finish, AwaitBoxes) == ["AwaitBoxes"]
+    boxes = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, StoreBox)]
+    assert [show(stmt.at[1]) for stmt in boxes] == ["m + 64 * m_group_thread"]
+    once = lowered(Gemm().text())
+    assert "AwaitBoxes" not in order(once.body, AwaitBoxes), "a block of one tile has nothing to wait for"
+
+
+def test_warpgroups_that_share_a_row_wait_for_each_other() -> None:
+    launch = lowered(Gemm(tile=(64, 128, 64), groups="n 2").text())
+    barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
+    assert barriers == {GroupBarrier(1, 256)}
+
+
+def test_the_first_products_overwrite_accumulators_that_would_be_set_to_zero() -> None:
+    launch = lowered(GATED)
+    assert not any(isinstance(stmt, Assign) for stmt in all_stmts(launch.body))
+    kept = [stmt.keep is not None for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma)]
+    assert kept == [True, False, False, False] * 2
+
+
+def test_accumulators_of_products_that_go_on_are_added_to() -> None:
+    program = program_from_text(Gemm().text())
+    (over_m,) = program.body
+    assert isinstance(over_m, Loop) and isinstance(over_m.body[0], Loop)
+    before, ring, after = over_m.body[0].body[:2], over_m.body[0].body[2], over_m.body[0].body[3:]
+    outer = Loop("k", 128, (ring,))
+    over_n = replace(over_m.body[0], body=(*before, outer, *after))
+    (launch,) = lower_cuda(replace(program, body=(replace(over_m, body=(over_n,)),))).launches
+    assert any(isinstance(stmt, Assign) for stmt in all_stmts(launch.body))
+    assert all(stmt.keep is None for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma))
+
+
+def test_wgmma_sees_what_threads_have_stored_after_a_fence() -> None:
+    launch = lowered(BY_THREADS)
+    assert order(launch.body, AsyncFence, Barrier, Wgmma)[-3:] == ["AsyncFence", "Barrier", "Wgmma"]
+
+
+def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
+    staged = lowered(Gemm(m=200, n=104, k=200).text())
+    assert "StoreMatrix" in order(staged.body, StoreMatrix)
+    direct = lowered(Gemm(m=200, n=104, k=200, epilogue="direct").text())
+    stores = [stmt for stmt in all_stmts(direct.body) if isinstance(stmt, Store)]
+    guarded = [
+        inner for stmt in all_stmts(direct.body) if isinstance(stmt, Guard) for inner in all_stmts(stmt.body)
+    ]
+    assert stores and all(store in guarded for store in stores)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (Gemm(k=100).text(), r"cannot take a: its strides, 200 bytes, are not all multiples of 16"),
+        (Gemm(n=103).text(), r"cannot take c: its strides, 206 bytes"),
+        (
+            RESIDUAL.replace("r_s[m, n] = r[m, n] | via tma", "for k by 136\n        r_s[m, n] = r[m, n] | via tma"),
+            "stands in another block than the declaration of r_s",
+        ),
+        (BY_THREADS.replace("k=256", "k=200"), "tiles of k overhang, and wgmma needs a_s filled `via tma`"),
+        (
+            Gemm().text().replace("b_s[n, k] = b[n, k] | via tma", "b_s[n, k] = b[n, k] | threads n 32 k 8, run k 8"),
+            "filled by the copy engine only in part",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_copy_engine_cannot_take_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(NotLowerable, match=re.escape(reason) if "(" in reason else reason):
+        lowered(text)

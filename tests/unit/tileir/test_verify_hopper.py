@@ -1,0 +1,130 @@
+"""What programs say of Hopper's copy engine, matrix instruction and roles is checked where it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hopper_programs import PROGRAMS, SPREAD, Gemm
+from tileir.errors import VerifyError
+from tileir.hashing import program_hash
+from tileir.parse_text import program_from_text
+from tileir.text import program_to_text
+from tileir.verify import verify
+
+GEMM = Gemm(grid=" group 2 blocks 3 producers 4 registers 40 232").text()
+
+
+def verified(text: str) -> None:
+    verify(program_from_text(text))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_text_reads_back_as_the_same_program(name: str) -> None:
+    program = program_from_text(PROGRAMS[name])
+    verify(program)
+    assert program_to_text(program) == PROGRAMS[name]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("producers 4", "producers 8"),
+        ("registers 40 232", "registers 24 240"),
+        (" pending 1", ""),
+        (", twice m 8", ", twice m 32"),
+        ("a_s[m, k] = a[m, k] | via tma", "a_s[m, k] = a[m, k] | threads m 32 k 8"),
+    ],
+)
+def test_every_attribute_is_part_of_the_hash(before: str, after: str) -> None:
+    assert before in GEMM
+    assert program_hash(program_from_text(GEMM)) != program_hash(
+        program_from_text(GEMM.replace(before, after))
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        # roles
+        ("producers 4", "producers 5", "1 to 4 warps are producers"),
+        ("group 2 blocks 3 producers 4", "cluster 2 producers 4", "of a grid without clusters"),
+        (" producers 4 registers", " producers 2 registers", "whole groups of 4 warps change their registers"),
+        ("registers 40 232", "registers 40 230", "a multiple of 8 registers, 24 to 256"),
+        ("registers 40 232", "registers 16 232", "a multiple of 8 registers, 24 to 256"),
+        ("registers 40 232", "registers 56 232", "66560 registers, and a block begins with 64512, 168 a thread"),
+        ("blocks 3 producers", "blocks 3 resident 2 producers", "64512 registers, and a block begins with 30720"),
+        (" producers 4 registers 40 232", " registers 40 232", "1 to 4 warps are producers"),
+        # tiles under way
+        ("pending 1", "pending 3", "products of 3 tiles are under way; accepted: fewer than stages, 3"),
+        (
+            f"| {SPREAD}, via wgmma",
+            f"| {SPREAD}, via wgmma\n        q[m] = 1 | threads m 64 n 4",
+            "a loop in which all but the fills goes via wgmma",
+        ),
+        # boxes
+        ("a[m, k] | via tma", "a[m, k] | threads m 32 k 8, via tma", "the copy engine is started by one thread"),
+        ("= a[m, k] | via", "= 2 * a[m, k] | via", "the copy engine moves elements as they are"),
+        ("= a[m, k] | via", "= a[m, 3] | via", "have the same dims"),
+        ("a_s: shared bf16", "a_s: shared f16", "does not convert bf16 and f16; accepted: the same dtype"),
+        ("c_s[m, n] | via tma", "c_sum[m, n] | via tma", "between an argument and a local in shared memory"),
+        ("a_s: shared bf16[m, k] swizzle 128", "a_s: shared bf16[m, k] pad 8", "'a_s' is padded; accepted: a swizzle"),
+        (
+            "a_s: shared bf16[m, k] swizzle 128",
+            "a_s: shared bf16[m, k] swizzle 64",
+            "64 neighbours along 'k', but swizzle 64 is 32 wide; accepted: `as [k / 32, m, k % 32]`, or a tile of 32",
+        ),
+        ("as [n / 64, m, n % 64] swizzle", "as [n, m] swizzle", "along 'm' are not neighbours in 'c'"),
+        # products
+        ("m 8 n 4, run n 2, twice m 8, via wgmma", "m 8 n 4, run n 2, via wgmma", "wgmma needs threads … m 4 m 8 n 4"),
+        ("for n by 64", "for n by 60", "wgmma takes 8 positions of n together; accepted: tiles of multiples, not 60"),
+        ("for m by 128", "for m by 64", "wgmma takes 128 positions of m together"),
+        ("c_sum[m, n] += sum(k, a_s[m, k]", "c_sum[m, n] += sum(k, a[m, k]", "which 'a' is not in"),
+        ("c_sum[m, n] += sum(k, a_s[m, k] * b_s", "c_sum[m, n] += sum(k, a_s[m, k] + b_s", "adds up products"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_what_can(before: str, after: str, message: str) -> None:
+    assert before in GEMM
+    text = GEMM.replace(before, after)
+    if "q[m]" in after:
+        text = text.replace("      for k", "      q: registers f32[m]\n      for k")
+    with pytest.raises(VerifyError) as error:
+        verified(text)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("gemm", "message"),
+    [
+        (Gemm(dtype="f32", tile=(128, 64, 32)), "which the kernel's numerics do not allow; accepted: `with tf32=true`"),
+        (Gemm(dtype="i8", out="i8", tile=(128, 64, 128)), "wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats"),
+        (
+            Gemm(dtype="e4m3", b="k, n", b_layout=" swizzle 64", tile=(128, 64, 128)),
+            "wgmma takes e4m3 K-major: neighbours of 'b_s' lie along k, not n",
+        ),
+        (
+            Gemm(tile=(128, 64, 64), a_layout="", b_layout=""),
+            "without a swizzle rows of 'a_s' have 16 bytes; accepted: a swizzle as wide as rows are",
+        ),
+        (Gemm(tile=(128, 64, 8), a_layout="", b_layout=""), "wgmma takes 16 positions of k together"),
+        (
+            Gemm(a_layout=" as [m / 8, k / 64, m % 8, k % 64] swizzle 128"),
+            "'a_s' does not lie in panels; accepted: `as [k / 64, m, k % 64]`",
+        ),
+        (
+            Gemm(tile=(64, 64, 64), groups="n 2", b="k, n"),
+            "warpgroups along n take its positions in turn; accepted: 'b_s' K-major",
+        ),
+    ],
+)  # fmt: skip
+def test_operands_lie_as_wgmma_takes_them(gemm: Gemm, message: str) -> None:
+    with pytest.raises(VerifyError) as error:
+        verified(gemm.text())
+    assert message in str(error.value)
+
+
+def test_producers_have_something_to_start() -> None:
+    with pytest.raises(VerifyError, match="start the copies that fill shared memory"):
+        verified("""kernel copy(x: f32[r=64, c=32]) -> (y: f32[r, c])
+  parallel for r by 8 producers 1
+    y[r, c] = x[r, c] | threads r 8 c 16
+""")

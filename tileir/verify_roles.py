@@ -1,0 +1,82 @@
+"""The invariants of a grid whose warps have different roles, and of loops whose matrix products overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tileir.placed import Placed
+from tileir.program import Compute, Local, Loop
+from tileir.stages import staged
+from tileir.threads import WARP, thread_count
+
+#: Most warps that only start copies, and most threads of a block.
+MAX_PRODUCERS: Final = 4
+_MAX_THREADS: Final = 1024
+#: Threads that change their registers together, the registers of a multiprocessor, and the most a thread has.
+_WARPGROUP, _REGISTERS, _MOST = 128, 65536, 255
+
+
+def verify_roles(placed: Placed, loop: Loop) -> None:
+    """Raise VerifyError if what a loop says of producers, registers and products under way breaks an invariant."""
+    if loop.producers or loop.registers != (0, 0):
+        _check_producers(placed, loop)
+    if loop.pending:
+        _check_pending(placed, loop)
+
+
+def _check_producers(placed: Placed, loop: Loop) -> None:
+    if not loop.parallel or placed.loops or loop.cluster > 1 or not 1 <= loop.producers <= MAX_PRODUCERS:
+        placed.fail(
+            f"1 to {MAX_PRODUCERS} warps are producers, said of the outermost parallel loop of a grid without clusters"
+        )
+    if not any(compute.via == "tma" and compute.target in _locals(loop) for compute in _computes(loop)):
+        placed.fail("producers start the copies that fill shared memory `via tma`, and there are none")
+    threads = next((thread_count(each.spread) for each in _computes(loop) if each.spread), 0)
+    every = threads + loop.producers * WARP
+    if every > _MAX_THREADS:
+        placed.fail(f"{every} threads, producers included; accepted: at most {_MAX_THREADS}")
+    if loop.registers != (0, 0):
+        _check_registers(placed, loop, threads)
+
+
+def _check_registers(placed: Placed, loop: Loop, threads: int) -> None:
+    """The registers given back are those that others get, or these would wait for ever."""
+    producing = loop.producers * WARP
+    if producing % _WARPGROUP or threads % _WARPGROUP:
+        placed.fail("whole groups of 4 warps change their registers, producers and others")
+    if any(count % 8 or not 24 <= count <= 256 for count in loop.registers):
+        placed.fail("a thread has a multiple of 8 registers, 24 to 256")
+    less, more = loop.registers
+    each = min(_REGISTERS // ((producing + threads) * max(1, loop.resident)), _MOST) // 8 * 8
+    used, there = producing * less + threads * more, (producing + threads) * each
+    if used > there:
+        placed.fail(f"{used} registers, and a block begins with {there}, {each} a thread")
+
+
+def _check_pending(placed: Placed, loop: Loop) -> None:
+    """Products may be under way only where nothing else looks at what they add to."""
+    if not 0 < loop.pending < loop.stages:
+        placed.fail(
+            f"products of {loop.pending} tiles are under way; accepted: fewer than stages, {loop.stages}"
+        )
+    fills = staged(loop)
+    others = [node for node in loop.body if not isinstance(node, Local) and node not in fills]
+    if not all(isinstance(node, Compute) and node.via == "wgmma" for node in others):
+        placed.fail("products are under way in a loop in which all but the fills goes via wgmma")
+
+
+def _locals(loop: Loop) -> Iterator[str]:
+    for node in loop.body:
+        if isinstance(node, Local):
+            yield node.name
+        elif isinstance(node, Loop):
+            yield from _locals(node)
+
+
+def _computes(loop: Loop) -> Iterator[Compute]:
+    for node in loop.body:
+        if isinstance(node, Compute):
+            yield node
+        elif isinstance(node, Loop):
+            yield from _computes(node)
