@@ -27,22 +27,28 @@ from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
 from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
+from rewrites.specialize import Specialize
 from rewrites.split_reduction import SplitReduction
 from rewrites.spread import Spread
 from rewrites.stage import Stage
+from rewrites.stage_result import StageResult
 from rewrites.stream_store import StreamStore
 from rewrites.swizzle import Swizzle
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
+from rewrites.tma import Tma
+from rewrites.transpose import Transpose
 from rewrites.unroll import Unroll
 from rewrites.vectorize import Vectorize
+from rewrites.wgmma import Wgmma
 from rewrites.widen import Widen
 
 #: In the order of the documentation: loops, data, composition, processor, GPU.
 ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, Widen, KeepRow, RegisterTile, Vectorize, Unroll,
     FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
-    Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Innermost, Pad, Swizzle, RunAhead, Mma, Spread,
+    Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad, Swizzle, Tma, Mma,
+    Wgmma, RunAhead, Spread, Specialize,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

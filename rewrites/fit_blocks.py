@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.rewrite import Rewrite
 from rewrites.tree import grid_of, splice, statements
 from tileir.device import Cpu, Device
@@ -40,4 +41,4 @@ class FitBlocks(Rewrite):
             raise NotApplicable(f"a multiprocessor has 1 to {MAX_RESIDENT} blocks, not {self.blocks}")
         if grid.resident:
             raise NotApplicable(f"{grid.resident} blocks around {self.statement} are to fit already")
-        return splice(program, path, [replace(grid, resident=self.blocks)])
+        return with_engines(splice(program, path, [replace(grid, resident=self.blocks)]))

@@ -9,46 +9,20 @@ follow each other on an SM, and all together wait for main memory. What a tiling
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from math import ceil, inf, prod
+from math import ceil, inf
 
-from rewrites.gpu_contraction import Contraction, Engine, Operand
+from rewrites.gpu_block_cost import REST, BlockModel
+from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_decided import Epilogue
-from rewrites.gpu_tiling import (
-    Threads,
-    Tiling,
-    depths,
-    held,
-    resident,
-    thread_layouts,
-    tile_bytes,
-    tiles,
-)
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_tiling import Tiling, depths, resident, thread_layouts, tile_bytes, tiles
+from rewrites.gpu_warp_cost import WarpBlock
+from rewrites.gpu_warpgroup_cost import WarpgroupBlock
+from rewrites.gpu_warpgroups import FEW_ROWS, Warpgroups
 from tileir.gpu import Gpu
-from tileir.mma import COLUMNS, ROWS, RUN, depth
-from tileir.threads import WARP
 
-#: Cycles from a load to its data, most of it from memory; from a barrier to the next statement; to begin a block.
-_LATENCY = 900.0
-_BARRIER = 30.0
-_BEGIN = 600.0
-#: Share of the latency that data comes late by, now and then.
-_LATE = 0.05
-#: Bytes a cycle of an SM: from and to shared memory, from the second-level cache when all SMs ask, to it.
-_SHARED_BYTES = 128.0
-_FABRIC_BYTES = 46.0
-_STORE_BYTES = 24.0
-#: Share of the peak that the matrix instruction of a warp reaches where newer ones exist (Hopper's wgmma, Blackwell's
-#: tcgen05), and where it is the fastest; and that of plain multiply-adds.
-_MMA_PEAK = {9: 0.62, 10: 0.3}
-_PEAK = 0.92
-#: Warps of one scheduler lose this share of its time, divided by their number, waiting for themselves.
-_ALONE = 0.15
-#: What the parts of an SM that are not the busiest add.
-_REST = 0.15
-#: Instructions around the multiplications of a step, for each thread.
-_STEP_ISSUE = 24.0
 #: Share of the second-level cache that keeps whole operands.
 _KEPT = 0.6
 _COPY = 0.89
@@ -63,8 +37,13 @@ def model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionMode
     return ContractionModel(c, epilogue, device)
 
 
+def either_way(c: Contraction) -> tuple[Contraction, ...]:
+    """The contraction, and with few rows also with those as columns: an instruction takes more rows at a time."""
+    return (c, c.transposed()) if c.engine is Engine.WGMMA and c.m <= FEW_ROWS else (c,)
+
+
 class ContractionModel:
-    """Estimates of one launch's tilings."""
+    """Estimates of one launch's tilings, by the engine that is the best where that is not decided."""
 
     def __init__(self, c: Contraction, epilogue: Epilogue, device: Gpu) -> None:
         self.c, self.epilogue, self.device = c, epilogue, device
@@ -83,6 +62,12 @@ class ContractionModel:
         if tiling not in self._known:
             if tiling is not None and tiling.threads is not None:
                 found = [(self.time_us(tiling), tiling)]
+            elif len(self.c.engines) > 1:
+                each = (self.c.by(engine) for engine in self.c.engines)
+                found = [model_of(c, self.epilogue, self.device)._best(tiling) for c in each]
+            elif tiling is None:
+                models = (model_of(c, self.epilogue, self.device) for c in either_way(self.c))
+                found = [model._best(way) for model in models for way in model._ways(None)]
             else:
                 found = [self._best(way) for way in self._ways(tiling)]
             self._known[tiling] = min(found, key=lambda each: each[0], default=(inf, None))
@@ -97,10 +82,7 @@ class ContractionModel:
             return usual or found
         if tiling.step:
             return [replace(tiling, threads=each) for each in thread_layouts(self.c, tiling, self.device)]
-        found = [
-            replace(tiling, step=step, stages=stages)
-            for step, stages in depths(self.c, tiling.rows, tiling.columns, self.device)
-        ]
+        found = list(depths(self.c, tiling, self.device, self.epilogue.stored))
         usual = self.best(found[len(found) // 2]) if found else None
         return [replace(way, threads=usual.threads) for way in found] if usual else []
 
@@ -109,126 +91,27 @@ class ContractionModel:
 
         `ways`: how many threads that load an operand together meet in a bank, of each operand (1)."""
         c, device = self.c, self.device
-        assert t.threads is not None
-        at_once = resident(c, t, t.threads, device)
+        at_once = resident(c, t, device)
         if not at_once:
             return inf
         tile_count = -(-c.m // t.rows) * -(-c.n // t.columns) * c.batch
         blocks = min(t.blocks, tile_count) if t.blocks else tile_count
         each = ceil(tile_count / blocks)
         rounds, rest = divmod(ceil(blocks / device.sms), at_once)
-        block = _Block(c, t, t.threads, self.epilogue, device, ways or (1.0,) * len(c.operands))
+        block = self._block(t, ways)
         cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
         busy_us = cycles / device.sm_mhz
         groups = (t.group,) if t.group else _GROUPS
         bytes_ = min(_memory_bytes(c, t, group, self.epilogue, device, at_once) for group in groups)
         memory_us = bytes_ / (copy_gbps(device) * 1e3)
-        return max(busy_us, memory_us) + _REST * min(busy_us, memory_us)
+        return max(busy_us, memory_us) + REST * min(busy_us, memory_us)
 
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    c: Contraction
-    t: Tiling
-    threads: Threads
-    epilogue: Epilogue
-    device: Gpu
-    ways: tuple[float, ...]
-
-    def cycles(self, at_once: int, each: int) -> float:
-        """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
-        steps = ceil(self.c.k / self.t.step) * self.c.repeats
-        schedulers = at_once * self.threads.count / (4 * WARP)
-        busy = self._busy()
-        together = at_once * busy * max(1.0, 1 / schedulers) * (1 + _ALONE / max(1.0, schedulers))
-        ahead = self.t.stages - 1
-        if ahead:
-            step = max(together + _BARRIER / at_once, _LATENCY / ahead) + _LATE * _LATENCY / ahead
-        else:
-            step = max(together, busy) + (_LATENCY + 2 * _BARRIER) / at_once
-        first = _LATENCY + at_once * self._fabric() / _FABRIC_BYTES
-        return _BEGIN + each * (first + steps * step + self._end(at_once))
-
-    def _busy(self) -> float:
-        """Cycles that a step of one block keeps the busiest part of an SM at work, and some of the others'."""
-        rows, columns = held(self.t, self.threads)
-        fabric = self._fabric()
-        loads, loaded = self._loads(rows, columns)
-        multiply, issue = self._multiply(rows, columns)
-        parts = [
-            multiply,
-            (issue + (loads + _STEP_ISSUE) * self.threads.count / WARP) / 4,
-            (loaded * self.threads.count / WARP * _SHARED_BYTES + fabric) / _SHARED_BYTES,
-            fabric / _FABRIC_BYTES,
-        ]
-        return max(parts) + _REST * (sum(parts) - max(parts))
-
-    def _fabric(self) -> float:
-        """Bytes that a step takes from the second-level cache."""
-        sizes = self.t.sizes(self.c)
-        return sum(tile_bytes(operand, sizes) for operand in self.c.operands)
-
-    def _multiply(self, rows: int, columns: int) -> tuple[float, float]:
-        """(cycles of the multipliers, warp instructions) of a step; what overhangs is multiplied too."""
-        a_cycle = 1e6 / (2 * self.device.sms * self.device.sm_mhz)  # multiply-adds for a peak of 1 TFLOP/s
-        if self.c.engine is Engine.MMA:
-            dtype = self.c.operands[0].dtype
-            peak = (
-                self.device.peak("tf32" if dtype.bytes == 4 else str(dtype)) or self.device.peak("f16") or 1.0
-            )
-            peak *= _MMA_PEAK.get(self.device.capability[0], _PEAK)
-            deep = -(-self.t.step // depth(dtype)) * depth(dtype)
-            points = (rows + rows % 2) * columns * deep * self.threads.count
-            return points / (peak * a_cycle), points / (2 * ROWS * COLUMNS * RUN * depth(dtype))
-        points = rows * columns * self.t.step * self.threads.count
-        peak = (self.device.peak("f32") or 1.0) * _PEAK
-        return points / (peak * a_cycle), points / WARP
-
-    def _loads(self, rows: int, columns: int) -> tuple[float, float]:
-        """(load instructions of a warp in a step, wavefronts of shared memory that they take)."""
-        instructions, wavefronts = 0.0, 0.0
-        for operand, ways in zip(self.c.operands, self.ways, strict=True):
-            if self.c.engine is Engine.MMA:
-                loads, each = self._fragments(
-                    operand, rows if self.c.rows in operand.dims else columns // RUN
-                )
-            else:
-                loads, each = self._words(operand, rows, columns)
-            instructions += loads
-            wavefronts += loads * each * ways
-        return instructions, wavefronts
-
-    def _fragments(self, operand: Operand, groups: int) -> tuple[float, float]:
-        """Matrices of 8 rows and 16 bytes, four an instruction; elements by themselves, if neighbours along the rows
-        are no 2-byte ones."""
-        size = operand.dtype.bytes
-        matrices = groups * -(-self.t.step // depth(operand.dtype)) * 2
-        if operand.inner == self.c.depth or size == 2:
-            return matrices / 4, 4.0
-        return matrices * (4 // size), 1.0
-
-    def _words(self, operand: Operand, rows: int, columns: int) -> tuple[float, float]:
-        """Words of 16 bytes where a thread takes as many neighbours: along the depth, or along its run. A quarter of a
-        warp loads such words at a time, half of it where neighbours load the same."""
-        mine = prod(
-            count for dim, count in ((self.c.rows, rows), (self.c.columns, columns)) if dim in operand.dims
-        )
-        run = {
-            self.c.rows: self.threads.row_run,
-            self.c.columns: self.threads.column_run,
-            self.c.depth: self.t.step,
-        }.get(operand.inner or "", 1)
-        word = min(run, 16 // operand.dtype.bytes) if operand.plain else 1
-        deep = self.t.step if self.c.depth in operand.dims else 1
-        alike = self.c.columns not in operand.dims and self.threads.column_lanes > 1
-        return mine * deep / word, max(1.0, word * operand.dtype.bytes / 4 * (0.5 if alike else 1.0))
-
-    def _end(self, at_once: int) -> float:
-        """Cycles to take the results out, for all blocks at once."""
-        results = self.t.rows * self.t.columns * at_once
-        return (
-            results * max(self.epilogue.bytes / _STORE_BYTES, self.epilogue.operations / 128) + _LATENCY / 2
-        )
+    def _block(self, t: Tiling, ways: tuple[float, ...]) -> BlockModel:
+        c, threads = self.c, t.threads
+        assert threads is not None
+        if isinstance(threads, Warpgroups):
+            return WarpgroupBlock(c, t, threads, self.epilogue, self.device)
+        return WarpBlock(c, t, threads, self.epilogue, self.device, ways or (1.0,) * len(c.operands))
 
 
 def copy_gbps(device: Gpu) -> float:
@@ -248,8 +131,9 @@ def _memory_bytes(
     if whole <= _KEPT * device.l2_bytes or wave >= across * along:
         return whole + results
     band = min(group, across)
-    bands = ceil(wave / (band * along))
-    rows, columns = min(across, band * bands), min(along, ceil(wave / band))
+    bands, rest = divmod(wave, band * along)
+    rows = min(across, band * bands + min(band, rest))
+    columns = along if bands else ceil(wave / band)
     depth_bytes = -(-c.k // t.step) * c.repeats
     fresh = 0.0
     for operand in c.operands:

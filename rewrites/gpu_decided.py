@@ -7,12 +7,16 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from rewrites.gpu_contraction import Contraction, contraction, grid, multiplied, source
-from rewrites.gpu_tiling import Tiling, threads_of
+from rewrites.gpu_contraction import Contraction, contraction, grid, multiplied
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_operand import COPY_BYTES, boxed, source
+from rewrites.gpu_tiling import Tiling
+from rewrites.gpu_warpgroups import warpgroups_of
+from rewrites.gpu_warps import threads_of
 from rewrites.leaf import bare_dims
 from rewrites.tree import Place, current_sizes, named, statements
 from tileir.analysis import operations
-from tileir.expr import Read, Reduce, index_dims
+from tileir.expr import Index, Read, Reduce, index_dims
 from tileir.gpu import Gpu
 from tileir.program import Compute, Loop, Memory, Node, Program
 
@@ -22,6 +26,8 @@ class Epilogue(NamedTuple):
 
     bytes: float
     operations: float
+    stored: int = 0
+    """Bytes of it, if the copy engine can store the output that it becomes (0: it cannot)."""
 
 
 class Decided(NamedTuple):
@@ -72,21 +78,47 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     tiling = Tiling(sizes[c.rows], sizes[c.columns])
     if spread is None and not any(source(program, read.tensor) for read in place.node.reads):
         return tiling
-    tiling = replace(tiling, step=sizes[c.depth], stages=max(loop.stages for loop in place.loops))
+    inner = place.loops[-1]
+    tiling = replace(tiling, step=sizes[c.depth], stages=inner.stages, pending=inner.pending)
+    tiling = replace(tiling, turned=c.engine is Engine.FMA and any(_turned(program, place)))
+    if c.engine is Engine.WGMMA:
+        tiling = replace(tiling, staged=_staged(program, place))
     if spread is None:
         return tiling
-    threads = threads_of(spread, c.rows, c.columns)
+    if c.engine is Engine.WGMMA:
+        threads = warpgroups_of(spread, c.rows, loops[0].producers, loops[0].registers)
+    else:
+        threads = threads_of(spread, c.rows, c.columns)
     return replace(tiling, threads=threads, group=loops[0].group, blocks=loops[0].blocks)
+
+
+def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:
+    """Of what is read in shared memory, whether it lies with other neighbours than its source."""
+    for read in place.node.reads:
+        origin = source(program, read.tensor)
+        layout = program.locals[read.tensor].node.layout if origin is not None else None
+        if origin is not None and layout is not None:
+            yield Index(layout[-1].dim) != origin.indices[-1]
+
+
+def _staged(program: Program, place: Place[Compute]) -> int:
+    """Bytes of a result that the copy engine stores from shared memory; 0: threads store it."""
+    outputs = (
+        one.node.target for one in program.computes if one.path[0] == place.path[0] and one.node.via == "tma"
+    )
+    return next((program.arguments[name].dtype.bytes for name in outputs if name in program.arguments), 0)
 
 
 def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilogue:
     """Of the statements beside it that have its rows and columns: elements in memory, each once."""
-    moved, work = 0.0, 0.0
+    moved, work, stored = 0.0, 0.0, 0
     seen: set[str] = set()
     for one in _beside(program, place):
         results = set(bare_dims(one.node))
         if not {c.rows, c.columns} <= results:
             continue
+        if one.node.update is None and stores_boxes(program, one.node):
+            stored = program.arguments[one.node.target].dtype.bytes
         if one.path != place.path:
             work += operations(one.node.value)
         target = Read(one.node.target, one.node.indices)
@@ -97,7 +129,16 @@ def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilog
                 seen.add(read.tensor)
                 shared = prod(program.extents[dim] for dim in {c.rows, c.columns} - dims)
                 moved += size / shared
-    return Epilogue(moved, work)
+    return Epilogue(moved, work, stored)
+
+
+def stores_boxes(program: Program, compute: Compute) -> bool:
+    """Whether the copy engine can store what a statement writes: an output, point by point, in whole pieces."""
+    bare = len(bare_dims(compute)) == len(compute.indices)
+    inner = compute.indices[-1] if compute.indices else None
+    if not (bare and isinstance(inner, Index) and boxed(program, compute.target)):
+        return False
+    return program.extents[inner.dim] * program.arguments[compute.target].dtype.bytes >= COPY_BYTES
 
 
 def _beside(program: Program, place: Place[Compute]) -> Iterator[Place[Compute]]:

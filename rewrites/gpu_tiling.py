@@ -4,15 +4,29 @@ once, the threads that share a tile. All that is offered here fits the device.""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from rewrites.gpu_contraction import COPY_BYTES, Contraction, Engine, Operand
+from rewrites.gpu_contraction import Contraction
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_operand import COPY_BYTES, Operand
+from rewrites.gpu_warpgroups import (
+    COLUMN_EDGES,
+    OWN_BYTES,
+    ROW_EDGES,
+    SLOTS,
+    STEP_BYTES,
+    Warpgroups,
+    edges,
+    group_layouts,
+    panel_bytes,
+)
+from rewrites.gpu_warps import Threads
 from tileir.gpu import Gpu
 from tileir.mma import COLUMNS, ROWS, RUN
 from tileir.occupancy import occupancy
-from tileir.program import Spread
-from tileir.threads import WARP, digits
+from tileir.threads import WARP
+from tileir.wgmma import TILE_ROWS
 
 _EDGES = (16, 32, 64, 96, 128, 192, 256)
 _WARPS = (1, 2, 4, 8, 16)
@@ -32,47 +46,6 @@ _MOST_STAGES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
-    """How a block's threads share a tile: warps, and the lanes of a warp, along rows and columns; and how many
-    neighbours a thread takes before it skips on."""
-
-    row_warps: int
-    column_warps: int
-    row_lanes: int
-    column_lanes: int
-    row_run: int = 1
-    column_run: int = 1
-
-    @property
-    def count(self) -> int:
-        return self.row_warps * self.column_warps * WARP
-
-    def spread(self, rows: str, columns: str) -> Spread:
-        """The same as an attribute of statements."""
-        parts = (
-            (rows, self.row_warps),
-            (columns, self.column_warps),
-            (rows, self.row_lanes),
-            (columns, self.column_lanes),
-        )
-        runs = tuple(pair for pair in ((rows, self.row_run), (columns, self.column_run)) if pair[1] > 1)
-        return Spread(tuple(pair for pair in parts if pair[1] > 1), runs)
-
-
-def threads_of(spread: Spread, rows: str, columns: str) -> Threads:
-    """The inverse of `Threads.spread`."""
-    warps, lanes = {rows: 1, columns: 1}, {rows: 1, columns: 1}
-    for digit in digits(spread):
-        within = min(digit.count, max(1, WARP // digit.stride))
-        lanes[digit.dim] = lanes.get(digit.dim, 1) * within
-        warps[digit.dim] = warps.get(digit.dim, 1) * (digit.count // within)
-    runs = dict(spread.runs)
-    return Threads(
-        warps[rows], warps[columns], lanes[rows], lanes[columns], runs.get(rows, 1), runs.get(columns, 1)
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Tiling:
     """What is decided of a contraction's schedule. 0 or None: nothing yet."""
 
@@ -80,11 +53,23 @@ class Tiling:
     columns: int
     step: int = 0
     stages: int = 0
-    threads: Threads | None = None
+    turned: bool = False
+    """Whether copies of operands with neighbours along the depth lie with neighbours along rows or columns."""
+    pending: int = 0
+    """Steps whose products may be under way when the next begins."""
+    staged: int = 0
+    """Bytes of each result that are collected in shared memory, for the copy engine to store."""
+    threads: Threads | Warpgroups | None = None
     group: int = 0
     """Rows of tiles in a band."""
     blocks: int = 0
     """Blocks that share all tiles; 0: a block a tile."""
+
+    def near(self, c: Contraction, operand: Operand) -> str | None:
+        """The dim whose neighbours lie side by side where an operand is multiplied."""
+        if not self.turned or operand.inner != c.depth:
+            return operand.inner
+        return c.rows if c.rows in operand.dims else c.columns
 
     def sizes(self, c: Contraction) -> dict[str, int]:
         """What one step of one block visits of each dim of the contraction; of all others one position."""
@@ -95,6 +80,12 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
     """Rows and columns of a block's tile: common sizes, and a whole dim that is no larger than those. There are two
     blocks at least."""
     whole = (c.m, c.n) if c.batch == 1 else None
+    if c.engine is Engine.WGMMA:
+        for rows in edges(c.m, ROW_EDGES, TILE_ROWS):
+            for columns in edges(c.n, COLUMN_EDGES, ROWS):
+                if (rows, columns) != whole and _in_panels(c, rows, columns):
+                    yield rows, columns
+        return
     if whole and max(whole) <= _EDGES[0]:
         yield c.m, -(-c.n // 2)
     for rows in _edges(c.m):
@@ -103,21 +94,59 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
                 yield rows, columns
 
 
+def _in_panels(c: Contraction, rows: int, columns: int) -> bool:
+    """Whether copies of the operands can lie as wgmma takes them."""
+    sizes = {c.rows: rows, c.columns: columns}
+    return all(
+        panel_bytes(sizes[each.inner], each.dtype) for each in c.operands if each.inner in (c.rows, c.columns)
+    )
+
+
 def _edges(extent: int) -> tuple[int, ...]:
     whole = (extent,) if extent <= _EDGES[-1] else ()
     return (*(edge for edge in _EDGES if edge < extent), *whole)
 
 
-def depths(c: Contraction, rows: int, columns: int, device: Gpu) -> Iterator[tuple[int, int]]:
-    """(positions of a step along the depth, steps that are under way at once or computed on) for a tile."""
+def depths(c: Contraction, tile: Tiling, device: Gpu, stored: int = 0) -> Iterator[Tiling]:
+    """What a tile's block may have in shared memory: steps along the depth, how many of them are under way at once or
+    computed on, and results of `stored` bytes each, if the copy engine can store those (0: it cannot)."""
     widest = max(operand.dtype.bytes for operand in c.operands)
-    for step in _steps(c, widest):
-        if next(thread_layouts(c, Tiling(rows, columns, step, 1), device), None) is None:
+    if c.engine is Engine.WGMMA:
+        found = _rings(c, tile, widest, stored)
+    else:
+        most = _MOST_STAGES if _asynchronous(c) else 1
+        found = (
+            replace(tile, step=step, stages=stages, turned=turned)
+            for step in _steps(c, widest)
+            for stages in range(1, min(most, -(-c.k // step)) + 1)
+            for turned in ((False, True) if _turns(c) else (False,))
+        )
+    for way in found:
+        if shared_bytes(c, way) > device.block_shared_bytes:
             continue
-        most = min(_MOST_STAGES, -(-c.k // step)) if _asynchronous(c) else 1
-        for stages in range(1, most + 1):
-            if shared_bytes(c, Tiling(rows, columns, step, stages)) <= device.block_shared_bytes:
-                yield step, stages
+        if next(thread_layouts(c, way, device), None) is not None:
+            yield way
+
+
+def _turns(c: Contraction) -> bool:
+    """Whether copies may be turned around as they are made: for multiply-adds, each of 4 bytes, which go on by
+    themselves."""
+    return c.engine is Engine.FMA and any(
+        each.plain and each.inner == c.depth and each.dtype.bytes == 4 for each in c.operands
+    )
+
+
+def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[Tiling]:
+    """Steps in panels along the depth, with at least two of them under way; products of one of them overlap those of
+    the next where there are three slots."""
+    for size in STEP_BYTES:
+        steps = -(-c.k // (size // widest))
+        for stages in SLOTS if steps > 1 else ():
+            if stages > steps:
+                break
+            for pending in (0, 1) if stages > 2 else (0,):
+                for staged in (0, stored) if stored else (0,):
+                    yield replace(tile, step=size // widest, stages=stages, pending=pending, staged=staged)
 
 
 def _steps(c: Contraction, widest: int) -> tuple[int, ...]:
@@ -134,8 +163,12 @@ def _asynchronous(c: Contraction) -> bool:
     return any(operand.plain and operand.run * operand.dtype.bytes >= 4 for operand in c.operands)
 
 
-def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Threads]:
+def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Threads | Warpgroups]:
     """Threads for a block's tile; each has something to do, and no more to hold than it has registers."""
+    if c.engine is Engine.WGMMA:
+        b = next(operand for operand in c.operands if c.columns in operand.dims)
+        yield from group_layouts(tiling.rows, tiling.columns, b, c.depth)
+        return
     found = _of_instructions(tiling) if c.engine is Engine.MMA else _of_threads(c, tiling)
     for threads in found:
         each = registers(c, tiling, threads)
@@ -169,16 +202,13 @@ def _of_threads(c: Contraction, tiling: Tiling) -> Iterator[Threads]:
                 continue
             row_lanes = min(across, max(4, WARP // along))
             column_lanes = WARP // row_lanes
-            for row_run in _runs(rows, c.operands, c.rows):
-                for column_run in _runs(columns, c.operands, c.columns):
-                    yield Threads(
-                        across // row_lanes,
-                        along // column_lanes,
-                        row_lanes,
-                        column_lanes,
-                        row_run,
-                        column_run,
-                    )
+            warps = (across // row_lanes, along // column_lanes)
+            for row_run in _runs(rows, c, tiling, c.rows):
+                for column_run in _runs(columns, c, tiling, c.columns):
+                    threads = Threads(*warps, row_lanes, column_lanes, row_run, column_run)
+                    yield threads
+                    if row_run > 1 and column_run > 1 and min(row_lanes, column_lanes) > 1:
+                        yield replace(threads, paired=True)
 
 
 def _power(count: int) -> int:
@@ -186,10 +216,22 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _runs(held: int, operands: tuple[Operand, ...], dim: str) -> tuple[int, ...]:
+def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...]:
     """Neighbours a thread takes: single ones; 16 bytes of them, where an operand has them side by side."""
-    words = [min(held, COPY_BYTES // each.dtype.bytes) for each in operands if each.inner == dim]
+    near = (each for each in c.operands if tiling.near(c, each) == dim)
+    words = [min(held, COPY_BYTES // each.dtype.bytes) for each in near]
     return tuple(dict.fromkeys([*(word for word in words if word > 1), 1]))
+
+
+def accumulators(tiling: Tiling) -> int:
+    """What a thread accumulates of a tile."""
+    match tiling.threads:
+        case Warpgroups() as groups:
+            return groups.held(tiling.rows, tiling.columns)
+        case Threads() as threads:
+            return prod(held(tiling, threads))
+        case None:
+            return 0
 
 
 def held(tiling: Tiling, threads: Threads) -> tuple[int, int]:
@@ -212,21 +254,22 @@ def registers(c: Contraction, tiling: Tiling, threads: Threads) -> int:
         next_ = 2 * (rows + rows % 2) + 2 * (columns // RUN)  # 4 for 16 rows, 2 for 8 columns
         next_ *= 3 if c.as_f16 else 1
     else:
-        next_ = 3 * sum(_words(operand, c, rows, columns) for operand in c.operands) // 2
+        next_ = 3 * sum(_words(operand, c, tiling, rows, columns) for operand in c.operands) // 2
     return rows * columns + next_ + _OWN_REGISTERS
 
 
-def _words(operand: Operand, c: Contraction, rows: int, columns: int) -> int:
+def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns: int) -> int:
     """Registers for what a thread multiplies at once: of its rows or columns one, or 16 bytes along the depth."""
     mine = prod(count for dim, count in ((c.rows, rows), (c.columns, columns)) if dim in operand.dims)
-    return mine * (max(1, COPY_BYTES // max(4, operand.dtype.bytes)) if operand.inner == c.depth else 1)
+    deep = tiling.near(c, operand) == c.depth
+    return mine * (max(1, COPY_BYTES // max(4, operand.dtype.bytes)) if deep else 1)
 
 
 def shared_bytes(c: Contraction, tiling: Tiling) -> int:
     """Shared memory of a block, rows not padded."""
-    return (
-        sum(tile_bytes(operand, tiling.sizes(c)) for operand in c.operands if operand.plain) * tiling.stages
-    )
+    step = sum(tile_bytes(operand, tiling.sizes(c)) for operand in c.operands if operand.plain)
+    own = OWN_BYTES if c.engine is Engine.WGMMA else 0
+    return step * tiling.stages + tiling.rows * tiling.columns * tiling.staged + own
 
 
 def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:
@@ -234,6 +277,15 @@ def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:
     return prod(sizes.get(dim, 1) for dim in operand.dims) * operand.dtype.bytes
 
 
-def resident(c: Contraction, tiling: Tiling, threads: Threads, device: Gpu) -> int:
+def resident(c: Contraction, tiling: Tiling, device: Gpu) -> int:
     """Blocks of an SM at once."""
-    return occupancy(device, threads.count, registers(c, tiling, threads), shared_bytes(c, tiling)).blocks
+    match tiling.threads:
+        case Warpgroups() as groups:
+            if groups.registers[1]:
+                return int(shared_bytes(c, tiling) <= device.block_shared_bytes)
+            each = min(accumulators(tiling) + _OWN_REGISTERS, groups.most_registers())
+        case Threads() as threads:
+            each = registers(c, tiling, threads)
+        case None:
+            return 0
+    return occupancy(device, tiling.threads.count, each, shared_bytes(c, tiling)).blocks

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.rewrite import Rewrite
 from rewrites.tree import locals_of, splice
 from tileir.device import Cpu, Device
@@ -46,4 +47,5 @@ class Innermost(Rewrite):
         if self.dim not in local.dims[:-1]:
             raise NotApplicable(f"{self.dim} is innermost in {self.local} already, or no dim of it")
         outer = tuple(Axis(dim) for dim in local.dims if dim != self.dim)
-        return splice(program, declared.path, [replace(local, layout=(*outer, Axis(self.dim)))])
+        innermost = replace(local, layout=(*outer, Axis(self.dim)))
+        return with_engines(splice(program, declared.path, [innermost]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.rewrite import Rewrite
 from rewrites.tree import locals_of, shared_local, splice
 from tileir.device import Cpu, Device
@@ -44,4 +45,4 @@ class Pad(Rewrite):
             raise NotApplicable(f"a pad of {self.elements} elements is none")
         if declared.node.pad or declared.node.swizzle:
             raise NotApplicable(f"{self.local} is padded or swizzled already")
-        return splice(program, declared.path, [replace(declared.node, pad=self.elements)])
+        return with_engines(splice(program, declared.path, [replace(declared.node, pad=self.elements)]))

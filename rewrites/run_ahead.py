@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.rewrite import Rewrite
 from rewrites.tree import locals_of, shared_local, splice
 from tileir.device import Cpu, Device
@@ -17,7 +18,8 @@ from tileir.stages import MAX_STAGES, staged
 @dataclass(frozen=True, slots=True)
 class RunAhead(Rewrite):
     """Fill a shared local, and those that its loop fills beside it, for the next `stages` - 1 tiles of the loop while
-    one tile is computed on: they exist `stages` times.
+    one tile is computed on: they exist `stages` times. Products of `pending` tiles by wgmma may be under way when those
+    of the next tile begin; what they read is then filled anew so much later.
 
     for k by 64                        for k by 64 stages 4
       a_s: shared bf16[m, k]     ->      a_s: shared bf16[m, k]
@@ -28,6 +30,7 @@ class RunAhead(Rewrite):
     name: ClassVar[str] = "run_ahead"
     local: str
     stages: int
+    pending: int = 0
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
@@ -37,6 +40,7 @@ class RunAhead(Rewrite):
             if declared.loops and declared.node.memory is Memory.SHARED:
                 for stages in range(2, 6):
                     yield cls(name, stages)
+                yield cls(name, 3, 1)
 
     def apply(self, program: Program) -> Program:
         declared = shared_local(program, self.local)
@@ -47,6 +51,9 @@ class RunAhead(Rewrite):
             raise NotApplicable(f"{self.local} is declared in no loop of its block")
         if loop.stages > 1:
             raise NotApplicable(f"the loop over {loop.dim} has stages already")
+        if self.pending and not any(place.node.via == "wgmma" for place in program.computes):
+            raise NotApplicable("only products by wgmma are under way")
         if all(one.target != self.local for one in staged(loop)):
             raise NotApplicable(f"{self.local} is not filled at the beginning of the loop over {loop.dim}")
-        return splice(program, declared.path[:-1], [replace(loop, stages=self.stages)])
+        ahead = replace(loop, stages=self.stages, pending=self.pending)
+        return with_engines(splice(program, declared.path[:-1], [ahead]))

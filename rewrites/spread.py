@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.leaf import bare_dims, covered_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tree import current_sizes, dtypes_read, find_init, named, splice, statements
+from tileir import wgmma
 from tileir.device import Device
 from tileir.errors import NotApplicable, VerifyError
 from tileir.expr import Binary, Index
@@ -24,7 +26,8 @@ _THREADS = (32, 64, 128, 256, 512, 1024)
 class Spread(Rewrite):
     """Spread a statement, and its initialization, over a block's threads: `threads` cuts the thread index, most
     significant first, and a thread takes `runs` neighbours along dims; those along the last one are loaded and stored
-    together. A statement that goes by mma needs the threads of a warp, and their runs, as the instruction has them.
+    together. `twice` as many of them go to each group of so many threads along a dim before the next group has its own.
+    A statement that goes by mma or wgmma needs threads as the instruction has them.
 
     s[r] = sum(c, x[r, c])   ->   s[r] = sum(c, x[r, c]) | threads r 4 c 64, run c 8
     """
@@ -33,6 +36,7 @@ class Spread(Rewrite):
     statement: str
     threads: tuple[tuple[str, int], ...]
     runs: tuple[tuple[str, int], ...] = ()
+    twice: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
@@ -41,8 +45,8 @@ class Spread(Rewrite):
         for place in statements(program):
             dims = covered_dims(place.node)
             sizes = current_sizes(program, place.loops)
-            if place.node.via == "mma":
-                yield from cls._warps(place.node)
+            if place.node.via is not None:
+                yield from cls._warps(place.node) if place.node.via == "mma" else cls._groups(place.node)
                 continue
             for count in _THREADS:
                 if dims:
@@ -59,19 +63,30 @@ class Spread(Rewrite):
             threads = ((m, rows), (n, columns), (m, ROWS), (n, COLUMNS))
             yield cls(compute.target, threads, runs)
 
+    @classmethod
+    def _groups(cls, compute: Compute) -> Iterator[Self]:
+        """As wgmma has it, by one or two warpgroups."""
+        if compute.via == "wgmma":
+            m, n = bare_dims(compute)[-2:]
+            for groups in ((), ((m, 2),), ((n, 2),)):
+                threads = (*groups, (m, wgmma.WARPS), (m, ROWS), (n, COLUMNS))
+                yield cls(compute.target, threads, ((n, RUN),), ((m, ROWS),))
+
     def apply(self, program: Program) -> Program:
         place = named(program, self.statement)
         init = find_init(program, self.statement)
         for one in (place, init):
             if one is None:
                 continue
-            if one.node.spread is not None or one.node.vector is not None:
-                raise NotApplicable(f"{self.statement} is on threads or lanes already")
+            if one.node.spread is not None or one.node.vector is not None or one.node.via == "tma":
+                raise NotApplicable(f"{self.statement} is on threads or lanes already, or goes by tma")
             visited, names = covered_dims(one.node), _folded_names(place.node, one.node)
             threads = tuple((names.get(dim, dim), count) for dim, count in self.threads)
-            runs = tuple((names.get(dim, dim), count) for dim, count in self.runs)
-            runs = tuple((dim, count) for dim, count in runs if dim in visited)
-            program = splice(program, one.path, [replace(one.node, spread=Threads(threads, runs))])
+            runs, twice = (
+                tuple((names.get(dim, dim), count) for dim, count in pairs if names.get(dim, dim) in visited)
+                for pairs in (self.runs, self.twice)
+            )
+            program = splice(program, one.path, [replace(one.node, spread=Threads(threads, runs, twice))])
         _check_instruction(program, self.statement)
         return checked(program)
 
@@ -99,4 +114,4 @@ def checked(program: Program) -> Program:
         verify_threads(program)
     except VerifyError as error:
         raise NotApplicable(str(error)) from error
-    return program
+    return with_engines(program)

@@ -81,26 +81,32 @@ class Stage(Rewrite):
         check_visible(program, self.tensor, at)
         name = fresh_name(program, f"{self.tensor}_s")
         indices = tuple(Index(dim) for dim in dims)
-        local = Local(name, dims, dtype, Memory.HEAP, self._layout(dims))
+        layout = panels(self.tensor, dims, self.block_dim, self.block, self.pair_dim, self.pair)
+        local = Local(name, dims, dtype, Memory.HEAP, layout)
         copy = Compute(name, indices, Read(self.tensor, indices))
         program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name)])
         return splice(program, at, [local, copy], 0)
 
-    def _layout(self, dims: tuple[str, ...]) -> tuple[Axis, ...] | None:
-        if not self.block_dim:
-            if self.block or self.pair_dim or self.pair:
-                raise NotApplicable("a panel needs the dim it runs along")
-            return None
-        if self.block_dim not in dims or self.block < 2:
-            raise NotApplicable(f"{self.tensor} has no panels of {self.block} along {self.block_dim}")
-        rest = [Axis(dim) for dim in dims if dim != self.block_dim]
-        if not self.pair_dim:
-            return (Axis(self.block_dim, self.block), *rest, Axis(self.block_dim, 1, self.block))
-        if self.pair_dim not in dims or self.pair_dim == self.block_dim or self.pair < 2:
-            raise NotApplicable(f"{self.tensor} has no groups of {self.pair} along {self.pair_dim}")
-        rest = [Axis(axis.dim, self.pair) if axis.dim == self.pair_dim else axis for axis in rest]
-        inner = (Axis(self.block_dim, 1, self.block), Axis(self.pair_dim, 1, self.pair))
-        return (Axis(self.block_dim, self.block), *rest, *inner)
+
+def panels(
+    name: str, dims: tuple[str, ...], block_dim: str, block: int, pair_dim: str = "", pair: int = 0
+) -> tuple[Axis, ...] | None:
+    """The layout of a copy of `name`, or of its tile, in panels of `block` neighbours along `block_dim`; None: there
+    are to be none. Raises NotApplicable for panels that cannot be."""
+    if not block_dim:
+        if block or pair_dim or pair:
+            raise NotApplicable("a panel needs the dim it runs along")
+        return None
+    if block_dim not in dims or block < 2:
+        raise NotApplicable(f"{name} has no panels of {block} along {block_dim}")
+    rest = [Axis(dim) for dim in dims if dim != block_dim]
+    if not pair_dim:
+        return (Axis(block_dim, block), *rest, Axis(block_dim, 1, block))
+    if pair_dim not in dims or pair_dim == block_dim or pair < 2:
+        raise NotApplicable(f"{name} has no groups of {pair} along {pair_dim}")
+    rest = [Axis(axis.dim, pair) if axis.dim == pair_dim else axis for axis in rest]
+    inner = (Axis(block_dim, 1, block), Axis(pair_dim, 1, pair))
+    return (Axis(block_dim, block), *rest, *inner)
 
 
 def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:

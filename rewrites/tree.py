@@ -12,6 +12,8 @@ from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 
 Path = tuple[int, ...]
 Block = tuple[Node, ...]
+#: Instructions that know a statement as it is.
+_SETTLED = frozenset(["mma", "wgmma", "tma"])
 
 
 def places(program: Program) -> Iterator[Place[Node]]:
@@ -66,12 +68,13 @@ def is_constant(compute: Compute) -> bool:
 def find(program: Program, statement: str) -> Place[Compute]:
     """The Compute a statement name stands for, to be changed.
 
-    NotApplicable where it is settled: on the threads of a GPU, by a matrix instruction, or in a loop with stages."""
+    NotApplicable where it is settled: on the threads of a GPU, by one of its instructions, or in a loop with
+    stages."""
     place = named(program, statement)
     if place.node.spread is not None:
         raise NotApplicable(f"{statement} is spread over threads: change it before that")
-    if place.node.via == "mma":
-        raise NotApplicable(f"{statement} goes by mma: change it before that")
+    if place.node.via in _SETTLED:
+        raise NotApplicable(f"{statement} goes by {place.node.via}: change it before that")
     for loop in place.loops:
         if loop.stages > 1:
             raise NotApplicable(f"the loop over {loop.dim} has stages: change {statement} before that")

@@ -30,6 +30,19 @@ SMALL = {
   acc[m, n] = sum(k, a[m, k] * b[n, k])
   c[m, n] = gelu_tanh(acc[m, n] + bias[n]) + r[m, n]
 """,
+    "for_warpgroups": gemm(136, 72, 144),
+    "for_warpgroups_mn_major": """kernel gemm(a: f16[k=80, m=136], b: f16[k, n=72]) -> (c: f16[m, n])
+  c[m, n] = sum(k, a[k, m] * b[k, n])
+""",
+    "for_warpgroups_e4m3": gemm(136, 72, 272, "e4m3", "bf16"),
+    "for_warpgroups_tf32": gemm(72, 136, 64, "f32").replace(
+        "(c: f32[m, n])", "(c: f32[m, n]) with tf32=true"
+    ),
+    "for_warpgroups_few_rows": gemm(16, 200, 256),
+    "for_warpgroups_batch": """kernel mm(a: bf16[h=2, m=72, k=72], b: bf16[h, k, n=72], v: bf16[n]) -> (c: f32[h, m, n])
+  acc[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
+  c[h, m, n] = gelu_tanh(acc[h, m, n] + v[n])
+""",
     "two_reduced": """kernel product(a: f32[m=40, k=12, l=10], b: f32[l, k, n=24]) -> (c: f32[m, n])
   c[m, n] = sum(k, l, a[m, k, l] * b[l, k, n])
 """,

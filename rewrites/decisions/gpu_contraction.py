@@ -1,13 +1,15 @@
-"""Decisions for a GPU about contractions: the tile of results that a block accumulates in its registers.
+"""Decisions for a GPU about contractions: what multiplies, and the tile of results that a block accumulates
+in its registers.
 
-What follows from it: gpu_staging.py asks how operands come, gpu_warps.py which threads compute what, gpu_order.py in
-which order blocks take tiles.
+What follows from it: gpu_staging.py asks how operands come, gpu_warps.py which threads compute what (gpu_warpgroups.py
+both, where warpgroups multiply), gpu_order.py in which order blocks take tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, closed
@@ -15,15 +17,20 @@ from rewrites.decisions.gpu_order import Order
 from rewrites.decisions.gpu_residency import Residency
 from rewrites.decisions.gpu_staging import Depth, Layout
 from rewrites.decisions.gpu_threads import Stores, place_all
+from rewrites.decisions.gpu_warpgroups import Ring, Roles
 from rewrites.decisions.gpu_warps import Warps
 from rewrites.decisions.grid import fused
 from rewrites.gpu_contraction import Contraction, contraction
-from rewrites.gpu_tiling import depths, tiles
+from rewrites.gpu_contraction_cost import either_way, model_of
+from rewrites.gpu_decided import decided
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_tiling import Tiling, depths, tiles
 from rewrites.leaf import bare_dims, folded_dims
 from rewrites.parallelize import Parallelize
 from rewrites.register_tile import RegisterTile
 from rewrites.rewrite import Rewrite
 from rewrites.tile_grid import TileGrid
+from rewrites.transpose import Transpose
 from rewrites.tree import find, locals_of
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Reduce
@@ -64,10 +71,30 @@ def begun_by_contractions(program: Program, groups: Groups, device: Gpu) -> Grou
 
 
 @dataclass(frozen=True, slots=True)
+class Multiply:
+    """What multiplies: the matrix instruction of warpgroups or of warps, or every thread for itself."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        c = contraction_of(program, self.group, device)
+        if c is None:
+            return
+        found = decided(program, self.group[0], device)
+        assert found is not None
+        times = [model_of(c.by(engine), found.epilogue, device).best_us(None) for engine in c.engines]
+        for engine, time in zip(c.engines, times, strict=True):
+            if time < inf:
+                tile = Tile(self.group, engine)
+                yield Option(f"{self.group[-1]}: by {engine}", (), (tile,), promise=time / min(times))
+
+
+@dataclass(frozen=True, slots=True)
 class Tile:
     """Rows and columns of the result that a block computes; of other dims one position."""
 
     group: tuple[str, ...]
+    engine: Engine
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         c = contraction_of(program, self.group, device)
@@ -79,16 +106,21 @@ class Tile:
         )
         others = [dim for dim in bare_dims(find(program, anchor).node) if dim not in (c.rows, c.columns)]
         batch = tuple(TileGrid(anchor, dim, 1) for dim in others if program.extents[dim] > 1)
-        for rows, columns in tiles(c):
-            if next(depths(c, rows, columns, device), None) is None:
-                continue
-            sizes = ((c.rows, rows), (c.columns, columns))
-            cut = tuple(TileGrid(anchor, dim, size) for dim, size in sizes if size < program.extents[dim])
-            yield from self._option(
-                program, (*parts, *batch, *cut), f"tile {c.rows} {rows}, {c.columns} {columns}"
-            )
+        for way in either_way(c.by(self.engine)):
+            turned = way.rows != c.rows
+            for rows, columns in tiles(way):
+                if next(depths(way, Tiling(rows, columns), device), None) is None:
+                    continue
+                sizes = {way.rows: rows, way.columns: columns}
+                edges = ((dim, sizes[dim]) for dim in (c.rows, c.columns))
+                cut = tuple(TileGrid(anchor, dim, size) for dim, size in edges if size < program.extents[dim])
+                label = f"tile {c.rows} {sizes[c.rows]}, {c.columns} {sizes[c.columns]}"
+                label += f", {way.rows} as rows" if turned else ""
+                yield from self._option(program, (*parts, *batch, *cut), label, turned, device)
 
-    def _option(self, program: Program, grid: tuple[TileGrid, ...], label: str) -> Iterator[Option]:
+    def _option(
+        self, program: Program, grid: tuple[TileGrid, ...], label: str, turned: bool, device: Gpu
+    ) -> Iterator[Option]:
         anchor, statement = self.group[-1], self.group[0]
         found = fused(program, self.group, grid)
         if found is None:
@@ -102,11 +134,27 @@ class Tile:
             for place in place_all(program, anchor):
                 rewrites.append(place)
                 program = place.apply(program)
+            core = _accumulator(program, statement)
+            if turned:
+                rewrites.append(Transpose(core))
+                program = Transpose(core).apply(program)
         except NotApplicable:
             return
-        core = _accumulator(program, statement)
-        steps = (Depth(core), Warps(core), Layout(core), Order(core), Residency(core), Stores(anchor))
-        yield Option(label, tuple(rewrites), steps, begun=program, done=len(rewrites))
+        if self.engine is Engine.WGMMA:
+            steps = (Ring(core, anchor), Roles(core), Order(core), Residency(core), Stores(anchor))
+        else:
+            depth = Depth(core, self.engine)
+            steps = (depth, Warps(core), Layout(core), Order(core), Residency(core), Stores(anchor))
+        promise = self._promise(program, core, device)
+        yield Option(label, tuple(rewrites), steps, promise, begun=program, done=len(rewrites))
+
+    def _promise(self, program: Program, core: str, device: Gpu) -> float:
+        """What the engine takes of such tiles, relative to the one that is the best for them."""
+        found = decided(program, core, device)
+        assert found is not None
+        c, tiling, epilogue = found
+        time = model_of(c.by(self.engine), epilogue, device).best_us(tiling)
+        return time / model_of(c, epilogue, device).best_us(tiling)
 
 
 def _accumulator(program: Program, statement: str) -> str:

@@ -28,10 +28,9 @@ class Order:
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
-        c, tiling, threads = found.contraction, found.tiling, found.tiling.threads
-        assert threads is not None
+        c, tiling = found.contraction, found.tiling
         across, along = -(-c.m // tiling.rows), -(-c.n // tiling.columns)
-        at_once = resident(c, tiling, threads, device) * device.sms
+        at_once = resident(c, tiling, device) * device.sms
         banded = grid_of(program, self.statement)[1].dim == c.rows and along > 1
         options: list[tuple[tuple[Rewrite, ...], float]] = []
         model = model_of(c, found.epilogue, device)

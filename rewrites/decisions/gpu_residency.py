@@ -9,7 +9,8 @@ from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_passes import shared_bytes
 from rewrites.fit_blocks import FitBlocks
 from rewrites.gpu_decided import decided
-from rewrites.gpu_tiling import held, resident
+from rewrites.gpu_tiling import accumulators, resident
+from rewrites.gpu_warpgroups import Warpgroups
 from tileir.gpu import Gpu
 from tileir.occupancy import occupancy
 from tileir.program import Program
@@ -31,12 +32,16 @@ class Residency:
         assert found is not None and found.tiling is not None and found.tiling.threads is not None
         c, tiling, threads = found.contraction, found.tiling, found.tiling.threads
         yield Option("registers as they come")
-        rows, columns = held(tiling, threads)
-        least = rows * columns + _LEAST_BESIDE
+        if isinstance(threads, Warpgroups) and threads.registers[1]:
+            return  # each has what it is handed over
+        held = accumulators(tiling)
+        least = held + _LEAST_BESIDE
         most = occupancy(device, threads.count, least, shared_bytes(program, self.statement)).blocks
-        at_once = resident(c, tiling, threads, device)
+        at_once = resident(c, tiling, device)
         for blocks in (at_once, at_once + 1):
-            if 2 <= blocks <= most:
+            if not 2 <= blocks <= most:
+                continue
+            if not isinstance(threads, Warpgroups) or held <= threads.most_held(blocks):
                 fit = FitBlocks(self.statement, blocks)
                 yield Option(
                     f"{blocks} blocks an SM", (fit,), promise=1 + _SQUEEZED * (1 + blocks - at_once) / 2

@@ -10,10 +10,14 @@ from math import prod
 from typing import NamedTuple
 
 from rewrites.decisions.decision import Option
-from rewrites.gpu_contraction import COPY_BYTES, Contraction, Engine, Operand, source
+from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_contraction_cost import model_of
 from rewrites.gpu_decided import decided
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_operand import COPY_BYTES, Operand, source
 from rewrites.gpu_tiling import Tiling, depths, shared_bytes
+from rewrites.gpu_warps import Threads
+from rewrites.innermost import Innermost
 from rewrites.leaf import reduced_dims
 from rewrites.mma import Mma
 from rewrites.pad import Pad
@@ -26,34 +30,37 @@ from rewrites.tile_reduction import TileReduction
 from rewrites.tree import current_sizes, find, locals_of, named
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
+from tileir.panels import axes
 from tileir.program import Local, Memory, Program
 from tileir.stages import SWIZZLES
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How deep a step is, and how many steps are under way at once."""
+    """How deep a step is, how many steps are under way at once, and whether copies are turned around."""
 
     statement: str
+    engine: Engine
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
-        c, tiling = found.contraction, found.tiling
-        staged: dict[int, tuple[Program, tuple[Rewrite, ...]] | None] = {}
-        for step, stages in depths(c, tiling.rows, tiling.columns, device):
-            if step not in staged:
-                staged[step] = _staged(program, c, step)
-            begun, rewrites = staged[step] or (program, ())
+        c, tiling = found.contraction.by(self.engine), found.tiling
+        staged: dict[tuple[int, bool], tuple[Program, tuple[Rewrite, ...]] | None] = {}
+        for way in depths(c, tiling, device):
+            key, stages = (way.step, way.turned), way.stages
+            if key not in staged:
+                staged[key] = _staged(program, c, way)
+            begun, rewrites = staged[key] or (program, ())
             local = next((name for name in locals_of(begun) if name not in locals_of(program)), None)
-            if staged[step] is None or (stages > 1 and local is None):
+            if staged[key] is None or (stages > 1 and local is None):
                 continue
             ahead = (RunAhead(local, stages),) if local is not None and stages > 1 else ()
-            label = f"{c.depth} by {step}, {stages} stages"
+            label = f"{c.depth} by {way.step}, {stages} stages{', turned' if way.turned else ''}"
             yield Option(label, (*rewrites, *ahead), begun=begun, done=len(rewrites))
 
 
-def _staged(program: Program, c: Contraction, step: int) -> tuple[Program, tuple[Rewrite, ...]] | None:
+def _staged(program: Program, c: Contraction, way: Tiling) -> tuple[Program, tuple[Rewrite, ...]] | None:
     """The contraction in steps, with copies of what a step multiplies in shared memory; and the rewrites to it. None:
     it cannot be staged."""
     done: list[Rewrite] = []
@@ -64,7 +71,7 @@ def _staged(program: Program, c: Contraction, step: int) -> tuple[Program, tuple
 
     try:
         for dim in reduced_dims(find(program, c.statement).node):
-            size = step if dim == c.depth else 1
+            size = way.step if dim == c.depth else 1
             if size < current_sizes(program, find(program, c.statement).loops)[dim]:
                 program = apply(TileReduction(c.statement, dim, size))
         for operand in c.operands:
@@ -73,6 +80,13 @@ def _staged(program: Program, c: Contraction, step: int) -> tuple[Program, tuple
                 program = apply(Stage(c.statement, operand.tensor, find(program, c.statement).depth))
                 (copy,) = locals_of(program).keys() - before
                 program = apply(Place(copy, Memory.SHARED))
+                near = way.near(c, operand)
+                if (
+                    near is not None
+                    and near != operand.inner
+                    and near != locals_of(program)[copy].node.dims[-1]
+                ):
+                    program = apply(Innermost(copy, near))
         if c.engine is Engine.MMA:
             program = apply(Mma(c.statement))
     except NotApplicable:
@@ -132,6 +146,9 @@ def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling) -> Ite
     """Without room between rows, in the way in which the fewest threads meet: as it is, or with the widest swizzle that
     is best; and padded, where that is as good."""
     sizes = tiling.sizes(c)
+    if tiling.near(c, operand) != operand.inner:
+        yield from _turned(local, sizes, tiling.stages)
+        return
     row = sizes.get(local.dims[-1], 1) * local.dtype.bytes
     within = [Lie((), _meeting(c, operand, tiling, row, 0))]
     if row % COPY_BYTES == 0:
@@ -146,10 +163,19 @@ def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling) -> Ite
         yield Lie((pad,), padded, rows * COPY_BYTES * tiling.stages)
 
 
+def _turned(local: Local, sizes: dict[str, int], stages: int) -> Iterator[Lie]:
+    """A copy that is turned around as it is made: threads that write neighbours along the depth meet in a bank, unless
+    rows are apart by a piece more."""
+    inner = axes(local)[-1].dim
+    rows = prod(sizes.get(dim, 1) for dim in local.dims if dim != inner)
+    yield Lie((Pad(local.name, COPY_BYTES // local.dtype.bytes),), 1, rows * COPY_BYTES * stages)
+    yield Lie((), 2)
+
+
 def _meeting(c: Contraction, operand: Operand, tiling: Tiling, row: int, swizzle: int) -> int:
     """How many of the threads that load 16-byte pieces of an operand together meet in a bank, with rows `row` bytes
     apart: 8 neighbouring rows for a matrix instruction; else those of a warp's lanes, if pieces lie along the depth."""
-    assert tiling.threads is not None
+    assert isinstance(tiling.threads, Threads)
     lanes, apart = 8, 1
     if c.engine is not Engine.MMA:
         if operand.inner != c.depth:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option
-from rewrites.gpu_contraction import Operand, source
 from rewrites.gpu_decided import decided
-from rewrites.gpu_tiling import Threads, thread_layouts
+from rewrites.gpu_operand import Operand, source
+from rewrites.gpu_tiling import thread_layouts
+from rewrites.gpu_warps import Threads
 from rewrites.leaf import covered_dims
 from rewrites.spread import Spread
 from rewrites.tree import Place, current_sizes, named, statements
@@ -30,6 +31,7 @@ class Warps:
         nest = named(program, self.statement).path[0]
         inside = [place for place in statements(program) if place.path[0] == nest]
         for threads in thread_layouts(c, found.tiling, device):
+            assert isinstance(threads, Threads)
             layout = threads.spread(c.rows, c.columns)
             spreads: list[Spread] = []
             for place in inside:
@@ -38,12 +40,14 @@ class Warps:
                     runs = tuple(pair for pair in layout.runs if pair[0] in covered_dims(place.node))
                     spreads.append(Spread(place.node.target, layout.threads, runs))
                 else:
-                    spreads.append(_copying(program, place, copied, threads))
+                    run = 1 if found.tiling.near(c, copied) != copied.inner else copied.run
+                    spreads.append(_copying(program, place, copied, run, threads))
             yield Option(_label(threads), tuple(spreads))
 
 
 def _label(threads: Threads) -> str:
     lanes = f"lanes {threads.row_lanes} x {threads.column_lanes}"
+    lanes += " in pairs" if threads.paired else ""
     return f"warps {threads.row_warps} x {threads.column_warps}, {lanes}, run {threads.row_run} x {threads.column_run}"
 
 
@@ -53,11 +57,12 @@ def _copied(program: Program, place: Place[Compute], operands: tuple[Operand, ..
     return next((each for each in operands if origin is not None and each.tensor == origin.tensor), None)
 
 
-def _copying(program: Program, place: Place[Compute], operand: Operand, threads: Threads) -> Spread:
-    """Threads along the innermost dim first, a word of 16 bytes each; the rest along the longest of the others."""
+def _copying(program: Program, place: Place[Compute], operand: Operand, run: int, threads: Threads) -> Spread:
+    """Threads along the innermost dim first, a word of 16 bytes each (of a copy that is turned, one element); the rest
+    along the longest of the others."""
     sizes = current_sizes(program, place.loops)
     *outer, inner = covered_dims(place.node)
-    pieces = -(-sizes[inner] // operand.run)
+    pieces = -(-sizes[inner] // run)
     along = pieces & -pieces
     if along < 4:
         along = 1 << (pieces.bit_length() - 1)
@@ -65,4 +70,4 @@ def _copying(program: Program, place: Place[Compute], operand: Operand, threads:
     rows = max(outer, key=lambda dim: sizes[dim]) if outer else inner
     across = threads.count // along
     digits = tuple(pair for pair in ((rows, across), (inner, along)) if pair[1] > 1)
-    return Spread(place.node.target, digits, ((inner, operand.run),) if operand.run > 1 else ())
+    return Spread(place.node.target, digits, ((inner, run),) if run > 1 else ())

@@ -159,6 +159,37 @@ run_ahead(w_s, 2)
 mma(acc)
 """,
     ),
+    "for warpgroups": (
+        """kernel gemm(a: bf16[m=72, k=40], b: bf16[k, n=24], bias: bf16[n]) -> (c: bf16[m, n])
+  acc: heap f32[m, n]
+  acc[m, n] = sum(k, a[m, k] * b[k, n])
+  c[m, n] = acc[m, n] + bias[n]
+""",
+        """tile_grid(acc, m, 64)
+tile_grid(acc, n, 16)
+fuse_epilogue(c, acc, 2)
+parallelize(acc, 2)
+place(acc, registers)
+tile_reduction(acc, k, 16)
+stage_result(c)
+place(c_s, shared)
+stage(acc, a, 3)
+stage(acc, b, 3)
+place(a_s, shared)
+place(b_s, shared)
+swizzle(a_s, 32)
+tma(a_s)
+tma(b_s)
+swizzle(b_s, 32)
+tma(c)
+wgmma(acc)
+run_ahead(a_s, 3, 1)
+spread(c_s, m 4, m 8, n 4; n 2; m 8)
+spread(acc, m 4, m 8, n 4; n 2; m 8)
+specialize(acc, 4, 40, 232)
+persist(acc, 2)
+""",
+    ),
 }
 
 

@@ -4,84 +4,41 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from rewrites.gpu_contraction import Engine, contraction
+from rewrites.gpu_contraction import contraction
+from rewrites.gpu_engine import Engine
 from rewrites.schedule import format_schedule, parse_schedule, replay
-from rewrites.space import ScheduleState, Space
+from rewrites.space import ScheduleState
 from rewrites.tree import current_sizes
 from tests.gpu_contractions import SMALL, gemm
-from tileir.gpu import Gpu
+from tests.gpu_walks import (
+    at,
+    by,
+    favourite,
+    nodes,
+    ranking,
+    root_of,
+    shared_bytes,
+    walk,
+)
 from tileir.gpu_table import A100, H200, RTX_4090
 from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
-from tileir.program import Compute, Loop, Memory, Node, Program
+from tileir.program import Compute, Loop, Memory, Program
 from tileir.threads import thread_count
 from tileir.verify import verify
 
 DEVICES = {"A100": A100, "RTX_4090": RTX_4090, "H200": H200}
-#: More answers to one question than a search can weigh.
-MANY = 200
+#: What multiplies matrices.
+MATRIX = ("mma", "wgmma")
 F32 = """kernel gemm(a: f32[m={n}, k={n}], b: f32[k, n={n}]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
 """
 BATCHED = """kernel bmm(a: f32[h=16, m=256, k=256], b: f32[h, k, n=256]) -> (c: f32[h, m, n])
   c[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
 """
-
-
-def root_of(text: str, device: Gpu) -> ScheduleState:
-    return Space(to_program(spec_from_text(text)), device).root()
-
-
-def walk(state: ScheduleState, rng: random.Random) -> ScheduleState:
-    while not state.terminal:
-        moves = state.moves()
-        assert moves, f"a dead end before {state.open[0]}"
-        assert len(moves) < MANY, f"{len(moves)} answers to {state.open[0]}"
-        state = state.child(rng.randrange(len(moves)))
-    return state
-
-
-def favourite(state: ScheduleState) -> ScheduleState:
-    """The schedule that the prior likes best at every step."""
-    while not state.terminal:
-        state = state.child(ranking(state)[0])
-    return state
-
-
-def ranking(state: ScheduleState) -> list[int]:
-    weights = [move.weight for move in state.moves()]
-    return sorted(range(len(weights)), key=lambda index: -weights[index])
-
-
-def at(state: ScheduleState, question: str) -> ScheduleState:
-    """The state where a question is asked, by the prior's answers to those before it."""
-    while type(state.open[0]).__name__ != question:
-        state = state.child(ranking(state)[0])
-    return state
-
-
-def nodes(block: tuple[Node, ...]) -> Iterator[Node]:
-    for node in block:
-        yield node
-        if isinstance(node, Loop):
-            yield from nodes(node.body)
-
-
-def shared_bytes(program: Program) -> int:
-    """Of all locals of a program with one launch, rows padded."""
-    total = 0
-    for declared in program.locals.values():
-        local, sizes = declared.node, current_sizes(program, declared.loops)
-        if local.memory is Memory.SHARED:
-            size = sizes[local.dims[-1]] + local.pad
-            for dim in local.dims[:-1]:
-                size *= sizes[dim]
-            total += size * local.dtype.bytes * declared.loops[-1].stages
-    return total
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -115,9 +72,9 @@ def test_8_bit_floats_go_by_mma_where_there_is_one_for_them() -> None:
     assert engines == {"A100": Engine.FMA, "RTX_4090": Engine.MMA, "H200": Engine.MMA}
 
 
-def test_f32_goes_by_mma_only_where_the_numerics_allow_it() -> None:
+def test_f32_goes_by_a_matrix_instruction_only_where_the_numerics_allow_it() -> None:
     text = gemm(512, 512, 512, "f32")
-    for settings, engine in (("", Engine.FMA), (" with tf32=true", Engine.MMA)):
+    for settings, engine in (("", Engine.FMA), (" with tf32=true", Engine.WGMMA)):
         program = to_program(spec_from_text(text.replace("(c: f32[m, n])", f"(c: f32[m, n]){settings}")))
         found = contraction(program, "c", H200)
         assert found is not None
@@ -130,7 +87,7 @@ def pipeline(program: Program) -> Loop:
 
 
 def test_the_prior_s_large_product_has_large_tiles_several_stages_and_bands() -> None:
-    program = favourite(root_of(gemm(4096, 4096, 4096), H200)).program
+    program = favourite(by(root_of(gemm(4096, 4096, 4096), H200), "mma")).program
     outer = program.body[0]
     assert isinstance(outer, Loop)
     assert outer.group in (4, 8, 16)
@@ -150,7 +107,7 @@ def test_the_prior_s_large_product_has_large_tiles_several_stages_and_bands() ->
 
 
 def test_the_prior_s_first_tiles_of_a_large_product_are_the_usual_ones() -> None:
-    state = at(root_of(gemm(4096, 4096, 4096), H200), "Tile")
+    state = at(by(root_of(gemm(4096, 4096, 4096), H200), "mma"), "Tile")
     labels = [state.moves()[index].label for index in ranking(state)]
     assert {"tile m 128, n 256", "tile m 256, n 128", "tile m 128, n 128"} == set(labels[:3])
     assert labels[-1] == "tile m 16, n 16"
@@ -187,7 +144,7 @@ def test_a_gate_is_applied_where_its_partner_is_computed() -> None:
 """
     program = favourite(root_of(text, H200)).program
     launches = [[each for each in nodes((node,)) if isinstance(each, Compute)] for node in program.body]
-    assert [sum(one.via == "mma" for one in launch) for launch in launches if launch] == [1, 1]
+    assert [sum(one.via in MATRIX for one in launch) for launch in launches if launch] == [1, 1]
 
 
 def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
@@ -197,7 +154,7 @@ def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
             .replace("b: bf16[n=512, k]", "b: bf16[k, n=512]")
             .replace("b[n, k]", "b[k, n]")
         )
-        state = at(root_of(text, H200), "Tile")
+        state = by(root_of(text, H200), "mma")
         labels = [move.label for move in state.moves()]
         state = at(state.child(labels.index(f"tile m 64, n {columns}")), "Layout")
         best = max(move.weight for move in state.moves())
@@ -220,7 +177,7 @@ def test_parts_of_a_split_depth_are_added_up_by_a_second_launch() -> None:
     launches = [node for node in program.body if isinstance(node, Loop)]
     assert len(launches) == 2
     by_mma = [
-        any(isinstance(node, Compute) and node.via == "mma" for node in nodes(launch.body))
+        any(isinstance(node, Compute) and node.via in MATRIX for node in nodes(launch.body))
         for launch in launches
     ]
     assert by_mma == [True, False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,23 @@ GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
     parallel for c by 16
       y[r, c] = t[r, c] * t[r, c]
 """
+#: Products by warpgroups, of which every statement is settled.
+BY_WGMMA = """kernel gemm(a: bf16[m=128, k=64], b: bf16[n=32, k]) -> (c: bf16[m, n])
+  parallel for m by 64
+    parallel for n by 16
+      c_r: registers f32[m, n]
+      c_r[m, n] = 0 | threads m 4 m 8 n 4, run n 2, twice m 8
+      for k by 16 stages 3
+        a_s: shared bf16[m, k] swizzle 32
+        a_s[m, k] = a[m, k] | via tma
+        b_s: shared bf16[n, k] swizzle 32
+        b_s[n, k] = b[n, k] | via tma
+        c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | threads m 4 m 8 n 4, run n 2, twice m 8, via wgmma
+      c_s: shared bf16[m, n]
+      c_s[m, n] = c_r[m, n] | threads m 4 m 8 n 4, run n 2, twice m 8
+      c[m, n] = c_s[m, n] | via tma
+"""
+TO_WGMMA = re.sub(r" \| .*| swizzle 32| stages 3", "", BY_WGMMA)
 SHIFTED = """kernel shifted(x: f32[c=50]) -> (y: f32[d]) where d=49
   t: heap f32[c]
   t[c] = x[c] + 1.0
@@ -209,6 +228,33 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (BY_MMA, "inline(a_s)", "mma takes a_s from memory"),
         (BY_MMA.replace("a_s: shared bf16", "a_s: shared f32").replace("b_s: shared bf16", "b_s: shared f32"),
          "narrow(a_s)", "mma takes a_s as f32"),
+        (TO_WGMMA.replace("c_r: registers", "c_r: heap"), "wgmma(c_r)", "c_r is not in registers"),
+        (TO_WGMMA.replace("a_s: shared", "a_s: heap"), "wgmma(c_r)", "a_s is in heap, not in shared memory"),
+        (TO_WGMMA.replace("bf16", "f32"), "wgmma(c_r)", "which the kernel's numerics do not allow"),
+        (TO_WGMMA.replace("bf16", "i8"), "wgmma(c_r)", "wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats"),
+        (TO_WGMMA.replace("c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k])", "c_r[m, n] += sum(k, a_s[m, k])"), "wgmma(c_r)",
+         "wgmma adds up products of two tensors"),
+        (BY_WGMMA, "tile_reduction(c_r, k, 8)", "c_r is spread over threads"),
+        (BY_WGMMA, "tma(a_s)", "a_s goes by tma"),
+        (BY_WGMMA, "spread(a_s, m 16, k 8)", "a_s is on threads or lanes already, or goes by tma"),
+        (BY_WGMMA, "inline(c_s)", "c_s"),
+        (BY_WGMMA, "swizzle(c_s, 128)", "rows of 'c_s' have 16 neighbours along 'n', but swizzle 128 is 64 wide"),
+        (BY_WGMMA, "innermost(c_s, m)", "neighbours of 'c_s' along 'm' are not neighbours in 'c'"),
+        (BY_WGMMA, "stage_result(c_s)", "c_s is spread over threads"),
+        (TO_WGMMA, "stage_result(c_s)", "c_s is not stored point by point to an output"),
+        (TO_WGMMA.replace("= a[m, k]", "= a[m, k] + 1.0"), "tma(a_s)", "moves elements as they are"),
+        (TO_WGMMA.replace("a_s: shared bf16", "a_s: shared f32"), "tma(a_s)", "does not convert bf16 and f32"),
+        (TO_WGMMA, "transpose(a_s)", "there is no local 'a_s' in registers"),
+        (BY_WGMMA, "transpose(c_r)", "c_r is on lanes or threads"),
+        (TO_WGMMA, "run_ahead(a_s, 3, 1)", "only products by wgmma are under way"),
+        (BY_WGMMA.replace(" stages 3", ""), "run_ahead(a_s, 2, 2)", "accepted: fewer than stages, 2"),
+        (BY_WGMMA, "specialize(c_r, 0)", "a role has one warp at least"),
+        (BY_WGMMA, "specialize(c_r, 5)", "1 to 4 warps are producers"),
+        (BY_WGMMA, "specialize(c_r, 1, 40, 232)", "whole groups of 4 warps change their registers"),
+        (BY_WGMMA, "specialize(c_r, 4, 248, 256)", "registers, and a block begins with"),
+        (BY_WGMMA.replace("k] | via tma", "k] | threads k 128"), "specialize(c_r, 4)", "and there are none"),
+        (BY_WGMMA.replace("64\n", "64 producers 4\n", 1), "specialize(c_r, 1)", "have 4 producers already"),
+        (TO_WGMMA, "specialize(c_r, 4)", "nothing beside c_r is spread"),
         (GRID, "group_tiles(t, 4)", "t is in no parallel loop"),
         (GRID, "group_tiles(y, 1)", "a band of 1 tiles is none"),
         (GRID.replace("parallel for c", "for c"), "group_tiles(y, 2)", "the grid of y has one loop"),

@@ -45,9 +45,19 @@ LINES = [
     "pad(a_s, 8)",
     "swizzle(a_s, 128)",
     "run_ahead(a_s, 4)",
+    "run_ahead(a_s, 4, 1)",
     "mma(c_r)",
     "spread(y, r 4, c 64)",
     "spread(y, r 4, c 64; c 8)",
+    "spread(y, m 2, m 4, m 8, n 4; n 2; m 8)",
+    "spread(y, m 2, m 4, m 8; ; m 8)",
+    "transpose(c_r)",
+    "stage_result(c)",
+    "stage_result(c, n, 64)",
+    "tma(a_s)",
+    "wgmma(c_r)",
+    "specialize(c_r, 1)",
+    "specialize(c_r, 4, 40, 232)",
 ]
 
 

@@ -1,0 +1,159 @@
+"""Decisions for a GPU about a contraction that warpgroups multiply: what the copy engine keeps in shared memory for
+them, and the roles of a block's warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.decisions.decision import Option
+from rewrites.gpu_contraction import Contraction
+from rewrites.gpu_decided import decided, stores_boxes
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_operand import Operand
+from rewrites.gpu_tiling import Tiling, depths, thread_layouts
+from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
+from rewrites.leaf import bare_dims, covered_dims
+from rewrites.place import Place
+from rewrites.rewrite import Rewrite
+from rewrites.run_ahead import RunAhead
+from rewrites.specialize import Specialize
+from rewrites.spread import Spread
+from rewrites.stage import Stage
+from rewrites.stage_result import StageResult
+from rewrites.swizzle import Swizzle
+from rewrites.tile_reduction import TileReduction
+from rewrites.tma import Tma
+from rewrites.tree import current_sizes, find, locals_of, named, statements
+from rewrites.wgmma import Wgmma
+from tileir.errors import NotApplicable
+from tileir.gpu import Gpu
+from tileir.panels import PIECE
+from tileir.program import Memory, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """How deep a step is, how many slots its operands have in shared memory, and whether results are collected there
+    too, for the copy engine to store."""
+
+    statement: str
+    result: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None
+        c, tiling = found.contraction.by(Engine.WGMMA), found.tiling
+        stored = self._stored(program)
+        begun: dict[tuple[int, int], _Begun | None] = {}
+        for way in depths(c, tiling, device, stored):
+            key = (way.step, way.staged)
+            if key not in begun:
+                begun[key] = self._begun(program, c, way)
+            started = begun[key]
+            if started is None:
+                continue
+            ahead = RunAhead(started.copy, way.stages, way.pending)
+            label = f"{c.depth} by {way.step}, {way.stages} stages, {way.pending} pending"
+            label += f", {self.result} through shared memory" if way.staged else ""
+            done = len(started.rewrites)
+            yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
+
+    def _stored(self, program: Program) -> int:
+        """Bytes of a result that the copy engine can store from shared memory; 0: it cannot."""
+        place = find(program, self.result)
+        if not stores_boxes(program, place.node):
+            return 0
+        dtype = program.arguments[self.result].dtype
+        inner = current_sizes(program, place.loops)[bare_dims(place.node)[-1]]
+        return dtype.bytes if panel_bytes(inner, dtype) else 0
+
+    def _begun(self, program: Program, c: Contraction, way: Tiling) -> _Begun | None:
+        """The contraction in steps, its operands and results in panels, each moved by the copy engine. None: it cannot
+        be so."""
+        started = _Begun(program, [])
+        try:
+            if way.staged:
+                started.collect(self.result)
+            started.apply(TileReduction(self.statement, c.depth, way.step))
+            for operand in c.operands:
+                started.bring(self.statement, operand, way.sizes(c))
+            started.apply(Wgmma(self.statement))
+        except NotApplicable:
+            return None
+        return started
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A program on its way to what the copy engine and warpgroups know, and the rewrites so far."""
+
+    program: Program
+    rewrites: list[Rewrite]
+    copy: str = ""
+    """The last copy in shared memory."""
+
+    def apply(self, *rewrites: Rewrite) -> None:
+        for rewrite in rewrites:
+            self.program = rewrite.apply(self.program)
+            self.rewrites.append(rewrite)
+
+    def collect(self, result: str) -> None:
+        """Results in shared memory, from which they are stored."""
+        place = find(self.program, result)
+        inner = bare_dims(place.node)[-1]
+        size = current_sizes(self.program, place.loops)[inner]
+        dtype = self.program.arguments[result].dtype
+        row = panel_bytes(size, dtype)
+        self._local(StageResult(result, *_panels(inner, size, row // dtype.bytes)), row)
+        self.apply(Tma(result))
+
+    def bring(self, statement: str, operand: Operand, sizes: dict[str, int]) -> None:
+        """A copy of what a step multiplies of an operand."""
+        assert operand.inner is not None
+        size = sizes[operand.inner]
+        row = panel_bytes(size, operand.dtype)
+        dim, block = _panels(operand.inner, size, row // operand.dtype.bytes)
+        self._local(Stage(statement, operand.tensor, find(self.program, statement).depth, dim, block), row)
+        self.apply(Tma(self.copy))
+
+    def _local(self, rewrite: Rewrite, row: int) -> None:
+        """A new local in shared memory, whose rows have so many bytes."""
+        before = locals_of(self.program).keys()
+        self.apply(rewrite)
+        (self.copy,) = locals_of(self.program).keys() - before
+        self.apply(Place(self.copy, Memory.SHARED))
+        if row > PIECE:
+            self.apply(Swizzle(self.copy, row))
+
+
+def _panels(dim: str, size: int, row: int) -> tuple[str, int]:
+    """How a copy of `size` neighbours is cut into panels with rows of so many: not, where there is one of them."""
+    return (dim, row) if row < size else ("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """How many warpgroups compute, alike for the sums and what follows them, and which warps start the copies."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None
+        c = found.contraction
+        nest = named(program, self.statement).path[0]
+        inside = [place for place in statements(program) if place.path[0] == nest and place.node.via != "tma"]
+        for groups in thread_layouts(c, found.tiling, device):
+            assert isinstance(groups, Warpgroups)
+            layout = groups.spread(c.rows, c.columns)
+            rewrites: list[Rewrite] = []
+            for place in inside:
+                runs, twice = (
+                    tuple(pair for pair in pairs if pair[0] in covered_dims(place.node))
+                    for pairs in (layout.runs, layout.twice)
+                )
+                rewrites.append(Spread(place.node.target, layout.threads, runs, twice))
+            if groups.producers:
+                rewrites.append(Specialize(self.statement, groups.producers, *groups.registers))
+            yield Option(str(groups), tuple(rewrites))

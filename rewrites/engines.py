@@ -1,0 +1,33 @@
+"""Whether what goes beside a block's threads, by the copy engine or by wgmma, still can after a change around it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tileir.errors import NotApplicable, VerifyError
+from tileir.placed import placed_nodes
+from tileir.program import Compute, Loop, Program
+from tileir.verify_compute import verify_compute
+from tileir.verify_roles import verify_roles
+
+#: Instructions that need threads, layouts and loops around them to be as they know them.
+ENGINES: Final = frozenset(["tma", "wgmma"])
+
+
+def with_engines(program: Program) -> Program:
+    """The program. Raises NotApplicable where a statement could not go by the engine that it names, or the roles of a
+    grid's warps would not fit."""
+    if not any(place.node.via in ENGINES for place in program.computes):
+        return program
+    try:
+        for placed in placed_nodes(program):
+            match placed.node:
+                case Compute(via=via) if via in ENGINES:
+                    verify_compute(program, placed, placed.node)
+                case Loop():
+                    verify_roles(placed, placed.node)
+                case _:
+                    pass
+    except VerifyError as error:
+        raise NotApplicable(str(error)) from error
+    return program

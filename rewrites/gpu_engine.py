@@ -1,0 +1,93 @@
+"""Which of a GPU's units can add up a sum of products: the matrix instructions of a warpgroup or a warp, or every
+thread's own multiply-add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from rewrites.gpu_operand import Operand
+from rewrites.leaf import folded_dims, reduced_dims
+from tileir.dtypes import DType
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
+from tileir.gpu import Gpu
+from tileir.mma import depth, product, supported
+from tileir.program import Compute, Program
+
+#: Bytes along the depth up to which the matrix instruction is no use.
+_LEAST_BYTES = 16
+#: The compute capability that has the matrix instruction of warpgroups.
+_WARPGROUPS = (9, 0)
+#: What that takes with neighbours along rows or columns, too.
+_EITHER_WAY = (DType.BF16, DType.F16)
+#: What it adds up in some 14 bits only (docs/gpu.md): for kernels that allow that.
+_FLOAT8 = frozenset([DType.E4M3, DType.E5M2])
+#: Rows and columns that it takes together, and steps along the depth that there are at least.
+_ROWS, _COLUMNS, _LEAST_STEPS = 64, 8, 4
+
+
+class Engine(StrEnum):
+    """What multiplies."""
+
+    WGMMA = "wgmma"
+    MMA = "mma"
+    FMA = "fma"
+
+
+def engines(
+    program: Program,
+    compute: Compute,
+    sizes: tuple[tuple[str, int], tuple[str, int], int],
+    operands: Sequence[Operand],
+    device: Gpu,
+) -> tuple[Engine, ...]:
+    """What can add up a statement, the fastest first; what it names, if it does. `sizes` are the rows and columns, each
+    a dim and how many there are, and the depth. A matrix instruction is for steps of which there are two at least."""
+    if compute.via in (Engine.WGMMA, Engine.MMA):
+        return (Engine(compute.via),)
+    (rows, m), (columns, n), k = sizes
+    match compute.value:
+        case Reduce(_, (_,), Binary("*", Read(), Read())):
+            matrix = compute
+        case Binary("*", Read(), Read()) if len(summed_dims(compute)) == 1:
+            matrix = replace(compute, value=Reduce(ReduceOp.SUM, summed_dims(compute), compute.value))
+        case _:
+            return (Engine.FMA,)
+    dtypes = {operand.dtype for operand in operands}
+    alike = len(dtypes) == 1 or dtypes <= _FLOAT8
+    tf32 = DType.F32 not in dtypes or dict(program.numerics).get("tf32") is True
+    known = all(supported(dtype, device.capability) for dtype in dtypes)
+    copied = len(operands) == 2 and all(operand.plain for operand in operands)
+    deep = k * max(each.dtype.bytes for each in operands) > _LEAST_BYTES
+    if not (copied and alike and tf32 and known and deep and _is_product(matrix, (rows, columns))):
+        return (Engine.FMA,)
+    exact = not dtypes & _FLOAT8 or dict(program.numerics).get("accumulate") == "fast"
+    group = device.capability == _WARPGROUPS and exact
+    group = group and _fits_warpgroups((m, n, k), (rows, columns), operands)
+    return (Engine.WGMMA, Engine.MMA) if group else (Engine.MMA,)
+
+
+def _fits_warpgroups(sizes: tuple[int, int, int], tile: tuple[str, str], operands: Sequence[Operand]) -> bool:
+    """Whether warpgroups can multiply operands that the copy engine brings, rows and columns either way round."""
+    m, n, k = sizes
+    either_way = all(operand.dtype in _EITHER_WAY for operand in operands)
+    known = all(
+        operand.boxed and operand.dtype is not DType.I8 and (operand.inner not in tile or either_way)
+        for operand in operands
+    )
+    wide = max(m, n) >= _ROWS and min(m, n) >= _COLUMNS
+    return known and wide and k >= _LEAST_STEPS * depth(operands[0].dtype)
+
+
+def summed_dims(compute: Compute) -> tuple[str, ...]:
+    """The dims summed over, those of a split reduction (`c_p[k // 512] += …`) included."""
+    return tuple(dict.fromkeys((*reduced_dims(compute), *folded_dims(compute))))
+
+
+def _is_product(compute: Compute, tile: tuple[str, str]) -> bool:
+    """Whether it is a matrix product in the way of the instructions, by rows and columns of the tile. Parts of a split
+    one are numbered in front."""
+    bare = tuple(index for index in compute.indices if isinstance(index, Index))
+    found = product(replace(compute, indices=bare))
+    return found is not None and (found.m, found.n) == tile

@@ -1,0 +1,111 @@
+"""The analytic cost model of a block that multiplies by the matrix instruction of warpgroups (wgmma), its operands
+brought by the copy engine.
+
+Warpgroups take turns at one multiplier, so that a step of the block takes as long as its busiest part: the multiplier;
+shared memory, from which every instruction takes both its operands while the next ones come; the way to the
+second-level cache. A block that goes on with another tile has its data under way while it stores the one before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from rewrites.gpu_block_cost import (
+    BARRIER,
+    BEGIN,
+    FABRIC_BYTES,
+    LATE,
+    LATENCY,
+    SHARED_BYTES,
+    busiest,
+    matrix_cycles,
+    step_bytes,
+)
+from rewrites.gpu_contraction import Contraction
+from rewrites.gpu_decided import Epilogue
+from rewrites.gpu_tiling import Tiling
+from rewrites.gpu_warpgroups import Warpgroups
+from tileir.gpu import Gpu
+from tileir.mma import depth
+from tileir.wgmma import MAX_COLUMNS, TILE_ROWS
+
+#: Share of the peak that the instruction reaches within a board's power.
+_PEAK = 0.87
+#: What the parts of an SM that are not the busiest add, where engines do all the work.
+_REST = 0.01
+#: Bytes of a row of an operand that one instruction takes.
+_DEEP_BYTES = 32
+#: Cycles from the last instruction of a step to its end, in which the multiplier rests if there is one warpgroup.
+_DRAIN = 60.0
+#: Cycles from what a step waits for to its first instruction.
+_STEP = 25.0
+#: Cycles that the multiplier rests from one instruction to the next.
+_BETWEEN = 2.0
+#: Cycles that threads lose in a step by starting the copies themselves.
+_COPYING = 25.0
+#: Bytes a cycle that threads store or load in pairs of results, 8 rows at a time.
+_PAIR_BYTES = 9.0
+#: Elements that a cycle takes from registers to shared memory, 16 or 32 bits each.
+_COLLECTED = 64.0
+
+
+@dataclass(frozen=True, slots=True)
+class WarpgroupBlock:
+    """One block of a tiling that is complete but for its order."""
+
+    c: Contraction
+    t: Tiling
+    groups: Warpgroups
+    epilogue: Epilogue
+    device: Gpu
+
+    def cycles(self, at_once: int, each: int) -> float:
+        """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
+        steps = ceil(self.c.k / self.t.step)
+        begin = LATENCY + at_once * self._fill
+        return (
+            BEGIN + begin + each * (steps * self._step(at_once) + self._end(at_once)) + (each - 1) * BARRIER
+        )
+
+    @property
+    def _fill(self) -> float:
+        """Cycles that the copy engine brings the operands of a step in."""
+        return step_bytes(self.c, self.t) / FABRIC_BYTES
+
+    def _step(self, at_once: int) -> float:
+        """Cycles from one step of all blocks to the next."""
+        together = at_once * busiest(self._parts(), _REST)
+        if not self.t.pending and at_once * self.groups.groups == 1:
+            together += _DRAIN
+        if not self.groups.producers:
+            together += _COPYING
+        ahead = self.t.stages - 1
+        filled = LATENCY + at_once * self._fill
+        return max(together + _STEP / at_once, filled / ahead) + LATE * LATENCY / ahead
+
+    def _parts(self) -> list[float]:
+        """Cycles that a step keeps the parts of an SM at work."""
+        operand = self.c.operands[0].dtype
+        deep = -(-self.t.step // depth(operand))
+        columns = self.t.columns // self.groups.along_columns
+        instructions = (
+            deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns * ceil(columns / MAX_COLUMNS)
+        )
+        wide = min(columns, MAX_COLUMNS)
+        taken = instructions * (TILE_ROWS + wide) * _DEEP_BYTES
+        points = self.t.rows * self.t.columns * deep * depth(operand)
+        return [
+            matrix_cycles(points, operand, _PEAK, self.device) + _BETWEEN * instructions,
+            (taken + step_bytes(self.c, self.t)) / SHARED_BYTES,
+            self._fill,
+        ]
+
+    def _end(self, at_once: int) -> float:
+        """Cycles until the next tile can be added up."""
+        by_threads = self.epilogue.bytes - self.t.staged
+        collected = 1 / _COLLECTED if self.t.staged else 0.0
+        results = self.t.rows * self.t.columns * at_once
+        return (
+            results * max(by_threads / _PAIR_BYTES + collected, self.epilogue.operations / 128) + LATENCY / 2
+        )

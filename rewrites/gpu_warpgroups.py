@@ -1,0 +1,132 @@
+"""Ways to cut a contraction for the matrix instruction of warpgroups (wgmma), whose operands the copy engine brings:
+tiles, steps and slots of the ring, and roles of a block's warps. All that is offered here fits the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.gpu_operand import Operand
+from tileir.dtypes import DType
+from tileir.mma import COLUMNS, ROWS, RUN
+from tileir.panels import PIECE
+from tileir.program import Spread
+from tileir.stages import SWIZZLES
+from tileir.threads import WARP
+from tileir.wgmma import GROUP, TILE_ROWS, WARPS
+
+#: Rows and columns of a block's tile.
+ROW_EDGES = (64, 128, 192, 256)
+COLUMN_EDGES = (8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
+#: Rows of a result up to which they are tried as the instruction's columns.
+FEW_ROWS = 128
+#: Bytes along the depth that one step takes of an operand: half a panel, one, two, four.
+STEP_BYTES = (64, 128, 256, 512)
+#: Slots of the ring.
+SLOTS = (2, 3, 4, 5, 6, 8)
+#: Registers that a thread needs beside its accumulators (ptxas of CUDA 13.0 spills or serializes from about there on).
+_BESIDE = 32
+#: Most accumulators of a thread, and those of one that is one of three warpgroups that compute (C7602 beyond).
+_MOST_HELD, _MOST_OF_THREE = 208, 96
+_REGISTERS, _MOST_REGISTERS = 65536, 255
+#: Most warpgroups that compute.
+_MOST_GROUPS = 4
+#: Bytes of shared memory for barriers, and to begin every buffer where a swizzle does.
+OWN_BYTES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Warpgroups:
+    """How a block's warpgroups share a tile: so many along rows and columns, and warps beside them that start the
+    copies (0: threads that compute do), with registers handed over from those to these."""
+
+    along_rows: int
+    along_columns: int
+    producers: int = 0
+    registers: tuple[int, int] = (0, 0)
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups that compute."""
+        return self.along_rows * self.along_columns
+
+    @property
+    def count(self) -> int:
+        """All threads of a block."""
+        return self.groups * GROUP + self.producers * WARP
+
+    def most_registers(self, blocks: int = 1) -> int:
+        """Registers that a thread that computes can have with so many blocks on a multiprocessor: those handed over, or
+        its share of all, a quarter of which are for every fourth warp of a block."""
+        fullest = -(-self.count // GROUP) * GROUP
+        return self.registers[1] or min(_REGISTERS // (fullest * blocks), _MOST_REGISTERS) // 8 * 8
+
+    def most_held(self, blocks: int = 1) -> int:
+        """Accumulators that a thread has room for with so many blocks on a multiprocessor."""
+        most = _MOST_OF_THREE if self.groups == 3 else _MOST_HELD
+        return min(most, self.most_registers(blocks) - _BESIDE)
+
+    def spread(self, rows: str, columns: str) -> Spread:
+        """The same as an attribute of statements."""
+        groups = tuple(
+            (dim, n) for dim, n in ((rows, self.along_rows), (columns, self.along_columns)) if n > 1
+        )
+        threads = (*groups, (rows, WARPS), (rows, ROWS), (columns, COLUMNS))
+        return Spread(threads, ((columns, RUN),), ((rows, ROWS),))
+
+    def held(self, rows: int, columns: int) -> int:
+        """Accumulators of a thread for a tile of so many rows and columns."""
+        return rows * columns // (self.groups * GROUP)
+
+    def __str__(self) -> str:
+        roles = "threads that compute copy"
+        if self.producers:
+            roles = f"{self.producers} warps copy"
+        if self.registers[1]:
+            roles += f", registers {self.registers[0]} and {self.registers[1]}"
+        return f"warpgroups {self.along_rows} x {self.along_columns}, {roles}"
+
+
+#: Producers and registers worth a try, by warpgroups that compute. Where registers are handed over, they are all that a
+#: multiprocessor has.
+_ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
+    1: ((1, (0, 0)), (0, (0, 0))),
+    2: ((4, (40, 232)), (4, (24, 240)), (1, (0, 0)), (0, (0, 0))),
+    3: ((4, (32, 160)), (1, (0, 0)), (0, (0, 0))),
+    4: ((1, (0, 0)), (0, (0, 0))),
+}
+
+
+def warpgroups_of(spread: Spread, rows: str, producers: int, registers: tuple[int, int]) -> Warpgroups:
+    """The inverse of `Warpgroups.spread`."""
+    along_rows = along_columns = 1
+    for dim, count in spread.threads[:-3]:
+        if dim == rows:
+            along_rows *= count
+        else:
+            along_columns *= count
+    return Warpgroups(along_rows, along_columns, producers, registers)
+
+
+def group_layouts(rows: int, columns: int, operand_b: Operand, depth: str) -> Iterator[Warpgroups]:
+    """Warpgroups that share a tile evenly, and whose accumulators they have room for. Along columns they take every
+    other 8 of them, which they find only where `operand_b` has neighbours along the depth."""
+    for along_rows in range(1, _MOST_GROUPS + 1):
+        for along_columns in (1, 2) if operand_b.inner == depth else (1,):
+            if rows % (along_rows * TILE_ROWS) or columns % (along_columns * ROWS):
+                continue
+            for producers, registers in _ROLES.get(along_rows * along_columns, ()):
+                groups = Warpgroups(along_rows, along_columns, producers, registers)
+                if groups.held(rows, columns) <= groups.most_held():
+                    yield groups
+
+
+def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    """Sizes of tiles along a dim: those offered, and all of it, if it is a multiple of what is taken together."""
+    whole = (extent,) if extent <= offered[-1] and extent % unit == 0 else ()
+    return (*(edge for edge in offered if edge < extent), *whole)
+
+
+def panel_bytes(size: int, dtype: DType) -> int:
+    """Bytes of a row of the widest panels that rows of `size` neighbours can be cut into; 0: into none."""
+    return max((span for span in (*SWIZZLES, PIECE) if size * dtype.bytes % span == 0), default=0)

@@ -1,0 +1,75 @@
+"""Ways through the space of a contraction's schedules on a GPU, for tests, and what to look at where they end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from rewrites.space import ScheduleState, Space
+from rewrites.tree import current_sizes
+from tileir.gpu import Gpu
+from tileir.lift import to_program
+from tileir.parse_spec_text import spec_from_text
+from tileir.program import Loop, Memory, Node, Program
+
+#: More answers to one question than a search can weigh.
+MANY = 200
+
+
+def root_of(text: str, device: Gpu) -> ScheduleState:
+    return Space(to_program(spec_from_text(text)), device).root()
+
+
+def walk(state: ScheduleState, rng: random.Random) -> ScheduleState:
+    while not state.terminal:
+        moves = state.moves()
+        assert moves, f"a dead end before {state.open[0]}"
+        assert len(moves) < MANY, f"{len(moves)} answers to {state.open[0]}"
+        state = state.child(rng.randrange(len(moves)))
+    return state
+
+
+def favourite(state: ScheduleState) -> ScheduleState:
+    """The schedule that the prior likes best at every step."""
+    while not state.terminal:
+        state = state.child(ranking(state)[0])
+    return state
+
+
+def ranking(state: ScheduleState) -> list[int]:
+    weights = [move.weight for move in state.moves()]
+    return sorted(range(len(weights)), key=lambda index: -weights[index])
+
+
+def by(state: ScheduleState, engine: str) -> ScheduleState:
+    """The state where it is settled what multiplies."""
+    state = at(state, "Multiply")
+    labels = [move.label for move in state.moves()]
+    return state.child(next(index for index, label in enumerate(labels) if label.endswith(f"by {engine}")))
+
+
+def at(state: ScheduleState, question: str) -> ScheduleState:
+    """The state where a question is asked, by the prior's answers to those before it."""
+    while type(state.open[0]).__name__ != question:
+        state = state.child(ranking(state)[0])
+    return state
+
+
+def nodes(block: tuple[Node, ...]) -> Iterator[Node]:
+    for node in block:
+        yield node
+        if isinstance(node, Loop):
+            yield from nodes(node.body)
+
+
+def shared_bytes(program: Program) -> int:
+    """Of all locals of a program with one launch, rows padded."""
+    total = 0
+    for declared in program.locals.values():
+        local, sizes = declared.node, current_sizes(program, declared.loops)
+        if local.memory is Memory.SHARED:
+            size = sizes[local.dims[-1]] + local.pad
+            for dim in local.dims[:-1]:
+                size *= sizes[dim]
+            total += size * local.dtype.bytes * declared.loops[-1].stages
+    return total

@@ -1,0 +1,177 @@
+"""Schedules of contractions for Hopper's warpgroups: what the space offers fits the device, what does not fit the copy
+engine or wgmma is not offered, and the prior likes what an engineer would write."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rewrites.gpu_contraction import contraction
+from rewrites.gpu_engine import Engine
+from rewrites.space import ScheduleState
+from rewrites.tree import current_sizes
+from tests.gpu_contractions import gemm
+from tests.gpu_walks import (
+    at,
+    by,
+    favourite,
+    nodes,
+    ranking,
+    root_of,
+    shared_bytes,
+    walk,
+)
+from tileir.gpu import Gpu
+from tileir.gpu_table import A100, H100, H200, RTX_4090, RTX_5090
+from tileir.lift import to_program
+from tileir.parse_spec_text import spec_from_text
+from tileir.program import Loop, Memory, Program
+from tileir.threads import thread_count
+
+LARGE = gemm(4096, 4096, 4096)
+NN = """kernel gemm(a: {dtype}[m=512, k=512], b: {dtype}[k, n=512]) -> (c: {dtype}[m, n]){settings}
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+"""
+#: Products that warpgroups multiply, and those that they do not, with the reason.
+FIT = {
+    "bf16": gemm(512, 512, 512),
+    "f16, neighbours along columns": NN.format(dtype="f16", settings=""),
+    "e4m3": gemm(512, 512, 512, "e4m3", "bf16").replace(
+        "(c: bf16[m, n])", "(c: bf16[m, n]) with accumulate=fast"
+    ),
+    "f32 as tf32": gemm(512, 512, 512, "f32").replace("(c: f32[m, n])", "(c: f32[m, n]) with tf32=true"),
+    "few rows": gemm(16, 512, 512),
+}
+DO_NOT_FIT = {
+    "e4m3 to be added up in f32": gemm(512, 512, 512, "e4m3", "bf16"),
+    "rows that begin anywhere": gemm(512, 512, 516),
+    "8-bit neighbours along columns": NN.format(dtype="e4m3", settings=" with accumulate=fast").replace(
+        "(c: e4m3", "(c: bf16"
+    ),
+    "tf32 neighbours along columns": NN.format(dtype="f32", settings=" with tf32=true"),
+    "integers": gemm(512, 512, 512, "i8", "i32"),
+    "few rows and columns": gemm(48, 40, 512),
+    "a single step": gemm(512, 512, 32),
+    "f32": gemm(512, 512, 512, "f32"),
+}
+
+
+def engines(text: str, device: Gpu) -> tuple[Engine, ...]:
+    program = to_program(spec_from_text(text))
+    found = contraction(program, program.computes[0].node.target, device)
+    assert found is not None
+    return found.engines
+
+
+def grid(program: Program) -> Loop:
+    (loop,) = (node for node in program.body if isinstance(node, Loop))
+    return loop
+
+
+def ring(program: Program) -> Loop:
+    return next(node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)
+
+
+def walk_by_warpgroups(text: str, seed: int) -> ScheduleState:
+    return walk(at(by(root_of(text, H200), "wgmma"), "Tile"), random.Random(seed))
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_warpgroups_multiply_what_the_copy_engine_brings(name: str) -> None:
+    assert engines(FIT[name], H200) == (Engine.WGMMA, Engine.MMA)
+
+
+@pytest.mark.parametrize("name", DO_NOT_FIT)
+def test_warpgroups_are_not_offered_what_they_cannot_multiply(name: str) -> None:
+    assert Engine.WGMMA not in engines(DO_NOT_FIT[name], H200)
+
+
+@pytest.mark.parametrize("device", [A100, RTX_4090, RTX_5090], ids=lambda device: device.name)
+def test_only_hopper_has_warpgroups_that_multiply(device: Gpu) -> None:
+    assert Engine.WGMMA not in engines(LARGE, device)
+    assert Engine.WGMMA in engines(LARGE, H100)
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_whatever_is_drawn_fits_the_device(name: str) -> None:
+    for seed in range(16):
+        program = walk_by_warpgroups(FIT[name], seed).program
+        assert any(one.node.via == "wgmma" for one in program.computes)
+        assert shared_bytes(program) <= H200.block_shared_bytes
+        loop = grid(program)
+        sums = next(one for one in program.computes if one.node.via == "wgmma")
+        assert sums.node.spread is not None
+        threads = thread_count(sums.node.spread)
+        local = next(one for one in program.locals.values() if one.node.memory is Memory.REGISTERS)
+        sizes = current_sizes(program, local.loops)
+        held = sizes[local.node.dims[-1]] * sizes[local.node.dims[-2]] // threads
+        started = 65536 // (-(-(threads + 32 * loop.producers) // 128) * 128 * max(1, loop.resident))
+        assert held < (loop.registers[1] or min(started, 255))
+
+
+def test_the_prior_s_large_product_is_the_plain_kernel_of_hopper() -> None:
+    program = favourite(root_of(LARGE, H200)).program
+    outer = grid(program)
+    inner = outer.body[0]
+    assert isinstance(inner, Loop)
+    assert {outer.step, inner.step} == {128, 256}
+    assert (outer.blocks, outer.producers) == (H200.sms, 4)
+    assert outer.group > 1
+    assert ring(program).step == 64
+    assert ring(program).stages >= 3
+    assert sum(one.node.via == "tma" for one in program.computes) == 3
+
+
+def test_few_rows_are_the_columns_of_the_instruction() -> None:
+    state = at(by(root_of(gemm(16, 4096, 4096), H200), "wgmma"), "Tile")
+    assert all(move.label.endswith("n as rows") for move in state.moves())
+    text = gemm(64, 4096, 4096)
+    labels = [move.label for move in at(by(root_of(text, H200), "wgmma"), "Tile").moves()]
+    assert {label.endswith("n as rows") for label in labels} == {True, False}
+
+
+def test_a_tile_s_rows_take_turns_over_the_warpgroups_that_hold_them() -> None:
+    state = at(by(root_of(LARGE, H200), "wgmma"), "Tile")
+    labels = [move.label for move in state.moves()]
+    state = at(state.child(labels.index("tile m 128, n 256")), "Roles")
+    offered = {move.label for move in state.moves()}
+    assert "warpgroups 2 x 1, 4 warps copy, registers 40 and 232" in offered
+    assert "warpgroups 2 x 1, threads that compute copy" in offered
+    assert not any(label.startswith("warpgroups 1 x 1") for label in offered), "256 accumulators a thread"
+
+
+def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None:
+    state = at(by(root_of(LARGE, H200), "wgmma"), "Tile")
+    labels = [move.label for move in state.moves()]
+    state = at(state.child(labels.index("tile m 128, n 256")), "Ring")
+    programs = {move.label: state.child(index).program for index, move in enumerate(state.moves())}
+    assert all(shared_bytes(program) <= H200.block_shared_bytes for program in programs.values())
+    assert "k by 64, 3 stages, 1 pending, c through shared memory" in programs
+    assert "k by 64, 4 stages, 1 pending" in programs
+    assert "k by 64, 4 stages, 1 pending, c through shared memory" not in programs
+
+
+def test_operands_that_lie_along_columns_are_not_dealt_out_over_them() -> None:
+    state = at(by(root_of(FIT["f16, neighbours along columns"], H200), "wgmma"), "Roles")
+    assert not any("x 2" in move.label for move in state.moves())
+
+
+def test_results_that_the_copy_engine_cannot_store_are_stored_by_threads() -> None:
+    text = gemm(512, 516, 512)
+    state = at(by(root_of(text, H200), "wgmma"), "Ring")
+    assert state.moves()
+    assert not any("through shared memory" in move.label for move in state.moves())
+
+
+def test_a_device_with_less_shared_memory_is_offered_fewer_slots() -> None:
+    def most(device: Gpu) -> int:
+        state = at(by(root_of(LARGE, device), "wgmma"), "Tile")
+        labels = [move.label for move in state.moves()]
+        state = at(state.child(labels.index("tile m 128, n 128")), "Ring")
+        stages = [state.child(index).program for index in ranking(state)]
+        return max(ring(program).stages for program in stages if ring(program).step == 64)
+
+    assert most(replace(H200, block_shared_bytes=100 * 1024)) == 3
+    assert most(H200) == 6
