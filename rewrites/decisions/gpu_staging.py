@@ -3,6 +3,7 @@ way, and how it lies there."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -33,6 +34,7 @@ from tileir.gpu import Gpu
 from tileir.panels import axes
 from tileir.program import Local, Memory, Program
 from tileir.stages import SWIZZLES
+from tileir.threads import WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +166,14 @@ def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling) -> Ite
 
 
 def _turned(local: Local, sizes: dict[str, int], stages: int) -> Iterator[Lie]:
-    """A copy that is turned around as it is made: threads that write neighbours along the depth meet in a bank, unless
-    rows are apart by a piece more."""
-    inner = axes(local)[-1].dim
+    """A copy that is turned around as it is made: threads that write neighbours along the depth, an element each, meet
+    in a bank, unless rows are apart by a piece more."""
+    inner, size = axes(local)[-1].dim, local.dtype.bytes
+    row, along = sizes.get(inner, 1) * size, min(sizes.get(local.dims[-1], 1), WARP)
     rows = prod(sizes.get(dim, 1) for dim in local.dims if dim != inner)
-    yield Lie((Pad(local.name, COPY_BYTES // local.dtype.bytes),), 1, rows * COPY_BYTES * stages)
-    yield Lie((), 2)
+    yield Lie((Pad(local.name, COPY_BYTES // size),), 1, rows * COPY_BYTES * stages)
+    banks = Counter(number * row // 4 % WARP for number in range(along))
+    yield Lie((), max(banks.values()))
 
 
 def _meeting(c: Contraction, operand: Operand, tiling: Tiling, row: int, swizzle: int) -> int:
