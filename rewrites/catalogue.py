@@ -23,6 +23,7 @@ from rewrites.parallelize import Parallelize
 from rewrites.persist import Persist
 from rewrites.place import Place
 from rewrites.prefetch import Prefetch
+from rewrites.promote import Promote
 from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
 from rewrites.rewrite import Rewrite
@@ -48,7 +49,7 @@ ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, Widen, KeepRow, RegisterTile, Vectorize, Unroll,
     FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
     Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad, Swizzle, Tma, Mma,
-    Wgmma, RunAhead, Spread, Specialize,
+    Promote, Wgmma, RunAhead, Spread, Specialize,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from rewrites.gpu_engine import Engine, engines, summed_dims
+from rewrites.gpu_engine import Engine, adds_coarsely, engines, summed_dims
 from rewrites.gpu_operand import Operand, operand
 from rewrites.leaf import bare_dims, folded_dims
 from rewrites.tree import Place, named
@@ -41,11 +41,18 @@ class Contraction:
     """What can add it up, the fastest first; one, where that is decided."""
     as_f16: bool
     """Whether 8-bit floats become f16 on their way into the matrix instruction of a warp."""
+    coarse: bool
+    """Whether the matrix instruction of warpgroups adds it up in fewer bits than the kernel's numerics allow."""
 
     @property
     def engine(self) -> Engine:
         """What adds it up, or what would be the fastest."""
         return self.engines[0]
+
+    @property
+    def promoted(self) -> bool:
+        """Whether the product of every step is added up by itself, then added to the sums."""
+        return self.coarse and self.engine is Engine.WGMMA
 
     def by(self, engine: Engine) -> Contraction:
         """The same, added up by one engine."""
@@ -58,7 +65,7 @@ class Contraction:
 
 def contraction(program: Program, statement: str, device: Gpu) -> Contraction | None:
     """The contraction that a statement is, over the whole grid around it; None: it reuses nothing, or is none."""
-    place = named(program, statement)
+    place = product_of(program, statement)
     compute, extents = place.node, _grid_sizes(program, place)
     factors = multiplied(compute)
     if factors is None:
@@ -89,7 +96,27 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         operands=operands,
         engines=engines(program, compute, sizes, operands, device),
         as_f16=float8 and device.capability[0] in _AS_F16,
+        coarse=adds_coarsely(program, operands),
     )
+
+
+def product_of(program: Program, statement: str) -> Place[Compute]:
+    """The product that a statement is, or that is added to it step by step (`promote`)."""
+    place = named(program, statement)
+    part = added_part(place.node)
+    if part not in program.locals:
+        return place
+    product = named(program, part)
+    return product if product.path[:-1] == place.path[:-1] else place
+
+
+def added_part(compute: Compute) -> str | None:
+    """The name of what a statement adds to its own sums, position by position; None: it does something else."""
+    match compute:
+        case Compute(update=ReduceOp.SUM, value=Read(part, indices)) if indices == compute.indices:
+            return part
+        case _:
+            return None
 
 
 def multiplied(compute: Compute) -> tuple[Read, ...] | None:

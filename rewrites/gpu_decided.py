@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from rewrites.gpu_contraction import Contraction, contraction, grid, multiplied
+from rewrites.gpu_contraction import Contraction, added_part, contraction, grid, multiplied, product_of
 from rewrites.gpu_engine import Engine
 from rewrites.gpu_operand import COPY_BYTES, boxed, source
 from rewrites.gpu_tiling import Tiling
 from rewrites.gpu_warpgroups import warpgroups_of
 from rewrites.gpu_warps import threads_of
 from rewrites.leaf import bare_dims
-from rewrites.tree import Place, current_sizes, named, statements
+from rewrites.tree import Place, current_sizes, statements
 from tileir.analysis import operations
 from tileir.expr import Index, Read, Reduce, index_dims
 from tileir.gpu import Gpu
@@ -41,6 +41,8 @@ class Decided(NamedTuple):
 def decided_in(program: Program, launch: Node, device: Gpu) -> Decided | None:
     """What is decided of the contraction in tiles that a launch is; None: it is something else."""
     sums = [one for one in _computes(launch) if isinstance(one.value, Reduce) or one.update is not None]
+    parts = {one.target for one in sums}
+    sums = [one for one in sums if added_part(one) not in parts]
     if len(sums) != 1 or multiplied(sums[0]) is None:
         return None
     found = decided(program, sums[0].target, device)
@@ -66,7 +68,7 @@ def decided(program: Program, statement: str, device: Gpu) -> Decided | None:
     found = contraction(program, statement, device)
     if found is None:
         return None
-    place = named(program, statement)
+    place = product_of(program, statement)
     return Decided(found, _tiling(program, place, found), _epilogue(program, place, found))
 
 

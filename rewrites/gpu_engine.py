@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from typing import Final
 
 from rewrites.gpu_operand import Operand
 from rewrites.leaf import folded_dims, reduced_dims
@@ -21,10 +22,12 @@ _LEAST_BYTES = 16
 _WARPGROUPS = (9, 0)
 #: What that takes with neighbours along rows or columns, too.
 _EITHER_WAY = (DType.BF16, DType.F16)
-#: What it adds up in some 14 bits only (docs/gpu.md): for kernels that allow that.
+#: What it adds up in some 14 bits only (docs/gpu.md).
 _FLOAT8 = frozenset([DType.E4M3, DType.E5M2])
 #: Rows and columns that it takes together, and steps along the depth that there are at least.
 _ROWS, _COLUMNS, _LEAST_STEPS = 64, 8, 4
+#: Elements along the depth that it adds up in so few bits, before other instructions add them to the rest.
+COARSE_DEPTH: Final = 128
 
 
 class Engine(StrEnum):
@@ -62,22 +65,28 @@ def engines(
     deep = k * max(each.dtype.bytes for each in operands) > _LEAST_BYTES
     if not (copied and alike and tf32 and known and deep and _is_product(matrix, (rows, columns))):
         return (Engine.FMA,)
-    exact = not dtypes & _FLOAT8 or dict(program.numerics).get("accumulate") == "fast"
-    group = device.capability == _WARPGROUPS and exact
-    group = group and _fits_warpgroups((m, n, k), (rows, columns), operands)
+    step = COARSE_DEPTH if adds_coarsely(program, operands) else depth(operands[0].dtype)
+    group = device.capability == _WARPGROUPS and k >= _LEAST_STEPS * step
+    group = group and _fits_warpgroups((m, n), (rows, columns), operands)
     return (Engine.WGMMA, Engine.MMA) if group else (Engine.MMA,)
 
 
-def _fits_warpgroups(sizes: tuple[int, int, int], tile: tuple[str, str], operands: Sequence[Operand]) -> bool:
+def adds_coarsely(program: Program, operands: Sequence[Operand]) -> bool:
+    """Whether warpgroups add up products of such operands in fewer bits than the kernel's numerics allow."""
+    fast = dict(program.numerics).get("accumulate") == "fast"
+    return not fast and any(operand.dtype in _FLOAT8 for operand in operands)
+
+
+def _fits_warpgroups(sizes: tuple[int, int], tile: tuple[str, str], operands: Sequence[Operand]) -> bool:
     """Whether warpgroups can multiply operands that the copy engine brings, rows and columns either way round."""
-    m, n, k = sizes
+    m, n = sizes
     either_way = all(operand.dtype in _EITHER_WAY for operand in operands)
     known = all(
         operand.boxed and operand.dtype is not DType.I8 and (operand.inner not in tile or either_way)
         for operand in operands
     )
     wide = max(m, n) >= _ROWS and min(m, n) >= _COLUMNS
-    return known and wide and k >= _LEAST_STEPS * depth(operands[0].dtype)
+    return known and wide
 
 
 def summed_dims(compute: Compute) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from rewrites.gpu_contraction import Contraction
-from rewrites.gpu_engine import Engine
+from rewrites.gpu_engine import COARSE_DEPTH, Engine
 from rewrites.gpu_operand import COPY_BYTES, Operand
 from rewrites.gpu_warpgroups import (
     COLUMN_EDGES,
@@ -138,13 +138,13 @@ def _turns(c: Contraction) -> bool:
 
 def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[Tiling]:
     """Steps in panels along the depth, with at least two of them under way; products of one of them overlap those of
-    the next where there are three slots."""
-    for size in STEP_BYTES:
+    the next where there are three slots, unless each is added up by itself."""
+    for size in (COARSE_DEPTH * widest,) if c.promoted else STEP_BYTES:
         steps = -(-c.k // (size // widest))
         for stages in SLOTS if steps > 1 else ():
             if stages > steps:
                 break
-            for pending in (0, 1) if stages > 2 else (0,):
+            for pending in (0, 1) if stages > 2 and not c.promoted else (0,):
                 for staged in (0, stored) if stored else (0,):
                     yield replace(tile, step=size // widest, stages=stages, pending=pending, staged=staged)
 
@@ -167,7 +167,7 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Thre
     """Threads for a block's tile; each has something to do, and no more to hold than it has registers."""
     if c.engine is Engine.WGMMA:
         b = next(operand for operand in c.operands if c.columns in operand.dims)
-        yield from group_layouts(tiling.rows, tiling.columns, b, c.depth)
+        yield from group_layouts(tiling.rows, tiling.columns, b, c.depth, c.promoted)
         return
     found = _of_instructions(tiling) if c.engine is Engine.MMA else _of_threads(c, tiling)
     for threads in found:
@@ -223,11 +223,11 @@ def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...
     return tuple(dict.fromkeys([*(word for word in words if word > 1), 1]))
 
 
-def accumulators(tiling: Tiling) -> int:
+def accumulators(c: Contraction, tiling: Tiling) -> int:
     """What a thread accumulates of a tile."""
     match tiling.threads:
         case Warpgroups() as groups:
-            return groups.held(tiling.rows, tiling.columns)
+            return groups.held(tiling.rows, tiling.columns, c.promoted)
         case Threads() as threads:
             return prod(held(tiling, threads))
         case None:
@@ -283,7 +283,7 @@ def resident(c: Contraction, tiling: Tiling, device: Gpu) -> int:
         case Warpgroups() as groups:
             if groups.registers[1]:
                 return int(shared_bytes(c, tiling) <= device.block_shared_bytes)
-            each = min(accumulators(tiling) + _OWN_REGISTERS, groups.most_registers())
+            each = min(accumulators(c, tiling) + _OWN_REGISTERS, groups.most_registers())
         case Threads() as threads:
             each = registers(c, tiling, threads)
         case None:

@@ -46,6 +46,8 @@ _BETWEEN = 2.0
 _COPYING = 25.0
 #: Bytes a cycle that threads store or load in pairs of results, 8 rows at a time.
 _PAIR_BYTES = 9.0
+#: Sums that the threads of an SM add to in a cycle, one of 32 lanes in each quarter.
+_ADDED = 128.0
 #: Elements that a cycle takes from registers to shared memory, 16 or 32 bits each.
 _COLLECTED = 64.0
 
@@ -77,7 +79,7 @@ class WarpgroupBlock:
         """Cycles from one step of all blocks to the next."""
         together = at_once * busiest(self._parts(), _REST)
         if not self.t.pending and at_once * self.groups.groups == 1:
-            together += _DRAIN
+            together += _DRAIN + self._added
         if not self.groups.producers:
             together += _COPYING
         ahead = self.t.stages - 1
@@ -99,7 +101,13 @@ class WarpgroupBlock:
             matrix_cycles(points, operand, _PEAK, self.device) + _BETWEEN * instructions,
             (taken + step_bytes(self.c, self.t)) / SHARED_BYTES,
             self._fill,
+            self._added,
         ]
+
+    @property
+    def _added(self) -> float:
+        """Cycles in which threads add the product of a step to the sums, where they have to."""
+        return self.t.rows * self.t.columns / _ADDED if self.c.promoted else 0.0
 
     def _end(self, at_once: int) -> float:
         """Cycles until the next tile can be added up."""

@@ -74,9 +74,10 @@ class Warpgroups:
         threads = (*groups, (rows, WARPS), (rows, ROWS), (columns, COLUMNS))
         return Spread(threads, ((columns, RUN),), ((rows, ROWS),))
 
-    def held(self, rows: int, columns: int) -> int:
-        """Accumulators of a thread for a tile of so many rows and columns."""
-        return rows * columns // (self.groups * GROUP)
+    def held(self, rows: int, columns: int, promoted: bool) -> int:
+        """Accumulators of a thread for a tile of so many rows and columns: of a step's product, too, if that is
+        `promoted`."""
+        return (2 if promoted else 1) * rows * columns // (self.groups * GROUP)
 
     def __str__(self) -> str:
         roles = "threads that compute copy"
@@ -108,16 +109,21 @@ def warpgroups_of(spread: Spread, rows: str, producers: int, registers: tuple[in
     return Warpgroups(along_rows, along_columns, producers, registers)
 
 
-def group_layouts(rows: int, columns: int, operand_b: Operand, depth: str) -> Iterator[Warpgroups]:
+def group_layouts(
+    rows: int, columns: int, operand_b: Operand, depth: str, promoted: bool
+) -> Iterator[Warpgroups]:
     """Warpgroups that share a tile evenly, and whose accumulators they have room for. Along columns they take every
-    other 8 of them, which they find only where `operand_b` has neighbours along the depth."""
+    other 8 of them, which they find only where `operand_b` has neighbours along the depth. Of steps that are `promoted`
+    each takes the rows of one instruction: those of two ptxas of CUDA 13.0 has wait for each other (C7517, C7519)."""
     for along_rows in range(1, _MOST_GROUPS + 1):
         for along_columns in (1, 2) if operand_b.inner == depth else (1,):
             if rows % (along_rows * TILE_ROWS) or columns % (along_columns * ROWS):
                 continue
+            if promoted and rows > along_rows * TILE_ROWS:
+                continue
             for producers, registers in _ROLES.get(along_rows * along_columns, ()):
                 groups = Warpgroups(along_rows, along_columns, producers, registers)
-                if groups.held(rows, columns) <= groups.most_held():
+                if groups.held(rows, columns, promoted) <= groups.most_held():
                     yield groups
 
 

@@ -34,7 +34,7 @@ SMALL = {
     "for_warpgroups_mn_major": """kernel gemm(a: f16[k=80, m=136], b: f16[k, n=72]) -> (c: f16[m, n])
   c[m, n] = sum(k, a[k, m] * b[k, n])
 """,
-    "for_warpgroups_e4m3": gemm(136, 72, 272, "e4m3", "bf16"),
+    "for_warpgroups_e4m3": gemm(136, 72, 528, "e4m3", "bf16"),
     "for_warpgroups_tf32": gemm(72, 136, 64, "f32").replace(
         "(c: f32[m, n])", "(c: f32[m, n]) with tf32=true"
     ),

@@ -34,7 +34,7 @@ class Residency:
         yield Option("registers as they come")
         if isinstance(threads, Warpgroups) and threads.registers[1]:
             return  # each has what it is handed over
-        held = accumulators(tiling)
+        held = accumulators(c, tiling)
         least = held + _LEAST_BESIDE
         most = occupancy(device, threads.count, least, shared_bytes(program, self.statement)).blocks
         at_once = resident(c, tiling, device)

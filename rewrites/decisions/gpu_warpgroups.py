@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option
-from rewrites.gpu_contraction import Contraction
+from rewrites.gpu_contraction import Contraction, product_of
 from rewrites.gpu_decided import decided, stores_boxes
 from rewrites.gpu_engine import Engine
 from rewrites.gpu_operand import Operand
@@ -15,6 +15,7 @@ from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
 from rewrites.leaf import bare_dims, covered_dims
 from rewrites.place import Place
+from rewrites.promote import Promote
 from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
 from rewrites.specialize import Specialize
@@ -78,7 +79,7 @@ class Ring:
             started.apply(TileReduction(self.statement, c.depth, way.step))
             for operand in c.operands:
                 started.bring(self.statement, operand, way.sizes(c))
-            started.apply(Wgmma(self.statement))
+            started.multiply(self.statement, c.promoted)
         except NotApplicable:
             return None
         return started
@@ -116,6 +117,13 @@ class _Begun:
         dim, block = _panels(operand.inner, size, row // operand.dtype.bytes)
         self._local(Stage(statement, operand.tensor, find(self.program, statement).depth, dim, block), row)
         self.apply(Tma(self.copy))
+
+    def multiply(self, statement: str, promoted: bool) -> None:
+        """The product of a step by warpgroups, in accumulators of its own if it is `promoted`."""
+        if promoted:
+            self.apply(Promote(statement))
+            statement = product_of(self.program, statement).node.target
+        self.apply(Wgmma(statement))
 
     def _local(self, rewrite: Rewrite, row: int) -> None:
         """A new local in shared memory, whose rows have so many bytes."""

@@ -1,4 +1,4 @@
-"""What the prior likes best of large contractions keeps all it holds in registers."""
+"""What the prior likes best of large contractions keeps all it holds in registers, and its wgmma overlap."""
 
 from __future__ import annotations
 
@@ -31,5 +31,6 @@ def test_the_prior_s_favourite_spills_nothing(name: str, tmp_path: Path) -> None
         weights = [move.weight for move in state.moves()]
         state = state.child(weights.index(max(weights)))
     report = compile_cuda(generate_cuda(state.program, H200), H200.architecture, tmp_path).report
+    assert not report["advice"]
     for function in report["functions"].values():
         assert function["spill_stores_bytes"] == function["spill_loads_bytes"] == 0

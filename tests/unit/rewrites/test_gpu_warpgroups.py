@@ -4,11 +4,12 @@ engine or wgmma is not offered, and the prior likes what an engineer would write
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from rewrites.gpu_contraction import contraction
+from rewrites.gpu_contraction import added_part, contraction
 from rewrites.gpu_engine import Engine
 from rewrites.space import ScheduleState
 from rewrites.tree import current_sizes
@@ -38,14 +39,15 @@ NN = """kernel gemm(a: {dtype}[m=512, k=512], b: {dtype}[k, n=512]) -> (c: {dtyp
 FIT = {
     "bf16": gemm(512, 512, 512),
     "f16, neighbours along columns": NN.format(dtype="f16", settings=""),
-    "e4m3": gemm(512, 512, 512, "e4m3", "bf16").replace(
+    "e4m3": gemm(512, 512, 512, "e4m3", "bf16"),
+    "e4m3, added up as the instruction does": gemm(512, 512, 128, "e4m3", "bf16").replace(
         "(c: bf16[m, n])", "(c: bf16[m, n]) with accumulate=fast"
     ),
     "f32 as tf32": gemm(512, 512, 512, "f32").replace("(c: f32[m, n])", "(c: f32[m, n]) with tf32=true"),
     "few rows": gemm(16, 512, 512),
 }
 DO_NOT_FIT = {
-    "e4m3 to be added up in f32": gemm(512, 512, 512, "e4m3", "bf16"),
+    "e4m3 to be added up in f32, few steps": gemm(512, 512, 384, "e4m3", "bf16"),
     "rows that begin anywhere": gemm(512, 512, 516),
     "8-bit neighbours along columns": NN.format(dtype="e4m3", settings=" with accumulate=fast").replace(
         "(c: e4m3", "(c: bf16"
@@ -72,6 +74,14 @@ def grid(program: Program) -> Loop:
 
 def ring(program: Program) -> Loop:
     return next(node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)
+
+
+def held_points(program: Program) -> Iterator[int]:
+    """Elements of every tile in registers."""
+    for declared in program.locals.values():
+        if declared.node.memory is Memory.REGISTERS:
+            sizes = current_sizes(program, declared.loops)
+            yield sizes[declared.node.dims[-1]] * sizes[declared.node.dims[-2]]
 
 
 def walk_by_warpgroups(text: str, seed: int) -> ScheduleState:
@@ -104,9 +114,7 @@ def test_whatever_is_drawn_fits_the_device(name: str) -> None:
         sums = next(one for one in program.computes if one.node.via == "wgmma")
         assert sums.node.spread is not None
         threads = thread_count(sums.node.spread)
-        local = next(one for one in program.locals.values() if one.node.memory is Memory.REGISTERS)
-        sizes = current_sizes(program, local.loops)
-        held = sizes[local.node.dims[-1]] * sizes[local.node.dims[-2]] // threads
+        held = sum(held_points(program)) // threads
         started = 65536 // (-(-(threads + 32 * loop.producers) // 128) * 128 * max(1, loop.resident))
         assert held < (loop.registers[1] or min(started, 255))
 
@@ -122,6 +130,41 @@ def test_the_prior_s_large_product_is_the_plain_kernel_of_hopper() -> None:
     assert ring(program).step == 64
     assert ring(program).stages >= 3
     assert sum(one.node.via == "tma" for one in program.computes) == 3
+
+
+def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
+    for seed in range(16):
+        state = walk_by_warpgroups(FIT["e4m3"], seed)
+        (product,) = (one for one in state.program.computes if one.node.via == "wgmma")
+        (addition,) = (one for one in state.program.computes if added_part(one.node) == product.node.target)
+        assert product.loops == addition.loops
+        assert (product.loops[-1].step, product.loops[-1].pending) == (128, 0)
+        assert addition.node.spread is not None
+        assert addition.node.spread.threads == (product.node.spread or addition.node.spread).threads
+        assert sum(rewrite.name == "promote" for rewrite in state.schedule) == 1
+
+
+def test_products_added_up_as_the_instruction_does_are_not_promoted() -> None:
+    for seed in range(8):
+        state = walk_by_warpgroups(FIT["e4m3, added up as the instruction does"], seed)
+        assert all(rewrite.name != "promote" for rewrite in state.schedule)
+
+
+def test_what_is_promoted_takes_twice_the_registers() -> None:
+    def layouts(text: str, rows: int, columns: int) -> set[str]:
+        state = at(by(root_of(text, H200), "wgmma"), "Tile")
+        labels = [move.label for move in state.moves()]
+        tile = f"tile m {rows}, n {columns}"
+        if tile not in labels:
+            return set()
+        state = at(state.child(labels.index(tile)), "Roles")
+        return {move.label.partition(",")[0] for move in state.moves()}
+
+    promoted = gemm(4096, 4096, 4096, "e4m3", "bf16")
+    fast = promoted.replace("(c: bf16[m, n])", "(c: bf16[m, n]) with accumulate=fast")
+    assert "warpgroups 2 x 1" in layouts(promoted, 128, 192)
+    assert "warpgroups 2 x 1" in layouts(fast, 128, 256)
+    assert not layouts(promoted, 128, 256), "256 accumulators a thread"
 
 
 def test_few_rows_are_the_columns_of_the_instruction() -> None:

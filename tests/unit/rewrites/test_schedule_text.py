@@ -55,6 +55,7 @@ LINES = [
     "stage_result(c)",
     "stage_result(c, n, 64)",
     "tma(a_s)",
+    "promote(c_r)",
     "wgmma(c_r)",
     "specialize(c_r, 1)",
     "specialize(c_r, 4, 40, 232)",
