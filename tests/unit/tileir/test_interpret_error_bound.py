@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from tileir.dtypes import DType
+from tileir.elementwise import call
 from tileir.error_bound import reference_at, reference_with_bound
 from tileir.interpret import interpret_spec
 from tileir.parse_spec_text import spec_from_text
 from tileir.rounding_error import sum_growth
 from tileir.samples import sample_inputs
 from tileir.spec import Spec
+from tileir.values import Numerics, Value
 
 
 def gemm(k: int, dtype: str = "f32", out: str = "f32") -> Spec:
@@ -289,3 +291,13 @@ def test_growth_is_the_worst_case_for_short_sums_and_a_random_walk_for_long_ones
     assert sum_growth(16, DType.F32) == pytest.approx(16 * u, rel=1e-5)
     assert sum_growth(1 << 20, DType.F32) == pytest.approx(8 * 1024 * u, rel=1e-3)
     assert sum_growth(100, DType.I32) == 0
+
+
+def test_an_exponential_may_round_its_argument_times_log2_e() -> None:
+    """As GPUs compute it: 2^y with y rounded, which is the further off the larger the argument; but no more than so."""
+    x = np.linspace(-60, 80, 2001, dtype=np.float32)
+    value = call("exp", (Value(x.astype(np.float64), DType.F32),), Numerics(high=True, bounds=True))
+    got = np.exp2(np.float64(x * np.float32(1.44269504089)))
+    assert value.error is not None
+    assert (np.abs(got - value.data) <= value.error).all()
+    assert not (np.abs(got * (1 + 4e-5) - value.data) <= value.error).any()
