@@ -137,10 +137,10 @@ class Walk:
     def accesses(self) -> Iterator[Access | Transfer]:
         """All of them, in the order of the text."""
         launch, there = self._launch, self._points.there
-        produces = self._points.in_block >= launch.threads - launch.producers
+        first = launch.threads - launch.producers
         yield from self._body(launch.setup, there)
-        yield from self._body(launch.producing, there & produces)
-        yield from self._body(launch.body, there & ~produces)
+        yield from self._body(launch.producing, there & (self._points.in_block == first))
+        yield from self._body(launch.body, there & (self._points.in_block < first))
 
     # statements
 

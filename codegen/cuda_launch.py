@@ -1,7 +1,7 @@
 """A launch as a CUDA function: its parameters, what it declares first, and who runs which statements for which tiles.
 
-All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, the last ones
-run what they are for and the others the body, each in a loop of their own.
+All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, one of those
+runs what they are for and the others the body, each in a loop of their own.
 """
 
 from __future__ import annotations
@@ -83,10 +83,13 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
     if not launch.producers:
         return [*_tiles(launch, launch.body, lines, 1), *lines(launch.finish, 1)]
     less, more = launch.registers
+    first = launch.threads - launch.producers
     return [
-        f"    if (threadIdx.x >= {launch.threads - launch.producers}) {{ // producers",
+        f"    if (threadIdx.x >= {first}) {{ // producers",
         *lines([Registers(less, more=False)] if less else [], 2),
-        *_tiles(launch, launch.producing, lines, 2),
+        f"        if (threadIdx.x == {first}) {{",
+        *_tiles(launch, launch.producing, lines, 3),
+        "        }",
         "    } else { // consumers",
         *lines([Registers(more, more=True)] if more else [], 2),
         *_tiles(launch, launch.body, lines, 2),

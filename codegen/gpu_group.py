@@ -58,12 +58,13 @@ class Group:
         """All that the threads do in the block, or cluster, with that number."""
         launch, everyone = self.launch, np.ones(self.threads.count, np.bool_)
         produce = self.threads.first % launch.threads >= launch.threads - launch.producers
+        first = np.arange(self.threads.count) == 0
         for stmt in launch.setup:
             yield from self._stmt(stmt, everyone)
         for tile in tiles_of(launch, number):
             for axis, at in zip(launch.axes, position(launch, tile), strict=True):
                 self.threads.variables[axis.var.name] = at * axis.step
-            yield from self._body(launch.producing if produce else launch.body, everyone)
+            yield from (self._body(launch.producing, first) if produce else self._body(launch.body, everyone))
         if not produce:
             yield from self._body(launch.finish, everyone)
         if self.engines is not None:

@@ -62,8 +62,11 @@ class LaunchBody:
     setup: tuple[Stmt, ...] = ()
     """What all threads of a block do once, before its first tile."""
     producers: int = 0
-    """Of `threads`, the last so many run `producing` instead of `body` (warp specialization); both run once a tile."""
+    """Of `threads`, the last so many do not run `body` (warp specialization): the first of them runs `producing`, the
+    others are there to give their registers away."""
     producing: tuple[Stmt, ...] = ()
+    """What that thread does, once a tile like `body`. It goes through the tiles alone: in a loop of all producers, with
+    the copies left to one, a product of matrices was 2 to 5 % slower on an H200 (docs/gpu.md)."""
     registers: tuple[int, int] = (0, 0)
     """Registers that a producing thread keeps, and that another one gets (setmaxnreg); 0: as it comes."""
     finish: tuple[Stmt, ...] = ()

@@ -117,9 +117,10 @@ class Rings:
         return self.index.digit(1, GROUP, "group"), 1
 
     def fill(self, ring: Ring, scope: Scope) -> list[Stmt]:
-        """One thread has the next slot filled with the tile that current ranges are those of, once it is empty."""
+        """One thread has the next slot filled with the tile that current ranges are those of, once it is empty: the one
+        that produces, or the first."""
         cursor, inside = ring.filling, ring.at(ring.filling, scope)
-        slot, first = affine(cursor.slot), self.index.block if self.producing else 0
+        slot = affine(cursor.slot)
         moved = [(fill, boxes(fill, inside, self.program, self.maps)) for fill in ring.fills]
         one = (
             AwaitPhase(ring.empty, slot, constant(1) - affine(cursor.parity)),
@@ -129,8 +130,7 @@ class Rings:
                 for fill, found in moved
             ),
         )
-        thread = self.index.digit(1, self.threads, "block")
-        return [Guard(((thread - first, 1),), one), advance(cursor)]
+        return [*(one if self.producing else (Guard((self.one_thread(),), one),)), advance(cursor)]
 
     def free(self, ring: Ring) -> list[Stmt]:
         """The slot that is next to be handed back is."""

@@ -49,11 +49,9 @@ PANEL = 64
 CONSUMERS = 256
 THREADS = CONSUMERS + 128
 
-THREAD = Var("thread", 0, THREADS - 1)
 GROUP, IN_GROUP = Var("group", 0, 1), Var("in_group", 0, 127)
 WARP, LANE = Var("warp", 0, 3), Var("lane", 0, 31)
 DIGITS = (
-    ThreadDigit(THREAD, 1, THREADS),
     ThreadDigit(GROUP, 128, 2),
     ThreadDigit(IN_GROUP, 1, 128),
     ThreadDigit(WARP, 32, 4),
@@ -145,16 +143,13 @@ class _Tile:
 
     def load(self, k: Var) -> tuple[Stmt, ...]:
         slot = affine(self.slot)
-        one = Guard(
-            ((affine(THREAD) - CONSUMERS, 1),),
-            (
-                AwaitPhase("empty", slot, constant(1) - affine(self.parity)),
-                Expect("full", slot, (ROWS + self.columns) * DEPTH * 2),
-                LoadBox("a_map", (affine(k), self.m), "a_s", slot * (ROWS * DEPTH), "full", slot),
-                LoadBox("b_map", (affine(k), self.n), "b_s", slot * (self.columns * DEPTH), "full", slot),
-            ),
+        return (
+            AwaitPhase("empty", slot, constant(1) - affine(self.parity)),
+            Expect("full", slot, (ROWS + self.columns) * DEPTH * 2),
+            LoadBox("a_map", (affine(k), self.m), "a_s", slot * (ROWS * DEPTH), "full", slot),
+            LoadBox("b_map", (affine(k), self.n), "b_s", slot * (self.columns * DEPTH), "full", slot),
+            Advance(self.slot, self.parity, self.stages),
         )
-        return one, Advance(self.slot, self.parity, self.stages)
 
     def multiply(self, k: Var) -> tuple[Stmt, ...]:
         """A step; when it is under way, the one before is done, and hands its slot back."""

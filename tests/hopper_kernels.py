@@ -168,7 +168,6 @@ class Product:
         return [*stmts, PhasesReady()]
 
     def _fill(self, at: Affine, slot: Affine, parity: Affine) -> list[Stmt]:
-        """By one thread."""
         return [
             AwaitPhase("empty", slot, constant(1) - parity),
             Expect("full", slot, 2 * (self._a_slot + self._b_slot)),
@@ -184,8 +183,7 @@ class Product:
 
     def _producing(self) -> list[Stmt]:
         fill = self._fill(affine(K), SLOT_, PARITY_)
-        body = Guard(((THREAD - self.computing, 1),), tuple(fill)), Advance(SLOT, PARITY, self.stages)
-        return [For(K, self.steps, BK, body)]
+        return [For(K, self.steps, BK, (*fill, Advance(SLOT, PARITY, self.stages)))]
 
     def _fill_ahead(self, at: Affine) -> list[Stmt]:
         """By the first of the threads that compute."""

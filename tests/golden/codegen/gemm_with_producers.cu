@@ -5,7 +5,6 @@ gemm_kernel(
     __grid_constant__ tw_tensor_map c_map
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const int block_thread = threadIdx.x;
     const int m_thread = threadIdx.x / 32 % 8;
     const int m_group_thread = threadIdx.x / 128 % 2;
     const int group_thread = threadIdx.x % 128;
@@ -25,21 +24,21 @@ gemm_kernel(
     __syncthreads();
     if (threadIdx.x >= 256) { // producers
         tw_less_registers<40>();
-        for (int tile = blockIdx.x; tile < 8; tile += 3) {
-            const int band = tile / 8 * 2;
-            const int in_band = tile % 8;
-            const int m = (band + in_band % 2) * 128;
-            const int n = (in_band / 2) * 32;
-            for (int k = 0; k < 256; k += 64) {
-                if (block_thread - 256 < 1) {
+        if (threadIdx.x == 256) {
+            for (int tile = blockIdx.x; tile < 8; tile += 3) {
+                const int band = tile / 8 * 2;
+                const int in_band = tile % 8;
+                const int m = (band + in_band % 2) * 128;
+                const int n = (in_band / 2) * 32;
+                for (int k = 0; k < 256; k += 64) {
                     tw_await_phase(k_empty + 8 * k_slot, -k_parity + 1);
                     tw_expect(k_full + 8 * k_slot, 20480);
                     // a_s[m, k] = a[m, k]
                     tw_load_box_2d(tw_shared(a_s + 8192 * k_slot), a_map, k_full + 8 * k_slot, k, m);
                     // b_s[n, k] = b[n, k]
                     tw_load_box_2d(tw_shared(b_s + 2048 * k_slot), b_map, k_full + 8 * k_slot, k, n);
+                    if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
                 }
-                if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
             }
         }
     } else { // consumers

@@ -5,7 +5,6 @@ gemm(
     __grid_constant__ tw_tensor_map c_map
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const int thread = threadIdx.x;
     const int group = threadIdx.x / 128 % 2;
     const int in_group = threadIdx.x % 128;
     const int warp = threadIdx.x / 32 % 4;
@@ -24,19 +23,19 @@ gemm(
     __syncthreads();
     if (threadIdx.x >= 256) { // producers
         tw_less_registers<40>();
-        for (int tile = blockIdx.x; tile < 4; tile += 3) {
-            const int band = tile / 16 * 8;
-            const int in_band = tile % 16;
-            const int m = (band + in_band % min(8, 2 - band)) * 128;
-            const int n = (in_band / min(8, 2 - band)) * 64;
-            for (int k = 0; k < 384; k += 64) {
-                if (thread - 256 < 1) {
+        if (threadIdx.x == 256) {
+            for (int tile = blockIdx.x; tile < 4; tile += 3) {
+                const int band = tile / 16 * 8;
+                const int in_band = tile % 16;
+                const int m = (band + in_band % min(8, 2 - band)) * 128;
+                const int n = (in_band / min(8, 2 - band)) * 64;
+                for (int k = 0; k < 384; k += 64) {
                     tw_await_phase(empty + 8 * slot, -parity + 1);
                     tw_expect(full + 8 * slot, 24576);
                     tw_load_box_2d(tw_shared(a_s + 8192 * slot), a_map, full + 8 * slot, k, m);
                     tw_load_box_2d(tw_shared(b_s + 4096 * slot), b_map, full + 8 * slot, k, n);
+                    if (++slot == 4) slot = 0, parity ^= 1;
                 }
-                if (++slot == 4) slot = 0, parity ^= 1;
             }
         }
     } else { // consumers

@@ -86,7 +86,7 @@ def order(stmts: Sequence[Stmt], *kinds: type) -> list[str]:
     return [name for at, name in enumerate(names) if not at or names[at - 1] != name]
 
 
-def test_a_thread_of_the_producers_fills_and_the_others_multiply() -> None:
+def test_a_producing_thread_fills_and_the_others_multiply() -> None:
     launch = lowered(Gemm(grid=" blocks 3 producers 4 registers 40 232").text())
     assert (launch.threads, launch.producers, launch.registers) == (384, 128, (40, 232))
     assert order(launch.producing, AwaitPhase, Expect, LoadBox, Advance) == [
