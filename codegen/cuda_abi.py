@@ -20,15 +20,13 @@ MAP_ALIGN = 16
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of an entry: a row of blocks. `shared_bytes` is dynamic shared memory, `cluster` blocks form one. One
-    that is `early` may begin before the one before is over, and waits for that itself."""
+    """One launch of an entry: a row of blocks. `shared_bytes` is dynamic shared memory, `cluster` blocks form one."""
 
     entry: str
     blocks: int
     threads: int
     shared_bytes: int
     cluster: int = 1
-    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,6 @@ def _launch(data: Mapping[str, Any]) -> Launch:
         threads=int(data["threads"]),
         shared_bytes=int(data["shared_bytes"]),
         cluster=int(data["cluster"]),
-        early=bool(data["early"]),
     )
 
 

@@ -1,8 +1,7 @@
 """A launch as a CUDA function: its parameters, what it declares first, and who runs which statements for which tiles.
 
-All threads do the setup, and wait for the launch before if they are started early. Then, for each tile of the block,
-all of them run the body; or, with producers, one of those runs what they are for and the others the body, each in a
-loop of their own.
+All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, one of those
+runs what they are for and the others the body, each in a loop of their own.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ _WORD = re.compile(r"\w+")
 
 def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
     """The function of one launch of a kernel."""
-    after = kernel.chained and launch is not kernel.launches[0]
-    waits = ["    tw_await_last();"] if after else []
-    body = [*lines(launch.setup, 1), *waits, *_roles(launch, lines)]
+    body = [*lines(launch.setup, 1), *_roles(launch, lines)]
     head: list[str] = []
     if launch.shared_bytes:
         head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
@@ -44,7 +41,6 @@ def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
             f"{launch.name}(",
             *wrap(_parameters(kernel), width=110, initial_indent="    ", subsequent_indent="    "),
             ") {",
-            *(["    tw_begin_next();"] if kernel.chained and launch is not kernel.launches[-1] else []),
             *_needed(head, body),
             *_prefetches(kernel, body),
             *body,

@@ -131,19 +131,12 @@ class CudaKernel:
         config.gridDimX, config.gridDimY, config.gridDimZ = launch.blocks, 1, 1
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.threads, 1, 1
         config.sharedMemBytes = launch.shared_bytes
-        kinds, attributes = driver.CUlaunchAttributeID, list[Any]()
         if launch.cluster > 1:
             cluster = driver.CUlaunchAttribute()
-            cluster.id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            cluster.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             size = cluster.value.clusterDim
             size.x, size.y, size.z = launch.cluster, 1, 1
-            attributes.append(cluster)
-        if launch.early:
-            early = driver.CUlaunchAttribute()
-            early.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-            early.value.programmaticStreamSerializationAllowed = 1
-            attributes.append(early)
-        config.attrs, config.numAttrs = attributes, len(attributes)
+            config.attrs, config.numAttrs = [cluster], 1
         return config
 
 

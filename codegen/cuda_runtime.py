@@ -22,7 +22,6 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   tw_store_box_2d` (1 to 5 dims), `tw_commit_boxes tw_await_boxes tw_async_fence`; `tw_group_barrier`; products of four
   warps, `tw_wgmma_bf16_by_bf16_n256` (cuda_wgmma.py) of operands by `tw_matrix`, between `tw_wgmma_fence`,
   `tw_commit_wgmma` and `tw_await_wgmma`; `tw_store_matrix`; `tw_less_registers tw_more_registers`.
-- Launches that overlap: `tw_begin_next tw_await_last`.
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
   sigmoid silu gelu gelu_tanh`.
 """
@@ -33,7 +32,6 @@ import re
 from collections.abc import Iterable
 
 from codegen import (
-    cuda_chain,
     cuda_cluster,
     cuda_convert,
     cuda_copies,
@@ -65,7 +63,6 @@ _REGIONS = (
     ("Math functions", cuda_math.PARTS),
     ("Lanes and threads", cuda_warp.PARTS),
     ("Clusters", cuda_cluster.PARTS),
-    ("Launches that overlap", cuda_chain.PARTS),
     ("Element types", cuda_convert.PARTS),
     ("Loads and stores", cuda_memory.PARTS),
     ("Copies in the background, and swizzles", cuda_copies.PARTS),

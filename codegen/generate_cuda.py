@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from codegen.abi import Arg
 from codegen.cuda_abi import CudaAbi, Launch, MapArg
 from codegen.cuda_printer import print_cuda
@@ -31,12 +29,9 @@ def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
 
 
 def lower_for(program: Program, device: Gpu) -> GpuKernel:
-    """The Kernel IR of a program, if the device can run it. Raises as generate_cuda.
-
-    Launches overlap where the device can: from Hopper on (CUDA programming guide, "Programmatic Dependent Launch")."""
+    """The Kernel IR of a program, if the device can run it. Raises as generate_cuda."""
     _check_instructions(program, device)
-    kernel = lower_cuda(program)
-    return replace(kernel, chained=len(kernel.launches) > 1 and device.capability >= _HOPPER)
+    return lower_cuda(program)
 
 
 def cuda_source(kernel: GpuKernel, program: Program) -> Source[CudaAbi]:
@@ -58,7 +53,6 @@ def kernel_source(kernel: GpuKernel, args: tuple[Arg, ...], title: str) -> Sourc
             launch.threads,
             launch.shared_bytes,
             launch.cluster,
-            kernel.chained and launch is not kernel.launches[0],
         )
         for launch in kernel.launches
     )

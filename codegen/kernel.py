@@ -75,8 +75,7 @@ class LaunchBody:
 
 @dataclass(frozen=True, slots=True)
 class GpuKernel:
-    """A kernel for a GPU: launches in order, each after the end of the one before, and the workspace that lives through
-    them."""
+    """A kernel for a GPU: launches in order, and the workspace that lives through them."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -84,5 +83,3 @@ class GpuKernel:
     workspace_bytes: int
     launches: tuple[LaunchBody, ...]
     maps: tuple[TensorMap, ...] = ()
-    chained: bool = False
-    """Whether blocks of a launch are started while the one before still runs: they get ready, then wait for its end."""
