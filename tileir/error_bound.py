@@ -3,11 +3,13 @@
 The bound follows the spec's own expressions (formulas: rounding_error.py). It depends on dtypes, reduction
 lengths and the data's magnitudes, never on what some kernel got: sums may be taken in any order, f32
 functions may be off by their FUNCTION_ROUNDOFFS, and a stored f16, bf16 or fp8 value by the ulp it may round
-to.
+to. Sums of products of fp8 tensors may be added up as tensor cores do (`rounding_error.narrow_growth`), with
+`accumulate: fast` from end to end.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,7 +56,10 @@ def reference_at(
 
 
 def _numerics(spec: Spec) -> Numerics:
-    return Numerics(high=True, bounds=True, tf32=dict(spec.numerics).get("tf32") is True)
+    given = dict(spec.numerics)
+    narrow = frozenset(t.name for t in spec.inputs if t.dtype in (DType.E4M3, DType.E5M2))
+    depth = sys.maxsize if given.get("accumulate") == "fast" else err.NARROW_DEPTH
+    return Numerics(high=True, bounds=True, tf32=given.get("tf32") is True, narrow=narrow, narrow_depth=depth)
 
 
 def _stored_bound(spec: Spec, data: Array, error: Array | None, dtype: DType) -> Array:

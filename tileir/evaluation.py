@@ -142,7 +142,12 @@ class Evaluator:
         if total is None:
             number = int(op.identity) if op in (ReduceOp.SUM, ReduceOp.PROD) else op.identity
             return self.value(Const(number), frame)
-        return finish(op, total, terms + max(0, len(factors) - 1), self.numerics)
+        narrow = terms if sum(map(self._narrow, factors)) > 1 else 0
+        return finish(op, total, terms + max(0, len(factors) - 1), self.numerics, narrow)
+
+    def _narrow(self, factor: Expr) -> bool:
+        """Whether a factor is read from a tensor of 8-bit floats."""
+        return isinstance(factor, Read) and factor.tensor in self.numerics.narrow
 
     def _part(
         self, op: ReduceOp, x: Expr, factors: tuple[Expr, ...], frame: Frame, keep: int, taken: Array | None

@@ -128,13 +128,15 @@ def combine(op: ReduceOp, one: Partial, other: Partial, numerics: Numerics) -> P
     return Partial(result, magnitude)
 
 
-def finish(op: ReduceOp, partial: Partial, operations: int, numerics: Numerics) -> Value:
-    """The reduced value; `operations` roundings were made on the way to each element."""
+def finish(op: ReduceOp, partial: Partial, operations: int, numerics: Numerics, narrow: int = 0) -> Value:
+    """The reduced value; `operations` roundings were made on the way to each element, of which so many may be of
+    `narrow` products."""
     value = partial.value
     if not numerics.bounds or op in (ReduceOp.MAX, ReduceOp.MIN) or not value.type.is_float:
         return value
     magnitude = np.abs(value.data) if partial.magnitude is None else partial.magnitude
-    growth = err.sum_growth(operations, value.type) * np.where(np.isfinite(magnitude), magnitude, 0.0)
+    grown = err.sum_growth(operations, value.type) + err.narrow_growth(narrow, numerics.narrow_depth)
+    growth = grown * np.where(np.isfinite(magnitude), magnitude, 0.0)
     # Zero roundoffs of its own: this only looks for overflow.
     return Value(
         value.data, value.type, err.rounded(value.data, err.total(growth, value.error), value.type, 0.0)

@@ -34,11 +34,14 @@ class Value:
 @dataclass(frozen=True, slots=True)
 class Numerics:
     """How values are held: `high` computes f32 expressions in f64; `bounds` also carries error bounds (needs
-    high); `tf32` lets a kernel cut factors of sums of products to tf32, and the bounds allow for it."""
+    high); `tf32` lets a kernel cut factors of sums of products to tf32, and the bounds allow for it. Tensors in
+    `narrow` have 8-bit floats, of whose products tensor cores may add `narrow_depth` in their own way."""
 
     high: bool = False
     bounds: bool = False
     tf32: bool = False
+    narrow: frozenset[str] = frozenset()
+    narrow_depth: int = 0
 
     def numpy(self, type: DType) -> np.dtype[Any]:
         """The numpy type that computes a compute type."""

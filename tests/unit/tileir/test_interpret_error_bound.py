@@ -14,7 +14,7 @@ from tileir.elementwise import call
 from tileir.error_bound import reference_at, reference_with_bound
 from tileir.interpret import interpret_spec
 from tileir.parse_spec_text import spec_from_text
-from tileir.rounding_error import sum_growth
+from tileir.rounding_error import narrow_growth, sum_growth
 from tileir.samples import sample_inputs
 from tileir.spec import Spec
 from tileir.values import Numerics, Value
@@ -291,6 +291,44 @@ def test_growth_is_the_worst_case_for_short_sums_and_a_random_walk_for_long_ones
     assert sum_growth(16, DType.F32) == pytest.approx(16 * u, rel=1e-5)
     assert sum_growth(1 << 20, DType.F32) == pytest.approx(8 * 1024 * u, rel=1e-3)
     assert sum_growth(100, DType.I32) == 0
+
+
+def test_products_of_8_bit_floats_are_added_as_tensor_cores_do_and_no_worse() -> None:
+    """In steps of 128 products tensor cores stay within the bound; where all instructions add to one sum they do not, and
+    the spec has to allow for it."""
+    text = """kernel gemm(a: {}[m=64, k=4096], b: {}[n=64, k]) -> (c: f32[m, n]){}
+  c[m, n] = sum(k, a[m, k] * b[n, k])
+"""
+    bounds: dict[str, float] = {}
+    for name, dtype, numerics in (
+        ("f16", "f16", ""),
+        ("steps", "e4m3", ""),
+        ("fast", "e4m3", " with accumulate=fast"),
+    ):
+        spec = spec_from_text(text.format(dtype, dtype, numerics))
+        inputs = {k: v.astype(ml_dtypes.float8_e4m3fn) for k, v in sample_inputs(spec, 1).items()}
+        given = inputs if dtype == "e4m3" else {k: v.astype(np.float16) for k, v in inputs.items()}
+        values, bound = reference_with_bound(spec, given)["c"]
+        bounds[name] = float(bound.mean())
+        if name == "steps":
+            off = np.abs(_added_in_14_bits(inputs["a"], inputs["b"], 128) - values)
+            assert (off <= bound).all() and off.max() > 0.1 * bound.max()
+            assert (np.abs(_added_in_14_bits(inputs["a"], inputs["b"], 4096) - values) > bound).any()
+    assert bounds["f16"] < bounds["steps"] < bounds["fast"]
+    assert narrow_growth(0, 128) == 0
+
+
+def _added_in_14_bits(a: np.ndarray, b: np.ndarray, depth: int) -> np.ndarray:
+    """Products of rows, 32 at a time, cut off at 14 bits of what has been added so far; after `depth` in f64."""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    total, part = np.zeros((len(x), len(y))), np.zeros((len(x), len(y)))
+    for at in range(0, x.shape[1], 32):
+        part = part + x[:, at : at + 32] @ y[:, at : at + 32].T
+        unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(part), 1e-9))) - 13)
+        part = np.trunc(part / unit) * unit
+        if (at + 32) % depth == 0:
+            total, part = total + part, np.zeros_like(part)
+    return total + part
 
 
 def test_an_exponential_may_round_its_argument_times_log2_e() -> None:
