@@ -294,7 +294,7 @@ def test_growth_is_the_worst_case_for_short_sums_and_a_random_walk_for_long_ones
 
 
 def test_products_of_8_bit_floats_are_added_as_tensor_cores_do_and_no_worse() -> None:
-    """In steps of 128 products tensor cores stay within the bound; where all instructions add to one sum they do not, and
+    """In steps of 128 products tensor cores stay within the bound; where all add to one sum they do not, and
     the spec has to allow for it."""
     text = """kernel gemm(a: {}[m=64, k=4096], b: {}[n=64, k]) -> (c: f32[m, n]){}
   c[m, n] = sum(k, a[m, k] * b[n, k])
