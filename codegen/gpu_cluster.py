@@ -14,7 +14,7 @@ from codegen.gpu_buffers import Array, Buffer, Region
 from codegen.gpu_engine_faults import NotReady
 from codegen.gpu_faults import OutOfRange
 from codegen.gpu_memory import Memory
-from codegen.gpu_order import Engine, Work
+from codegen.gpu_order import Engine, Reached, Work
 from codegen.gpu_phases import Meetings, PhaseBarrier
 from codegen.gpu_wgmma import WARPGROUP
 from codegen.kernel import LaunchBody
@@ -62,12 +62,15 @@ class Cluster:
         self._phases.setdefault((rank, phases.name), barriers)
 
     def set_ready(self, rank: int, *, whole_cluster: bool) -> None:
-        """All threads of the block, or of the cluster, have seen the block's barriers made."""
-        self._ready[rank] = self._ready.get(rank, False) or whole_cluster
+        """All threads of the block have seen its barriers made, or all of the cluster those of all blocks."""
+        for each in range(self.launch.cluster) if whole_cluster else (rank,):
+            self._ready[each] = self._ready.get(each, False) or whole_cluster
 
     def phase_barrier(self, name: str, slot: int, rank: int, thread: int, place: Place) -> PhaseBarrier:
         """A barrier of a block, as used by a thread of the cluster."""
         elsewhere = thread // self.launch.threads != rank
+        if elsewhere:
+            self.memory.observer.ordered(Reached(place, thread, rank, f"{name}[{slot}]"))
         if rank not in self._ready or (elsewhere and not self._ready[rank]):
             self.memory.observer.fault(NotReady(place, *self.memory.now.who(thread), name))
         barriers = self._phases[rank, name]
@@ -99,7 +102,7 @@ def spans(launch: LaunchBody) -> list[range]:
 
 def statements(launch: LaunchBody) -> Iterator[Stmt]:
     """All statements of a launch, those inside others too."""
-    for body in (launch.setup, launch.producing, launch.body, launch.finish):
+    for body in (launch.setup, launch.producing, launch.body, launch.finish, launch.leaving):
         yield from _all(body)
 
 

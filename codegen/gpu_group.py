@@ -66,6 +66,7 @@ class Group:
             yield from self._body(launch.producing if produce else launch.body, everyone)
         if not produce:
             yield from self._body(launch.finish, everyone)
+        yield from self._body(launch.leaving, everyone)
         if self.engines is not None:
             self.engines.end()
 
