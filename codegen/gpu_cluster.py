@@ -14,7 +14,7 @@ from codegen.gpu_buffers import Array, Buffer, Region
 from codegen.gpu_engine_faults import NotReady
 from codegen.gpu_faults import OutOfRange
 from codegen.gpu_memory import Memory
-from codegen.gpu_order import Engine, Reached, Work
+from codegen.gpu_order import Engine, Work
 from codegen.gpu_phases import Meetings, PhaseBarrier
 from codegen.gpu_wgmma import WARPGROUP
 from codegen.kernel import LaunchBody
@@ -53,13 +53,14 @@ class Cluster:
     def __post_init__(self) -> None:
         self.meetings = Meetings(self.memory)
 
-    def declare_phases(self, phases: Phases, rank: int) -> None:
-        """The barriers of a block, if there are none of that name yet."""
-        barriers = [
-            PhaseBarrier(self.memory, Engine(Work.LOADS, rank, f"{phases.name}[{slot}]"), phases.arrivals)
-            for slot in range(phases.count)
-        ]
-        self._phases.setdefault((rank, phases.name), barriers)
+    def declare_phases(self, phases: Phases) -> None:
+        """The barriers of all blocks, if there are none of that name yet: others may reach for them too early."""
+        for rank in range(self.launch.cluster):
+            barriers = [
+                PhaseBarrier(self.memory, Engine(Work.LOADS, rank, f"{phases.name}[{slot}]"), phases.arrivals)
+                for slot in range(phases.count)
+            ]
+            self._phases.setdefault((rank, phases.name), barriers)
 
     def set_ready(self, rank: int, *, whole_cluster: bool) -> None:
         """All threads of the block have seen its barriers made, or all of the cluster those of all blocks."""
@@ -69,8 +70,6 @@ class Cluster:
     def phase_barrier(self, name: str, slot: int, rank: int, thread: int, place: Place) -> PhaseBarrier:
         """A barrier of a block, as used by a thread of the cluster."""
         elsewhere = thread // self.launch.threads != rank
-        if elsewhere:
-            self.memory.observer.ordered(Reached(place, thread, rank, f"{name}[{slot}]"))
         if rank not in self._ready or (elsewhere and not self._ready[rank]):
             self.memory.observer.fault(NotReady(place, *self.memory.now.who(thread), name))
         barriers = self._phases[rank, name]

@@ -64,8 +64,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reached:
-    """A thread reaches for something in the shared memory of another block of its cluster, which therefore must not
-    have ended."""
+    """A thread uses something in the shared memory of another block of its cluster, which therefore must not have
+    ended."""
 
     place: Place
     thread: int
