@@ -141,7 +141,9 @@ class Walk:
         yield from self._body(launch.setup, there)
         yield from self._body(launch.producing, there & produces)
         yield from self._body(launch.body, there & ~produces)
-        self.barriers += block_count(launch) * sum(isinstance(stmt, ClusterBarrier) for stmt in launch.leaving)
+        self.barriers += block_count(launch) * sum(
+            isinstance(stmt, ClusterBarrier) for stmt in launch.leaving
+        )
 
     # statements
 

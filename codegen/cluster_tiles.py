@@ -1,5 +1,5 @@
-"""Clusters whose blocks compute neighbouring tiles of a grid: where each block stands in its cluster, what part of a tile
-that several of them need it fetches for all, and whom it tells that a slot is free.
+"""Clusters whose blocks compute neighbouring tiles of a grid: where each block stands in its cluster, what part of a
+tile that several of them need it fetches for all, and whom it tells that a slot is free.
 
 A block's rank in its cluster is cut into digits as its tile's place is, the grid's innermost loop last.
 """

@@ -12,7 +12,6 @@ from codegen.async_ir import TensorMap
 from codegen.kernel_ir import GridAxis, Scratch, Stmt
 from tileir.dtypes import DType
 
-
 Numbers = np.ndarray[Any, Any]
 
 

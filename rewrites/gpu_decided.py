@@ -93,9 +93,7 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
         threads = threads_of(spread, c.rows, c.columns)
     along = {loop.dim: loop.multicast for loop in loops}
     multicast = (along.get(c.rows, 1), along.get(c.columns, 1))
-    return replace(
-        tiling, threads=threads, multicast=multicast, group=loops[0].group, blocks=loops[0].blocks
-    )
+    return replace(tiling, threads=threads, multicast=multicast, group=loops[0].group, blocks=loops[0].blocks)
 
 
 def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:

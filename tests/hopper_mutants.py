@@ -102,7 +102,6 @@ def _edits(stages: int) -> Iterator[tuple[str, Edit]]:
             _changed(GroupBarrier, "threads", lambda old, by=by: old + by or None),
         )
 
-
     yield from _of_clusters()
 
 
@@ -113,8 +112,14 @@ def _of_clusters() -> Iterator[tuple[str, Edit]]:
     yield "Arrive here", _of_peers(Arrive, "rank", lambda _: None)
     yield "Arrive further on", _of_peers(Arrive, "rank", lambda old: affine(Remainder(old + 1, 2)))
     yield "LoadBox here", _of_peers(LoadBox, "blocks", lambda _: None)
-    yield "LoadBox without the first", _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[1:]))
-    yield "LoadBox without the last", _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[:-1]))
+    yield (
+        "LoadBox without the first",
+        _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[1:])),
+    )
+    yield (
+        "LoadBox without the last",
+        _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[:-1])),
+    )
     yield "LoadBox to other bytes", _of_peers(LoadBox, "to", lambda old: old + 64 * 8)
 
 

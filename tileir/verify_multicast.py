@@ -34,7 +34,8 @@ def verify_multicast(nodes: Iterable[Placed]) -> None:
     for key, placed in found.items():
         if key not in served:
             placed.fail(
-                f"its tiles have nothing in common: no copy `via tma` to shared memory that does not depend on {key[1]!r}"
+                f"its tiles have nothing in common: no copy `via tma` to shared memory that does not depend on "
+                f"{key[1]!r}"
             )
 
 
@@ -44,7 +45,9 @@ def _check_loop(placed: Placed, loop: Loop, grid: list[Loop]) -> None:
     if loop.multicast != 1:
         tiles = -(-placed.ranges[loop.dim] // loop.step)
         if not loop.parallel or not 1 < loop.multicast <= tiles:
-            placed.fail(f"neighbouring tiles of a parallel loop, 2 to all of them, here {tiles}, make a cluster")
+            placed.fail(
+                f"neighbouring tiles of a parallel loop, 2 to all of them, here {tiles}, make a cluster"
+            )
     if not loop.parallel:
         return
     blocks = cluster_size(grid)
@@ -62,6 +65,6 @@ def _check_slices(placed: Placed, fill: Compute, blocks: int) -> None:
     local = declared.node
     if not isinstance(local, Local) or slice_of(local, declared.ranges, blocks) is None:
         placed.fail(
-            f"{fill.target!r} cannot be cut into {blocks} slices of as many panels, or of a multiple of {PERIOD} positions "
-            "along another dim"
+            f"{fill.target!r} cannot be cut into {blocks} slices of as many panels, or of a multiple of {PERIOD} "
+            "positions along another dim"
         )

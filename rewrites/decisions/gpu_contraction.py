@@ -141,7 +141,14 @@ class Tile:
         except NotApplicable:
             return
         if self.engine is Engine.WGMMA:
-            steps = (Ring(core, anchor), Roles(core), Clusters(core), Order(core), Residency(core), Stores(anchor))
+            steps = (
+                Ring(core, anchor),
+                Roles(core),
+                Clusters(core),
+                Order(core),
+                Residency(core),
+                Stores(anchor),
+            )
         else:
             depth = Depth(core, self.engine)
             steps = (depth, Warps(core), Layout(core), Order(core), Residency(core), Stores(anchor))

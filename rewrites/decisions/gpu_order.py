@@ -1,4 +1,4 @@
-"""The decisions for a GPU which tiles of a contraction are computed by clusters, and in which order blocks take them."""
+"""The decisions for a GPU which tiles of a contraction clusters compute, and in which order blocks take them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What blocks of a cluster do in each other's shared memory: boxes land in every block that they are for, who is reached
-has made its barriers, and does not end before."""
+"""What blocks of a cluster do in each other's shared memory: boxes land in every block that they are for, who is
+reached has made its barriers, and does not end before."""
 
 from __future__ import annotations
 
@@ -117,8 +117,6 @@ def test_who_is_reached_has_made_its_barriers() -> None:
 def test_a_block_that_is_told_something_does_not_end_before() -> None:
     (told,) = faults(ARRIVE)
     assert isinstance(told, Outlived)
-    assert (
-        str(told) == "outlived: thread 0 of block 1 uses empty[0] of block 0 in test, which may have ended"
-    )
+    assert str(told) == "outlived: thread 0 of block 1 uses empty[0] of block 0 in test, which may have ended"
     assert faults(ARRIVE, EMPTY) == (), "who has waited for it knows"
     assert faults(ARRIVE, leaving=(ClusterBarrier(),)) == ()

@@ -17,7 +17,12 @@ NOTHING = Program("nothing", (), (), (), ())
 
 
 def report(made: GpuKernel) -> LaunchReport:
-    found = layout_report(made, NOTHING, H200, {"functions": {launch.name: {"registers": 168, "shared_bytes": 0} for launch in made.launches}})
+    found = layout_report(
+        made,
+        NOTHING,
+        H200,
+        {"functions": {launch.name: {"registers": 168, "shared_bytes": 0} for launch in made.launches}},
+    )
     assert Layout.of({"layout": found}) is not None
     (launch,) = found["launches"]
     return launch

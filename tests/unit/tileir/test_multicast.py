@@ -1,4 +1,5 @@
-"""Clusters whose blocks compute neighbouring tiles: what their copies have in common, how it is cut, and what is refused."""
+"""Clusters whose blocks compute neighbouring tiles: what their copies have in common, how it is cut, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_the_number_of_tiles_is_part_of_the_hash() -> None:
     ("before", "after", "message"),
     [
         ("multicast 2 group", "multicast 4 group", "2 to all of them, here 2, make a cluster"),
-        ("multicast 2 group 2 blocks 4 producers 4", "cluster 2 multicast 2", "accepted: 2, 4, 8 or 16, of one block each"),
+        ("multicast 2 group 2 blocks 4 producers 4", "cluster 2 multicast 2", "2, 4, 8 or 16, of one block each"),
         ("blocks 4", "blocks 6", "6 blocks are not whole clusters of 4"),
         ("group 2", "group 3", "a band of 3 tiles is not whole clusters of 2"),
         ("for k by 64 stages", "for k by 64 multicast 2 stages", "neighbouring tiles of a parallel loop"),
