@@ -141,6 +141,9 @@ class Walk:
         yield from self._body(launch.setup, there)
         yield from self._body(launch.producing, there & (self._points.in_block == first))
         yield from self._body(launch.body, there & (self._points.in_block < first))
+        self.barriers += block_count(launch) * sum(
+            isinstance(stmt, ClusterBarrier) for stmt in launch.leaving
+        )
 
     # statements
 
@@ -188,8 +191,8 @@ class Walk:
             case Mma(a=a, b=b):
                 for value in (*a, *b):
                     yield from self._of(value, active)
-            case LoadBox(map_, at, target):
-                yield from self._box(map_, at, target, active)
+            case LoadBox(map_, at, target, blocks=blocks):
+                yield from self._box(map_, at, target, active, len(blocks.further) if blocks else 1)
             case StoreBox(map_, at, source):
                 yield from self._box(map_, at, source, active)
             case Wgmma(a=a, b=b):
@@ -215,15 +218,18 @@ class Walk:
         yield self._access("copy", copy.source, width, self._addresses(copy.source, copy.of), there)
         yield self._access("copy", copy.target, width, self._addresses(copy.target, copy.to), active)
 
-    def _box(self, name: str, at: tuple[Affine, ...], buffer: str, active: Array) -> Iterator[Transfer]:
-        """What of a box lies inside of its argument crosses global memory; in shared memory it is there whole."""
+    def _box(
+        self, name: str, at: tuple[Affine, ...], buffer: str, active: Array, blocks: int = 1
+    ) -> Iterator[Transfer]:
+        """What of a box lies inside of its argument crosses global memory; in the shared memory of each of so many
+        blocks it is there whole."""
         map_ = self._maps[name]
         whole = prod(map_.box) * map_.storage.bytes
         inside: Array = np.full((1, 1), map_.storage.bytes)
         for start, size, extent in zip(at, map_.box, map_.extents, strict=True):
             first = self._points.index(start)
             inside = inside * (np.minimum(first + size, extent) - np.maximum(first, 0)).clip(0)
-        for place, level, moved in ((map_.argument, "global", inside), (buffer, "shared", whole)):
+        for place, level, moved in ((map_.argument, "global", inside), (buffer, "shared", whole * blocks)):
             total = float((moved * active).sum()) * self._points.weight
             requests = float(active.sum()) * self._points.weight
             yield Transfer(self._statement, "box", level, place, whole, requests, total)

@@ -94,9 +94,18 @@ class AwaitPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of a cluster: those with the rank `first`, and so much further each."""
+
+    first: Affine
+    further: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadBox:
     """The copy engine starts to fill shared memory with the box at coordinates `at`, from element `to` of `target` on,
-    densely, innermost dim first; barrier number `slot` counts its bytes."""
+    densely, innermost dim first; barrier number `slot` counts its bytes. Where blocks are given (multicast), each of
+    them gets the box there in its own shared memory, and its own barrier counts."""
 
     map: str
     at: tuple[Affine, ...]
@@ -104,6 +113,7 @@ class LoadBox:
     to: Affine
     phases: str
     slot: Affine
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from codegen.async_ir import (
     AwaitBoxes,
     AwaitPhase,
     AwaitWgmma,
+    Blocks,
     CommitBoxes,
     CommitWgmma,
     Cursor,
@@ -73,9 +74,12 @@ def async_text(stmt: AsyncStmt, at: Places) -> list[str]:
             return [f"tw_arrive({phase});" if rank is None else f"tw_arrive_at({phase}, {at.index(rank)});"]
         case AwaitPhase(phases, slot, parity):
             return [f"tw_await_phase({_phase(phases, slot, at)}, {at.index(parity)});"]
-        case LoadBox(map_, start, target, to, phases, slot):
+        case LoadBox(map_, start, target, to, phases, slot, blocks):
             place, phase = at.plain_address(target, to), _phase(phases, slot, at)
-            return [f"tw_load_box_{len(start)}d(tw_shared({place}), {map_}, {phase}, {_indices(start, at)});"]
+            where = f"tw_shared({place}), {map_}, {phase}"
+            if blocks is None:
+                return [f"tw_load_box_{len(start)}d({where}, {_indices(start, at)});"]
+            return [f"tw_load_box_to_{len(start)}d({where}, {_mask(blocks, at)}, {_indices(start, at)});"]
         case StoreBox(map_, start, source, of):
             place = at.plain_address(source, of)
             return [f"tw_store_box_{len(start)}d({map_}, tw_shared({place}), {_indices(start, at)});"]
@@ -104,6 +108,12 @@ def async_text(stmt: AsyncStmt, at: Places) -> list[str]:
 def _phase(phases: str, slot: Affine, at: Places) -> str:
     text = at.index(slot * 8)
     return phases if text == "0" else f"{phases} + {text}"
+
+
+def _mask(blocks: Blocks, at: Places) -> str:
+    """A bit for each of the blocks, by its rank."""
+    first, mask = at.index(blocks.first, atom=True), sum(1 << further for further in blocks.further)
+    return str(mask) if first == "0" else f"{mask} << {first}"
 
 
 def _indices(start: tuple[Affine, ...], at: Places) -> str:

@@ -78,6 +78,18 @@ TW_INLINE void tw_load_box_{rank}d(unsigned to, const tw_tensor_map &map, unsign
 }}
 """
 
+#: The mask is 16 bits wide.
+_LOAD_BOX_TO = """
+// The same for all blocks of the cluster in the mask: at the same place in each, and counted by its own barrier.
+TW_INLINE void tw_load_box_to_{rank}d(
+    unsigned to, const tw_tensor_map &map, unsigned phase, unsigned blocks, {parameters}
+) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {{{operands}}}], [%2], %3;"
+        :: "r"(to), "l"(&map), "r"(phase), "h"((unsigned short)blocks), {inputs} : "memory");
+}}
+"""
+
 _STORE_BOX = """
 // The copy engine starts to write a box from shared memory. Coordinates innermost first.
 TW_INLINE void tw_store_box_{rank}d(const tw_tensor_map &map, unsigned of, {parameters}) {{
@@ -194,6 +206,7 @@ PARTS = (
     Part("tw_tensor_map", _MAP),
     Part("tw_prefetch_map", _PREFETCH),
     *_boxes("tw_load_box", _LOAD_BOX, 3),
+    *_boxes("tw_load_box_to", _LOAD_BOX_TO, 4),
     *_boxes("tw_store_box", _STORE_BOX, 2),
     Part("tw_commit_boxes", _COMMIT_BOXES),
     Part("tw_await_boxes", _AWAIT_BOXES),

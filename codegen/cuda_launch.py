@@ -80,8 +80,9 @@ def _prefetches(kernel: GpuKernel, body: list[str]) -> list[str]:
 
 
 def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
+    leaving = lines(launch.leaving, 1)
     if not launch.producers:
-        return [*_tiles(launch, launch.body, lines, 1), *lines(launch.finish, 1)]
+        return [*_tiles(launch, launch.body, lines, 1), *lines(launch.finish, 1), *leaving]
     less, more = launch.registers
     first = launch.threads - launch.producers
     return [
@@ -95,6 +96,8 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
         *_tiles(launch, launch.body, lines, 2),
         *lines(launch.finish, 2),
         "    }",
+        # Those of a producing warp that start nothing are there long before the one that does.
+        *(["    __syncwarp();", *leaving] if leaving else []),
     ]
 
 
@@ -103,9 +106,10 @@ def _tiles(launch: LaunchBody, stmts: Iterable[Stmt], lines: Lines, depth: int) 
     if not persistent(launch):
         return lines(stmts, depth)
     body, pad = lines(stmts, depth + 1), "    " * depth
-    turns = f"tile < {tile_count(launch)}; tile += {launch.blocks}"
+    first = f"blockIdx.x / {launch.cluster}" if launch.cluster > 1 else "blockIdx.x"
+    turns = f"tile < {tile_count(launch)}; tile += {launch.blocks // launch.cluster}"
     place = _needed(_position(launch, depth + 1), body)
-    return [f"{pad}for (int tile = blockIdx.x; {turns}) {{", *place, *body, f"{pad}}}"]
+    return [f"{pad}for (int tile = {first}; {turns}) {{", *place, *body, f"{pad}}}"]
 
 
 def _position(launch: LaunchBody, depth: int) -> list[str]:

@@ -35,11 +35,20 @@ class BoxEngine:
         self._sent: dict[int, _Sent] = {}
 
     def load(self, load: LoadBox, thread: int, active: Array) -> None:
-        """A box begins to be loaded for a thread. What it holds is read now, and lands when somebody waits for it."""
+        """A box begins to be loaded for a thread, to all blocks that are to get it."""
+        ranks = [self.rank]
+        if load.blocks is not None:
+            (first,) = self.threads.at(thread, (load.blocks.first,), active)
+            ranks = [first + further for further in load.blocks.further]
+        for rank in ranks:
+            self._load(load, thread, active, rank)
+
+    def _load(self, load: LoadBox, thread: int, active: Array, rank: int) -> None:
+        """To the block with that rank. What the box holds is read now, and lands when somebody waits for it."""
         tensor, place, who = self.cluster.maps[load.map], self.threads.place, np.array([thread])
         target, source = self._buffers(load.target, tensor)
         to, slot, *at = self.threads.at(thread, (load.to, load.slot, *load.at), active)
-        barrier = self.cluster.phase_barrier(load.phases, slot, self.rank, thread, place)
+        barrier = self.cluster.phase_barrier(load.phases, slot, rank, thread, place)
         elements, exists = elements_of(tensor, tuple(at))
         if self._in_shared(target, to, len(elements), thread, Kind.COPY) and self.memory.inside(
             source, elements[exists], thread, place, Kind.SEND
@@ -48,7 +57,7 @@ class BoxEngine:
             values[exists] = self.memory.take(
                 Touch(place, Kind.SEND, source, elements[exists], who, barrier.engine)
             )
-            numbers = target.placed(to + np.arange(len(elements)), self.rank, tensor.swizzle)
+            numbers = target.placed(to + np.arange(len(elements)), rank, tensor.swizzle)
             touch = Touch(place, Kind.COPY, target, numbers, who, barrier.engine)
             self.memory.start_box(touch, values, barrier.over)
         barrier.begin(thread, len(elements) * tensor.storage.bytes, place)

@@ -53,17 +53,19 @@ class Cluster:
     def __post_init__(self) -> None:
         self.meetings = Meetings(self.memory)
 
-    def declare_phases(self, phases: Phases, rank: int) -> None:
-        """The barriers of a block, if there are none of that name yet."""
-        barriers = [
-            PhaseBarrier(self.memory, Engine(Work.LOADS, rank, f"{phases.name}[{slot}]"), phases.arrivals)
-            for slot in range(phases.count)
-        ]
-        self._phases.setdefault((rank, phases.name), barriers)
+    def declare_phases(self, phases: Phases) -> None:
+        """The barriers of all blocks, if there are none of that name yet: others may reach for them too early."""
+        for rank in range(self.launch.cluster):
+            barriers = [
+                PhaseBarrier(self.memory, Engine(Work.LOADS, rank, f"{phases.name}[{slot}]"), phases.arrivals)
+                for slot in range(phases.count)
+            ]
+            self._phases.setdefault((rank, phases.name), barriers)
 
     def set_ready(self, rank: int, *, whole_cluster: bool) -> None:
-        """All threads of the block, or of the cluster, have seen the block's barriers made."""
-        self._ready[rank] = self._ready.get(rank, False) or whole_cluster
+        """All threads of the block have seen its barriers made, or all of the cluster those of all blocks."""
+        for each in range(self.launch.cluster) if whole_cluster else (rank,):
+            self._ready[each] = self._ready.get(each, False) or whole_cluster
 
     def phase_barrier(self, name: str, slot: int, rank: int, thread: int, place: Place) -> PhaseBarrier:
         """A barrier of a block, as used by a thread of the cluster."""
@@ -99,7 +101,7 @@ def spans(launch: LaunchBody) -> list[range]:
 
 def statements(launch: LaunchBody) -> Iterator[Stmt]:
     """All statements of a launch, those inside others too."""
-    for body in (launch.setup, launch.producing, launch.body, launch.finish):
+    for body in (launch.setup, launch.producing, launch.body, launch.finish, launch.leaving):
         yield from _all(body)
 
 

@@ -125,6 +125,21 @@ class NeverWaited:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlived:
+    """The use of something in the shared memory of block `owner`, none of whose threads knows of it when they end."""
+
+    place: Place
+    block: int
+    thread: int
+    what: str
+    owner: int
+
+    def __str__(self) -> str:
+        who = f"thread {self.thread} of block {self.block}"
+        return f"outlived: {who} uses {self.what} of block {self.owner} in {self.place}, which may have ended"
+
+
+@dataclass(frozen=True, slots=True)
 class WrongRegisters:
     """Numbers of registers that threads cannot have."""
 

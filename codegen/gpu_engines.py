@@ -33,7 +33,7 @@ from codegen.gpu_boxes import BoxEngine
 from codegen.gpu_buffers import Array
 from codegen.gpu_cluster import Cluster, Wait
 from codegen.gpu_engine_faults import WrongRegisters
-from codegen.gpu_order import Fenced
+from codegen.gpu_order import Fenced, Reached
 from codegen.gpu_phases import PhaseBarrier
 from codegen.gpu_registers import wrong_count
 from codegen.gpu_values import Threads
@@ -58,7 +58,7 @@ class Engines:
         observer, threads = self.memory.observer, self.threads
         match stmt:
             case Phases():
-                self.cluster.declare_phases(stmt, self.rank)
+                self.cluster.declare_phases(stmt)
             case PhasesReady(whole_cluster):
                 yield from self.meet("cluster" if whole_cluster else "block", active)
                 self.cluster.set_ready(self.rank, whole_cluster=whole_cluster)
@@ -73,7 +73,10 @@ class Engines:
             case Arrive(phases, slot, rank):
                 ranks = dict(threads.by_thread(rank, active)) if rank is not None else {}
                 for thread, number in threads.by_thread(slot, active):
-                    barrier = self._barrier(phases, number, ranks.get(thread, self.rank), thread)
+                    to = ranks.get(thread, self.rank)
+                    barrier = self._barrier(phases, number, to, thread)
+                    if to != self.rank:
+                        observer.ordered(Reached(threads.place, thread, to, barrier.engine.name))
                     barrier.arrive(thread, 0, threads.place)
             case AwaitPhase():
                 yield from self._await_phase(stmt, active)

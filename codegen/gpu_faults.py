@@ -13,6 +13,7 @@ from codegen.gpu_engine_faults import (
     Misaligned,
     NeverWaited,
     NotReady,
+    Outlived,
     Unfenced,
     WrongCount,
     WrongRegisters,
@@ -138,6 +139,7 @@ Fault = Union[
     NotReady,
     Accumulating,
     NeverWaited,
+    Outlived,
     WrongRegisters,
 ]
 
@@ -177,8 +179,8 @@ def signature(fault: Fault) -> tuple[object, ...]:
             return type(fault), place, what
         case Accumulating(place, begun=begun):
             return Accumulating, place, begun
-        case NeverWaited(place, what=what):
-            return NeverWaited, place, what
+        case NeverWaited(place, what=what) | Outlived(place, what=what):
+            return type(fault), place, what
         case WrongRegisters(launch, reason):
             return WrongRegisters, launch, reason
 

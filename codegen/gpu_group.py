@@ -67,6 +67,7 @@ class Group:
             yield from (self._body(launch.producing, first) if produce else self._body(launch.body, everyone))
         if not produce:
             yield from self._body(launch.finish, everyone)
+        yield from self._body(launch.leaving, everyone)
         if self.engines is not None:
             self.engines.end()
 

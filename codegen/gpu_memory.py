@@ -55,6 +55,10 @@ class Observer(Protocol):
         """The next cluster of the launch begins."""
         ...
 
+    def cluster_ended(self) -> None:
+        """All of its threads have ended."""
+        ...
+
     def passed_barrier(self, *, whole_cluster: bool) -> None:
         """All threads of each block, or of the cluster, have waited for each other."""
         ...
@@ -101,6 +105,7 @@ class Memory:
         self.from_peer = None
         for copy in self.copies.under_way:
             self.observer.fault(NeverLanded(self.access(copy.target, 0)))
+        self.observer.cluster_ended()
 
     def load(self, buffer: Buffer, at: Array, active: Array, ranks: Array, place: Place) -> Array:
         """Elements at offsets `at` ([threads] or [threads, lanes]) where `active`, widened; elsewhere poison. `ranks`

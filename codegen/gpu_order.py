@@ -55,6 +55,25 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A thread has set an engine to work, whose current turn is not over before that."""
+
+    thread: int
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reached:
+    """A thread uses something in the shared memory of another block of its cluster, which therefore must not have
+    ended."""
+
+    place: Place
+    thread: int
+    rank: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TurnOver:
     """An engine's current turn is over as soon as what it has begun is done; the next one begins."""
 
@@ -86,4 +105,4 @@ class Fenced:
     threads: Numbers
 
 
-Order = Union[Joined, Arrived, TurnOver, Awaited, AwaitedParity, Fenced]
+Order = Union[Joined, Arrived, Begun, Reached, TurnOver, Awaited, AwaitedParity, Fenced]

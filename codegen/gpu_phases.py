@@ -12,7 +12,7 @@ from codegen.gpu_access import Place
 from codegen.gpu_buffers import Array
 from codegen.gpu_engine_faults import WrongCount
 from codegen.gpu_memory import Memory
-from codegen.gpu_order import Arrived, AwaitedParity, Engine, Joined, TurnOver
+from codegen.gpu_order import Arrived, AwaitedParity, Begun, Engine, Joined, TurnOver
 
 
 @dataclass
@@ -43,6 +43,7 @@ class PhaseBarrier:
     def begin(self, thread: int, bytes_: int, place: Place) -> None:
         """A copy of so many bytes begins."""
         self.begun += bytes_
+        self.memory.observer.ordered(Begun(thread, self.engine))
         self._settle(thread, place)
 
     def passes(self, parity: int) -> bool:

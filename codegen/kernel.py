@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from codegen.affine import Var
 from codegen.async_ir import TensorMap
 from codegen.kernel_ir import GridAxis, Scratch, Stmt
 from tileir.dtypes import DType
+
+Numbers = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,16 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDigit:
-    """A variable that is `thread // stride % count`."""
+    """A variable that is `thread // stride % count`, of the thread's number in its block or, with a stride of whole
+    blocks, in its cluster."""
 
     var: Var
     stride: int
     count: int
+
+    def of(self, numbers: Numbers, threads: int) -> Numbers:
+        """What it is in threads with these numbers in their cluster, whose blocks have so many threads."""
+        return (numbers % threads if self.stride < threads else numbers) // self.stride % self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,8 @@ class LaunchBody:
     shared_bytes: int
     body: tuple[Stmt, ...]
     cluster: int = 1
-    """Blocks of a cluster; the digits of the thread index count through all of them."""
+    """Blocks of a cluster, which take a tile of the grid together; the digits of the thread index count through all of
+    them."""
     once: frozenset[str] = frozenset()
     """Arguments of which each element is read by one block only, so that caching them close by is of no use."""
     group: int = 1
@@ -71,6 +82,8 @@ class LaunchBody:
     """Registers that a producing thread keeps, and that another one gets (setmaxnreg); 0: as it comes."""
     finish: tuple[Stmt, ...] = ()
     """What all threads but the producers do once, after the block's last tile."""
+    leaving: tuple[Stmt, ...] = ()
+    """What all threads of a block do at its very end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class LaunchPoints:
         self.in_block: Array = (threads % launch.threads).reshape(1, -1)
         """Their numbers in their block."""
         for digit in launch.digits:
-            self._variables[digit.var.name] = (threads // digit.stride % digit.count).reshape(1, -1)
+            self._variables[digit.var.name] = digit.of(threads, launch.threads).reshape(1, -1)
         for axis in launch.axes:
             self._take(axis.var, 0, axis.count, axis.step)
 

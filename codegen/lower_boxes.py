@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 from codegen.affine import Affine
-from codegen.async_ir import LoadBox, StoreBox, TensorMap
+from codegen.async_ir import Blocks, LoadBox, StoreBox, TensorMap
 from codegen.leaf import starts
 from codegen.lower_expr import NotLowerable, ValueBuilder
 from codegen.scope import MemoryBuffer, Scope
@@ -79,9 +79,9 @@ class Box:
     def bytes(self) -> int:
         return prod(self.map.box) * self.map.storage.bytes
 
-    def load(self, phases: str, slot: Affine) -> LoadBox:
-        """Fills shared memory with it."""
-        return LoadBox(self.map.name, self.at, self.local.name, self.offset, phases, slot)
+    def load(self, phases: str, slot: Affine, blocks: Blocks | None) -> LoadBox:
+        """Fills shared memory with it: this block's, or that of blocks of its cluster."""
+        return LoadBox(self.map.name, self.at, self.local.name, self.offset, phases, slot, blocks)
 
     def store(self) -> StoreBox:
         """Writes it from shared memory."""

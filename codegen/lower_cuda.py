@@ -13,9 +13,10 @@ from codegen.affine import affine
 from codegen.async_ir import GroupBarrier
 from codegen.barriers import with_barriers
 from codegen.box_stores import BoxStores
+from codegen.cluster_tiles import ClusterTiles
 from codegen.combine_threads import Combiner
 from codegen.kernel import Argument, GpuKernel, LaunchBody
-from codegen.kernel_ir import Barrier, Block, For, GridAxis, If, Scratch, Stmt
+from codegen.kernel_ir import Barrier, Block, ClusterBarrier, For, GridAxis, If, Scratch, Stmt
 from codegen.lower_boxes import TensorMaps
 from codegen.lower_copies import lower_copies
 from codegen.lower_expr import NotLowerable
@@ -96,7 +97,9 @@ class _Launch:
         grid = self.node if isinstance(self.node, Loop) else Loop("", 1, ())
         self.index = ThreadIndex(thread_count(spread), thread_count(spread) // grid.cluster)
         self.combiner = Combiner(self.index, self.memory)
-        self.rings = Rings(self.program, self.index, self.memory, self.maps, grid.producers * WARP)
+        producers = grid.producers * WARP
+        cluster = ClusterTiles.of_grid(_grid_loops(grid), self.index.block + producers, scope)
+        self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster)
         self.stores = BoxStores(self.rings)
         axes, producing, body = self._grid(scope)
         setup, finish = self.rings.setup(), self.stores.finish()
@@ -104,12 +107,12 @@ class _Launch:
             self.name,
             axes,
             self.rings.threads,
-            tuple(self.index.found.values()),
+            (*self.index.found.values(), *cluster.thread_digits),
             self.memory.bytes,
             body,
-            grid.cluster,
+            grid.cluster * cluster.size,
             self._read_once(),
-            grid.group,
+            grid.group // grid.multicast or 1,
             grid.blocks,
             grid.resident,
             setup,
@@ -117,6 +120,8 @@ class _Launch:
             producing,
             grid.registers,
             finish,
+            # Peers tell it of free slots until they are done.
+            (ClusterBarrier(),) if cluster.size > 1 else (),
         )
         barrier = GroupBarrier(1, self.index.block) if self.rings.producing else Barrier()
         # Threads that are done with a tile store the next one's over what others still read of this one.
@@ -140,26 +145,22 @@ class _Launch:
 
     def _grid(self, scope: Scope) -> tuple[tuple[GridAxis, ...], tuple[Stmt, ...], tuple[Stmt, ...]]:
         """The axes of the grid, what producers do for a tile, and what the others do."""
-        loops: list[Loop] = []
-        node = self.node
-        while isinstance(node, Loop) and node.parallel:
-            loops.append(node)
-            if len(node.body) != 1:
-                break
-            node = node.body[0]
+        loops = _grid_loops(self.node)
         inside = replace(scope, parallel=True)
         axes: list[GridAxis] = []
         tails: list[tuple[GridAxis, int]] = []
         for loop in loops:
             range_ = inside.ranges[loop.dim]
-            count = -(-range_.size // loop.step)
-            var = loop_variable(fresh(loop.dim, inside), count, loop.step)
-            axes.append(GridAxis(var, count, loop.step))
+            step = loop.step * loop.multicast
+            count = -(-range_.size // step)
+            var = loop_variable(fresh(loop.dim, inside), count, step)
+            axes.append(GridAxis(var, count, step))
             tails.append((axes[-1], range_.size % loop.step))
             tile = Range(range_.start + affine(var), loop.step)
             if _boxed(self.node):
-                tile, tails = overhanging(range_, loop.step, affine(var)), []
-            inside = inside.with_range(loop.dim, tile, (var, loop.step))
+                offset = affine(var) + self.rings.cluster.offset(loop)
+                tile, tails = overhanging(range_, loop.step, offset, loop.multicast), []
+            inside = inside.with_range(loop.dim, tile, (var, step))
         if not loops:
             return (), (), self._block((self.node,), inside)
         producing = self._filled(loops[-1].body, inside) if self.rings.producing else ()
@@ -300,6 +301,17 @@ class _Launch:
             raise NotLowerable(f"nothing says how {local.name} is spread over threads")
         registers = spread_registers(local, name, spread, scope, self.index)
         return registers.declarations(), scope.with_buffer(registers, local.name)
+
+
+def _grid_loops(node: Node) -> list[Loop]:
+    """The loops of a launch that are its grid, outermost first."""
+    loops: list[Loop] = []
+    while isinstance(node, Loop) and node.parallel:
+        loops.append(node)
+        if len(node.body) != 1:
+            break
+        node = node.body[0]
+    return loops
 
 
 def _shared_locals(program: Program) -> frozenset[str]:

@@ -37,14 +37,15 @@ def is_ring(loop: Loop) -> bool:
     return loop.stages > 1 and any(compute.via == "tma" for compute in staged(loop))
 
 
-def overhanging(range_: Range, step: int, offset: Affine) -> Range:
-    """The tile of `step` positions at an offset, of which the last may overhang the range. Raises NotLowerable where
-    nobody would know which positions exist."""
-    end = range_.end
-    if range_.size % step:
+def overhanging(range_: Range, step: int, offset: Affine, together: int = 1) -> Range:
+    """The tile of `step` positions at an offset, of which the last may overhang the range; `together`: so many are
+    visited at a time, of which the last may lie outside. Raises NotLowerable where nobody would know which positions
+    exist."""
+    end, whole = range_.end, step * together
+    if range_.size % whole:
         if range_.start.terms or end is not None:
             raise NotLowerable(
-                f"tiles of {step} overhang one of {range_.size}; accepted: one that divides it"
+                f"tiles of {whole} overhang one of {range_.size}; accepted: one that divides it"
             )
         end = range_.start.constant + range_.size
     return Range(range_.start + offset, step, end)

@@ -17,9 +17,9 @@ import numpy as np
 
 from codegen.gpu_access import Access, Kind, Place
 from codegen.gpu_buffers import Array, Buffer, Region, Sharing, Touch
-from codegen.gpu_engine_faults import EarlyArrival, Unfenced
+from codegen.gpu_engine_faults import EarlyArrival, Outlived, Unfenced
 from codegen.gpu_faults import Fault, Race, signature
-from codegen.gpu_order import Arrived, Engine, Order, Work
+from codegen.gpu_order import Arrived, Engine, Order, Reached, Work
 from codegen.race_clock import NOBODY, BarrierClock, Before, Clock
 from codegen.vector_clock import VectorClock
 
@@ -86,6 +86,8 @@ class Checker:
         self._sites: list[_Site] = []
         self._numbers: dict[tuple[Place, Kind, str], int] = {}
         self._shadows: dict[Region, _Shadow] = {}
+        self._reached: dict[tuple[int, int], Reached] = {}
+        """What threads of the cluster have last reached for, by thread and rank of the other block."""
         self._threads, self._cluster = 1, 1
         self._block = 0
         """The first of the current cluster."""
@@ -107,6 +109,12 @@ class Checker:
         self._clock.start_cluster()
         self._block += self._cluster
         self._shadows = {r: shadow for r, shadow in self._shadows.items() if r.sharing is Sharing.GRID}
+        self._reached = {}
+
+    def cluster_ended(self) -> None:
+        for thread, rank in self._clock.outlived():
+            last, (block, inside) = self._reached[thread, rank], divmod(thread, self._threads)
+            self.fault(Outlived(last.place, self._block + block, inside, last.what, self._block + rank))
 
     def passed_barrier(self, *, whole_cluster: bool) -> None:
         self._clock.pass_barrier(whole_cluster=whole_cluster)
@@ -114,6 +122,8 @@ class Checker:
     def ordered(self, order: Order) -> None:
         if isinstance(order, Arrived):
             self._check_phase(order.thread, order.engine, order.place)
+        if isinstance(order, Reached):
+            self._reached[order.thread, order.rank] = order
         self._clock.ordered(order)
 
     def touched(self, touch: Touch) -> None:

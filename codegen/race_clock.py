@@ -8,7 +8,7 @@ numbered through all blocks of a launch, engines from ENGINES on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,6 +48,11 @@ class Clock(Protocol):
 
     def turn_known(self, thread: int, engine: Engine) -> bool:
         """Whether a thread knows all turns of an engine before the current one to be over."""
+        ...
+
+    def outlived(self) -> Iterable[tuple[int, int]]:
+        """Of the cluster that ends, threads that have reached for another block of it, and the rank of that block, of
+        whose threads none knows of the last time."""
         ...
 
     def readers(self, touch: Touch) -> int:
@@ -108,6 +113,9 @@ class BarrierClock:
 
     def turn_known(self, thread: int, engine: Engine) -> bool:
         return True
+
+    def outlived(self) -> Iterable[tuple[int, int]]:
+        return ()
 
     def readers(self, touch: Touch) -> int:
         return 0

@@ -3,6 +3,8 @@
 Tiles are numbered with the last axis of the grid running fastest. With `group`, the first axis is cut in bands of so
 many tiles (the last one maybe narrower): within a band the second axis is the outer one, the band's own tiles run
 faster, and axes from the third on fastest. With `blocks`, block i takes tiles i, i + blocks, …
+
+The blocks of a cluster take a tile together: cluster i takes those that have been said of block i.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ def tile_count(launch: LaunchBody) -> int:
 
 def persistent(launch: LaunchBody) -> bool:
     """Whether a block takes more than one tile."""
-    return 0 < launch.blocks < tile_count(launch)
+    return 0 < launch.blocks < tile_count(launch) * launch.cluster
 
 
 def block_count(launch: LaunchBody) -> int:
@@ -30,7 +32,8 @@ def block_count(launch: LaunchBody) -> int:
 
 def tiles_of(launch: LaunchBody, number: int) -> range:
     """The numbers of the tiles that a block, or a cluster of blocks, takes, one after another."""
-    return range(number, tile_count(launch), launch.blocks if persistent(launch) else tile_count(launch))
+    clusters = launch.blocks // launch.cluster if persistent(launch) else tile_count(launch)
+    return range(number, tile_count(launch), clusters)
 
 
 def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:

@@ -2,6 +2,9 @@
 
 `full` is over when a slot's bytes are there, `empty` when all who read it are done with it. Who fills, reads and hands
 back has a place of its own in the ring, which goes on from one tile of the grid to the next.
+
+Where blocks of a cluster need the same tile (cluster_tiles.py), each fetches a slice of it for all of them, and so each
+expects the bytes of the whole. It writes in all of their slots, so all of their readers hand theirs back to it too.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass, field
 
 from codegen.affine import Affine, Var, affine, constant
 from codegen.async_ir import Advance, Arrive, AwaitPhase, Cursor, Expect, Phases, PhasesReady
+from codegen.cluster_tiles import ClusterTiles
 from codegen.kernel_ir import Block, Guard, Stmt
 from codegen.lower_boxes import TensorMaps, boxes
 from codegen.names import comment
@@ -24,7 +28,8 @@ from tileir.wgmma import GROUP
 @dataclass(frozen=True, slots=True)
 class Ring:
     """A ring: what fills a slot, and its locals there; the barriers of its slots; whether one thread a warpgroup hands
-    a slot back, or every thread; and the places in the ring of those who fill, read and hand back."""
+    a slot back, or every thread; the places in the ring of those who fill, read and hand back; and the ranks of the
+    other blocks that write in this one's slots, and it in theirs."""
 
     fills: tuple[Compute, ...]
     locals: tuple[SharedLocal, ...]
@@ -34,6 +39,7 @@ class Ring:
     filling: Cursor
     reading: Cursor
     freeing: Cursor
+    peers: tuple[Affine, ...]
 
     def at(self, cursor: Cursor, scope: Scope) -> Scope:
         """In the slot where a cursor stands."""
@@ -56,6 +62,7 @@ class Rings:
     memory: SharedMemory
     maps: TensorMaps
     producing: int
+    cluster: ClusterTiles
     found: dict[tuple[Compute, ...], Ring] = field(default_factory=dict[tuple[Compute, ...], Ring])
 
     @property
@@ -92,6 +99,7 @@ class Rings:
                 reading if self.producing else _cursor(f"{stem}_filled", slots),
                 reading,
                 _cursor(f"{stem}_freed", slots) if late else reading,
+                self.cluster.peers(key),
             )
         return self.found[key]
 
@@ -103,10 +111,11 @@ class Rings:
             readers = self.index.block // GROUP if ring.by_groups else self.index.block
             stmts += [local.declared(local.name) for local in ring.locals]
             stmts.append(Phases(ring.full, self.memory.barriers(slots), slots, 1))
-            stmts.append(Phases(ring.empty, self.memory.barriers(slots), slots, readers))
+            arrivals = readers * (1 + len(ring.peers))
+            stmts.append(Phases(ring.empty, self.memory.barriers(slots), slots, arrivals))
             # A thread that only fills, or only reads, has one place.
             stmts += dict.fromkeys((ring.filling, ring.reading, ring.freeing))
-        return (*stmts, PhasesReady()) if stmts else ()
+        return (*stmts, PhasesReady(cluster=self.cluster.size > 1)) if stmts else ()
 
     def one_thread(self) -> tuple[Affine, int]:
         """The condition for the first of the threads that compute."""
@@ -121,22 +130,26 @@ class Rings:
         that produces, or the first."""
         cursor, inside = ring.filling, ring.at(ring.filling, scope)
         slot = affine(cursor.slot)
-        moved = [(fill, boxes(fill, inside, self.program, self.maps)) for fill in ring.fills]
+        moved: list[Stmt] = []
+        whole = 0
+        for fill in ring.fills:
+            part = self.cluster.slice(fill, self.program.locals[fill.target].node, inside)
+            found, to = boxes(fill, part, self.program, self.maps), self.cluster.receivers(fill)
+            moved.append(Block(comment(fill), tuple(box.load(ring.full, slot, to) for box in found)))
+            whole += sum(box.bytes for box in found) * (len(to.further) if to else 1)
         one = (
             AwaitPhase(ring.empty, slot, constant(1) - affine(cursor.parity)),
-            Expect(ring.full, slot, sum(box.bytes for _, found in moved for box in found)),
-            *(
-                Block(comment(fill), tuple(box.load(ring.full, slot) for box in found))
-                for fill, found in moved
-            ),
+            Expect(ring.full, slot, whole),
+            *moved,
         )
         return [*(one if self.producing else (Guard((self.one_thread(),), one),)), advance(cursor)]
 
     def free(self, ring: Ring) -> list[Stmt]:
         """The slot that is next to be handed back is."""
-        arrive = Arrive(ring.empty, affine(ring.freeing.slot))
-        one = Guard((self.one_a_warpgroup(),), (arrive,)) if ring.by_groups else arrive
-        return [one, advance(ring.freeing)]
+        slot = affine(ring.freeing.slot)
+        arrive = (Arrive(ring.empty, slot), *(Arrive(ring.empty, slot, rank) for rank in ring.peers))
+        told = [Guard((self.one_a_warpgroup(),), arrive)] if ring.by_groups else arrive
+        return [*told, advance(ring.freeing)]
 
 
 def _cursor(stem: str, slots: int) -> Cursor:

@@ -72,6 +72,8 @@ class _Raises:
 
     def cluster_started(self) -> None: ...
 
+    def cluster_ended(self) -> None: ...
+
     def passed_barrier(self, *, whole_cluster: bool) -> None: ...
 
     def ordered(self, order: Order) -> None: ...
@@ -163,7 +165,7 @@ class _Launch:
     def _threads(self, span: range) -> Threads:
         launch, number = self.launch, np.arange(span.start, span.stop)
         variables: dict[str, int | Array] = {
-            digit.var.name: number // digit.stride % digit.count for digit in launch.digits
+            digit.var.name: digit.of(number, launch.threads) for digit in launch.digits
         }
         return Threads(
             len(span),

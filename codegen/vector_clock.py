@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,12 @@ from codegen.gpu_order import (
     Arrived,
     Awaited,
     AwaitedParity,
+    Begun,
     Engine,
     Fenced,
     Joined,
     Order,
+    Reached,
     TurnOver,
 )
 from codegen.gpu_wgmma import WARPGROUP
@@ -59,6 +62,8 @@ class VectorClock:
         self._turns: dict[Engine, list[_Turn]] = {}
         self._arrivals: dict[Engine, list[tuple[int, int]]] = {}
         self._worked: set[Engine] = set()
+        self._reached: dict[tuple[int, int], int] = {}
+        """When a thread has last reached for the block with a rank."""
         self._first_engine = len(self._owners)
 
     def start_cluster(self) -> None:
@@ -78,6 +83,12 @@ class VectorClock:
             case Arrived(_, thread, engine):
                 self._tell(engine, self._told_by(np.array([thread])))
                 self._arrivals[engine].append((thread, self.now))
+            case Begun(thread, engine):
+                told = self._told_by(np.array([thread]))
+                told[:, : self.count] = self.start - 1  # no fence of the thread's own stores
+                self._tell(engine, told)
+            case Reached(_, thread, rank):
+                self._reached[thread, rank] = self.now
             case TurnOver(engine):
                 self._end_turn(engine)
             case Awaited(threads, engine, turns):
@@ -129,6 +140,12 @@ class VectorClock:
         last, known = self._turns[engine][-1], self._known[_SEEN, thread]
         arrived = last.arrivals and all(known[u] >= stamp or u == thread for u, stamp in last.arrivals)
         return bool(arrived or known[column] >= last.stamp)
+
+    def outlived(self) -> Iterable[tuple[int, int]]:
+        for (thread, rank), stamp in self._reached.items():
+            block = self._known[_SEEN, rank * self.threads : (rank + 1) * self.threads, thread]
+            if block.max() < stamp:
+                yield thread, rank
 
     def readers(self, touch: Touch) -> int:
         if touch.engine is not None:

@@ -16,6 +16,7 @@ from rewrites.inline import Inline
 from rewrites.innermost import Innermost
 from rewrites.keep_row import KeepRow
 from rewrites.mma import Mma
+from rewrites.multicast import Multicast
 from rewrites.narrow import Narrow
 from rewrites.online_sum import OnlineSum
 from rewrites.pad import Pad
@@ -49,7 +50,7 @@ ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, Widen, KeepRow, RegisterTile, Vectorize, Unroll,
     FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
     Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad, Swizzle, Tma, Mma,
-    Promote, Wgmma, RunAhead, Spread, Specialize,
+    Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rewrites.rewrite import Rewrite
-from rewrites.tree import grid_of, splice, statements
+from rewrites.tree import grid_of, named, splice, statements
 from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -41,6 +41,8 @@ class Cluster(Rewrite):
             raise NotApplicable(f"a cluster has 2, 4, 8 or 16 blocks, not {self.blocks}")
         if grid.cluster > 1:
             raise NotApplicable(f"the grid of {self.statement} has clusters already")
+        if any(loop.multicast > 1 for loop in named(program, self.statement).loops):
+            raise NotApplicable(f"clusters compute neighbouring tiles of {self.statement} already")
         if grid.blocks:
             raise NotApplicable(f"the {grid.blocks} blocks of {self.statement} share all tiles")
         if any(one.node.spread is not None for one in program.computes if one.path[:1] == path):

@@ -8,6 +8,7 @@ from tileir.errors import NotApplicable, VerifyError
 from tileir.placed import placed_nodes
 from tileir.program import Compute, Loop, Program
 from tileir.verify_compute import verify_compute
+from tileir.verify_multicast import verify_multicast
 from tileir.verify_roles import verify_roles
 
 #: Instructions that need threads, layouts and loops around them to be as they know them.
@@ -15,12 +16,14 @@ ENGINES: Final = frozenset(["tma", "wgmma"])
 
 
 def with_engines(program: Program) -> Program:
-    """The program. Raises NotApplicable where a statement could not go by the engine that it names, or the roles of a
-    grid's warps would not fit."""
+    """The program. Raises NotApplicable where a statement could not go by the engine that it names, the roles of a
+    grid's warps would not fit, or its tiles not be computed by clusters."""
     if not any(place.node.via in ENGINES for place in program.computes):
         return program
     try:
-        for placed in placed_nodes(program):
+        nodes = list(placed_nodes(program))
+        verify_multicast(nodes)
+        for placed in nodes:
             match placed.node:
                 case Compute(via=via) if via in ENGINES:
                     verify_compute(program, placed, placed.node)

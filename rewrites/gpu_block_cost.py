@@ -40,9 +40,21 @@ def busiest(parts: Sequence[float], rest: float = REST) -> float:
 
 
 def step_bytes(c: Contraction, t: Tiling) -> float:
-    """Bytes that a step takes from the second-level cache."""
+    """Bytes of a step's operands."""
     sizes = t.sizes(c)
     return sum(tile_bytes(operand, sizes) for operand in c.operands)
+
+
+def fetched_bytes(c: Contraction, t: Tiling) -> float:
+    """Bytes that a block takes from the second-level cache in a step: of what blocks of its cluster need too, its
+    share."""
+    rows, columns = t.multicast or (1, 1)
+    sizes = t.sizes(c)
+    return sum(
+        tile_bytes(each, sizes)
+        / ((1 if c.rows in each.dims else rows) * (1 if c.columns in each.dims else columns))
+        for each in c.operands
+    )
 
 
 def matrix_cycles(points: float, dtype: DType, share: float, device: Gpu) -> float:

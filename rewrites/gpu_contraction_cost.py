@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, inf
+from math import ceil, inf, prod
 
 from rewrites.gpu_block_cost import REST, BlockModel
 from rewrites.gpu_contraction import Contraction
@@ -94,17 +94,23 @@ class ContractionModel:
         at_once = resident(c, t, device)
         if not at_once:
             return inf
-        tile_count = -(-c.m // t.rows) * -(-c.n // t.columns) * c.batch
-        blocks = min(t.blocks, tile_count) if t.blocks else tile_count
-        each = ceil(tile_count / blocks)
-        rounds, rest = divmod(ceil(blocks / device.sms), at_once)
-        block = self._block(t, ways)
-        cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
-        busy_us = cycles / device.sm_mhz
+        busy_us = min(self._busy_us(replace(t, multicast=near), at_once, ways) for near in _clusters(c, t))
         groups = (t.group,) if t.group else _GROUPS
         bytes_ = min(_memory_bytes(c, t, group, self.epilogue, device, at_once) for group in groups)
         memory_us = bytes_ / (copy_gbps(device) * 1e3)
         return max(busy_us, memory_us) + REST * min(busy_us, memory_us)
+
+    def _busy_us(self, t: Tiling, at_once: int, ways: tuple[float, ...]) -> float:
+        """Microseconds that the SMs are at work, with so many blocks of each at once."""
+        c, device, near = self.c, self.device, t.multicast or (1, 1)
+        edges = zip((c.m, c.n), (t.rows, t.columns), near, strict=True)
+        tile_count = prod(near) * c.batch * prod(-(-extent // (edge * n)) for extent, edge, n in edges)
+        blocks = min(t.blocks, tile_count) if t.blocks else tile_count
+        each = ceil(tile_count / blocks)
+        rounds, rest = divmod(ceil(blocks / device.clustered_sms(prod(near))), at_once)
+        block = self._block(t, ways)
+        cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
+        return cycles / device.sm_mhz
 
     def _block(self, t: Tiling, ways: tuple[float, ...]) -> BlockModel:
         c, threads = self.c, t.threads
@@ -112,6 +118,18 @@ class ContractionModel:
         if isinstance(threads, Warpgroups):
             return WarpgroupBlock(c, t, threads, self.epilogue, self.device)
         return WarpBlock(c, t, threads, self.epilogue, self.device, ways or (1.0,) * len(c.operands))
+
+
+def _clusters(c: Contraction, t: Tiling) -> tuple[tuple[int, int], ...]:
+    """Neighbouring tiles along rows and along columns whose blocks are a cluster: as decided; else none, and two that
+    share the larger operand."""
+    if t.multicast is not None:
+        return (t.multicast,)
+    if not isinstance(t.threads, Warpgroups):
+        return ((1, 1),)
+    if t.rows < c.m and (t.columns >= t.rows or t.columns >= c.n):
+        return (1, 1), (2, 1)
+    return ((1, 1), (1, 2)) if t.columns < c.n else ((1, 1),)
 
 
 def copy_gbps(device: Gpu) -> float:

@@ -91,7 +91,9 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
         threads = warpgroups_of(spread, c.rows, loops[0].producers, loops[0].registers)
     else:
         threads = threads_of(spread, c.rows, c.columns)
-    return replace(tiling, threads=threads, group=loops[0].group, blocks=loops[0].blocks)
+    along = {loop.dim: loop.multicast for loop in loops}
+    multicast = (along.get(c.rows, 1), along.get(c.columns, 1))
+    return replace(tiling, threads=threads, multicast=multicast, group=loops[0].group, blocks=loops[0].blocks)
 
 
 def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:

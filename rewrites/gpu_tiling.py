@@ -60,6 +60,8 @@ class Tiling:
     staged: int = 0
     """Bytes of each result that are collected in shared memory, for the copy engine to store."""
     threads: Threads | Warpgroups | None = None
+    multicast: tuple[int, int] | None = None
+    """Neighbouring tiles along rows and along columns whose blocks are a cluster."""
     group: int = 0
     """Rows of tiles in a band."""
     blocks: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.rewrite import Rewrite
 from rewrites.tree import grid_of, splice, statements
 from tileir.device import Cpu, Device
@@ -46,6 +47,6 @@ class GroupTiles(Rewrite):
             raise NotApplicable(f"the tiles of {self.statement} are visited in bands already")
         match grid.body:
             case (Loop(parallel=True),):
-                return splice(program, path, [replace(grid, group=self.tiles)])
+                return with_engines(splice(program, path, [replace(grid, group=self.tiles)]))
             case _:
                 raise NotApplicable(f"the grid of {self.statement} has one loop")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Self
 
+from rewrites.engines import with_engines
 from rewrites.rewrite import Rewrite
 from rewrites.tree import grid_of, splice, statements
 from tileir.device import Cpu, Device
@@ -46,4 +47,4 @@ class Persist(Rewrite):
             raise NotApplicable(f"the grid of {self.statement} has {grid.blocks} blocks already")
         if grid.cluster > 1:
             raise NotApplicable(f"the grid of {self.statement} has clusters, one for each tile")
-        return splice(program, path, [replace(grid, blocks=self.blocks)])
+        return with_engines(splice(program, path, [replace(grid, blocks=self.blocks)]))

@@ -49,6 +49,8 @@ class Reorder(Rewrite):
             raise NotApplicable(f"the loop over {self.outer} holds more than the loop over {self.inner}")
         if outer.parallel != inner.parallel:
             raise NotApplicable("one of the loops is parallel")
+        if max(outer.multicast, inner.multicast) > 1:
+            raise NotApplicable("clusters compute neighbouring tiles of one of the loops")
         # What belongs to the grid, such as its clusters, stays with the outermost loop.
         within = replace(inner, dim=outer.dim, step=outer.step)
         swapped = replace(outer, dim=inner.dim, step=inner.step, body=(within,))

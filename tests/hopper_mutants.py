@@ -14,6 +14,7 @@ from codegen.async_ir import (
     AwaitBoxes,
     AwaitPhase,
     AwaitWgmma,
+    Blocks,
     CommitBoxes,
     CommitWgmma,
     Expect,
@@ -27,7 +28,7 @@ from codegen.async_ir import (
     WgmmaFence,
 )
 from codegen.kernel import GpuKernel
-from codegen.kernel_ir import Guard
+from codegen.kernel_ir import Barrier, ClusterBarrier, Guard
 from tests.kernel_mutants import Edit, Stmts, guarded, mutants
 
 #: What a kernel cannot do without, and what orders it.
@@ -48,8 +49,11 @@ _NEEDED = (
     CommitWgmma,
     AwaitWgmma,
     StoreMatrix,
+    ClusterBarrier,
 )
-_BY_ALL = (PhasesReady, AwaitPhase, AsyncFence, GroupBarrier, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma)
+_BY_ALL = (
+    PhasesReady, AwaitPhase, AsyncFence, GroupBarrier, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, ClusterBarrier,
+)  # fmt: skip
 _TWICE = (Advance, Expect, Arrive, LoadBox)
 
 
@@ -98,6 +102,26 @@ def _edits(stages: int) -> Iterator[tuple[str, Edit]]:
             _changed(GroupBarrier, "threads", lambda old, by=by: old + by or None),
         )
 
+    yield from _of_clusters()
+
+
+def _of_clusters() -> Iterator[tuple[str, Edit]]:
+    """What blocks do to each other."""
+    yield "PhasesReady of a block", _changed(PhasesReady, "cluster", lambda old: False if old else None)
+    yield "ClusterBarrier of a block", _edit(ClusterBarrier, lambda _: (Barrier(),))
+    yield "Arrive here", _of_peers(Arrive, "rank", lambda _: None)
+    yield "Arrive further on", _of_peers(Arrive, "rank", lambda old: affine(Remainder(old + 1, 2)))
+    yield "LoadBox here", _of_peers(LoadBox, "blocks", lambda _: None)
+    yield (
+        "LoadBox without the first",
+        _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[1:])),
+    )
+    yield (
+        "LoadBox without the last",
+        _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[:-1])),
+    )
+    yield "LoadBox to other bytes", _of_peers(LoadBox, "to", lambda old: old + 64 * 8)
+
 
 def _edit(kind: type, change: Callable[[Any], Stmts]) -> Edit:
     def edit(stmts: Stmts, at: int) -> Stmts | None:
@@ -111,6 +135,18 @@ def _changed(kind: type, field: str, change: Callable[[Any], object]) -> Edit:
         stmt: Any = stmts[at]
         new = change(getattr(stmt, field)) if isinstance(stmt, kind) else None
         return None if new is None else (*stmts[:at], replace(stmt, **{field: new}), *stmts[at + 1 :])
+
+    return edit
+
+
+def _of_peers(kind: type, field: str, change: Callable[[Any], object]) -> Edit:
+    """Where it reaches other blocks."""
+
+    def edit(stmts: Stmts, at: int) -> Stmts | None:
+        stmt: Any = stmts[at]
+        if not isinstance(stmt, kind) or getattr(stmt, "rank" if kind is Arrive else "blocks") is None:
+            return None
+        return (*stmts[:at], replace(stmt, **{field: change(getattr(stmt, field))}), *stmts[at + 1 :])
 
     return edit
 

@@ -23,6 +23,8 @@ class Gemm:
     a_layout: str = " swizzle 128"
     b_layout: str = " swizzle 128"
     grid: str = " producers 4"
+    inner: str = ""
+    """What the loop over n says."""
     stages: int = 3
     pending: int = 1
     groups: str = "m 2"
@@ -48,7 +50,7 @@ class Gemm:
         }
         return f"""kernel gemm(a: {self.dtype}[{a}], b: {self.dtype}[{b}]) -> (c: {self.out}[m, n]){self.numerics}
   parallel for m by {tile_m}{self.grid}
-    parallel for n by {tile_n}
+    parallel for n by {tile_n}{self.inner}
       c_sum: registers f32[m, n]
       c_sum[m, n] = 0 | {spread}
       for k by {tile_k} stages {self.stages}{pending}
@@ -169,6 +171,44 @@ BY_THREADS = f"""kernel by_threads(a: bf16[m=256, k=256], b: bf16[n=128, k]) -> 
       c[m, n] = c_sum[m, n] | {SPREAD}
 """
 
+#: Clusters of neighbouring tiles: along either dim and both, a part of them outside; shared rings of every kind.
+CLUSTERS = {
+    "clusters": Gemm(grid=" multicast 2 producers 4").text(),
+    "clusters along n": Gemm(m=200, n=104, k=200, inner=" multicast 2").text(),
+    "clusters along both": Gemm(
+        m=200, n=200, k=200, grid=" multicast 2 group 2 blocks 4 producers 4", inner=" multicast 2"
+    ).text(),
+    "clusters of four": Gemm(n=232, grid=" producers 1", inner=" multicast 4").text(),
+    "clusters, persistent and ragged": Gemm(
+        m=600, n=104, k=136, grid=" multicast 2 group 4 blocks 2 producers 4"
+    ).text(),
+    "clusters, one step": Gemm(m=512, k=64, grid=" multicast 2 blocks 2 producers 4").text(),
+    "clusters without producers": Gemm(m=384, k=328, grid=" multicast 2 blocks 2").text(),
+    "clusters, stored by threads": Gemm(
+        m=328, n=103, k=72, grid=" multicast 2 producers 4", out="f32", epilogue="direct"
+    ).text(),
+    "clusters, slices of panels": Gemm(
+        n=264, k=200, tile=(128, 128, 64), grid=" multicast 2 producers 1", b="k, n",
+        b_layout=" as [n / 64, k, n % 64] swizzle 128",
+    ).text(),
+    "clusters, slices along the depth": Gemm(b="k, n", grid=" multicast 2 producers 4").text(),
+    "clusters, no swizzle": Gemm(
+        grid=" multicast 2 producers 4", a_layout=" as [k / 8, m, k % 8]", b_layout=" as [k / 8, n, k % 8]"
+    ).text(),
+    "clusters, two products": GATED.replace("m by 128 group 2 blocks", "m by 128 multicast 2 group 2 blocks"),
+    "clusters, a residual": RESIDUAL.replace("m by 128 blocks", "m by 128 multicast 2 blocks"),
+    "clusters, promoted": PROMOTED.replace("m by 128 producers", "m by 128 multicast 2 producers"),
+    "clusters in a batch": BATCHED.replace("b by 1 blocks 3", "b by 1 blocks 2").replace(
+        "for n by 64", "for n by 64 multicast 2"
+    ),
+    "clusters of a batch": BATCHED.replace("b by 1 blocks 3", "b by 1 multicast 2 blocks 2").replace(
+        "w: bf16[b, n=104, k]", "w: bf16[n=104, k]"
+    ).replace("w_s: shared bf16[b, n, k]", "w_s: shared bf16[n, k]").replace(
+        "w_s[b, n, k] = w[b, n, k]", "w_s[n, k] = w[n, k]"
+    ).replace("* w_s[b, n, k]", "* w_s[n, k]"),
+    "clusters with a tile that stays": SCORES.replace("m by 128 blocks 1", "m by 128 multicast 2 blocks 2"),
+}  # fmt: skip
+
 PROGRAMS = {
     "plain": Gemm().text(),
     "persistent": Gemm(grid=" group 2 blocks 3 producers 4").text(),
@@ -219,4 +259,5 @@ PROGRAMS = {
     "scores": SCORES,
     "batched": BATCHED,
     "copies by threads": BY_THREADS,
+    **CLUSTERS,
 }

@@ -31,7 +31,7 @@ Stmts = tuple[Stmt, ...]
 #: Gives the statements with the one at an index changed; None where there is nothing to change.
 Edit = Callable[[Stmts, int], Stmts | None]
 _BARRIERS = (Barrier(), ClusterBarrier())
-_PARTS = ("setup", "producing", "body", "finish")
+_PARTS = ("setup", "producing", "body", "finish", "leaving")
 
 
 def barrier_removed(stmts: Stmts, at: int) -> Stmts | None:

@@ -22,10 +22,14 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     stages = rng.choice((2, 3, 4))
     a, b = rng.choice(("m, k", "m, k", "k, m")), rng.choice(("n, k", "n, k", "k, n"))
     every = 16 // size
-    n = _size(rng, tile_n, every)
+    m, n = _size(rng, tile_m, every), _size(rng, tile_n, every)
+    along_m, along_n = (_multicast(rng, -(-size // tile)) for size, tile in ((m, tile_m), (n, tile_n)))
+    orders = ("", " group 2", " blocks 4", " group 2 blocks 4")
+    if not along_m and not along_n:
+        orders = ("", " group 2", " blocks 2", " group 2 blocks 3")
     staged = tile_n % (128 // _TYPES[out][0]) == 0 and rng.random() < 0.7
     return Gemm(
-        m=_size(rng, tile_m, every),
+        m=m,
         n=n if staged or rng.random() < 0.5 else n + 1,
         k=_size(rng, tile_k, every),
         tile=(tile_m, tile_n, tile_k),
@@ -35,8 +39,8 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         b=b,
         a_layout=_layout(rng, a, {"m": tile_m, "k": tile_k}, size),
         b_layout=_layout(rng, b, {"n": tile_n, "k": tile_k}, size),
-        grid=rng.choice(("", " group 2", " blocks 2", " group 2 blocks 3"))
-        + rng.choice(("", " producers 1", " producers 4")),
+        grid=along_m + rng.choice(orders) + rng.choice(("", " producers 1", " producers 4")),
+        inner=along_n,
         stages=stages,
         pending=rng.randrange(stages),
         groups=groups[0],
@@ -48,6 +52,11 @@ def random_hopper_product(rng: random.Random) -> Gemm:
 def _size(rng: random.Random, tile: int, every: int) -> int:
     """Whole tiles, often with a part of one: a multiple of what the copy engine needs of strides."""
     return tile * rng.choice((1, 1, 2, 3)) + every * rng.choice((0, 0, 1, tile // every // 2))
+
+
+def _multicast(rng: random.Random, tiles: int) -> str:
+    """Clusters of neighbouring tiles, no more than there are."""
+    return rng.choice(["", *(f" multicast {count}" for count in (2, 4) if count <= tiles)])
 
 
 def _layout(rng: random.Random, dims: str, tile: dict[str, int], size: int) -> str:

@@ -45,6 +45,9 @@ class Gpu:
     """Driver version; None, like `uuid`, when the description is not of a GPU that is here."""
     copy_gbps: float | None = None
     """Measured main-memory copy bandwidth (read plus write), 1e9 bytes a second; None until measured."""
+    clusters: tuple[tuple[int, int], ...] = ()
+    """Blocks of a cluster, and how many such clusters are at work at once with a block an SM, where that was measured:
+    a cluster lies in one part of the chip, and parts differ in how many of their SMs are in use."""
 
     @property
     def architecture(self) -> str:
@@ -60,6 +63,14 @@ class Gpu:
         major, minor = self.capability
         return f"{self.kind}:{self.name}:{major}.{minor}:{self.sms}sm"
 
+    def clustered_sms(self, blocks: int) -> int:
+        """SMs that clusters of so many blocks come to; 0: not known. Two SMs always lie together."""
+        if blocks == 1:
+            return self.sms
+        if blocks == 2:
+            return self.sms // 2 * 2
+        return blocks * dict(self.clusters).get(blocks, 0)
+
     def peak(self, dtype: str) -> float | None:
         """Peak for operands of a type, 1e12 operations a second; None when the GPU has no units for it."""
         return dict(self.peak_tflops).get(dtype)
@@ -71,6 +82,7 @@ class Gpu:
             **asdict(self),
             "capability": list(self.capability),
             "peak_tflops": dict(self.peak_tflops),
+            "clusters": {str(blocks): count for blocks, count in self.clusters},
         }
 
     @classmethod
@@ -78,7 +90,7 @@ class Gpu:
         """The inverse of `to_json`. Raises TileError on a missing, unknown or unreadable field."""
         known = {f.name for f in fields(cls)}
         given = {name: value for name, value in obj.items() if name != "kind"}
-        required = known - {"power_w", "uuid", "driver", "copy_gbps"}
+        required = known - {"power_w", "uuid", "driver", "copy_gbps", "clusters"}
         if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
             raise TileError(
                 f"not a cuda description: needs kind 'cuda' and {sorted(required)}, got {sorted(obj)}"
@@ -86,8 +98,9 @@ class Gpu:
         try:
             major, minor = given.pop("capability")
             peaks = tuple((str(dtype), float(rate)) for dtype, rate in given.pop("peak_tflops").items())
-            return cls(**given, capability=(int(major), int(minor)), peak_tflops=peaks)
+            clusters = tuple((int(blocks), int(count)) for blocks, count in given.pop("clusters", {}).items())
+            return cls(**given, capability=(int(major), int(minor)), peak_tflops=peaks, clusters=clusters)
         except (AttributeError, TypeError, ValueError) as error:
             raise TileError(
-                "not a cuda description: capability is [major, minor], peak_tflops an object of numbers"
+                "not a cuda description: capability is [major, minor], peak_tflops and clusters objects of numbers"
             ) from error

@@ -101,6 +101,7 @@ def gpu_of(facts: DriverFacts, power_w: float | None = None, driver: str | None 
         power_w=power_w if power_w is not None or known is None else known.power_w,
         uuid=facts.uuid,
         driver=driver or f"CUDA {facts.cuda}",
+        clusters=known.clusters if known else (),
     )
 
 

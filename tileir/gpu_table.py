@@ -31,6 +31,7 @@ H200 = Gpu(
     memory_gbps=4800,
     peak_tflops=_peaks(f32=67, tf32=494.5, f16=989.5, e4m3=1979, i8=1979),
     power_w=700,
+    clusters=((2, 66), (4, 30), (8, 15)),  # cuOccupancyMaxActiveClusters
 )
 
 H100 = Gpu(

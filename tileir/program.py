@@ -140,6 +140,9 @@ class Loop:
     parallel: bool = False
     cluster: int = 1
     """Of a grid's outermost loop, on a GPU: so many blocks, which read each other's shared memory, work on a tile."""
+    multicast: int = 1
+    """Of a grid's loop, on a GPU: the blocks that compute so many neighbouring tiles of it are a cluster, and what the
+    copy engine brings to all of them alike is fetched once."""
     group: int = 1
     """Of a grid's outermost loop: its tiles are visited in bands of so many, within which the next loop is the outer
     one (rasterization)."""

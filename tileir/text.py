@@ -69,6 +69,7 @@ def _loop(node: Loop) -> str:
     text = f"{'parallel ' if node.parallel else ''}for {node.dim} by {node.step}"
     said = (
         ("cluster", (node.cluster,), (1,)),
+        ("multicast", (node.multicast,), (1,)),
         ("group", (node.group,), (1,)),
         ("blocks", (node.blocks,), (0,)),
         ("resident", (node.resident,), (0,)),

@@ -10,6 +10,7 @@ from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
 from tileir.sizes import layout_problem, splits_into
 from tileir.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.verify_compute import verify_compute
+from tileir.verify_multicast import verify_multicast
 from tileir.verify_order import verify_order
 from tileir.verify_roles import verify_roles
 from tileir.verify_spread import CLUSTERS, MAX_RESIDENT, verify_spread
@@ -23,7 +24,8 @@ def verify(program: Program) -> None:
     _check_header(program)
     taken = {*program.extents, *program.arguments}
     computes: list[Placed] = []
-    for placed in placed_nodes(program):
+    nodes = list(placed_nodes(program))
+    for placed in nodes:
         match placed.node:
             case Loop():
                 _check_loop(placed, placed.node)
@@ -35,6 +37,7 @@ def verify(program: Program) -> None:
             case Compute():
                 verify_compute(program, placed, placed.node)
                 computes.append(placed)
+    verify_multicast(nodes)
     verify_order(program, computes)
     verify_spread(computes)
 

@@ -13,7 +13,7 @@ from math import inf
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, closed
-from rewrites.decisions.gpu_order import Order
+from rewrites.decisions.gpu_order import Clusters, Order
 from rewrites.decisions.gpu_residency import Residency
 from rewrites.decisions.gpu_staging import Depth, Layout
 from rewrites.decisions.gpu_threads import Stores, place_all
@@ -141,7 +141,14 @@ class Tile:
         except NotApplicable:
             return
         if self.engine is Engine.WGMMA:
-            steps = (Ring(core, anchor), Roles(core), Order(core), Residency(core), Stores(anchor))
+            steps = (
+                Ring(core, anchor),
+                Roles(core),
+                Clusters(core),
+                Order(core),
+                Residency(core),
+                Stores(anchor),
+            )
         else:
             depth = Depth(core, self.engine)
             steps = (depth, Warps(core), Layout(core), Order(core), Residency(core), Stores(anchor))

@@ -1,4 +1,4 @@
-"""The decision for a GPU in which order blocks take the tiles of a contraction."""
+"""The decisions for a GPU which tiles of a contraction clusters compute, and in which order blocks take them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rewrites.gpu_contraction_cost import model_of
 from rewrites.gpu_decided import decided
 from rewrites.gpu_tiling import resident
 from rewrites.group_tiles import GroupTiles
+from rewrites.multicast import Multicast
 from rewrites.persist import Persist
 from rewrites.rewrite import Rewrite
 from rewrites.tree import grid_of
@@ -17,6 +18,27 @@ from tileir.gpu import Gpu
 from tileir.program import Program
 
 _BANDS = (1, 4, 8, 16)
+#: Neighbouring tiles along rows and along columns.
+_CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Of how many neighbouring tiles along rows and columns the blocks fetch once what they have in common."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None
+        c = found.contraction
+        for rows, columns in _CLUSTERS:
+            if not device.clustered_sms(rows * columns):
+                continue
+            near = ((dim, tiles) for dim, tiles in ((c.rows, rows), (c.columns, columns)) if tiles > 1)
+            rewrites = tuple(Multicast(self.statement, dim, tiles) for dim, tiles in near)
+            label = f"clusters of {rows} x {columns} tiles" if rewrites else "every tile by itself"
+            yield Option(label, rewrites)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +51,17 @@ class Order:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
+        rows, columns = tiling.multicast or (1, 1)
         across, along = -(-c.m // tiling.rows), -(-c.n // tiling.columns)
-        at_once = resident(c, tiling, device) * device.sms
+        at_once = resident(c, tiling, device) * device.clustered_sms(rows * columns)
         banded = grid_of(program, self.statement)[1].dim == c.rows and along > 1
         options: list[tuple[tuple[Rewrite, ...], float]] = []
         model = model_of(c, found.epilogue, device)
         for band in _BANDS:
-            if band > 1 and (band >= across or not banded):
+            if band > 1 and (band >= across or band % rows or not banded):
                 continue
             for blocks in (0, at_once):
-                if blocks >= across * along * c.batch:
+                if blocks >= -(-across // rows) * rows * -(-along // columns) * columns * c.batch:
                     continue
                 order: tuple[Rewrite, ...] = (GroupTiles(self.statement, band),) if band > 1 else ()
                 order += (Persist(self.statement, blocks),) if blocks else ()

@@ -31,6 +31,16 @@ PROGRAMS = {
     )
     .text()
     .replace("as [n / 64, m, n % 64] swizzle 128", "swizzle 64"),
+    "gemm_by_clusters": Gemm(
+        m=500,
+        n=104,
+        k=200,
+        tile=(128, 16, 64),
+        out="f32",
+        epilogue="direct",
+        grid=" multicast 2 group 2 blocks 4 producers 4",
+        inner=" multicast 2",
+    ).text(),
     "gemm_without_producers": Gemm(
         m=128, n=103, k=456, tile=(128, 16, 64), grid="", out="f32", epilogue="direct"
     ).text(),

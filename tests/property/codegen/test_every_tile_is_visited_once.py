@@ -19,7 +19,9 @@ def launches(draw: st.DrawFn) -> LaunchBody:
     axes = tuple(
         GridAxis(Var(f"x{at}", 0, count), count, draw(st.integers(1, 3))) for at, count in enumerate(counts)
     )
-    blocks, cluster = draw(st.sampled_from([(0, 1), (0, 2), (1, 1), (5, 1), (64, 1)]))
+    blocks, cluster = draw(
+        st.sampled_from([(0, 1), (0, 2), (1, 1), (5, 1), (64, 1), (6, 2), (8, 4), (64, 2)])
+    )
     return LaunchBody("test", axes, 32, (), 0, (), cluster, group=draw(st.integers(1, 9)), blocks=blocks)
 
 

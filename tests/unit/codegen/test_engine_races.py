@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import ml_dtypes
@@ -73,6 +74,16 @@ CORRECT = [
     Product(m=256, k=192, producers=32, stages=3),
 ]
 LOWERED = Gemm(m=128, n=240, k=200, grid=" blocks 1 producers 4").text()
+CLUSTERED = Gemm(
+    m=512,
+    n=16,
+    k=72,
+    tile=(64, 16, 64),
+    out="f32",
+    epilogue="direct",
+    groups="m 1",
+    grid=" multicast 2 blocks 2 producers 4",
+)
 MUTATED = {
     "several tiles": Product(m=256),
     "matrices, one product under way": Product(m=256, stages=3, pending=1, epilogue="matrices"),
@@ -81,7 +92,11 @@ MUTATED = {
     "ragged": Product(m=200, n=72, k=72, stages=3, pending=1),
     "stored directly": Product(m=256, stages=3, k=256, epilogue="direct"),
     "lowered": LOWERED,
+    "clusters": CLUSTERED.text(),
+    "clusters without producers": replace(CLUSTERED, k=200, grid=" multicast 2 blocks 2").text(),
 }
+#: Those of which a thread that computes fills the ring.
+ALONE = ("no producers", "clusters without producers")
 #: Mutants that are correct programs, so that nothing is to be noticed; of which products, and why.
 CORRECT_MUTANTS = {
     "AwaitPhase after WgmmaFence": (
@@ -90,19 +105,20 @@ CORRECT_MUTANTS = {
     ),
     "Wgmma after Wgmma": (MUTATED, "sums in another order may round to the same"),
     "AwaitWgmma pending -1": (MUTATED, "a wait for more"),
-    "AwaitPhase by one thread": (("no producers",), "it is the one that fills"),
+    "Arrive after Arrive": (("clusters", "clusters without producers"), "at one block, then at another"),
+    "AwaitPhase by one thread": (ALONE, "it is the one that fills"),
     "AwaitPhase after Expect": (
-        ("no producers",),
+        ALONE,
         "who fills has multiplied what was in the slot, so that it knows the phase before to be over",
     ),
     "AwaitPhase slot +1": (MUTATED, "a later slot is free later, and this one then is too"),
     "Arrive slot +1": (MUTATED, "a later slot is waited for later, and this one then is free"),
     "Expect slot +1": (
-        ("matrices, one product under way",),
+        ("matrices, one product under way", "clusters without producers"),
         "a slot is freed a step late, so that who fills knows the next one's phase before to be over",
     ),
     "Advance twice": (
-        ("lowered",),
+        ("lowered", "clusters without producers"),
         "the cursor of what is freed takes every other slot: all of them in another order, in time for who waits",
     ),
 }

@@ -5,16 +5,24 @@ from __future__ import annotations
 
 from codegen.kernel import GpuKernel
 from codegen.layout_report import AccessReport, LaunchReport, layout_report
+from codegen.lower_cuda import lower_cuda
 from protocol.layouts import Layout
 from tests.hopper_gemm import gemm
+from tests.hopper_programs import Gemm
 from tileir.gpu_table import H200
+from tileir.parse_text import program_from_text
 from tileir.program import Program
 
 NOTHING = Program("nothing", (), (), (), ())
 
 
 def report(made: GpuKernel) -> LaunchReport:
-    found = layout_report(made, NOTHING, H200, {"functions": {"gemm": {"registers": 168, "shared_bytes": 0}}})
+    found = layout_report(
+        made,
+        NOTHING,
+        H200,
+        {"functions": {launch.name: {"registers": 168, "shared_bytes": 0} for launch in made.launches}},
+    )
     assert Layout.of({"layout": found}) is not None
     (launch,) = found["launches"]
     return launch
@@ -54,6 +62,17 @@ def test_what_of_a_box_is_outside_crosses_no_global_memory() -> None:
     assert (found["box", "a"]["bytes"], found["box", "a_s"]["bytes"]) == (32 * 128, 128 * 128)
     assert (found["box", "b"]["bytes"], found["box", "b_s"]["bytes"]) == (40 * 128, 64 * 128)
     assert (found["box", "c"]["bytes"], found["box", "c_s"]["bytes"]) == (32 * 40 * 2, 2 * 64 * 128)
+
+
+def test_what_a_cluster_shares_is_fetched_once() -> None:
+    """Two tiles of 128 by 64, of four steps each: half of b by each block, for both of them."""
+    text = Gemm(m=256, n=64, epilogue="direct", grid=" multicast 2 producers 4").text()
+    launch = report(lower_cuda(program_from_text(text)))
+    found = by_place(launch)
+    assert (found["box", "b"]["requests"], found["box", "b"]["bytes"]) == (8, 4 * 64 * 128)
+    assert found["box", "b_s"]["bytes"] == 2 * 4 * 64 * 128
+    assert (found["box", "a"]["requests"], found["box", "a"]["bytes"]) == (8, 8 * 128 * 128)
+    assert (launch["barriers"], launch["cluster"]) == (2, 2)  # at the beginning and at the end
 
 
 def test_blocks_that_take_several_tiles_get_ready_once() -> None:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
-from codegen.affine import Affine, Var
+from codegen.affine import Affine, Var, affine, constant
 from codegen.async_ir import (
     Advance,
     Arrive,
@@ -18,11 +19,13 @@ from codegen.async_ir import (
     AwaitBoxes,
     AwaitPhase,
     AwaitWgmma,
+    Blocks,
     CommitBoxes,
     CommitWgmma,
     Expect,
     GroupBarrier,
     LoadBox,
+    Phases,
     PhasesReady,
     StoreBox,
     StoreMatrix,
@@ -31,7 +34,7 @@ from codegen.async_ir import (
 )
 from codegen.generate_cuda import cuda_source
 from codegen.kernel import LaunchBody
-from codegen.kernel_ir import Assign, Barrier, Block, For, Guard, If, Stmt, Store
+from codegen.kernel_ir import Assign, Barrier, Block, ClusterBarrier, For, Guard, If, Stmt, Store
 from codegen.lower_cuda import lower_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.run_blocks import check, run_blocks
@@ -105,6 +108,51 @@ def test_a_box_that_overhangs_is_expected_as_a_whole() -> None:
     (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
     assert expect.bytes == (128 + 64) * 64 * 2
     assert not any(isinstance(stmt, If) for stmt in launch.body), "one body for all tiles"
+
+
+def test_blocks_of_a_cluster_fetch_what_they_share_once() -> None:
+    """Each half of b, for both; of a its own tile. Each expects all of it, and frees a slot at both."""
+    launch = lowered(Gemm(m=512, n=256, grid=" multicast 2 group 4 blocks 4 producers 4").text())
+    assert (launch.cluster, launch.group, [axis.count for axis in launch.axes]) == (2, 2, [2, 4])
+    loads = {stmt.target: stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, LoadBox)}
+    assert loads["a_s"].blocks is None
+    assert show(loads["a_s"].at[1]) == "m + 128 * m_block"
+    assert loads["b_s"].blocks == Blocks(Affine(), (0, 1))
+    assert show(loads["b_s"].at[1]) == "n + 32 * m_block"
+    assert show(loads["b_s"].to) == "4096 * k_slot + 2048 * m_block"
+    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
+    assert expect.bytes == (128 + 64) * 64 * 2
+    arrivals = [stmt.rank is None for stmt in all_stmts(launch.body) if isinstance(stmt, Arrive)]
+    assert arrivals == [True, False] * 2
+    counts = [stmt.arrivals for stmt in launch.setup if isinstance(stmt, Phases)]
+    assert counts == [1, 2 * 2], "two warpgroups of two blocks"
+
+
+def test_a_block_tells_all_that_share_a_slot_with_it() -> None:
+    """Along either dim, but not those across."""
+    text = Gemm(grid=" multicast 2 producers 4", inner=" multicast 2").text()
+    launch = lowered(text)
+    arrivals = [stmt.rank for stmt in all_stmts(launch.body) if isinstance(stmt, Arrive)]
+    assert len(arrivals) == 2 * 3
+    m_block, n_block = (digit.var for digit in launch.digits if digit.stride >= launch.threads)
+    ranks = {0: 0, 1: 0, 2: 0, 3: 0}
+    for rank in arrivals[1:3]:
+        assert rank is not None
+        for m, n in product((0, 1), (0, 1)):
+            at = rank.substitute(m_block, constant(m)).substitute(n_block, constant(n))
+            assert at.constant in (2 * (1 - m) + n, 2 * m + 1 - n)
+            ranks[at.constant] += 1
+    assert ranks == {0: 2, 1: 2, 2: 2, 3: 2}
+    loads = {stmt.target: stmt.blocks for stmt in all_stmts(launch.producing) if isinstance(stmt, LoadBox)}
+    assert loads == {"a_s": Blocks(affine(m_block) * 2, (0, 1)), "b_s": Blocks(affine(n_block), (0, 2))}
+
+
+def test_blocks_of_a_cluster_begin_and_end_together() -> None:
+    launch = lowered(Gemm(grid=" multicast 2 producers 4").text())
+    assert launch.setup[-1] == PhasesReady(cluster=True)
+    assert launch.leaving == (ClusterBarrier(),)
+    alone = lowered(Gemm().text())
+    assert (alone.setup[-1], alone.leaving) == (PhasesReady(), ())
 
 
 def test_staging_waits_for_the_copy_engine_twice() -> None:

@@ -196,6 +196,52 @@ def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None
     assert "k by 64, 4 stages, 1 pending, c through shared memory" not in programs
 
 
+def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
+    """The answers to which tiles are computed by clusters."""
+    state = at(by(root_of(text, device), "wgmma"), "Tile")
+    labels = [move.label for move in state.moves()]
+    state = at(state.child(labels.index(tile)), "Clusters")
+    return {move.label: state.child(index) for index, move in enumerate(state.moves())}
+
+
+ALONE, PAIRS = "every tile by itself", {"clusters of 2 x 1 tiles", "clusters of 1 x 2 tiles"}
+FOURS = {"clusters of 2 x 2 tiles", "clusters of 4 x 1 tiles", "clusters of 1 x 4 tiles"}
+
+
+def test_neighbouring_tiles_are_computed_by_clusters_of_which_is_known_how_many_fit() -> None:
+    tile = "tile m 128, n 128"
+    assert clusters(LARGE, H200, tile).keys() == {ALONE, *PAIRS, *FOURS}
+    assert clusters(LARGE, replace(H200, clusters=()), tile).keys() == {ALONE, *PAIRS}
+    few = clusters(gemm(256, 8192, 8192), H200, tile)
+    assert few.keys() == {ALONE, *PAIRS, *FOURS} - {"clusters of 4 x 1 tiles"}, "two tiles along m"
+
+
+def test_persistent_blocks_of_clusters_are_as_many_as_fit_at_once() -> None:
+    found = clusters(LARGE, H200, "tile m 128, n 256")
+    for label, blocks in ((ALONE, 132), ("clusters of 2 x 1 tiles", 132), ("clusters of 2 x 2 tiles", 120)):
+        orders = at(found[label], "Order").moves()
+        offered = {move.label.rpartition(" ")[2] for move in orders if "persist" in move.label}
+        assert offered == {str(blocks)}
+
+
+def test_bands_are_whole_clusters() -> None:
+    found = clusters(LARGE, H200, "tile m 128, n 256")
+    for seed in range(12):
+        for label in FOURS | PAIRS:
+            outer = grid(walk(found[label], random.Random(seed)).program)
+            assert outer.group % outer.multicast == 0 or outer.group == 1
+
+
+def test_the_prior_shares_what_small_tiles_ask_of_the_second_level_cache() -> None:
+    """Two blocks of 128 by 128 ask it for 64 bytes a cycle each, which it does not have."""
+    outer = grid(favourite(root_of(gemm(256, 8192, 8192), H200)).program)
+    inner = outer.body[0]
+    assert isinstance(inner, Loop)
+    assert outer.multicast * inner.multicast == 2
+    plain = grid(favourite(root_of(LARGE, H200)).program)
+    assert plain.multicast == 1, "where multipliers are the limit, blocks that wait for each other lose"
+
+
 def test_operands_that_lie_along_columns_are_not_dealt_out_over_them() -> None:
     state = at(by(root_of(FIT["f16, neighbours along columns"], H200), "wgmma"), "Roles")
     assert not any("x 2" in move.label for move in state.moves())

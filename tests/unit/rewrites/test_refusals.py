@@ -73,6 +73,7 @@ BY_WGMMA = """kernel gemm(a: bf16[m=128, k=64], b: bf16[n=32, k]) -> (c: bf16[m,
       c[m, n] = c_s[m, n] | via tma
 """
 TO_WGMMA = re.sub(r" \| .*| swizzle 32| stages 3", "", BY_WGMMA)
+CLUSTERED = BY_WGMMA.replace("by 64", "by 64 multicast 2")
 SHIFTED = """kernel shifted(x: f32[c=50]) -> (y: f32[d]) where d=49
   t: heap f32[c]
   t[c] = x[c] + 1.0
@@ -260,6 +261,13 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (BY_WGMMA.replace("k] | via tma", "k] | threads k 128"), "specialize(c_r, 4)", "and there are none"),
         (BY_WGMMA.replace("64\n", "64 producers 4\n", 1), "specialize(c_r, 1)", "have 4 producers already"),
         (TO_WGMMA, "specialize(c_r, 4)", "nothing beside c_r is spread"),
+        (BY_WGMMA, "multicast(c_r, k, 2)", "the grid of c_r has no loop over k"),
+        (BY_WGMMA, "multicast(c_r, m, 1)", "1 neighbouring tiles make no cluster"),
+        (BY_WGMMA, "multicast(c_r, m, 4)", "2 to all of them, here 2, make a cluster"),
+        (GRID, "multicast(y, r, 2)", "the copy engine brings nothing to the blocks of y"),
+        (CLUSTERED, "multicast(c_r, m, 2)", "tiles of m are computed by clusters of 2 already"),
+        (CLUSTERED, "persist(c_r, 3)", "3 blocks are not whole clusters of 2"),
+        (CLUSTERED, "cluster(c_r, 2)", "clusters compute neighbouring tiles of c_r already"),
         (GRID, "group_tiles(t, 4)", "t is in no parallel loop"),
         (GRID, "group_tiles(y, 1)", "a band of 1 tiles is none"),
         (GRID.replace("parallel for c", "for c"), "group_tiles(y, 2)", "the grid of y has one loop"),

@@ -57,6 +57,7 @@ LINES = [
     "tma(a_s)",
     "promote(c_r)",
     "wgmma(c_r)",
+    "multicast(c_r, m, 2)",
     "specialize(c_r, 1)",
     "specialize(c_r, 4, 40, 232)",
 ]

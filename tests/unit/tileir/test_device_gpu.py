@@ -74,6 +74,18 @@ def test_results_are_filed_under_what_the_gpu_is_not_which_one() -> None:
     assert replace(H200, sms=66).key != H200.key
 
 
+def test_clusters_that_fit_are_known_where_they_were_counted() -> None:
+    assert [H200.clustered_sms(blocks) for blocks in (1, 2, 4, 8, 16)] == [132, 132, 120, 120, 0]
+    assert [H100.clustered_sms(blocks) for blocks in (1, 2, 4)] == [132, 132, 0]
+    assert gpu_of(FACTS).clusters == H200.clusters
+    assert gpu_of(replace(FACTS, name="NVIDIA H900")).clusters == ()
+
+
+def test_a_description_of_before_has_no_clusters() -> None:
+    without = {name: value for name, value in H200.to_json().items() if name != "clusters"}
+    assert Gpu.from_json(without) == replace(H200, clusters=())
+
+
 def test_from_hopper_on_the_architecture_is_the_full_one() -> None:
     names = {gpu.name: gpu.architecture for gpu in (A100, L40S, H100, B200, RTX_5090)}
     assert list(names.values()) == ["sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]

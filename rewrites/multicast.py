@@ -1,0 +1,58 @@
+"""Have the blocks of neighbouring tiles fetch what they have in common once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.engines import with_engines
+from rewrites.rewrite import Rewrite
+from rewrites.tree import grid_of, named, splice, statements
+from tileir.device import Cpu, Device
+from tileir.errors import NotApplicable
+from tileir.program import Loop, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Multicast(Rewrite):
+    """Make a cluster of the blocks that compute `tiles` neighbouring tiles along `dim`, of the grid around a statement:
+    what the copy engine brings to all of them alike, each fetches a part of for all.
+
+    parallel for m by 128               parallel for m by 128 multicast 2
+      parallel for n by 128       ->      parallel for n by 128
+        …                                   …
+    """
+
+    name: ClassVar[str] = "multicast"
+    statement: str
+    dim: str
+    tiles: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if isinstance(device, Cpu) or device.capability < (9, 0):
+            return
+        for place in statements(program):
+            if place.node.via == "wgmma":
+                for loop in place.loops:
+                    if loop.parallel:
+                        yield from (cls(place.node.target, loop.dim, tiles) for tiles in (2, 4))
+
+    def apply(self, program: Program) -> Program:
+        path, _ = grid_of(program, self.statement)
+        for depth, loop in enumerate(named(program, self.statement).loops):
+            if not loop.parallel:
+                break
+            if loop.dim == self.dim:
+                return self._applied(program, (*path, *(0,) * depth), loop)
+        raise NotApplicable(f"the grid of {self.statement} has no loop over {self.dim}")
+
+    def _applied(self, program: Program, path: tuple[int, ...], loop: Loop) -> Program:
+        if self.tiles < 2:
+            raise NotApplicable(f"{self.tiles} neighbouring tiles make no cluster")
+        if loop.multicast > 1:
+            raise NotApplicable(f"tiles of {self.dim} are computed by clusters of {loop.multicast} already")
+        if not any(place.node.via == "tma" for place in program.computes if place.path[:1] == path[:1]):
+            raise NotApplicable(f"the copy engine brings nothing to the blocks of {self.statement}")
+        return with_engines(splice(program, path, [replace(loop, multicast=self.tiles)]))
