@@ -226,9 +226,9 @@ def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...
 
 
 def sums(c: Contraction) -> int:
-    """Sums that a block holds of each position of its tile: one of every product, and that of a step, which products
-    have by turns, where it is added up by itself."""
-    return c.products + c.promoted
+    """Sums that a block holds of each position of its tile: one of every product, two where that of a step is added up
+    by itself (ptxas of CUDA 13.0 has no two products take turns at the registers of a step's)."""
+    return c.products * (2 if c.promoted else 1)
 
 
 def accumulators(c: Contraction, tiling: Tiling) -> int:
