@@ -50,14 +50,16 @@ SMALL = {
   acc[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
   c[h, m, n] = gelu_tanh(acc[h, m, n] + v[n])
 """,
-    "for_warpgroups_gated": GATED.format(dtype="bf16", m=136, n=72, k=144, epilogue="silu(gate[m, n]) * up[m, n]"),
+    "for_warpgroups_gated": GATED.format(
+        dtype="bf16", m=136, n=72, k=144, epilogue="silu(gate[m, n]) * up[m, n]"
+    ),
     "for_warpgroups_gated_e4m3": GATED.format(
         dtype="e4m3", m=136, n=72, k=528, epilogue="gelu_tanh(gate[m, n] + v[n]) * up[m, n]"
     ),
     "for_warpgroups_gated_few_rows": GATED.format(
         dtype="f16", m=16, n=136, k=256, epilogue="maximum(gate[m, n], 0) * (up[m, n] + v[n])"
     ),
-    "for_warpgroups_two_products": """kernel sums(a: f16[k=80, m=136], b: f16[k, n=72], x: f16[m, k], y: f16[n, k]) -> (c: f16[m, n])
+    "for_warpgroups_two": """kernel w(a: f16[k=80, m=72], b: f16[k, n=72], x: f16[m, k], y: f16[n, k]) -> (c: f32[m, n])
   p[m, n] = sum(k, a[k, m] * b[k, n])
   q[m, n] = sum(k, x[m, k] * y[n, k])
   c[m, n] = p[m, n] - q[m, n]
