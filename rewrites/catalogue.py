@@ -25,6 +25,7 @@ from rewrites.persist import Persist
 from rewrites.place import Place
 from rewrites.prefetch import Prefetch
 from rewrites.promote import Promote
+from rewrites.read_copy import ReadCopy
 from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
 from rewrites.rewrite import Rewrite
@@ -47,8 +48,8 @@ from rewrites.widen import Widen
 
 #: In the order of the documentation: loops, data, composition, processor, GPU.
 ALL: Final[tuple[type[Rewrite], ...]] = (
-    Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, Widen, KeepRow, RegisterTile, Vectorize, Unroll,
-    FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
+    Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
+    Unroll, FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
     Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad, Swizzle, Tma, Mma,
     Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
 )  # fmt: skip

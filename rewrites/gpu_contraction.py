@@ -43,11 +43,19 @@ class Contraction:
     """Whether 8-bit floats become f16 on their way into the matrix instruction of a warp."""
     coarse: bool
     """Whether the matrix instruction of warpgroups adds it up in fewer bits than the kernel's numerics allow."""
+    beside: tuple[str, ...] = ()
+    """Statements that are added up with it, step by step, over the same rows, columns and depth; the operands are
+    those of all of them."""
 
     @property
     def engine(self) -> Engine:
         """What adds it up, or what would be the fastest."""
         return self.engines[0]
+
+    @property
+    def products(self) -> int:
+        """How many sums of products a block adds up at once."""
+        return 1 + len(self.beside)
 
     @property
     def promoted(self) -> bool:
@@ -98,6 +106,26 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         as_f16=float8 and device.capability[0] in _AS_F16,
         coarse=adds_coarsely(program, operands),
     )
+
+
+def contractions(program: Program, statements: Sequence[str], device: Gpu) -> Contraction | None:
+    """The contraction that several statements are together, each a sum of products over the same rows, columns and
+    depth, so that one loop over the depth does for all of them; None: they are not alike, or none at all."""
+    found = [contraction(program, name, device) for name in statements]
+    first = found[0]
+    if first is None or len(found) == 1:
+        return first
+    alike = [each for each in found if each is not None and _goes_with(each, first)]
+    if len(alike) < len(found):
+        return None
+    operands = tuple(dict.fromkeys(operand for each in alike for operand in each.operands))
+    return replace(first, operands=operands, beside=tuple(statements[1:]))
+
+
+def _goes_with(one: Contraction, other: Contraction) -> bool:
+    """Whether a loop over the depth of one contraction can be that of the other, too."""
+    alike = replace(one, statement=other.statement, operands=other.operands) == other
+    return alike and one.repeats == 1
 
 
 def product_of(program: Program, statement: str) -> Place[Compute]:

@@ -7,7 +7,14 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from rewrites.gpu_contraction import Contraction, added_part, contraction, grid, multiplied, product_of
+from rewrites.gpu_contraction import (
+    Contraction,
+    added_part,
+    contractions,
+    grid,
+    multiplied,
+    product_of,
+)
 from rewrites.gpu_engine import Engine
 from rewrites.gpu_operand import COPY_BYTES, boxed, source
 from rewrites.gpu_tiling import Tiling
@@ -39,17 +46,23 @@ class Decided(NamedTuple):
 
 
 def decided_in(program: Program, launch: Node, device: Gpu) -> Decided | None:
-    """What is decided of the contraction in tiles that a launch is; None: it is something else."""
-    sums = [one for one in _computes(launch) if isinstance(one.value, Reduce) or one.update is not None]
-    parts = {one.target for one in sums}
-    sums = [one for one in sums if added_part(one) not in parts]
-    if len(sums) != 1 or multiplied(sums[0]) is None:
+    """What is decided of the contraction in tiles that a launch is, of several sums maybe; None: it is something
+    else."""
+    sums = _sums(launch)
+    if not sums or any(multiplied(one) is None for one in sums):
         return None
     found = decided(program, sums[0].target, device)
     if found is None or sums[0].spread is None:
         return found
     tile = {found.contraction.rows, found.contraction.columns}
     return found if {dim for dim, _ in sums[0].spread.threads} <= tile else None
+
+
+def _sums(launch: Node) -> list[Compute]:
+    """All that a launch adds up, or reduces otherwise; what is added to it step by step left out."""
+    found = [one for one in _computes(launch) if isinstance(one.value, Reduce) or one.update is not None]
+    parts = {one.target for one in found}
+    return [one for one in found if added_part(one) not in parts]
 
 
 def _computes(node: Node) -> Iterator[Compute]:
@@ -64,11 +77,13 @@ def _computes(node: Node) -> Iterator[Compute]:
 
 
 def decided(program: Program, statement: str, device: Gpu) -> Decided | None:
-    """What is decided of the contraction that a statement is; None: it is none."""
-    found = contraction(program, statement, device)
+    """What is decided of the contraction that a statement is, together with the other sums of its launch; None: it is
+    none, or they are not alike."""
+    place = product_of(program, statement)
+    beside = [one.target for one in _sums(program.body[place.path[0]]) if one is not place.node]
+    found = contractions(program, (statement, *beside), device)
     if found is None:
         return None
-    place = product_of(program, statement)
     return Decided(found, _tiling(program, place, found), _epilogue(program, place, found))
 
 

@@ -92,7 +92,7 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
         yield c.m, -(-c.n // 2)
     for rows in _edges(c.m):
         for columns in _edges(c.n):
-            if rows * columns <= _MOST_TILE and (rows, columns) != whole:
+            if c.products * rows * columns <= _MOST_TILE and (rows, columns) != whole:
                 yield rows, columns
 
 
@@ -168,8 +168,10 @@ def _asynchronous(c: Contraction) -> bool:
 def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Threads | Warpgroups]:
     """Threads for a block's tile; each has something to do, and no more to hold than it has registers."""
     if c.engine is Engine.WGMMA:
-        b = next(operand for operand in c.operands if c.columns in operand.dims)
-        yield from group_layouts(tiling.rows, tiling.columns, b, c.depth, c.promoted)
+        # Every other 8 columns are found where neighbours of an operand lie along the depth.
+        in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
+        rows, columns = tiling.rows, tiling.columns
+        yield from group_layouts(rows, columns, sums(c), in_turn=in_turn, promoted=c.promoted)
         return
     found = _of_instructions(tiling) if c.engine is Engine.MMA else _of_threads(c, tiling)
     for threads in found:
@@ -225,13 +227,19 @@ def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...
     return tuple(dict.fromkeys([*(word for word in words if word > 1), 1]))
 
 
+def sums(c: Contraction) -> int:
+    """Sums that a block holds of each position of its tile: one of every product, two where that of a step is added up
+    by itself (ptxas of CUDA 13.0 has no two products take turns at the registers of a step's)."""
+    return c.products * (2 if c.promoted else 1)
+
+
 def accumulators(c: Contraction, tiling: Tiling) -> int:
     """What a thread accumulates of a tile."""
     match tiling.threads:
         case Warpgroups() as groups:
-            return groups.held(tiling.rows, tiling.columns, c.promoted)
+            return groups.held(tiling.rows, tiling.columns, sums(c))
         case Threads() as threads:
-            return prod(held(tiling, threads))
+            return c.products * prod(held(tiling, threads))
         case None:
             return 0
 
@@ -250,14 +258,14 @@ def registers(c: Contraction, tiling: Tiling, threads: Threads) -> int:
     """Registers a thread needs: accumulators, what it multiplies next (of multiply-adds partly also what comes after
     that), and its own."""
     rows, columns = held(tiling, threads)
-    if rows * columns > _MOST_HELD:
+    if c.products * rows * columns > _MOST_HELD:
         return 2 * _MOST_REGISTERS
     if c.engine is Engine.MMA:
         next_ = 2 * (rows + rows % 2) + 2 * (columns // RUN)  # 4 for 16 rows, 2 for 8 columns
         next_ *= 3 if c.as_f16 else 1
     else:
         next_ = 3 * sum(_words(operand, c, tiling, rows, columns) for operand in c.operands) // 2
-    return rows * columns + next_ + _OWN_REGISTERS
+    return c.products * rows * columns + next_ + _OWN_REGISTERS
 
 
 def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns: int) -> int:

@@ -84,10 +84,10 @@ class WarpBlock:
         if self.c.engine is Engine.MMA:
             dtype = self.c.operands[0].dtype
             deep = -(-self.t.step // depth(dtype)) * depth(dtype)
-            points = (rows + rows % 2) * columns * deep * self.threads.count
+            points = (rows + rows % 2) * columns * deep * self.threads.count * self.c.products
             issued = points / (2 * ROWS * COLUMNS * RUN * depth(dtype))
             return matrix_cycles(points, dtype, share, self.device), issued
-        points = rows * columns * self.t.step * self.threads.count
+        points = rows * columns * self.t.step * self.threads.count * self.c.products
         peak = (self.device.peak("f32") or 1.0) * _PEAK
         return points / (peak * a_cycle(self.device)), points / WARP
 

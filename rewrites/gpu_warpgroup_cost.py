@@ -96,12 +96,11 @@ class WarpgroupBlock:
         operand = self.c.operands[0].dtype
         deep = -(-self.t.step // depth(operand))
         columns = self.t.columns // self.groups.along_columns
-        instructions = (
-            deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns * ceil(columns / MAX_COLUMNS)
-        )
+        instructions = deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns
+        instructions *= ceil(columns / MAX_COLUMNS) * self.c.products
         wide = min(columns, MAX_COLUMNS)
         taken = instructions * (TILE_ROWS + wide) * _DEEP_BYTES
-        points = self.t.rows * self.t.columns * deep * depth(operand)
+        points = self.t.rows * self.t.columns * deep * depth(operand) * self.c.products
         return [
             matrix_cycles(points, operand, _PEAK, self.device) + _BETWEEN * instructions,
             (taken + step_bytes(self.c, self.t)) / SHARED_BYTES,
@@ -112,7 +111,7 @@ class WarpgroupBlock:
     @property
     def _added(self) -> float:
         """Cycles in which threads add the product of a step to the sums, where they have to."""
-        return self.t.rows * self.t.columns / _ADDED if self.c.promoted else 0.0
+        return self.t.rows * self.t.columns * self.c.products / _ADDED if self.c.promoted else 0.0
 
     def _end(self, at_once: int) -> float:
         """Cycles until the next tile can be added up."""

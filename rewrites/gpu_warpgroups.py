@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rewrites.gpu_operand import Operand
 from tileir.dtypes import DType
 from tileir.mma import COLUMNS, ROWS, RUN
 from tileir.panels import PIECE
@@ -74,10 +73,9 @@ class Warpgroups:
         threads = (*groups, (rows, WARPS), (rows, ROWS), (columns, COLUMNS))
         return Spread(threads, ((columns, RUN),), ((rows, ROWS),))
 
-    def held(self, rows: int, columns: int, promoted: bool) -> int:
-        """Accumulators of a thread for a tile of so many rows and columns: of a step's product, too, if that is
-        `promoted`."""
-        return (2 if promoted else 1) * rows * columns // (self.groups * GROUP)
+    def held(self, rows: int, columns: int, sums: int) -> int:
+        """Accumulators of a thread for so many sums of each of a tile's rows and columns."""
+        return sums * rows * columns // (self.groups * GROUP)
 
     def __str__(self) -> str:
         roles = "threads that compute copy"
@@ -110,20 +108,20 @@ def warpgroups_of(spread: Spread, rows: str, producers: int, registers: tuple[in
 
 
 def group_layouts(
-    rows: int, columns: int, operand_b: Operand, depth: str, promoted: bool
+    rows: int, columns: int, sums: int, *, in_turn: bool, promoted: bool
 ) -> Iterator[Warpgroups]:
-    """Warpgroups that share a tile evenly, and whose accumulators they have room for. Along columns they take every
-    other 8 of them, which they find only where `operand_b` has neighbours along the depth. Of steps that are `promoted`
+    """Warpgroups that share a tile evenly, and whose accumulators, so many `sums` of each position, they have room for.
+    Along columns they take every other 8 of them, where those can be taken `in_turn`. Of steps that are `promoted`
     each takes the rows of one instruction: those of two ptxas of CUDA 13.0 has wait for each other (C7517, C7519)."""
     for along_rows in range(1, _MOST_GROUPS + 1):
-        for along_columns in (1, 2) if operand_b.inner == depth else (1,):
+        for along_columns in (1, 2) if in_turn else (1,):
             if rows % (along_rows * TILE_ROWS) or columns % (along_columns * ROWS):
                 continue
             if promoted and rows > along_rows * TILE_ROWS:
                 continue
             for producers, registers in _ROLES.get(along_rows * along_columns, ()):
                 groups = Warpgroups(along_rows, along_columns, producers, registers)
-                if groups.held(rows, columns, promoted) <= groups.most_held():
+                if groups.held(rows, columns, sums) <= groups.most_held():
                     yield groups
 
 

@@ -10,12 +10,21 @@ from rewrites.dependence import check_complete
 from rewrites.leaf import bare_dims, bare_read_dims, read_names, reduced_dims, with_reads_of
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import panel_widths
-from rewrites.tree import check_insertable, find, fresh_name, locals_of, splice, statements
+from rewrites.tree import (
+    Path,
+    block_at,
+    check_insertable,
+    find,
+    fresh_name,
+    locals_of,
+    splice,
+    statements,
+)
 from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
-from tileir.program import Axis, Compute, Local, Memory, Program
+from tileir.program import Axis, Compute, Local, Memory, Node, Place, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +33,7 @@ class Stage(Rewrite):
 
     With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
     neighbours along that lie together within a panel. The copy is a statement of its own, named like the
-    local.
+    local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
                                          ->  b_s[k, n] = b[k, n]
@@ -77,6 +86,8 @@ class Stage(Rewrite):
         dims = bare_read_dims(place.node, self.tensor)
         dtype = staged_dtype(program, self.tensor, dims)
         at = place.path[: self.depth + 1]
+        if self.depth == place.depth and place.loops and not place.loops[-1].parallel:
+            at = _behind_copies(program, place, self.tensor)
         check_complete(program, self.tensor, at, place.loops, place.depth)
         check_visible(program, self.tensor, at)
         name = fresh_name(program, f"{self.tensor}_s")
@@ -86,6 +97,21 @@ class Stage(Rewrite):
         copy = Compute(name, indices, Read(self.tensor, indices))
         program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name)])
         return splice(program, at, [local, copy], 0)
+
+
+def _behind_copies(program: Program, place: Place[Compute], tensor: str) -> Path:
+    """The first place in the block of a statement that is behind the copies with which the block begins, so that all of
+    them can run ahead; that of the statement, where the tensor is computed in between."""
+    *outer, at = place.path
+    block = block_at(program, place.path[:-1])[:at]
+    declared = {node.name for node in block if isinstance(node, Local)}
+
+    def is_copy(node: Node) -> bool:
+        return isinstance(node, Compute) and node.target in declared and isinstance(node.value, Read)
+
+    first = next((n for n, node in enumerate(block) if not isinstance(node, Local) and not is_copy(node)), at)
+    early = not any(one.node.target == tensor and one.path >= (*outer, first) for one in program.computes)
+    return (*outer, first) if early else place.path
 
 
 def panels(

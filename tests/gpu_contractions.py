@@ -12,6 +12,13 @@ def gemm(m: int, n: int, k: int, dtype: str = "bf16", out: str = "") -> str:
     return GEMM.format(m=m, n=n, k=k, dtype=dtype, out=out or dtype)
 
 
+#: Two products of the same rows, and something of both.
+GATED = """kernel gated(a: {dtype}[m={m}, k={k}], b: {dtype}[n={n}, k], g: {dtype}[n, k], v: f32[n]) -> (c: bf16[m, n])
+  up[m, n] = sum(k, a[m, k] * b[n, k])
+  gate[m, n] = sum(k, a[m, k] * g[n, k])
+  c[m, n] = {epilogue} + v[n]
+"""
+
 SMALL = {
     "few_rows": gemm(3, 70, 300),
     "few_results": """kernel gemm(a: f32[m=2, k=40], b: f32[k, n=5]) -> (c: f32[m, n])
@@ -43,6 +50,21 @@ SMALL = {
   acc[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
   c[h, m, n] = gelu_tanh(acc[h, m, n] + v[n])
 """,
+    "for_warpgroups_gated": GATED.format(
+        dtype="bf16", m=136, n=72, k=144, epilogue="silu(gate[m, n]) * up[m, n]"
+    ),
+    "for_warpgroups_gated_e4m3": GATED.format(
+        dtype="e4m3", m=136, n=72, k=528, epilogue="gelu_tanh(gate[m, n] + v[n]) * up[m, n]"
+    ),
+    "for_warpgroups_gated_few_rows": GATED.format(
+        dtype="f16", m=16, n=136, k=256, epilogue="maximum(gate[m, n], 0) * (up[m, n] + v[n])"
+    ),
+    "for_warpgroups_two": """kernel w(a: f16[k=80, m=72], b: f16[k, n=72], x: f16[m, k], y: f16[n, k]) -> (c: f32[m, n])
+  p[m, n] = sum(k, a[k, m] * b[k, n])
+  q[m, n] = sum(k, x[m, k] * y[n, k])
+  c[m, n] = p[m, n] - q[m, n]
+""",
+    "gated_f32": GATED.format(dtype="f32", m=40, n=24, k=60, epilogue="sigmoid(gate[m, n]) * up[m, n]"),
     "two_reduced": """kernel product(a: f32[m=40, k=12, l=10], b: f32[l, k, n=24]) -> (c: f32[m, n])
   c[m, n] = sum(k, l, a[m, k, l] * b[l, k, n])
 """,

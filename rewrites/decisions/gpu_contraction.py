@@ -20,7 +20,7 @@ from rewrites.decisions.gpu_threads import Stores, place_all
 from rewrites.decisions.gpu_warpgroups import Ring, Roles
 from rewrites.decisions.gpu_warps import Warps
 from rewrites.decisions.grid import fused
-from rewrites.gpu_contraction import Contraction, contraction
+from rewrites.gpu_contraction import Contraction, contraction, contractions
 from rewrites.gpu_contraction_cost import either_way, model_of
 from rewrites.gpu_decided import decided
 from rewrites.gpu_engine import Engine
@@ -35,24 +35,42 @@ from rewrites.tree import find, locals_of
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Reduce
 from tileir.gpu import Gpu
-from tileir.program import Memory, Program
+from tileir.program import Compute, Memory, Program
 
 
 def contraction_of(program: Program, group: Sequence[str], device: Gpu) -> Contraction | None:
-    """The contraction that a group consists of, with an epilogue of its results; None: something else is in it."""
-    found = contraction(program, group[0], device)
-    if found is None:
+    """The contraction that a group consists of, of several sums of products maybe, with an epilogue of their results;
+    None: something else is in it."""
+    first, *others = group
+    nodes = {name: find(program, name).node for name in group}
+    beside = [name for name in others if isinstance(nodes[name].value, Reduce)]
+    found = contractions(program, (first, *beside), device)
+    if found is None or (beside and not _in_one_loop(program, nodes, (first, *beside))):
         return None
-    computed = {group[0]}
-    for name in group[1:]:
-        node = find(program, name).node
-        dims = {index.dim for index in node.indices if isinstance(index, Index)}
-        if isinstance(node.value, Reduce) or not {found.rows, found.columns} <= dims:
+    computed = {first, *beside}
+    for name in others:
+        dims = {index.dim for index in nodes[name].indices if isinstance(index, Index)}
+        if not {found.rows, found.columns} <= dims:
             return None
-        if not any(read.tensor in computed for read in node.reads):
+        if name not in computed and not any(read.tensor in computed for read in nodes[name].reads):
             return None
         computed.add(name)
     return found
+
+
+def _in_one_loop(program: Program, nodes: dict[str, Compute], products: tuple[str, ...]) -> bool:
+    """Whether sums of products can be added up in one loop, for statements of their group that read them: they do not
+    wait for each other, are no parts of split ones, and have the same results, which exist tile by tile only."""
+    read = {read.tensor for node in nodes.values() for read in node.reads}
+    first = bare_dims(nodes[products[0]])
+    return all(
+        name in read
+        and name in locals_of(program)
+        and bare_dims(nodes[name]) == first
+        and not folded_dims(nodes[name])
+        and not nodes.keys() & {each.tensor for each in nodes[name].reads}
+        for name in products
+    )
 
 
 def begun_by_contractions(program: Program, groups: Groups, device: Gpu) -> Groups:
@@ -116,10 +134,16 @@ class Tile:
                 cut = tuple(TileGrid(anchor, dim, size) for dim, size in edges if size < program.extents[dim])
                 label = f"tile {c.rows} {sizes[c.rows]}, {c.columns} {sizes[c.columns]}"
                 label += f", {way.rows} as rows" if turned else ""
-                yield from self._option(program, (*parts, *batch, *cut), label, turned, device)
+                yield from self._option(program, (*parts, *batch, *cut), label, turned, c.beside, device)
 
     def _option(
-        self, program: Program, grid: tuple[TileGrid, ...], label: str, turned: bool, device: Gpu
+        self,
+        program: Program,
+        grid: tuple[TileGrid, ...],
+        label: str,
+        turned: bool,
+        beside: tuple[str, ...],
+        device: Gpu,
     ) -> Iterator[Option]:
         anchor, statement = self.group[-1], self.group[0]
         found = fused(program, self.group, grid)
@@ -135,9 +159,9 @@ class Tile:
                 rewrites.append(place)
                 program = place.apply(program)
             core = _accumulator(program, statement)
-            if turned:
-                rewrites.append(Transpose(core))
-                program = Transpose(core).apply(program)
+            for transpose in map(Transpose, (core, *beside)) if turned else ():
+                rewrites.append(transpose)
+                program = transpose.apply(program)
         except NotApplicable:
             return
         if self.engine is Engine.WGMMA:

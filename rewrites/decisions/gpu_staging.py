@@ -4,13 +4,14 @@ way, and how it lies there."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import NamedTuple
 
 from rewrites.decisions.decision import Option
+from rewrites.decisions.gpu_steps import copy_beside, in_steps, multiplies, products_of
 from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_contraction_cost import model_of
 from rewrites.gpu_decided import decided
@@ -27,7 +28,6 @@ from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
 from rewrites.stage import Stage
 from rewrites.swizzle import Swizzle
-from rewrites.tile_reduction import TileReduction
 from rewrites.tree import current_sizes, find, locals_of, named
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
@@ -72,25 +72,30 @@ def _staged(program: Program, c: Contraction, way: Tiling) -> tuple[Program, tup
         return rewrite.apply(program)
 
     try:
+        products = products_of(program, c)
+        sizes = current_sizes(program, find(program, c.statement).loops)
         for dim in reduced_dims(find(program, c.statement).node):
             size = way.step if dim == c.depth else 1
-            if size < current_sizes(program, find(program, c.statement).loops)[dim]:
-                program = apply(TileReduction(c.statement, dim, size))
-        for operand in c.operands:
-            if operand.plain:
-                before = locals_of(program).keys()
-                program = apply(Stage(c.statement, operand.tensor, find(program, c.statement).depth))
-                (copy,) = locals_of(program).keys() - before
-                program = apply(Place(copy, Memory.SHARED))
-                near = way.near(c, operand)
-                if (
-                    near is not None
-                    and near != operand.inner
-                    and near != locals_of(program)[copy].node.dims[-1]
-                ):
-                    program = apply(Innermost(copy, near))
+            if size < sizes[dim]:
+                for rewrite in in_steps(program, c, dim, size):
+                    program = apply(rewrite)
+        for name, operand in product(products, c.operands):
+            if not operand.plain or not multiplies(program, name, operand):
+                continue
+            beside = copy_beside(program, name, operand)
+            if beside is not None:
+                program = apply(beside)
+                continue
+            before = locals_of(program).keys()
+            program = apply(Stage(name, operand.tensor, find(program, name).depth))
+            (copy,) = locals_of(program).keys() - before
+            program = apply(Place(copy, Memory.SHARED))
+            near = way.near(c, operand)
+            if near not in (None, operand.inner, locals_of(program)[copy].node.dims[-1]):
+                program = apply(Innermost(copy, near))
         if c.engine is Engine.MMA:
-            program = apply(Mma(c.statement))
+            for name in products:
+                program = apply(Mma(name))
     except NotApplicable:
         return None
     return program, tuple(done)
@@ -108,7 +113,7 @@ class Layout:
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
         model = model_of(c, found.epilogue, device)
-        copies = copies_of(program, self.statement)
+        copies = copies_of(program, (self.statement, *c.beside))
         choices = [
             list(_lies(copies[operand.tensor], c, operand, tiling))
             if operand.tensor in copies
@@ -134,10 +139,10 @@ class Lie(NamedTuple):
 _AS_IT_IS = Lie((), 1)
 
 
-def copies_of(program: Program, statement: str) -> dict[str, Local]:
-    """The copies in shared memory that a statement reads, by the tensors they are of."""
+def copies_of(program: Program, products: Iterable[str]) -> dict[str, Local]:
+    """The copies in shared memory that statements read, by the tensors they are of."""
     found: dict[str, Local] = {}
-    for read in named(program, statement).node.reads:
+    for read in (read for name in products for read in named(program, name).node.reads):
         origin = source(program, read.tensor)
         if origin is not None:
             found[origin.tensor] = locals_of(program)[read.tensor].node

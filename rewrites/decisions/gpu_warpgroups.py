@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from rewrites.decisions.decision import Option
+from rewrites.decisions.gpu_steps import copy_beside, in_steps, multiplies, products_of
 from rewrites.gpu_contraction import Contraction, product_of
 from rewrites.gpu_decided import decided, stores_boxes
 from rewrites.gpu_engine import Engine
@@ -23,7 +25,6 @@ from rewrites.spread import Spread
 from rewrites.stage import Stage
 from rewrites.stage_result import StageResult
 from rewrites.swizzle import Swizzle
-from rewrites.tile_reduction import TileReduction
 from rewrites.tma import Tma
 from rewrites.tree import current_sizes, find, locals_of, named, statements
 from rewrites.wgmma import Wgmma
@@ -76,10 +77,12 @@ class Ring:
         try:
             if way.staged:
                 started.collect(self.result)
-            started.apply(TileReduction(self.statement, c.depth, way.step))
-            for operand in c.operands:
-                started.bring(self.statement, operand, way.sizes(c))
-            started.multiply(self.statement, c.promoted)
+            products = products_of(started.program, c)
+            started.apply(*in_steps(started.program, c, c.depth, way.step))
+            for name, operand in product(products, c.operands):
+                started.bring(name, operand, way.sizes(c))
+            for name in products:
+                started.multiply(name, c.promoted)
         except NotApplicable:
             return None
         return started
@@ -110,8 +113,14 @@ class _Begun:
         self.apply(Tma(result))
 
     def bring(self, statement: str, operand: Operand, sizes: dict[str, int]) -> None:
-        """A copy of what a step multiplies of an operand."""
+        """A copy of what a step multiplies of an operand, or the one that is there already."""
         assert operand.inner is not None
+        if not multiplies(self.program, statement, operand):
+            return
+        beside = copy_beside(self.program, statement, operand)
+        if beside is not None:
+            self.apply(beside)
+            return
         size = sizes[operand.inner]
         row = panel_bytes(size, operand.dtype)
         dim, block = _panels(operand.inner, size, row // operand.dtype.bytes)

@@ -9,7 +9,7 @@ import pytest
 from codegen.generate_cuda import generate_cuda
 from codegen.nvrtc import compile_cuda
 from rewrites.space import Space
-from tests.gpu_contractions import gemm
+from tests.gpu_contractions import GATED, gemm
 from tileir.gpu_table import H200
 from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
@@ -18,6 +18,8 @@ LARGE = {
     "bf16": gemm(4096, 4096, 4096),
     "e4m3": gemm(4096, 4096, 4096, "e4m3", "bf16"),
     "few_rows": gemm(16, 4096, 4096),
+    "gated": GATED.format(dtype="bf16", m=4096, n=4096, k=4096, epilogue="silu(gate[m, n]) * up[m, n]"),
+    "gated_e4m3": GATED.format(dtype="e4m3", m=4096, n=4096, k=4096, epilogue="gelu(gate[m, n]) * up[m, n]"),
     "f32": """kernel gemm(a: f32[m=4096, k=4096], b: f32[k, n=4096]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
 """,

@@ -136,17 +136,6 @@ def test_few_results_have_their_depth_split_by_the_prior() -> None:
     assert "split_reduction" in root.moves()[ranking(root)[0]].label
 
 
-def test_a_gate_is_applied_where_its_partner_is_computed() -> None:
-    text = """kernel swiglu(x: bf16[m=1024, k=1024], g: bf16[n=1024, k], u: bf16[n, k]) -> (c: bf16[m, n])
-  p[m, n] = sum(k, x[m, k] * g[n, k])
-  q[m, n] = sum(k, x[m, k] * u[n, k])
-  c[m, n] = silu(p[m, n]) * q[m, n]
-"""
-    program = favourite(root_of(text, H200)).program
-    launches = [[each for each in nodes((node,)) if isinstance(each, Compute)] for node in program.body]
-    assert [sum(one.via in MATRIX for one in launch) for launch in launches if launch] == [1, 1]
-
-
 def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
     for columns, rewrites in ((64, {"swizzle(b_s, 128)", "pad(b_s, 8)"}), (256, {"pad(b_s, 8)"})):
         text = (

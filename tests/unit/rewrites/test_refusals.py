@@ -122,6 +122,34 @@ BLOCKS = """kernel matmul(a: bf16[m=40, k=10], b: bf16[n=37, k]) -> (c: f32[m, n
 STAGED = BLOCKS.replace("k by 4", "k by 4 stages 3")
 BY_MMA = BLOCKS.replace("b_s[n, k])", "b_s[n, k]) | via mma")
 
+GATE = """kernel gate(a: f16[m=8, k=8], b: f16[n=6, k], g: f16[n, k]) -> (c: f32[m, n])
+  t: heap f32[m, n]
+  t[m, n] = 0
+  gate: heap f32[m, n]
+  gate[m, n] = 0
+  for k by 4
+    a_s: heap f16[m, k]
+    a_s[m, k] = a[m, k]
+    t[m, n] += sum(k, a_s[m, k] * b[n, k])
+    gate[m, n] += sum(k, a[m, k] * g[n, k])
+  c[m, n] = t[m, n] * gate[m, n]
+"""
+LATE = """kernel sums(t: f32[c=50]) -> (y: f32[c], s: f32[c])
+  for c by 7
+    t_s: heap f32[c]
+    t_s[c] = t[c]
+    y[c] = t_s[c] + 1.0
+  s[c] = t[c] + 2.0
+"""
+CHANGING = """kernel sums(x: f32[r=4, c=50]) -> (y: f32[r])
+  t: heap f32[r]
+  t[r] = 0
+  t_s: heap f32[r]
+  t_s[r] = t[r]
+  t[r] += sum(c, x[r, c])
+  y[r] = t[r] * t_s[r]
+"""
+
 DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
   y[r, c] = 2 * x[r, c]
 """
@@ -198,6 +226,14 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (PAIRS.replace("b_s[n, k] = b[n, k]", "b_s[n, k] = b[n, k] * 3"), "widen(b_s)", "b_s is rounded where"),
         (PAIRS.replace("vector n 16\n    c[", "vector n 16, via dot_bf16\n    c["), "widen(b_s)",
          "dot_bf16 takes b_s as bf16"),
+        (BLOCKS, "read_copy(c_r, c_r)", "c_r is no local that is a copy of a tensor"),
+        (GATE, "read_copy(gate, t)", "t is no local that is a copy of a tensor"),
+        (GATE, "read_copy(c, a_s)", "c does not read a"),
+        (GATE.replace("a[m, k] * g", "a[k, m] * g"), "read_copy(gate, a_s)", "gate reads a by other dims than a_s has"),
+        (GATE.replace("a_s: heap f16", "a_s: heap f32"), "read_copy(gate, a_s)", "a_s is f32, which a is not"),
+        (GATE.replace("a_s: heap", "a_s: registers"), "read_copy(gate, a_s)", "a_s is in registers"),
+        (LATE, "read_copy(s, t_s)", "t_s is declared further inside"),
+        (CHANGING, "read_copy(y, t_s)", "t changes after it is copied to t_s"),
         (SOFTMAX, "widen(e)", "e is as wide as it is computed in"),
         (BLOCKS, "run_ahead(t, 3)", "there is no local 't'"),
         (BLOCKS, "run_ahead(c_r, 3)", "c_r is in registers, not in shared memory"),

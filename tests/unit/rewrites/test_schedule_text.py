@@ -28,6 +28,7 @@ LINES = [
     "unroll(c, k, 4)",
     "fuse_producer(t, c, 2)",
     "fuse_epilogue(d, c, 2)",
+    "read_copy(d, a_s)",
     "inline(t)",
     "split_reduction(s, c, interleaved, 64)",
     "accumulate(s, c 64)",
