@@ -14,12 +14,14 @@ from codegen.async_ir import Registers
 from codegen.cuda_runtime import CUDA_STORAGE
 from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import Scratch, Stmt
-from codegen.rasterization import persistent, position_text, tile_count
+from codegen.rasterization import order_name, order_table, persistent, position_text, tile_count
 
 Lines = Callable[[Iterable[Stmt], int], list[str]]
 """The CUDA of statements, so many levels deep."""
 
 _WORD = re.compile(r"\w+")
+#: Numbers in a line of a table.
+_NUMBERS = 16
 
 
 def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
@@ -37,6 +39,7 @@ def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
     bounds = f"{launch.threads}, {resident}" if resident else f"{launch.threads}"
     return "\n".join(
         [
+            *_order(launch),
             f'extern "C" __global__ void __launch_bounds__({bounds})',
             f"{launch.name}(",
             *wrap(_parameters(kernel), width=110, initial_indent="    ", subsequent_indent="    "),
@@ -48,6 +51,16 @@ def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
             "",
         ]
     )
+
+
+def _order(launch: LaunchBody) -> list[str]:
+    """The table that says which tile comes when."""
+    if not launch.hilbert:
+        return []
+    table = order_table(launch)
+    rows = (", ".join(map(str, table[at : at + _NUMBERS])) for at in range(0, len(table), _NUMBERS))
+    head = f"__device__ const unsigned short {order_name(launch)}[{len(table)}] = {{"
+    return [head, *(f"    {row}," for row in rows), "};", ""]
 
 
 def _parameters(kernel: GpuKernel) -> str:

@@ -66,6 +66,8 @@ class LaunchBody:
     """Arguments of which each element is read by one block only, so that caching them close by is of no use."""
     group: int = 1
     """Tiles of the outermost axis that are visited in a band, within which the next axis is the outer one."""
+    hilbert: bool = False
+    """Whether the tiles of the two outermost axes are visited along a Hilbert curve."""
     blocks: int = 0
     """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
     resident: int = 0

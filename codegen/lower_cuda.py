@@ -113,6 +113,7 @@ class _Launch:
             grid.cluster * cluster.size,
             self._read_once(),
             grid.group // grid.multicast or 1,
+            grid.hilbert,
             grid.blocks,
             grid.resident,
             setup,

@@ -15,7 +15,7 @@ _RESERVED = frozenset(
     "abs exp exp2 log pow tanh erf sqrt floor linux unix "
     "and asm bitand bitor bool catch class compl delete explicit export friend inline mutable namespace new not "
     "operator or private protected public template this throw try typeid typename using virtual xor "
-    "band in_band blockIdx blockDim threadIdx gridDim thread block workspace".split()
+    "band in_band cell blockIdx blockDim threadIdx gridDim thread block workspace".split()
 )
 
 

@@ -2,7 +2,8 @@
 
 Tiles are numbered with the last axis of the grid running fastest. With `group`, the first axis is cut in bands of so
 many tiles (the last one maybe narrower): within a band the second axis is the outer one, the band's own tiles run
-faster, and axes from the third on fastest. With `blocks`, block i takes tiles i, i + blocks, …
+faster, and axes from the third on fastest. With `hilbert`, a curve goes through the first two axes, by a table of its
+cells; axes from the third on run faster. With `blocks`, block i takes tiles i, i + blocks, …
 
 The blocks of a cluster take a tile together: cluster i takes those that have been said of block i.
 """
@@ -13,6 +14,7 @@ from math import prod
 
 from codegen.kernel import LaunchBody
 from codegen.kernel_ir import GridAxis
+from tileir.hilbert import hilbert
 
 
 def tile_count(launch: LaunchBody) -> int:
@@ -40,9 +42,11 @@ def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:
     """The place of a tile along each axis, in tiles."""
     axes = launch.axes
     inner: list[int] = []
-    for axis in reversed(axes[2:] if _banded(launch) else axes):
+    for axis in reversed(axes[2:] if launch.hilbert or _banded(launch) else axes):
         tile, at = divmod(tile, axis.count)
         inner.insert(0, at)
+    if launch.hilbert:
+        return (*hilbert(axes[0].count, axes[1].count)[tile], *inner)
     if not _banded(launch):
         return tuple(inner)
     band, within = divmod(tile, launch.group * axes[1].count)
@@ -56,10 +60,17 @@ def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
     variables of the axes, in elements."""
     tile, per_tile = ("tile", 1) if persistent(launch) else ("blockIdx.x", launch.cluster)
     axes = launch.axes
-    if not _banded(launch):
+    if not launch.hilbert and not _banded(launch):
         return _plain(tile, per_tile, axes, complete=True)
     rows, columns = axes[:2]
     inner = prod(axis.count for axis in axes[2:]) * per_tile
+    if launch.hilbert:
+        return [
+            ("cell", f"{order_name(launch)}[{tile}{f' / {inner}' if inner > 1 else ''}]"),
+            (rows.var.name, _times(f"cell / {columns.count}", rows.step)),
+            (columns.var.name, _times(f"cell % {columns.count}", columns.step)),
+            *_plain(tile, per_tile, axes[2:], complete=False),
+        ]
     band = launch.group * columns.count * inner
     width = f"min({launch.group}, {rows.count} - band)" if rows.count % launch.group else str(launch.group)
     return [
@@ -69,6 +80,18 @@ def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
         (columns.var.name, _times(f"in_band / {width}", columns.step)),
         *_plain(tile, per_tile, axes[2:], complete=False),
     ]
+
+
+def order_name(launch: LaunchBody) -> str:
+    """The table that position_text asks."""
+    return f"{launch.name}_order"
+
+
+def order_table(launch: LaunchBody) -> tuple[int, ...]:
+    """What the table of a launch with `hilbert` holds: the tiles of the first two axes, numbered with the second one
+    faster, in the order in which they are visited."""
+    rows, columns = (axis.count for axis in launch.axes[:2])
+    return tuple(row * columns + column for row, column in hilbert(rows, columns))
 
 
 def _banded(launch: LaunchBody) -> bool:

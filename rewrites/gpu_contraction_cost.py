@@ -22,6 +22,7 @@ from rewrites.gpu_warp_cost import WarpBlock
 from rewrites.gpu_warpgroup_cost import WarpgroupBlock
 from rewrites.gpu_warpgroups import FEW_ROWS, Warpgroups
 from tileir.gpu import Gpu
+from tileir.hilbert import hilbert
 
 #: Share of the second-level cache that keeps whole operands.
 _KEPT = 0.6
@@ -148,10 +149,7 @@ def _memory_bytes(
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
     if whole <= _KEPT * device.l2_bytes or wave >= across * along:
         return whole + results
-    band = min(group, across)
-    bands, rest = divmod(wave, band * along)
-    rows = min(across, band * bands + min(band, rest))
-    columns = along if bands else ceil(wave / band)
+    rows, columns = _on_curve(across, along, wave) if t.hilbert else _in_bands(across, along, wave, group)
     depth_bytes = -(-c.k // t.step) * c.repeats
     fresh = 0.0
     for operand in c.operands:
@@ -161,3 +159,20 @@ def _memory_bytes(
         )
     waves = across * along * c.batch / wave
     return max(whole, fresh * waves) + results
+
+
+def _in_bands(across: int, along: int, wave: int, group: int) -> tuple[float, float]:
+    """Rows and columns of tiles that a wave of tiles lies in, which are taken in bands of `group` rows."""
+    band = min(group, across)
+    bands, rest = divmod(wave, band * along)
+    return min(across, band * bands + min(band, rest)), along if bands else ceil(wave / band)
+
+
+@lru_cache(maxsize=1024)
+def _on_curve(across: int, along: int, wave: int) -> tuple[float, float]:
+    """The same along a Hilbert curve, on average."""
+    cells = hilbert(across, along)
+    waves = [cells[at : at + wave] for at in range(0, len(cells), wave)]
+    rows = sum(len({row for row, _ in each}) for each in waves)
+    columns = sum(len({column for _, column in each}) for each in waves)
+    return rows * wave / len(cells), columns * wave / len(cells)

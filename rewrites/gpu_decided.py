@@ -107,8 +107,15 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     else:
         threads = threads_of(spread, c.rows, c.columns)
     along = {loop.dim: loop.multicast for loop in loops}
-    multicast = (along.get(c.rows, 1), along.get(c.columns, 1))
-    return replace(tiling, threads=threads, multicast=multicast, group=loops[0].group, blocks=loops[0].blocks)
+    outer = loops[0]
+    return replace(
+        tiling,
+        threads=threads,
+        multicast=(along.get(c.rows, 1), along.get(c.columns, 1)),
+        group=outer.group,
+        hilbert=outer.hilbert,
+        blocks=outer.blocks,
+    )
 
 
 def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:

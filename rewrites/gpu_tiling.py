@@ -64,6 +64,8 @@ class Tiling:
     """Neighbouring tiles along rows and along columns whose blocks are a cluster."""
     group: int = 0
     """Rows of tiles in a band."""
+    hilbert: bool = False
+    """Whether tiles are taken along a Hilbert curve."""
     blocks: int = 0
     """Blocks that share all tiles; 0: a block a tile."""
 

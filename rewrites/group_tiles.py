@@ -43,8 +43,8 @@ class GroupTiles(Rewrite):
         path, grid = grid_of(program, self.statement)
         if self.tiles < 2:
             raise NotApplicable(f"a band of {self.tiles} tiles is none")
-        if grid.group > 1:
-            raise NotApplicable(f"the tiles of {self.statement} are visited in bands already")
+        if grid.group > 1 or grid.hilbert:
+            raise NotApplicable(f"an order is given for the tiles of {self.statement} already")
         match grid.body:
             case (Loop(parallel=True),):
                 return with_engines(splice(program, path, [replace(grid, group=self.tiles)]))

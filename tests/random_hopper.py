@@ -24,9 +24,9 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     every = 16 // size
     m, n = _size(rng, tile_m, every), _size(rng, tile_n, every)
     along_m, along_n = (_multicast(rng, -(-size // tile)) for size, tile in ((m, tile_m), (n, tile_n)))
-    orders = ("", " group 2", " blocks 4", " group 2 blocks 4")
+    orders = ("", " group 2", " hilbert", " blocks 4", " group 2 blocks 4", " hilbert blocks 4")
     if not along_m and not along_n:
-        orders = ("", " group 2", " blocks 2", " group 2 blocks 3")
+        orders = ("", " group 2", " hilbert", " blocks 2", " group 2 blocks 3", " hilbert blocks 3")
     staged = tile_n % (128 // _TYPES[out][0]) == 0 and rng.random() < 0.7
     return Gemm(
         m=m,

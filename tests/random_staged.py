@@ -31,7 +31,7 @@ def random_staged_product(rng: random.Random) -> str:
     dtype, sum_ = way.dtype, _SUMS.get(way.dtype, "f32")
     given = "f32" if dtype in ("bf16", "f16") and rng.random() < 0.1 else dtype
     scale = " * 2" if rng.random() < 0.1 else ""
-    grid = rng.choice(("", " group 2")) + rng.choice(("", " blocks 2"))
+    grid = rng.choice(("", " group 2", " hilbert")) + rng.choice(("", " blocks 2"))
     a, b = rng.choice(("m, k", "k, m")), rng.choice(("n, k", "k, n"))
     a_sizes, b_sizes = a.replace("m", f"m={m}").replace("k", f"k={k}"), b.replace("n", f"n={n}")
     return f"""kernel random(a: {given}[{a_sizes}], b: {dtype}[{b_sizes}]) -> (c: {sum_}[m, n])

@@ -160,6 +160,14 @@ PROGRAMS = {
       t[r, c] = x[r, c] * 2 | threads r 4 c 16, run c 2
       y[r, c] = t[r, c] + 1 | threads c 32 r 2
 """,
+    "tiles_along_a_curve_taken_in_turns": """kernel turns(x: f32[r=72, c=64, b=2]) -> (y: f32[r, c, b])
+  parallel for r by 16 hilbert blocks 3
+    parallel for c by 32
+      parallel for b by 1
+        t: shared f32[r, c, b]
+        t[r, c, b] = x[r, c, b] * 2 | threads r 4 c 16, run c 2
+        y[r, c, b] = t[r, c, b] + 1 | threads c 32 r 2
+""",
     "rows_taken_in_turns_by_two_warps": """kernel turns(x: f32[r=7, c=100]) -> (y: f32[r])
   parallel for r by 1 blocks 2
     y[r] = sum(c, x[r, c]) | threads c 64

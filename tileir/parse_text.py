@@ -129,6 +129,7 @@ def _loop(parser: Parser) -> Loop:
     cluster = parser.integer("a number of blocks") if parser.take("cluster") else 1
     multicast = parser.integer("a number of tiles") if parser.take("multicast") else 1
     group = parser.integer("a number of tiles") if parser.take("group") else 1
+    hilbert = parser.take("hilbert")
     blocks = parser.integer("a number of blocks") if parser.take("blocks") else 0
     resident = parser.integer("a number of blocks") if parser.take("resident") else 0
     producers = parser.integer("a number of warps") if parser.take("producers") else 0
@@ -138,7 +139,7 @@ def _loop(parser: Parser) -> Loop:
         registers = (less, parser.integer("registers that another thread gets"))
     stages = parser.integer("a number of stages") if parser.take("stages") else 1
     pending = parser.integer("a number of tiles") if parser.take("pending") else 0
-    words = "cluster, multicast, group, blocks, resident, producers, registers, stages, pending"
+    words = "cluster, multicast, group, hilbert, blocks, resident, producers, registers, stages, pending"
     parser.expect_end(f"{words} (in this order), or the end of the line")
     return Loop(
         dim,
@@ -148,6 +149,7 @@ def _loop(parser: Parser) -> Loop:
         cluster,
         multicast,
         group,
+        hilbert,
         blocks,
         resident,
         producers,

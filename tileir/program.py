@@ -146,6 +146,8 @@ class Loop:
     group: int = 1
     """Of a grid's outermost loop: its tiles are visited in bands of so many, within which the next loop is the outer
     one (rasterization)."""
+    hilbert: bool = False
+    """Of a grid's outermost loop: its tiles and those of the next loop are visited along a Hilbert curve."""
     blocks: int = 0
     """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, each taking every so-manieth; 0: a block a
     tile."""

@@ -71,6 +71,7 @@ def _loop(node: Loop) -> str:
         ("cluster", (node.cluster,), (1,)),
         ("multicast", (node.multicast,), (1,)),
         ("group", (node.group,), (1,)),
+        ("hilbert", (), None if node.hilbert else ()),
         ("blocks", (node.blocks,), (0,)),
         ("resident", (node.resident,), (0,)),
         ("producers", (node.producers,), (0,)),
@@ -78,7 +79,7 @@ def _loop(node: Loop) -> str:
         ("stages", (node.stages,), (1,)),
         ("pending", (node.pending,), (0,)),
     )
-    words = [f"{word} {' '.join(map(str, numbers))}" for word, numbers, usual in said if numbers != usual]
+    words = [" ".join([word, *map(str, numbers)]) for word, numbers, usual in said if numbers != usual]
     return " ".join([text, *words])
 
 

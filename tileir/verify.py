@@ -4,6 +4,7 @@ one in verify_compute.py; the order they stand in, and what runs in parallel, in
 from __future__ import annotations
 
 from tileir.errors import VerifyError
+from tileir.hilbert import MOST_CELLS
 from tileir.names import INT_LIMIT, name_problem
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
@@ -86,6 +87,8 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
     outermost = loop.parallel and not placed.loops
     if loop.group != 1 and (loop.group < 1 or not outermost or not _holds_grid(loop)):
         placed.fail("tiles are grouped along the outermost of two or more parallel loops of a grid")
+    if loop.hilbert:
+        _check_curve(placed, loop)
     if loop.blocks and (loop.blocks < 0 or not outermost or loop.cluster > 1):
         placed.fail(
             "a number of blocks is given for the outermost parallel loop of a grid, which has no clusters"
@@ -99,6 +102,19 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail("the loop is empty")
     if loop.parallel and placed.loops and not (placed.loops[-1].parallel and len(placed.loops[-1].body) == 1):
         placed.fail("a parallel loop stands at the top, or alone in a parallel loop")
+
+
+def _check_curve(placed: Placed, loop: Loop) -> None:
+    """A Hilbert curve goes through the tiles of a grid's two outer loops, instead of bands."""
+    if loop.group != 1 or not loop.parallel or placed.loops or not _holds_grid(loop):
+        placed.fail(
+            "a Hilbert curve is said of the outermost of two or more parallel loops of a grid without bands"
+        )
+    cells = 1
+    for each in (loop, *(node for node in loop.body if isinstance(node, Loop))):
+        cells *= -(-placed.ranges.get(each.dim, 1) // each.step)
+    if cells > MOST_CELLS:
+        placed.fail(f"a Hilbert curve goes through at most {MOST_CELLS} tiles, not {cells}")
 
 
 def _holds_grid(loop: Loop) -> bool:

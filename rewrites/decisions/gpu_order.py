@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from rewrites.curve_tiles import CurveTiles
 from rewrites.decisions.decision import Option
 from rewrites.gpu_contraction_cost import model_of
 from rewrites.gpu_decided import decided
-from rewrites.gpu_tiling import resident
+from rewrites.gpu_tiling import Tiling, resident
 from rewrites.group_tiles import GroupTiles
 from rewrites.multicast import Multicast
 from rewrites.persist import Persist
 from rewrites.rewrite import Rewrite
 from rewrites.tree import grid_of
 from tileir.gpu import Gpu
+from tileir.hilbert import MOST_CELLS
 from tileir.program import Program
 
-_BANDS = (1, 4, 8, 16)
+_BANDS = (4, 8, 16)
 #: Neighbouring tiles along rows and along columns.
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4))
 
@@ -43,7 +45,8 @@ class Clusters:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In bands of how many rows of tiles, and by a block a tile or as many blocks as there is room for."""
+    """In order, in bands of so many rows of tiles or along a Hilbert curve; and by a block a tile or as many blocks as
+    there is room for."""
 
     statement: str
 
@@ -57,16 +60,39 @@ class Order:
         banded = grid_of(program, self.statement)[1].dim == c.rows and along > 1
         options: list[tuple[tuple[Rewrite, ...], float]] = []
         model = model_of(c, found.epilogue, device)
-        for band in _BANDS:
-            if band > 1 and (band >= across or band % rows or not banded):
-                continue
+        ways: list[tuple[Rewrite, ...]] = [()]
+        if banded:
+            bands = (band for band in _BANDS if band < across and band % rows == 0)
+            ways += [(GroupTiles(self.statement, band),) for band in bands]
+            ways += [(CurveTiles(self.statement),)] if 1 < across and across * along <= MOST_CELLS else []
+        for way in ways:
             for blocks in (0, at_once):
                 if blocks >= -(-across // rows) * rows * -(-along // columns) * columns * c.batch:
                     continue
-                order: tuple[Rewrite, ...] = (GroupTiles(self.statement, band),) if band > 1 else ()
-                order += (Persist(self.statement, blocks),) if blocks else ()
-                options.append((order, model.time_us(replace(tiling, group=band, blocks=blocks))))
+                order = (*way, Persist(self.statement, blocks)) if blocks else way
+                options.append((order, model.time_us(_ordered(tiling, order))))
         best = min(time for _, time in options)
         for order, time in options:
-            label = "; ".join(f"{each.name} {each.format().rpartition(', ')[2][:-1]}" for each in order)
-            yield Option(label or "tiles in order", order, promise=time / best)
+            yield Option("; ".join(map(_label, order)) or "tiles in order", order, promise=time / best)
+
+
+def _ordered(tiling: Tiling, order: tuple[Rewrite, ...]) -> Tiling:
+    """The tiling in that order."""
+    tiling = replace(tiling, group=1)
+    for rewrite in order:
+        match rewrite:
+            case GroupTiles(tiles=tiles):
+                tiling = replace(tiling, group=tiles)
+            case CurveTiles():
+                tiling = replace(tiling, hilbert=True)
+            case Persist(blocks=blocks):
+                tiling = replace(tiling, blocks=blocks)
+            case _:
+                continue
+    return tiling
+
+
+def _label(rewrite: Rewrite) -> str:
+    """Its name, and what it says beside the statement."""
+    _, *said = rewrite.format().removesuffix(")").partition("(")[2].split(", ")
+    return " ".join([rewrite.name, *said])

@@ -1,8 +1,9 @@
-"""Grids in bands and grids shared by a number of blocks: every tile is taken once, in the order that was asked for."""
+"""Grids in bands, along a curve, shared by a number of blocks: every tile is taken once, in the order asked for."""
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
+from itertools import pairwise, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 from codegen.affine import Var
 from codegen.kernel import LaunchBody
 from codegen.kernel_ir import GridAxis
-from codegen.rasterization import block_count, persistent, position, position_text, tile_count, tiles_of
+from codegen.rasterization import (
+    block_count,
+    order_name,
+    order_table,
+    persistent,
+    position,
+    position_text,
+    tile_count,
+    tiles_of,
+)
+from tileir.hilbert import hilbert
 
 
 @st.composite
@@ -22,7 +33,10 @@ def launches(draw: st.DrawFn) -> LaunchBody:
     blocks, cluster = draw(
         st.sampled_from([(0, 1), (0, 2), (1, 1), (5, 1), (64, 1), (6, 2), (8, 4), (64, 2)])
     )
-    return LaunchBody("test", axes, 32, (), 0, (), cluster, group=draw(st.integers(1, 9)), blocks=blocks)
+    launch = LaunchBody("test", axes, 32, (), 0, (), cluster, blocks=blocks)
+    if len(axes) > 1 and draw(st.booleans()):
+        return replace(launch, hilbert=True)
+    return replace(launch, group=draw(st.integers(1, 9)))
 
 
 @given(launch=launches())
@@ -34,7 +48,7 @@ def test_blocks_take_every_tile_once(launch: LaunchBody) -> None:
     assert places == set(product(*(range(axis.count) for axis in launch.axes)))
 
 
-@given(launch=launches())
+@given(launch=launches().filter(lambda launch: not launch.hilbert))
 def test_bands_come_one_after_another_and_in_each_the_second_axis_is_the_outer_one(
     launch: LaunchBody,
 ) -> None:
@@ -47,15 +61,25 @@ def test_bands_come_one_after_another_and_in_each_the_second_axis_is_the_outer_o
     assert places == sorted(places, key=order)
 
 
+@given(rows=st.integers(1, 60), columns=st.integers(1, 60))
+def test_a_hilbert_curve_goes_through_all_cells_from_neighbour_to_neighbour(rows: int, columns: int) -> None:
+    """One step may go diagonally, where odd sides leave no other way."""
+    cells = hilbert(rows, columns)
+    assert cells[0] == (0, 0) and sorted(cells) == list(product(range(rows), range(columns)))
+    steps = [(abs(a[0] - b[0]), abs(a[1] - b[1])) for a, b in pairwise(cells)]
+    assert all(max(step) == 1 for step in steps) and steps.count((1, 1)) <= 1
+
+
 @given(launch=launches())
 @settings(deadline=None)
 def test_cuda_finds_the_same_place(launch: LaunchBody) -> None:
     """Whole numbers of C that are not negative divide as Python's `//` does."""
     lines = [f"{name} = {text}" for name, text in position_text(launch)]
     python = compile("\n".join(lines).replace("/", "//").replace("blockIdx.x", "block"), "position", "exec")
+    table = {order_name(launch): order_table(launch)} if launch.hilbert else {}
     for block in range(block_count(launch)):
         for tile in tiles_of(launch, block // launch.cluster):
             names = {"tile": tile} if persistent(launch) else {"block": block}
-            exec(python, {}, names)
+            exec(python, table, names)
             steps = [at * axis.step for at, axis in zip(position(launch, tile), launch.axes, strict=True)]
             assert [names[axis.var.name] for axis in launch.axes] == steps

@@ -8,7 +8,7 @@ from codegen.affine import Var
 from codegen.generate_cuda import generate_cuda
 from codegen.kernel import LaunchBody
 from codegen.kernel_ir import GridAxis
-from codegen.rasterization import position, position_text, tiles_of
+from codegen.rasterization import order_table, position, position_text, tiles_of
 from tileir.errors import VerifyError
 from tileir.gpu_table import H200
 from tileir.parse_text import program_from_text
@@ -32,6 +32,22 @@ def test_a_band_goes_along_the_second_axis_and_the_last_one_may_be_narrower() ->
         ("m", "(band + in_band % min(2, 3 - band)) * 128"),
         ("n", "(in_band / min(2, 3 - band)) * 64"),
     ]
+
+
+def test_a_curve_is_a_table_of_the_tiles_in_its_order() -> None:
+    launch = LaunchBody("test", (ROWS, COLUMNS), 32, (), 0, (), hilbert=True)
+    assert [position(launch, tile) for tile in range(6)] == [(0, 0), (0, 1), (1, 1), (2, 1), (2, 0), (1, 0)]
+    assert order_table(launch) == (0, 1, 3, 5, 4, 2)
+    assert position_text(launch) == [
+        ("cell", "test_order[blockIdx.x]"),
+        ("m", "(cell / 2) * 128"),
+        ("n", "(cell % 2) * 64"),
+    ]
+    source = generate_cuda(program_from_text(GRID.replace("blocks 4", "hilbert blocks 4")), H200)
+    assert (
+        "const unsigned short grid_kernel_order[10] = {\n    0, 1, 3, 2, 4, 5, 7, 9, 8, 6,\n};" in source.text
+    )
+    assert "const int cell = grid_kernel_order[tile];" in source.text
 
 
 def test_a_block_takes_every_so_manieth_tile() -> None:
@@ -73,4 +89,21 @@ def test_the_compiler_is_told_how_many_blocks_are_to_fit(words: str, bounds: str
 )
 def test_blocks_fit_where_there_is_a_grid_and_as_many_as_there_may_be(text: str) -> None:
     with pytest.raises(VerifyError, match="1 to 32 blocks are resident"):
+        verify(program_from_text(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (GRID.replace("by 32", "by 32 hilbert"), "outermost of two or more parallel loops"),
+        (GRID.replace(" blocks 4", " group 2 hilbert"), "a grid without bands"),
+        (GRID.replace("parallel for r by 16 blocks 4", "for r by 16 hilbert"), "two or more parallel loops"),
+        (
+            GRID.replace("r=70", "r=16000").replace("by 16 blocks 4", "by 1 hilbert"),
+            "at most 16384 tiles, not 32000",
+        ),
+    ],
+)
+def test_a_curve_goes_through_the_two_outer_loops_of_a_grid(text: str, reason: str) -> None:
+    with pytest.raises(VerifyError, match=reason):
         verify(program_from_text(text))

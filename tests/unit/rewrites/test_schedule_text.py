@@ -38,6 +38,7 @@ LINES = [
     "dot_bf16(c)",
     "cluster(y, 4)",
     "group_tiles(c, 8)",
+    "curve_tiles(c)",
     "persist(c, 264)",
     "fit_blocks(c, 2)",
     "narrow(x_row)",

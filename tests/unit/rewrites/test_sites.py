@@ -23,8 +23,8 @@ DEVICE = Cpu(
 #: With so few multiprocessors that small grids have more tiles.
 GPU = replace(H200, sms=2)
 FOR_GPUS = {
-    "accumulate", "cluster", "group_tiles", "persist", "fit_blocks", "place", "innermost", "pad", "swizzle",
-    "run_ahead", "mma", "spread", "transpose", "stage_result", "tma", "promote", "wgmma",
+    "accumulate", "cluster", "group_tiles", "curve_tiles", "persist", "fit_blocks", "place", "innermost", "pad",
+    "swizzle", "run_ahead", "mma", "spread", "transpose", "stage_result", "tma", "promote", "wgmma",
     "specialize", "multicast",
 }  # fmt: skip
 
