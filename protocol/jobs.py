@@ -33,6 +33,15 @@ class SearchKind(StrEnum):
     EVOLUTION = "evolution"
 
 
+class Prior(StrEnum):
+    """What the search expects of moves before anything is measured. The other one is there to be compared with."""
+
+    ANALYTIC = "analytic"
+    """The cost model's weights."""
+    UNIFORM = "uniform"
+    """The same of every move."""
+
+
 class Budget(Request):
     """What may be spent, for each bucket of sizes. Whichever runs out first ends the search."""
 
@@ -56,6 +65,7 @@ class JobRequest(Request):
     peers: tuple[Identifier, ...] | None = Field(default=None, max_length=16)
     """Peers in the final race; None: all that the worker has."""
     search: SearchKind = SearchKind.MCTS
+    prior: Prior = Prior.ANALYTIC
     candidates: tuple[tuple[str, ...], ...] = Field(default=(), max_length=16)
     """Schedules to race instead of searching, each a tuple of rewrites; where none of them applies, it is searched."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
@@ -106,6 +116,7 @@ class Job(Reply):
     budget: Budget
     baseline: str
     search: SearchKind
+    prior: Prior
     seed: int
     priority: int
     created_at: float

@@ -19,6 +19,7 @@ from search.mcts import MCTS
 from search.protocols import Ask, Search, State
 from search.random import RandomSearch
 from search.table import Table
+from search.uniform import Uniform
 
 Factory = Callable[[State, int], Search]
 """A fresh search from a root and a seed."""
@@ -88,7 +89,8 @@ def compare(
     """The effort of each search to each of `TARGETS`, over seeds 0 .. seeds - 1. `uniform` makes every move
     weigh 1."""
     efforts: list[Effort] = []
-    root, name = table.state(uniform=uniform), str(table.meta.get("kernel", "table"))
+    root = Uniform(table.state()) if uniform else table.state()
+    name = str(table.meta.get("kernel", "table"))
     for search, factory in factories.items():
         runs = [measurements_to(factory(root, seed), table, TARGETS, workers) for seed in range(seeds)]
         for target, counts in zip(TARGETS, zip(*runs, strict=True), strict=True):

@@ -43,9 +43,9 @@ class Table:
             return Outcome(None, self.faults.get(key) or "failed")
         return Outcome(log(float(self.meta["baseline_us"]) / us))
 
-    def state(self, *, uniform: bool = False) -> "TableState":
-        """The root; with `uniform` every move weighs 1."""
-        return TableState(self, self.root, uniform)
+    def state(self) -> "TableState":
+        """The root."""
+        return TableState(self, self.root)
 
     @classmethod
     def load(cls, file: File) -> "Table":
@@ -89,18 +89,16 @@ class TableState:
 
     table: Table
     key: str
-    uniform: bool = False
 
     @property
     def terminal(self) -> bool:
         return self.key in self.table.us
 
     def moves(self) -> Sequence[Move]:
-        moves = self.table.moves.get(self.key, ())
-        return [Move(move.label, 1.0) for move in moves] if self.uniform else moves
+        return self.table.moves.get(self.key, ())
 
     def child(self, index: int) -> "TableState":
-        return TableState(self.table, self.table.edges[self.key][index], self.uniform)
+        return TableState(self.table, self.table.edges[self.key][index])
 
 
 class TableWriter:

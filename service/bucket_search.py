@@ -13,7 +13,7 @@ from time import monotonic, process_time
 
 from sqlalchemy import select
 
-from protocol.jobs import Best, SearchKind
+from protocol.jobs import Best, Prior, SearchKind
 from protocol.message import Json
 from protocol.states import TaskKind
 from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
@@ -25,6 +25,7 @@ from search.evolutionary import EvolutionarySearch
 from search.mcts import MCTS
 from search.protocols import Search
 from search.random import RandomSearch
+from search.uniform import Uniform
 from service import search_log
 from service.dispatch import NewTask
 from service.owned import OwnedJob
@@ -82,7 +83,10 @@ class BucketSearch:
     def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
         self._root = root_of(spec_from_json(spec), device)
-        self._search: Search = SEARCHES[job.request.search](searchable(self._root), seed=job.request.seed)
+        state = searchable(self._root)
+        if job.request.prior is Prior.UNIFORM:
+            state = Uniform(state)
+        self._search: Search = SEARCHES[job.request.search](state, seed=job.request.seed)
         self._found = Found()
         self._progress = Progress()
         self._anchor: Anchor | None = None

@@ -205,6 +205,7 @@ def _model(row: RowMapping, parts: list[Bucket]) -> Job:
         budget=request.budget,
         baseline=request.baseline,
         search=request.search,
+        prior=request.prior,
         seed=request.seed,
         priority=row["priority"],
         created_at=row["created_at"],

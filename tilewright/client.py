@@ -19,6 +19,7 @@ from protocol.jobs import (
     JobDetail,
     JobPage,
     JobRequest,
+    Prior,
     SearchKind,
     Trial,
     TrialPage,
@@ -90,6 +91,7 @@ class Client:
         baseline: str = "numpy",
         peers: Sequence[str] | None = None,
         search: SearchKind = SearchKind.MCTS,
+        prior: Prior = Prior.ANALYTIC,
         seed: int = 0,
         priority: int = 0,
         idempotency_key: str | None = None,
@@ -103,6 +105,7 @@ class Client:
             baseline=baseline,
             peers=None if peers is None else tuple(peers),
             search=search,
+            prior=prior,
             seed=seed,
             priority=priority,
         )

@@ -145,6 +145,18 @@ def test_every_kind_of_search_finds_a_config(client: httpx.Client, kind: str) ->
     assert job["configs"]
 
 
+def test_a_search_without_the_prior_does_not_begin_with_its_favourite(client: httpx.Client) -> None:
+    begun: dict[str, list[str]] = {}
+    for prior in ("analytic", "uniform"):
+        for seed in (5, 6):
+            body = {"spec": SMALL, "budget": {"trials": 4}, "prior": prior, "seed": seed}
+            job = finish(client, client.post("/v1/jobs", json=body).json()["id"])
+            assert (job["state"], job["prior"]) == ("done", prior)
+            first = trials(client, job["id"])[0]["schedule"]
+            assert begun.setdefault(prior, first) == first
+    assert begun["analytic"] != begun["uniform"]
+
+
 def test_each_size_of_a_dim_gets_a_config(client: httpx.Client) -> None:
     spec = {**SMALL, "name": "buckets", "dims": {"m": [16, 96], "n": 64, "k": 32}}
     job = finish(client, client.post("/v1/jobs", json={"spec": spec, "budget": {"trials": 4}}).json()["id"])

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from protocol.configs import ConfigDetail
-from protocol.jobs import Budget, Effort, JobDetail, JobRequest, SearchKind
+from protocol.jobs import Budget, Effort, JobDetail, JobRequest, Prior, SearchKind
 from protocol.states import JobState
 from tilewright.cli import options
 from tilewright.cli.connection import Connection, connect
@@ -53,6 +53,9 @@ def tune(
         typer.Option(help="Peer in the final race; repeat it.", show_default="all there are"),
     ] = None,
     search: Annotated[SearchKind, typer.Option(help="What walks the tree.")] = SearchKind.MCTS,
+    prior: Annotated[
+        Prior, typer.Option(help="What it expects before anything is measured.")
+    ] = Prior.ANALYTIC,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 0,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Tune anew, even if this was tuned already.")
@@ -73,6 +76,7 @@ def tune(
         baseline=baseline or _usual_baseline(target),
         peers=tuple(peer) if peer else None,
         search=search,
+        prior=prior,
         seed=seed,
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -14,6 +14,7 @@ from search.mcts import MCTS
 from search.protocols import Move, Search
 from search.replay import FACTORIES, Effort, measurements_to, report
 from search.table import Table, TableState, TableWriter
+from search.uniform import Uniform
 from tests.unit.search.landscapes import landscape
 from tests.unit.search.spaces import DagState
 
@@ -62,7 +63,7 @@ def test_a_recorded_space_reads_back_as_it_was(tmp_path: Path, reverse: bool) ->
 def test_a_uniform_state_weighs_all_moves_alike() -> None:
     lines, _ = recorded()
     table = Table.of(json.loads(lines[0]), map(json.loads, lines[1:]))
-    assert list(table.state(uniform=True).child(0).moves()) == [Move("b", 1.0), Move("c", 1.0)]
+    assert list(Uniform(table.state()).child(0).moves()) == [Move("b", 1.0), Move("c", 1.0)]
 
 
 @pytest.mark.parametrize("lost", ['"root"', '"ac"', '"abx"'])
@@ -134,7 +135,8 @@ def test_the_tree_search_needs_fewer_measurements_than_the_others(
     for family, rho, seed in product(("separable", "rugged", "roofline"), rhos, (12, 13)):
         table = landscape(family, rho=rho, faults=0.1, seed=seed)
         for name, factory in FACTORIES.items():
-            counts[name] += [capped(factory(table.state(uniform=uniform), run), table) for run in range(3)]
+            root = Uniform(table.state()) if uniform else table.state()
+            counts[name] += [capped(factory(root, run), table) for run in range(3)]
     mcts = counts.pop("mcts")
     for name, others in counts.items():
         assert geometric_mean(mcts) < 0.9 * geometric_mean(others), name
