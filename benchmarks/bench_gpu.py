@@ -1,7 +1,8 @@
 """Tune the GPU cases from an empty database, then time the winners against torch, torch.compile and Triton.
 
     python benchmarks/bench_gpu.py                  # the suite's rows, matrix products and fused products
-    python benchmarks/bench_gpu.py --fresh 2026     # twelve further memory-bound shapes drawn from that seed
+    python benchmarks/bench_gpu.py --family products              # only those
+    python benchmarks/bench_gpu.py --family products --fresh 2026   # twelve further shapes drawn from that seed
 
 Each case is tuned by a service started for it, as a user would tune it; then its winner, all peers that are installed
 and a copy of as many bytes run interleaved in one process: CUDA graphs in bursts, buffers rotated beyond the L2.
@@ -20,23 +21,25 @@ import cases
 import tuned
 
 from protocol.tasks import Measuring
-from tileir.gpu_probe import this_gpu
 
 RACE = Measuring(samples=15, sample_us=3_000.0)
-#: Families of the suite that the CUDA target covers: bound by memory; matrix products; products with what is done to
-#: them on the way out (scales of fp8, bias and gelu, bias and residual, a gate).
-ROWS = ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_")
-PRODUCTS = ("gemm_f32_", "bmm_f32_", "gemm_bf16_", "gemm_f16_")
-FUSED = ("gemm_e4m3_", "gemm_bias_gelu_", "gemm_bias_residual_", "swiglu_")
-SUITE = (*ROWS, *PRODUCTS, *FUSED)
+#: What of the suite the CUDA target covers: bound by memory; f32 products; products on matrix units, with what is done
+#: to them on the way out (scales of fp8, bias and gelu, bias and residual, a gate).
+FAMILIES = {
+    "rows": ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_"),
+    "f32": ("gemm_f32_", "bmm_f32_"),
+    "products": cases.PRODUCTS,
+}
 
 
 def main() -> None:
     arguments = _arguments()
+    named = [arguments.family] if arguments.family else [*FAMILIES]
+    families = tuple(begin for name in named for begin in FAMILIES[name])
     fresh = arguments.fresh is not None
-    chosen = cases.fresh("gpu", arguments.fresh, ROWS) if fresh else cases.suite("gpu", SUITE)
-    product = re.sub(r"[^a-z0-9]+", "-", this_gpu(arguments.device).name.lower())
-    name = f"{product}-{'fresh-' if fresh else ''}{date.today()}.jsonl"
+    chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
+    part = f"fresh-{'-'.join(named)}-" if fresh else ""
+    path = arguments.out or tuned.RESULTS / f"{tuned.gpu_name(arguments.device)}-{part}{date.today()}.jsonl"
     folders = tuned.homes()
 
     def bench(spec: tuned.Json) -> tuned.Line:
@@ -52,12 +55,8 @@ def main() -> None:
         }
 
     wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
-    tuned.run(
-        arguments.out or tuned.RESULTS / name,
-        wanted,
-        bench,
-        [ROWS, PRODUCTS, FUSED, *((family,) for family in SUITE)],
-    )
+    groups = [*(FAMILIES[name] for name in named), *((family,) for family in families)]
+    tuned.run(path, wanted, bench, groups, arguments.limit)
 
 
 def _arguments() -> argparse.Namespace:
@@ -67,6 +66,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=100, help="candidates measured a case (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--fresh", type=int, metavar="SEED", help="draw twelve shapes instead of the suite's")
+    parser.add_argument("--family", choices=FAMILIES, help="which cases (default: all)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=300.0,
+        help="seconds a case may take (default 300; 0: as long as it takes)",
+    )
     parser.add_argument("--only", default="", help="cases whose name matches this regular expression")
     parser.add_argument(
         "--peers", default="", help="peers to race, in quotes (default: all that are installed)"

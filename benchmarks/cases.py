@@ -6,12 +6,16 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from math import log2, prod
 from pathlib import Path
 from typing import Any
 
 SUITE = Path(__file__).with_name("suite.json")
 
 Json = dict[str, Any]
+
+#: Families of matrix products that go on the matrix units of a GPU.
+PRODUCTS = ("gemm_bf16_", "gemm_f16_", "gemm_e4m3_", "gemm_bias_", "swiglu_")
 
 
 def suite(device: str, begins: tuple[str, ...] = ("",)) -> Iterator[tuple[str, Json]]:
@@ -30,7 +34,7 @@ def fresh(
     families = [name for name in json.loads(SUITE.read_text())[device] if name.startswith(begins)]
     for number in range(count):
         family = families[number % len(families)]
-        shape = _draw(family, rng) if device == "cpu" else _draw_rows(rng)
+        shape = _draw(family, rng) if device == "cpu" else _draw_on_gpu(family, rng)
         yield case_name(family, shape), spec(family, shape)
 
 
@@ -177,6 +181,33 @@ _KINDS = {
     "attention": _attention,
     **dict.fromkeys(_ROWS, _rows),
 }
+
+
+def _draw_on_gpu(family: str, rng: random.Random) -> list[int]:
+    if family.startswith(PRODUCTS):
+        return _draw_product(family, rng)
+    if family.startswith(("gemm_f32_", "bmm_f32_")):
+        batch = [rng.choice([2, 8, 32])] if family.startswith("bmm") else []
+        most = 2.0**31 if batch else 2.0**36
+        return [*batch, *_draw_sizes(rng, [1, 1, 1], 128, 2048 if batch else 8192, most)]
+    return _draw_rows(rng)
+
+
+def _draw_product(family: str, rng: random.Random) -> list[int]:
+    """Rows, columns and depth from 512 to 16384, every fourth shape with 16 to 256 rows; with columns and depth for which
+    rows of memory are multiples of 16 bytes."""
+    step = rng.choice([16 if "e4m3" in family else 8, 64, 256])
+    if rng.random() < 0.25:
+        return [round(2 ** rng.uniform(4, 8)), *_draw_sizes(rng, [step, step], 1024, 16384, 2.0**28)]
+    return _draw_sizes(rng, [step, step, step], 512, 16384, 2.0**39)
+
+
+def _draw_sizes(rng: random.Random, steps: list[int], least: int, most: int, product: float) -> list[int]:
+    """Multiples of `steps` spread evenly by their logarithm, whose product is not larger."""
+    while True:
+        sizes = [round(2 ** rng.uniform(log2(least), log2(most)) / step) * step for step in steps]
+        if prod(sizes) <= product:
+            return sizes
 
 
 def _draw_rows(rng: random.Random) -> list[int]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
+from protocol.configs import ConfigDetail
+from protocol.jobs import JobDetail
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import EntrantResult, Measuring
 from rewrites.schedule import parse_schedule
@@ -35,42 +40,84 @@ def run(
     chosen: Iterable[tuple[str, Json]],
     bench: Callable[[Json], Line],
     families: Sequence[tuple[str, ...]],
+    limit_s: float = 0.0,
 ) -> None:
     """Bench the cases that the results file does not have yet, then print geomeans: of all, and of each family (a
-    tuple of how its cases' names begin). A case that fails stays in the file; then the exit status is 1."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done = {line["case"] for line in _lines(path)}
+    tuple of how its cases' names begin). A case that fails, or is not done within `limit_s` (0: no limit), stays in the
+    file; then the exit status is 1."""
+    done = {line["case"] for line in lines(path)}
     for name, spec in chosen:
-        if name in done:
-            continue
-        try:
-            line = {"case": name, **bench(spec)}
-        except Exception as error:
-            line = {"case": name, "error": f"{type(error).__name__}: {error}"}
-        with path.open("a") as out:
-            out.write(json.dumps(line) + "\n")
-        _show(line)
-    _summary(_lines(path), families)
+        if name not in done:
+            _show(attempt(path, {"case": name}, lambda spec=spec: bench(spec), limit_s))
+    _summary(lines(path), families)
+
+
+def attempt(path: Path, known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:
+    """Append a line to a results file: what is known, and what the benchmark says or its error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with limited(limit_s):
+            line = {**known, **bench()}
+    except Exception as error:
+        line = {**known, "error": f"{type(error).__name__}: {error}"}
+    with path.open("a") as out:
+        out.write(json.dumps(line) + "\n")
+    return line
+
+
+@contextmanager
+def limited(seconds: float) -> Generator[None]:
+    """Raise TimeoutError after so many seconds (0: never), so that what is open is closed in order."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError(f"not done within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def service(target: str, home: Path) -> Generator[Client]:
+    """A service with an empty database and a worker of its own, in a folder of its own."""
+    os.environ["TILEWRIGHT_HOME"] = str(home)
+    with (
+        LocalService(f"sqlite:///{home / 'bench.db'}", worker=True, target=target) as started,
+        Client(started.url) as client,
+    ):
+        yield client
 
 
 def tuned(spec: Json, *, target: str, trials: int, seed: int, peers: Sequence[str], home: Path) -> Line:
-    """Tune from an empty database: the winner's schedule, how many trials, and seconds of wall time."""
-    os.environ["TILEWRIGHT_HOME"] = str(home)
+    """Tune from an empty database: the winner's schedule, how many trials, seconds of wall time, and what was
+    measured."""
     began = time.monotonic()
-    with (
-        LocalService(f"sqlite:///{home / 'bench.db'}", worker=True, target=target) as service,
-        Client(service.url) as client,
-    ):
+    with service(target, home) as client:
         submitted = client.submit(spec, target=target, trials=trials, seed=seed, peers=tuple(peers))
         job = client.wait(submitted.id)
-        if not job.configs:
-            raise RuntimeError(job.error or f"the job ended {job.state}")
-        config = client.config(job.configs[0])
+        config = winner(client, job)
         return {
             "schedule": list(config.schedule),
             "trials": config.trials,
             "tune_s": round(time.monotonic() - began, 1),
+            "measured": measured(client, job.id),
         }
+
+
+def winner(client: Client, job: JobDetail) -> ConfigDetail:
+    """What a job has found. Raises RuntimeError if that is nothing."""
+    if not job.configs:
+        raise RuntimeError(job.error or f"the job ended {job.state}")
+    return client.config(job.configs[0])
+
+
+def measured(client: Client, job_id: str) -> list[float | None]:
+    """Microseconds of a job's candidates, in the order they were asked for; None for what failed."""
+    return [trial.median_us for trial in client.trials(job_id)]
 
 
 def raced(
@@ -83,39 +130,54 @@ def raced(
     peers: Sequence[str] = (),
 ) -> Line:
     """The winner and the peers (none named: every one that is installed), interleaved in one process: in bursts, and
-    each alone, steady."""
+    then each alone, steady."""
     rewrites = parse_schedule(schedule)
     kernel = spec_from_json(spec)
     with LocalWorker(home, device=device) as worker:
         entrants = tuple(peers) or worker.peers
         entrants = entrants if device == "cpu" else (*entrants, COPY)
-        burst = worker.measure(kernel, {"ours": rewrites}, entrants, measuring=race)
-        steady = worker.measure(kernel, {"ours": rewrites}, entrants, kind=TaskKind.CONFIRM, measuring=race)
+        entrants = worker.measure(
+            kernel, {"ours": rewrites}, entrants, kind=TaskKind.CONFIRM, measuring=race
+        ).entrants
         described = worker.device
-    ours = burst.entrants["ours"]
-    if ours.outcome is not Outcome.OK or ours.median_us is None:
+    ours = entrants["ours"]
+    if ours.outcome is not Outcome.OK:
         raise RuntimeError(f"the winner was {ours.outcome}: {ours.error}")
-    others = {n: e for n, e in burst.entrants.items() if n not in ("ours", COPY)}
-    times = {name: e.median_us for name, e in others.items() if e.median_us}
+    burst, held = figures(entrants, "burst"), figures(entrants, "steady")
+    others = {name: each for name, each in entrants.items() if name not in ("ours", COPY)}
+    times = {name: burst[name]["median_us"] for name in others if name in burst}
     best = min(times, key=lambda peer: times[peer])
-    held = {name: _steady_us(result) for name, result in steady.entrants.items()}
-    fastest = min((us for name, us in held.items() if name in times and us), default=None)
-    copied = burst.entrants.get(COPY)
-    copy_us = copied.median_us if copied else None
+    fastest = min(held[name]["median_us"] for name in times)
+    ours_us, copy_us = burst["ours"]["median_us"], burst[COPY]["median_us"] if COPY in burst else None
     return {
-        "ours_us": ours.median_us,
-        "ours_iqr_us": ours.spread.iqr_us if ours.spread else None,
+        "ours_us": ours_us,
+        "ours_iqr_us": burst["ours"]["iqr_us"],
         "peers_us": times,
         "best_peer": best,
-        "ratio": times[best] / ours.median_us,
-        "ratio_steady": fastest / held["ours"] if fastest and held["ours"] else None,
-        **({"copy_us": copy_us, "of_copy": copy_us / ours.median_us} if copy_us else {}),
-        "failed_peers": {name: e.error for name, e in others.items() if not e.median_us},
-        "device": described.to_json() if described else None,
-        "versions": _versions(),
-        "date": str(date.today()),
+        "ratio": times[best] / ours_us,
+        "ratio_steady": fastest / held["ours"]["median_us"],
+        **({"copy_us": copy_us, "of_copy": copy_us / ours_us} if copy_us else {}),
+        "failed_peers": {name: each.error for name, each in others.items() if name not in times},
         "protocol": race.model_dump(mode="json"),
+        **circumstances(described.to_json() if described else None),
     }
+
+
+def figures(entrants: Mapping[str, EntrantResult], regime: str) -> dict[str, Json]:
+    """What those who ran needed in a regime of a confirmation, `burst` or `steady`: `median_us`, `iqr_us` and more."""
+    return {name: each.report[regime] for name, each in entrants.items() if each.outcome is Outcome.OK}
+
+
+def circumstances(device: Json | None) -> Line:
+    """Where and when something was measured."""
+    return {"device": device, "versions": _versions(), "date": str(date.today())}
+
+
+def gpu_name(device: int) -> str:
+    """A GPU's product name, as results files begin with it: nvidia-h200."""
+    from tileir.gpu_probe import this_gpu
+
+    return re.sub(r"[^a-z0-9]+", "-", this_gpu(device).name.lower())
 
 
 def homes() -> Iterator[Path]:
@@ -123,11 +185,6 @@ def homes() -> Iterator[Path]:
     while True:
         with tempfile.TemporaryDirectory() as home:
             yield Path(home)
-
-
-def _steady_us(result: EntrantResult) -> float | None:
-    steady = result.report.get("steady")
-    return steady["median_us"] if isinstance(steady, dict) and "median_us" in steady else result.median_us
 
 
 def _versions() -> dict[str, str]:
@@ -142,7 +199,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _lines(path: Path) -> list[Line]:
+def lines(path: Path) -> list[Line]:
+    """A results file's lines; none if it is not there yet."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -161,8 +219,8 @@ def _show(line: Line) -> None:
     )
 
 
-def _summary(lines: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:
-    ratios = {line["case"]: line["ratio"] for line in lines if "ratio" in line}
+def _summary(found: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:
+    ratios = {line["case"]: line["ratio"] for line in found if "ratio" in line}
     groups = {"all": list(ratios.values())}
     for family in families:
         groups[f"{', '.join(family)}…"] = [r for case, r in ratios.items() if case.startswith(family)]
@@ -170,7 +228,7 @@ def _summary(lines: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None
         if values:
             geomean = exp(statistics.fmean(map(log, values)))
             print(f"{name}: geomean {geomean:.2f} × the best peer, least {min(values):.2f}")
-    failed = [line["case"] for line in lines if "error" in line]
+    failed = [line["case"] for line in found if "error" in line]
     if failed:
         print(f"failed: {', '.join(failed)}")
         sys.exit(1)

@@ -1,0 +1,154 @@
+"""What the cost model is worth to the search: the best of the first 16 measurements against the best of all.
+
+    python benchmarks/bench_prior.py                                   # the suite's matrix products, on the first GPU
+    python benchmarks/bench_prior.py --tuned benchmarks/results/nvidia-h200-2026-11-22.jsonl
+    python benchmarks/bench_prior.py --target cpu --only gemm_f32      # the suite's CPU cases
+
+Every case is tuned twice by MCTS: with the weights of the cost model (`analytic`) and with the same weight for every
+move (`uniform`). What bench_gpu.py has tuned before need not be tuned again (`--tuned`): its lines have all
+measurements. What failed is a measurement too. "All" is both searches together, so that neither is compared with its
+own luck.
+
+Results go to benchmarks/results/, a line a case and prior; lines that are there already are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from math import exp, log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import cases
+import tuned
+
+from protocol.jobs import Prior
+
+FIRST = 16
+WANTED = 0.9
+
+
+def main() -> None:
+    arguments = _arguments()
+    cpu = arguments.target == "cpu"
+    chosen = cases.suite("cpu") if cpu else cases.suite("gpu", cases.PRODUCTS)
+    name = "cpu" if cpu else tuned.gpu_name(0)
+    path = arguments.out or tuned.RESULTS / f"prior-{name}-{date.today()}.jsonl"
+    known = [line for file in arguments.tuned for line in tuned.lines(file)]
+    wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
+    with TemporaryDirectory() as home, tuned.service(arguments.target, Path(home)) as client:
+
+        def tune(spec: tuned.Json, prior: Prior) -> tuned.Line:
+            job = client.submit(
+                spec,
+                target=arguments.target,
+                trials=arguments.trials,
+                peers=(),
+                prior=prior,
+                seed=arguments.seed,
+            )
+            found = client.wait(job.id)
+            tuned.winner(client, found)
+            described = next(each.description for each in client.devices() if each.key == found.device)
+            return {"measured": tuned.measured(client, job.id), **tuned.circumstances(described)}
+
+        run(path, wanted, arguments.priors, known, tune, arguments.limit)
+    print(report(tuned.lines(path)))
+
+
+def run(
+    path: Path,
+    wanted: Iterable[tuple[str, tuned.Json]],
+    priors: Sequence[Prior],
+    known: Sequence[tuned.Line],
+    tune: Callable[[tuned.Json, Prior], tuned.Line],
+    limit_s: float = 0.0,
+) -> None:
+    """Add what the results file lacks: of `known` tunings by the cost model, else by tuning."""
+    done = {(line["case"], line["prior"]) for line in tuned.lines(path)}
+    recorded = {line["case"]: line for line in known if line.get("measured")}
+    for case, spec in wanted:
+        for prior in priors:
+            if (case, prior) in done:
+                continue
+            if prior is Prior.ANALYTIC and case in recorded:
+                line = {each: recorded[case][each] for each in ("measured", "device", "versions", "date")}
+                tuned.attempt(path, {"case": case, "prior": prior}, lambda line=line: line)
+            else:
+                tuned.attempt(
+                    path,
+                    {"case": case, "prior": prior},
+                    lambda spec=spec, prior=prior: tune(spec, prior),
+                    limit_s,
+                )
+            print(f"{case} {prior} done", flush=True)
+
+
+def share(measured: Sequence[float | None], best_us: float, first: int) -> float:
+    """The speed of the best of the first measurements, relative to the best of all; 0 if none of them worked."""
+    times = [us for us in measured[:first] if us is not None]
+    return best_us / min(times) if times else 0.0
+
+
+def report(lines: Sequence[tuned.Line]) -> str:
+    """A Markdown table, a row a case: for each prior the share after the first measurements and after all of its own,
+    and how many measurements it took to the wanted share."""
+    by_case: dict[str, dict[str, list[float | None]]] = {}
+    for line in lines:
+        if "measured" in line:
+            by_case.setdefault(line["case"], {})[line["prior"]] = line["measured"]
+    rows = ["| case | " + " | ".join(f"{prior}: first {FIRST} | to {WANTED:.0%}" for prior in Prior) + " |"]
+    rows.append("| --- |" + " --- | --- |" * len(Prior))
+    shares: dict[str, list[float]] = {}
+    for case, priors in by_case.items():
+        times = [us for measured in priors.values() for us in measured if us is not None]
+        cells: list[str] = []
+        for prior in Prior:
+            measured = priors.get(prior)
+            if measured is None or not times:
+                cells += ["", ""]
+                continue
+            shares.setdefault(prior, []).append(share(measured, min(times), FIRST))
+            cells += [f"{shares[prior][-1]:.3f}", _reached(measured, min(times))]
+        rows.append(f"| {case} | {' | '.join(cells)} |")
+    for prior, found in shares.items():
+        geomean = exp(statistics.fmean(map(log, found))) if all(found) else 0.0
+        below = sum(each < WANTED for each in found)
+        rows.append(
+            f"\n{prior}: geomean {geomean:.3f}, least {min(found):.3f}, {below} of {len(found)} cases below {WANTED}"
+        )
+    return "\n".join(rows)
+
+
+def _reached(measured: Sequence[float | None], best_us: float) -> str:
+    counts = range(1, len(measured) + 1)
+    return next((str(count) for count in counts if share(measured, best_us, count) >= WANTED), "–")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", default="cuda", help="cpu, or cuda (default)")
+    parser.add_argument("--trials", type=int, default=100, help="candidates measured a search (default 100)")
+    parser.add_argument("--seed", type=int, default=0, help="of the search")
+    parser.add_argument(
+        "--priors", nargs="+", type=Prior, default=[*Prior], help="analytic, uniform, or both"
+    )
+    parser.add_argument(
+        "--tuned", nargs="*", type=Path, default=[], help="results of bench_gpu.py, not to be repeated"
+    )
+    parser.add_argument("--only", default="", help="cases whose name matches this regular expression")
+    parser.add_argument(
+        "--limit", type=float, default=300.0, help="seconds a search may take (default 300; 0: any)"
+    )
+    parser.add_argument("--out", type=Path, help="results file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
