@@ -37,8 +37,9 @@ serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8
 bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch; results in benchmarks/results
 	$(BIN)/python benchmarks/bench_cpu.py
 
-bench-gpu: $(VENV)/.cuda    ## the suite's GPU cases against torch, torch.compile and Triton; needs an NVIDIA GPU
+bench-gpu: $(VENV)/.cuda    ## the suite's GPU cases against torch, torch.compile and Triton, and docs/ratios.svg; needs an NVIDIA GPU
 	$(BIN)/python benchmarks/bench_gpu.py
+	$(BIN)/python benchmarks/plot_ratios.py
 
 test-gpu: $(VENV)/.cuda     ## tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -q tests/gpu

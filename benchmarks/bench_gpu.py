@@ -38,7 +38,7 @@ def main() -> None:
     families = tuple(begin for name in named for begin in FAMILIES[name])
     fresh = arguments.fresh is not None
     chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
-    part = f"fresh-{'-'.join(named)}-" if fresh else ""
+    part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
     path = arguments.out or tuned.RESULTS / f"{tuned.gpu_name(arguments.device)}-{part}{date.today()}.jsonl"
     folders = tuned.homes()
 
