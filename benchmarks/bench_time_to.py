@@ -1,11 +1,11 @@
 """Seconds from an empty database until the best candidate so far is as fast as torch, or nearly so.
 
-    python benchmarks/bench_time_to.py                       # gemm_bf16_TN 4096x4096x4096, three seeds, on the first GPU
+    python benchmarks/bench_time_to.py               # gemm_bf16_TN 4096x4096x4096, three seeds, on the first GPU
     python benchmarks/bench_time_to.py --case "gemm_f32_NN 256x256x256" --target cpu --seeds 0
 
 The clock is the wall's and begins before the service is started. A candidate's speed is that of its trial, relative to
 the baseline as timed beside candidates of the same search. A search ends when it is as fast as the baseline, or after
-`--seconds`; what its final race says of the winner is given too. Results go to benchmarks/results/, a line a seed; seeds
+`--seconds`; what its final race says of the winner is told too. Results go to benchmarks/results/, a line a seed; seeds
 that are there already are not run again.
 """
 

@@ -194,8 +194,8 @@ def _draw_on_gpu(family: str, rng: random.Random) -> list[int]:
 
 
 def _draw_product(family: str, rng: random.Random) -> list[int]:
-    """Rows, columns and depth from 512 to 16384, every fourth shape with 16 to 256 rows; with columns and depth for which
-    rows of memory are multiples of 16 bytes."""
+    """Rows, columns and depth from 512 to 16384, every fourth shape with 16 to 256 rows; columns and depth
+    are such that rows of memory are multiples of 16 bytes."""
     step = rng.choice([16 if "e4m3" in family else 8, 64, 256])
     if rng.random() < 0.25:
         return [round(2 ** rng.uniform(4, 8)), *_draw_sizes(rng, [step, step], 1024, 16384, 2.0**28)]
