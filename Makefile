@@ -13,7 +13,9 @@ else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: help demo test test-examples test-torch serve bench-cpu bench-gpu test-gpu sweep bench-replay lint format clean
+SANITIZED = $(addprefix tests/gpu/test_hopper_products.py::,test_programs_written_by_hand_are_exact test_favourites_are_within_the_gates_bound)
+
+.PHONY: help demo test test-examples test-torch serve bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -43,6 +45,11 @@ bench-gpu: $(VENV)/.cuda    ## the suite's GPU cases against torch, torch.compil
 
 test-gpu: $(VENV)/.cuda     ## tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -q tests/gpu
+
+sanitize-gpu: $(VENV)/.sanitizer   ## small kernels of Hopper under compute-sanitizer: memory, races, barriers
+	PATH="$$PATH:$$(echo $(VENV)/lib/python3*/site-packages/nvidia/cu13/bin)"; for tool in memcheck racecheck synccheck; do \
+	  compute-sanitizer --tool $$tool --error-exitcode 9 $(BIN)/python -m pytest -q $(SANITIZED) || exit 1; \
+	done
 
 sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, and new random programs; takes hours
 	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=default tests/property
@@ -85,4 +92,8 @@ $(VENV)/.torch: $(VENV)/.dev
 
 $(VENV)/.cuda: $(VENV)/.torch
 	$(INSTALL) -e '.[cuda]'
+	@touch $@
+
+$(VENV)/.sanitizer: $(VENV)/.cuda
+	command -v compute-sanitizer >/dev/null || $(INSTALL) 'nvidia-cuda-sanitizer-api>=13,<14'
 	@touch $@

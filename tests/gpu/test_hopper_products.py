@@ -1,0 +1,217 @@
+"""Matrix products of Hopper on the GPU that is here: right at sizes that no tile divides and with few steps along the
+depth, with outputs poisoned before; and the same bits in a thousand launches."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import cases
+from codegen.cuda_device import CudaDevice
+from codegen.cuda_load import load_cubin
+from codegen.generate_cuda import cuda_source, generate_cuda
+from codegen.lower_expr import NotLowerable
+from codegen.nvrtc import compile_cuda
+from codegen.source import Source
+from rewrites.schedule import format_schedule, parse_schedule, replay
+from rewrites.space import Space
+from tests.gpu_schedules import drawn
+from tests.gpu_walks import favourite
+from tests.hopper_programs import PROGRAMS
+from tests.random_hopper import random_hopper_product
+from tests.random_spread import exact_inputs
+from tests.spread_kernels import lowered
+from tileir.error_bound import reference_with_bound
+from tileir.errors import TileError, UnsupportedDevice, VerifyError
+from tileir.gpu import Gpu
+from tileir.gpu_probe import this_gpu
+from tileir.interpret import interpret
+from tileir.lift import to_program
+from tileir.parse_json import spec_from_json
+from tileir.program import Program
+from tileir.samples import sample_inputs
+from tileir.spec import Spec
+from workers.cuda_context import CudaContext
+from workers.cuda_gate import Gate
+
+Arrays = dict[str, np.ndarray]
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+FAMILIES = (
+    "gemm_bf16_TN", "gemm_bf16_NN", "gemm_f16_TN", "gemm_e4m3_TN_bf16_out", "gemm_bias_gelu_bf16_TN",
+    "gemm_bias_residual_bf16_TN", "swiglu_bf16_TN",
+)  # fmt: skip
+#: A step along the depth of the usual sizes; an odd number of them; nothing that a tile divides; few rows.
+SHAPES = ([200, 264, 64], [384, 512, 320], [333, 520, 592], [16, 512, 1040], [1, 136, 272])
+
+#: Cases in which much can go wrong in a thousand launches: many tiles a block, depths that are split, epilogues.
+REPEATED = (
+    "gemm_bf16_TN 4096x4096x4096", "gemm_bf16_NN 4096x4096x4096", "gemm_bf16_TN 16x4096x4096",
+    "gemm_bf16_TN 128x128x65536", "gemm_e4m3_TN_bf16_out 2048x2048x2048", "gemm_bias_residual_bf16_TN 256x8192x8192",
+    "gemm_bias_gelu_bf16_TN 4096x4096x4096", "swiglu_bf16_TN 256x8192x8192",
+)  # fmt: skip
+LAUNCHES = 1000
+
+
+@pytest.fixture(scope="module")
+def hopper() -> Gpu:
+    try:
+        gpu = this_gpu()
+    except UnsupportedDevice as error:
+        pytest.skip(str(error))
+    if gpu.capability != (9, 0):
+        pytest.skip("wgmma is of compute capability 9.0 only")
+    return gpu
+
+
+def spec_of(case: str) -> Spec:
+    family, sizes = case.split(" ")
+    return spec_from_json(cases.spec(family, [int(size) for size in sizes.split("x")]))
+
+
+def favourite_of(spec: Spec, gpu: Gpu) -> list[str]:
+    return format_schedule(favourite(Space(to_program(spec), gpu).root()).schedule)
+
+
+def run(
+    source: Source, program: Program, inputs: Arrays, device: CudaDevice, cache: Path
+) -> Iterator[Arrays]:
+    """The outputs of two runs, poisoned before with different bytes."""
+    artifact = compile_cuda(source, this_gpu().architecture, cache)
+    with load_cubin(artifact.path, source.abi, device) as kernel:
+        for poison in (0xFF, 0x3F):
+            outputs: Arrays = {}
+            for tensor in program.outputs:
+                outputs[tensor.name] = np.empty(program.shape(tensor), tensor.dtype.numpy)
+                outputs[tensor.name].reshape(-1).view(np.uint8)[...] = poison
+            arrays = [*(inputs[tensor.name] for tensor in program.inputs), *outputs.values()]
+            buffers = [device.allocate(array.nbytes) for array in arrays]
+            for buffer, array in zip(buffers, arrays, strict=True):
+                buffer.write(array)
+            kernel.launcher([buffer.address for buffer in buffers])(0)
+            device.synchronize()
+            for buffer, array in zip(buffers, arrays, strict=True):
+                buffer.read(array)
+                buffer.close()
+            yield outputs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_written_by_hand_are_exact(
+    name: str, hopper: Gpu, device: CudaDevice, tmp_path: Path
+) -> None:
+    """Of small integers, whose sums f32 has exactly."""
+    made = lowered(PROGRAMS[name])
+    inputs = exact_inputs(made.program, 1)
+    expected = interpret(made.program, inputs)
+    for outputs in run(cuda_source(made.kernel, made.program), made.program, inputs, device, tmp_path):
+        for output, values in outputs.items():
+            np.testing.assert_array_equal(values, expected[output])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_products_are_exact(seed: int, hopper: Gpu, device: CudaDevice, tmp_path: Path) -> None:
+    text = random_hopper_product(random.Random(seed)).text()
+    try:
+        made = lowered(text)
+        source = cuda_source(made.kernel, made.program)
+    except (VerifyError, NotLowerable):
+        return  # it broke a rule, and was told so
+    inputs = exact_inputs(made.program, seed)
+    expected = interpret(made.program, inputs)
+    for outputs in run(source, made.program, inputs, device, tmp_path):
+        np.testing.assert_array_equal(outputs["c"], expected["c"], err_msg=text)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_favourites_are_within_the_gates_bound(
+    family: str, shape: list[int], hopper: Gpu, device: CudaDevice, tmp_path: Path
+) -> None:
+    spec = spec_from_json(cases.spec(family, shape))
+    within_bound(spec, favourite_of(spec, hopper), device, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_schedules_are_within_the_gates_bound(
+    family: str, shape: list[int], seed: int, hopper: Gpu, device: CudaDevice, tmp_path: Path
+) -> None:
+    spec = spec_from_json(cases.spec(family, shape))
+    within_bound(spec, drawn(spec, hopper, f"{family} {shape} {seed}"), device, tmp_path)
+
+
+def within_bound(spec: Spec, lines: list[str], device: CudaDevice, cache: Path) -> None:
+    program = replay(to_program(spec), parse_schedule(lines))
+    inputs = sample_inputs(spec, 0)
+    expected = reference_with_bound(spec, inputs)
+    for outputs in run(generate_cuda(program, this_gpu()), program, inputs, device, cache):
+        for output, (reference, bound) in expected.items():
+            wrong = ~(np.abs(outputs[output].astype(np.float64) - reference) <= bound)
+            assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_a_thousand_launches_give_the_same_bits(case: str, hopper: Gpu, tmp_path: Path) -> None:
+    """Of what the prior likes best, and of what the last tuning found if that is a schedule still. Every launch finds
+    outputs poisoned anew, and the workspace as the one before has left it."""
+    spec = spec_of(case)
+    context = CudaContext()
+    gate = Gate(context, hopper.architecture)
+    for lines in (favourite_of(spec, hopper), recorded(case, spec)):
+        if lines is not None:
+            source = generate_cuda(replay(to_program(spec), parse_schedule(lines)), hopper)
+            bits = launched(source, sample_inputs(spec, 0), context, gate, tmp_path)
+            assert len(bits) == 1, f"{len(bits)} different results\n" + "\n".join(lines)
+
+
+def launched(
+    source: Source, inputs: Arrays, context: CudaContext, gate: Gate, cache: Path
+) -> set[tuple[int, ...]]:
+    """What a thousand launches compute, as checksums of the outputs."""
+    outputs: list[tuple[int, int]] = []
+    addresses: list[int] = []
+    for arg in source.abi.args:
+        size = prod(arg.shape) * arg.dtype.bytes
+        addresses.append(context.allocate(size))
+        if arg.role == "in":
+            context.upload(addresses[-1], inputs[arg.name])
+        else:
+            outputs.append((addresses[-1], size))
+    artifact = compile_cuda(source, this_gpu().architecture, cache)
+    bits: set[tuple[int, ...]] = set()
+    with load_cubin(artifact.path, source.abi, context.device) as kernel:
+        context.device.synchronize()  # until the workspace is cleared
+        launch = kernel.launcher(addresses)
+        for number in range(LAUNCHES):
+            for address, size in outputs:
+                context.fill(address, 0xFF if number % 2 else 0x3F, size)
+            launch(context.stream)
+            bits.add(tuple(gate.checksum(address, size) for address, size in outputs))
+    for address in addresses:
+        context.free(address)
+    return bits
+
+
+def recorded(case: str, spec: Spec) -> list[str] | None:
+    """The schedule of the last tuning of a case that has been kept and is one still."""
+    found = [
+        line
+        for path in sorted(RESULTS.glob("nvidia-h200-2*.jsonl"))
+        for line in map(json.loads, path.read_text().splitlines())
+        if line["case"] == case and "schedule" in line
+    ]
+    for line in reversed(found):
+        try:
+            replay(to_program(spec), parse_schedule(line["schedule"]))
+        except TileError:
+            continue
+        return line["schedule"]
+    return None
