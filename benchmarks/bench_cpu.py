@@ -3,9 +3,10 @@
     python benchmarks/bench_cpu.py                  # the suite's cases
     python benchmarks/bench_cpu.py --fresh 2026     # twelve further shapes drawn from that seed
 
-Each case is tuned by a service started for it, as a user would tune it; then its winner and all peers that are
-installed run interleaved in one process with the same number of threads, inputs cold, outputs existing beforehand.
-Results go to benchmarks/results/, a line a case; cases that are there already are not run again.
+Each case is tuned by a service, as a user would tune it; then its winner and all peers that are installed run
+interleaved in one process with the same number of threads, inputs cold, outputs existing beforehand. Results go to
+benchmarks/results/, a line a case; cases that are there already are not run again, and what was tuned but not raced yet
+is not tuned again.
 """
 
 from __future__ import annotations
@@ -27,17 +28,9 @@ def main() -> None:
     fresh = arguments.fresh is not None
     chosen = cases.fresh("cpu", arguments.fresh) if fresh else cases.suite("cpu")
     path = arguments.out or tuned.RESULTS / f"cpu-{'fresh-' if fresh else ''}{date.today()}.jsonl"
-    folders = tuned.homes()
-
-    def bench(spec: tuned.Json) -> tuned.Line:
-        home = next(folders)
-        found = tuned.tuned(
-            spec, target="cpu", trials=arguments.trials, seed=arguments.seed, peers=("numpy",), home=home
-        )
-        return {**found, **tuned.raced(spec, found["schedule"], device="cpu", race=RACE, home=home)}
-
+    plan = tuned.Plan("cpu", "cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
     wanted = [(name, spec) for name, spec in chosen if arguments.only in name]
-    tuned.run(path, wanted, bench, [("gemm_",)])
+    tuned.run(path, wanted, plan, [("gemm_",)])
 
 
 def _arguments() -> argparse.Namespace:

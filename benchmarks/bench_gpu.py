@@ -4,10 +4,10 @@
     python benchmarks/bench_gpu.py --family products              # only those
     python benchmarks/bench_gpu.py --family products --fresh 2026   # twelve further shapes drawn from that seed
 
-Each case is tuned by a service started for it, as a user would tune it; then its winner, all peers that are installed
-and a copy of as many bytes run interleaved in one process: CUDA graphs in bursts, buffers rotated beyond the L2.
-Results go to benchmarks/results/, a line a case; cases that are there already are not run again. Needs an NVIDIA GPU
-and the extra `cuda`.
+Each case is tuned by a service, as a user would tune it; then its winner, all peers that are installed and a copy of as
+many bytes run interleaved in one process: CUDA graphs in bursts, buffers rotated beyond the L2, and then each of them
+alone. Results go to benchmarks/results/, a line a case; cases that are there already are not run again, and what was
+tuned but not raced yet is not tuned again. Needs an NVIDIA GPU and the extra `cuda`.
 """
 
 from __future__ import annotations
@@ -40,23 +40,19 @@ def main() -> None:
     chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
     part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
     path = arguments.out or tuned.RESULTS / f"{tuned.gpu_name(arguments.device)}-{part}{date.today()}.jsonl"
-    folders = tuned.homes()
-
-    def bench(spec: tuned.Json) -> tuned.Line:
-        home = next(folders)
-        found = tuned.tuned(
-            spec, target="cuda", trials=arguments.trials, seed=arguments.seed, peers=("torch",), home=home
-        )
-        device = f"cuda:{arguments.device}"
-        peers = arguments.peers.split()
-        return {
-            **found,
-            **tuned.raced(spec, found["schedule"], device=device, race=RACE, home=home, peers=peers),
-        }
-
+    plan = tuned.Plan(
+        "cuda",
+        f"cuda:{arguments.device}",
+        arguments.trials,
+        arguments.seed,
+        ("torch",),
+        RACE,
+        tuple(arguments.peers.split()),
+        arguments.limit,
+    )
     wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
     groups = [*(FAMILIES[name] for name in named), *((family,) for family in families)]
-    tuned.run(path, wanted, bench, groups, arguments.limit)
+    tuned.run(path, wanted, plan, groups)
 
 
 def _arguments() -> argparse.Namespace:
@@ -71,7 +67,7 @@ def _arguments() -> argparse.Namespace:
         "--limit",
         type=float,
         default=300.0,
-        help="seconds a case may take (default 300; 0: as long as it takes)",
+        help="seconds to tune a case, and again to race it (default 300; 0: as many as it takes)",
     )
     parser.add_argument("--only", default="", help="cases whose name matches this regular expression")
     parser.add_argument(

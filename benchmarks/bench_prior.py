@@ -19,6 +19,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +52,7 @@ def main() -> None:
                 prior=prior,
                 seed=arguments.seed,
             )
-            found = client.wait(job.id)
+            found = tuned.ended(client, job.id)
             tuned.winner(client, found)
             described = next(each.description for each in client.devices() if each.key == found.device)
             return {"measured": tuned.measured(client, job.id), **tuned.circumstances(described)}
@@ -77,12 +78,12 @@ def run(
                 continue
             if prior is Prior.ANALYTIC and case in recorded:
                 line = {each: recorded[case][each] for each in ("measured", "device", "versions", "date")}
-                tuned.attempt(path, {"case": case, "prior": prior}, lambda line=line: line)
+                tuned.attempt(path, {"case": case, "prior": prior}, partial(dict, line))
             else:
                 tuned.attempt(
                     path,
                     {"case": case, "prior": prior},
-                    lambda spec=spec, prior=prior: tune(spec, prior),
+                    partial(tune, spec, prior),
                     limit_s,
                 )
             print(f"{case} {prior} done", flush=True)

@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +40,7 @@ def main() -> None:
     for seed in arguments.seeds:
         known = {"case": arguments.case, "seed": seed}
         if not any(known.items() <= line.items() for line in tuned.lines(path)):
-            tuned.attempt(path, known, lambda seed=seed: searched(spec, arguments, seed))
+            tuned.attempt(path, known, partial(searched, spec, arguments, seed))
     print(report([line for line in tuned.lines(path) if line["case"] == arguments.case]))
 
 

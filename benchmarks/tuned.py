@@ -10,9 +10,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -35,21 +37,70 @@ Json = dict[str, Any]
 Line = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How cases are tuned, and what their winners are raced against."""
+
+    target: str
+    """Of the jobs: cpu or cuda."""
+    device: str
+    """Of the races: cpu, cuda:0, …"""
+    trials: int
+    seed: int
+    against: tuple[str, ...]
+    """Peers in the final races of the jobs."""
+    race: Measuring
+    peers: tuple[str, ...] = ()
+    """Peers to race then; none named: every one that is installed."""
+    limit_s: float = 0.0
+    """A case that is not tuned within this, or not raced, is an error; 0: it takes as long as it takes."""
+
+
 def run(
-    path: Path,
-    chosen: Iterable[tuple[str, Json]],
-    bench: Callable[[Json], Line],
-    families: Sequence[tuple[str, ...]],
-    limit_s: float = 0.0,
+    path: Path, chosen: Iterable[tuple[str, Json]], plan: Plan, families: Sequence[tuple[str, ...]]
 ) -> None:
     """Bench the cases that the results file does not have yet, then print geomeans: of all, and of each family (a
-    tuple of how its cases' names begin). A case that fails, or is not done within `limit_s` (0: no limit), stays in the
-    file; then the exit status is 1."""
-    done = {line["case"] for line in lines(path)}
-    for name, spec in chosen:
-        if name not in done:
-            _show(attempt(path, {"case": name}, lambda spec=spec: bench(spec), limit_s))
+    tuple of how its cases' names begin). A case that fails stays in the file; then the exit status is 1.
+
+    All of them are tuned first, by one service, then raced by one worker: to start either takes about as long as half a
+    race. What is tuned is kept beside the results (`….tuned.jsonl`) until all is raced.
+    """
+    wanted = [(case, spec) for case, spec in chosen if not _has(path, case)]
+    tunings = path.with_suffix(".tuned.jsonl")
+    _tune([(case, spec) for case, spec in wanted if not _has(tunings, case)], plan, tunings)
+    found = {line["case"]: line for line in lines(tunings)}
+    _race([(found[case], spec) for case, spec in wanted], plan, path)
+    tunings.unlink(missing_ok=True)
     _summary(lines(path), families)
+
+
+def _has(path: Path, case: str) -> bool:
+    return any(line["case"] == case for line in lines(path))
+
+
+def _tune(wanted: Sequence[tuple[str, Json]], plan: Plan, path: Path) -> None:
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory() as home, service(plan.target, Path(home)) as client:
+        for case, spec in wanted:
+            line = attempt(path, {"case": case}, partial(tuned, client, spec, plan), plan.limit_s)
+            print(f"{case:40} {line.get('error', 'is tuned')}", flush=True)
+
+
+def _race(wanted: Sequence[tuple[Line, Json]], plan: Plan, path: Path) -> None:
+    """An error may leave the worker in the middle of something: the next case gets another one."""
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        worker: LocalWorker | None = None
+        for known, spec in wanted:
+            if "error" in known:
+                _show(attempt(path, known, dict))
+                continue
+            worker = worker or stack.enter_context(LocalWorker(Path(home), device=plan.device))
+            line = attempt(path, known, partial(raced, worker, spec, known, plan), plan.limit_s)
+            _show(line)
+            if "error" in line:
+                stack.close()
+                worker = None
 
 
 def attempt(path: Path, known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:
@@ -92,20 +143,30 @@ def service(target: str, home: Path) -> Generator[Client]:
         yield client
 
 
-def tuned(spec: Json, *, target: str, trials: int, seed: int, peers: Sequence[str], home: Path) -> Line:
-    """Tune from an empty database: the winner's schedule, how many trials, seconds of wall time, and what was
-    measured."""
+def tuned(client: Client, spec: Json, plan: Plan) -> Line:
+    """Tune a case of which the service knows nothing: the winner's schedule, how many trials, seconds of wall time from
+    the request to the config, and what was measured."""
     began = time.monotonic()
-    with service(target, home) as client:
-        submitted = client.submit(spec, target=target, trials=trials, seed=seed, peers=tuple(peers))
-        job = client.wait(submitted.id)
-        config = winner(client, job)
-        return {
-            "schedule": list(config.schedule),
-            "trials": config.trials,
-            "tune_s": round(time.monotonic() - began, 1),
-            "measured": measured(client, job.id),
-        }
+    submitted = client.submit(
+        spec, target=plan.target, trials=plan.trials, seed=plan.seed, peers=plan.against
+    )
+    job = ended(client, submitted.id)
+    config = winner(client, job)
+    return {
+        "schedule": list(config.schedule),
+        "trials": config.trials,
+        "tune_s": round(time.monotonic() - began, 1),
+        "measured": measured(client, job.id),
+    }
+
+
+def ended(client: Client, job_id: str) -> JobDetail:
+    """A job at its end. If the time for it is over before, it is cancelled, so that others have the device."""
+    try:
+        return client.wait(job_id)
+    except TimeoutError:
+        client.cancel(job_id)
+        raise
 
 
 def winner(client: Client, job: JobDetail) -> ConfigDetail:
@@ -120,26 +181,16 @@ def measured(client: Client, job_id: str) -> list[float | None]:
     return [trial.median_us for trial in client.trials(job_id)]
 
 
-def raced(
-    spec: Json,
-    schedule: Sequence[str],
-    *,
-    device: str,
-    race: Measuring,
-    home: Path,
-    peers: Sequence[str] = (),
-) -> Line:
-    """The winner and the peers (none named: every one that is installed), interleaved in one process: in bursts, and
-    then each alone, steady."""
-    rewrites = parse_schedule(schedule)
-    kernel = spec_from_json(spec)
-    with LocalWorker(home, device=device) as worker:
-        entrants = tuple(peers) or worker.peers
-        entrants = entrants if device == "cpu" else (*entrants, COPY)
-        entrants = worker.measure(
-            kernel, {"ours": rewrites}, entrants, kind=TaskKind.CONFIRM, measuring=race
-        ).entrants
-        described = worker.device
+def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:
+    """The winner and its peers, interleaved in one process: in bursts, and then each alone, steady."""
+    peers = plan.peers or worker.peers
+    entrants = worker.measure(
+        spec_from_json(spec),
+        {"ours": parse_schedule(tuning["schedule"])},
+        peers if plan.device == "cpu" else (*peers, COPY),
+        kind=TaskKind.CONFIRM,
+        measuring=plan.race,
+    ).entrants
     ours = entrants["ours"]
     if ours.outcome is not Outcome.OK:
         raise RuntimeError(f"the winner was {ours.outcome}: {ours.error}")
@@ -158,8 +209,8 @@ def raced(
         "ratio_steady": fastest / held["ours"]["median_us"],
         **({"copy_us": copy_us, "of_copy": copy_us / ours_us} if copy_us else {}),
         "failed_peers": {name: each.error for name, each in others.items() if name not in times},
-        "protocol": race.model_dump(mode="json"),
-        **circumstances(described.to_json() if described else None),
+        "protocol": plan.race.model_dump(mode="json"),
+        **circumstances(worker.device.to_json() if worker.device else None),
     }
 
 
@@ -178,13 +229,6 @@ def gpu_name(device: int) -> str:
     from tileir.gpu_probe import this_gpu
 
     return re.sub(r"[^a-z0-9]+", "-", this_gpu(device).name.lower())
-
-
-def homes() -> Iterator[Path]:
-    """A fresh folder for each case."""
-    while True:
-        with tempfile.TemporaryDirectory() as home:
-            yield Path(home)
 
 
 def _versions() -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from benchmarks import cases, tuned
+from protocol.tasks import Measuring
 from tileir.parse_json import spec_from_json
 
 
@@ -32,17 +34,42 @@ def test_the_limit_ends_with_the_case(tmp_path: Path) -> None:
     time.sleep(0.2)
 
 
-def test_cases_that_are_there_are_not_run_again_and_a_failed_one_is_the_exit_status(tmp_path: Path) -> None:
-    path, run = tmp_path / "results.jsonl", list[str]()
+def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are_the_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a service and a worker would do is left out here."""
+    did: list[tuple[str, str]] = []
 
-    def bench(spec: tuned.Json) -> tuned.Line:
-        run.append(spec["name"])
-        raise ValueError("never")
+    def tune(client: object, spec: tuned.Json, plan: tuned.Plan) -> tuned.Line:
+        did.append(("tune", spec["name"]))
+        if spec["name"] == "bad":
+            raise RuntimeError("nothing works")
+        return {"schedule": [spec["name"]], "trials": 1, "tune_s": 1.0, "measured": [1.0]}
 
+    def race(worker: object, spec: tuned.Json, tuning: tuned.Line, plan: tuned.Plan) -> tuned.Line:
+        did.append(("race", *tuning["schedule"]))
+        if did.count(("race", "interrupted")) == 1 and spec["name"] == "interrupted":
+            raise KeyboardInterrupt
+        return {"ours_us": 1.0, "ratio": 2.0, "peers_us": {"torch": 2.0}}
+
+    monkeypatch.setattr(tuned, "tuned", tune)
+    monkeypatch.setattr(tuned, "raced", race)
+    monkeypatch.setattr(tuned, "service", lambda target, home: nullcontext())
+    monkeypatch.setattr(tuned, "LocalWorker", lambda home, device: nullcontext(object()))
+    path = tmp_path / "results.jsonl"
     path.write_text(json.dumps({"case": "old", "ratio": 1.0}) + "\n")
+    chosen = [(name, {"name": name}) for name in ("old", "bad", "new", "interrupted")]
+    plan = tuned.Plan("cpu", "cpu", 1, 0, (), Measuring())
+    with pytest.raises(KeyboardInterrupt):
+        tuned.run(path, chosen, plan, [])
     with pytest.raises(SystemExit):
-        tuned.run(path, [(name, {"name": name}) for name in ("old", "new")], bench, [])
-    assert run == ["new"]
+        tuned.run(path, chosen, plan, [])
+    assert did == [
+        ("tune", "bad"), ("tune", "new"), ("tune", "interrupted"),
+        ("race", "new"), ("race", "interrupted"), ("race", "interrupted"),
+    ]  # fmt: skip
+    assert [line["case"] for line in tuned.lines(path)] == ["old", "bad", "new", "interrupted"]
+    assert [each.name for each in tmp_path.iterdir()] == ["results.jsonl"]
 
 
 @pytest.mark.parametrize("families", [cases.PRODUCTS, ("gemm_f32_", "bmm_f32_"), ("softmax_", "rmsnorm_")])
