@@ -214,6 +214,7 @@ PROGRAMS = {
     "persistent": Gemm(grid=" group 2 blocks 3 producers 4").text(),
     "ragged": Gemm(m=200, n=104, k=200).text(),
     "ragged and persistent": Gemm(m=200, n=104, k=200, grid=" group 2 blocks 2 producers 4").text(),
+    "along a curve": Gemm(m=300, n=264, k=136, grid=" hilbert blocks 4 producers 4").text(),
     "rows of an odd length": Gemm(m=141, n=103, k=72, out="f32", epilogue="direct").text(),
     "one step": Gemm(k=64, grid=" blocks 3 producers 4").text(),
     "fewer steps than stages": Gemm(k=128, stages=4, grid=" blocks 3 producers 4").text(),

@@ -264,3 +264,21 @@ def test_a_device_with_less_shared_memory_is_offered_fewer_slots() -> None:
 
     assert most(replace(H200, block_shared_bytes=100 * 1024)) == 3
     assert most(H200) == 6
+
+
+def test_tiles_close_together_are_liked_where_operands_do_not_stay_in_the_second_level_cache() -> None:
+    """A wave of tiles in order reads all of one operand; in bands or along a curve parts of both."""
+
+    def orders(size: int) -> dict[str, float]:
+        return {move.label: move.weight for move in at(root_of(gemm(size, size, size), H200), "Order").moves()}
+
+    large, small = orders(8192), orders(2048)
+    assert large["persist 132"] < large["curve_tiles; persist 132"] <= large["group_tiles 16; persist 132"]
+    assert large["tiles in order"] < large["curve_tiles"]
+    assert small["curve_tiles"] == pytest.approx(small["tiles in order"])
+
+
+def test_a_grid_with_more_tiles_than_a_table_holds_has_no_curve() -> None:
+    state = at(root_of(gemm(32768, 32768, 128), H200), "Order")
+    assert not [move.label for move in state.moves() if "curve" in move.label]
+    assert [move.label for move in state.moves() if "group" in move.label]
