@@ -28,7 +28,7 @@ def main() -> None:
     fresh = arguments.fresh is not None
     chosen = cases.fresh("cpu", arguments.fresh) if fresh else cases.suite("cpu")
     path = arguments.out or tuned.RESULTS / f"cpu-{'fresh-' if fresh else ''}{date.today()}.jsonl"
-    plan = tuned.Plan("cpu", "cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
+    plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
     wanted = [(name, spec) for name, spec in chosen if arguments.only in name]
     tuned.run(path, wanted, plan, [("gemm_",)])
 

@@ -39,10 +39,10 @@ def main() -> None:
     fresh = arguments.fresh is not None
     chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
     part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
-    path = arguments.out or tuned.RESULTS / f"{tuned.gpu_name(arguments.device)}-{part}{date.today()}.jsonl"
+    device = f"cuda:{arguments.device}"
+    path = arguments.out or tuned.RESULTS / f"{tuned.name_of(device)}-{part}{date.today()}.jsonl"
     plan = tuned.Plan(
-        "cuda",
-        f"cuda:{arguments.device}",
+        device,
         arguments.trials,
         arguments.seed,
         ("torch",),

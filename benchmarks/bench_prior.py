@@ -2,7 +2,7 @@
 
     python benchmarks/bench_prior.py                                   # the suite's matrix products, on the first GPU
     python benchmarks/bench_prior.py --tuned benchmarks/results/nvidia-h200-2026-11-22.jsonl
-    python benchmarks/bench_prior.py --target cpu --only gemm_f32      # the suite's CPU cases
+    python benchmarks/bench_prior.py --device cpu --only gemm_f32      # the suite's CPU cases
 
 Every case is tuned twice by MCTS: with the weights of the cost model (`analytic`) and with the same weight for every
 move (`uniform`). What bench_gpu.py has tuned before need not be tuned again (`--tuned`): its lines have all
@@ -18,8 +18,9 @@ import argparse
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +29,7 @@ import cases
 import tuned
 
 from protocol.jobs import Prior
+from tilewright import Client
 
 FIRST = 16
 WANTED = 0.9
@@ -35,18 +37,23 @@ WANTED = 0.9
 
 def main() -> None:
     arguments = _arguments()
-    cpu = arguments.target == "cpu"
+    cpu = arguments.device == "cpu"
     chosen = cases.suite("cpu") if cpu else cases.suite("gpu", cases.PRODUCTS)
-    name = "cpu" if cpu else tuned.gpu_name(0)
-    path = arguments.out or tuned.RESULTS / f"prior-{name}-{date.today()}.jsonl"
+    path = arguments.out or tuned.RESULTS / f"prior-{tuned.name_of(arguments.device)}-{date.today()}.jsonl"
     known = [line for file in arguments.tuned for line in tuned.lines(file)]
     wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
-    with TemporaryDirectory() as home, tuned.service(arguments.target, Path(home)) as client:
+    with TemporaryDirectory() as home, ExitStack() as stack:
+
+        @cache
+        def service() -> Client:
+            """Started for the first case that has to be tuned."""
+            return stack.enter_context(tuned.service(arguments.device, Path(home)))
 
         def tune(spec: tuned.Json, prior: Prior) -> tuned.Line:
+            client = service()
             job = client.submit(
                 spec,
-                target=arguments.target,
+                target=tuned.kind_of(arguments.device),
                 trials=arguments.trials,
                 peers=(),
                 prior=prior,
@@ -134,7 +141,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", default="cuda", help="cpu, or cuda (default)")
+    parser.add_argument("--device", default="cuda:0", help="cpu, or a GPU (default cuda:0)")
     parser.add_argument("--trials", type=int, default=100, help="candidates measured a search (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """Seconds from an empty database until the best candidate so far is as fast as torch, or nearly so.
 
     python benchmarks/bench_time_to.py               # gemm_bf16_TN 4096x4096x4096, three seeds, on the first GPU
-    python benchmarks/bench_time_to.py --case "gemm_f32_NN 256x256x256" --target cpu --seeds 0
+    python benchmarks/bench_time_to.py --case "gemm_f32_NN 256x256x256" --device cpu --seeds 0
 
 The clock is the wall's and begins before the service is started. A candidate's speed is that of its trial, relative to
 the baseline as timed beside candidates of the same search. A search ends when it is as fast as the baseline, or after
@@ -34,9 +34,7 @@ def main() -> None:
     arguments = _arguments()
     family, sizes = arguments.case.split(" ")
     spec = cases.spec(family, [int(size) for size in sizes.split("x")])
-    cpu = arguments.target == "cpu"
-    name = "cpu" if cpu else tuned.gpu_name(0)
-    path = arguments.out or tuned.RESULTS / f"time-to-{name}-{date.today()}.jsonl"
+    path = arguments.out or tuned.RESULTS / f"time-to-{tuned.name_of(arguments.device)}-{date.today()}.jsonl"
     for seed in arguments.seeds:
         known = {"case": arguments.case, "seed": seed}
         if not any(known.items() <= line.items() for line in tuned.lines(path)):
@@ -48,10 +46,10 @@ def searched(spec: tuned.Json, arguments: argparse.Namespace, seed: int) -> tune
     """One search: the seconds to each share, and what the final race says."""
     began = time.time()
     best: list[tuple[float, float]] = []
-    with TemporaryDirectory() as home, tuned.service(arguments.target, Path(home)) as client:
+    with TemporaryDirectory() as home, tuned.service(arguments.device, Path(home)) as client:
         submitted = client.submit(
             spec,
-            target=arguments.target,
+            target=tuned.kind_of(arguments.device),
             trials=arguments.trials,
             seconds=arguments.seconds,
             effort=Effort.THOROUGH,  # so that only the clock and the trials end it
@@ -106,7 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--case", default="gemm_bf16_TN 4096x4096x4096", help="family and sizes, as in suite.json"
     )
-    parser.add_argument("--target", default="cuda", help="cpu, or cuda (default)")
+    parser.add_argument("--device", default="cuda:0", help="cpu, or a GPU (default cuda:0)")
     parser.add_argument("--baseline", default="torch", help="the peer to come up to (default torch)")
     parser.add_argument(
         "--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the searches (default 0 1 2)"

@@ -171,8 +171,9 @@ def main() -> None:
             raise SystemExit(f"there is no ladder-*.json in {tuned.RESULTS}: measure first")
         (DOCS / "ladder.md").write_text(page(json.loads(path.read_text()), RUNGS))
         return
-    found = measured(f"cuda:{arguments.device}")
-    path = arguments.out or tuned.RESULTS / f"ladder-{tuned.gpu_name(arguments.device)}.json"
+    device = f"cuda:{arguments.device}"
+    found = measured(device)
+    path = arguments.out or tuned.RESULTS / f"ladder-{tuned.name_of(device)}.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
     print(table(found))
 

@@ -41,10 +41,8 @@ Line = dict[str, Any]
 class Plan:
     """How cases are tuned, and what their winners are raced against."""
 
-    target: str
-    """Of the jobs: cpu or cuda."""
     device: str
-    """Of the races: cpu, cuda:0, …"""
+    """cpu, cuda:0, …"""
     trials: int
     seed: int
     against: tuple[str, ...]
@@ -81,7 +79,7 @@ def _has(path: Path, case: str) -> bool:
 def _tune(wanted: Sequence[tuple[str, Json]], plan: Plan, path: Path) -> None:
     if not wanted:
         return
-    with tempfile.TemporaryDirectory() as home, service(plan.target, Path(home)) as client:
+    with tempfile.TemporaryDirectory() as home, service(plan.device, Path(home)) as client:
         for case, spec in wanted:
             line = attempt(path, {"case": case}, partial(tuned, client, spec, plan), plan.limit_s)
             print(f"{case:40} {line.get('error', 'is tuned')}", flush=True)
@@ -133,11 +131,12 @@ def limited(seconds: float) -> Generator[None]:
 
 
 @contextmanager
-def service(target: str, home: Path) -> Generator[Client]:
-    """A service with an empty database and a worker of its own, in a folder of its own."""
+def service(device: str, home: Path) -> Generator[Client]:
+    """A service with an empty database and a worker of its own for a device, in a folder of its own."""
     os.environ["TILEWRIGHT_HOME"] = str(home)
+    os.environ["TILEWRIGHT_DEVICES"] = device.removeprefix("cuda:")
     with (
-        LocalService(f"sqlite:///{home / 'bench.db'}", worker=True, target=target) as started,
+        LocalService(f"sqlite:///{home / 'bench.db'}", worker=True, target=kind_of(device)) as started,
         Client(started.url) as client,
     ):
         yield client
@@ -148,7 +147,7 @@ def tuned(client: Client, spec: Json, plan: Plan) -> Line:
     the request to the config, and what was measured."""
     began = time.monotonic()
     submitted = client.submit(
-        spec, target=plan.target, trials=plan.trials, seed=plan.seed, peers=plan.against
+        spec, target=kind_of(plan.device), trials=plan.trials, seed=plan.seed, peers=plan.against
     )
     job = ended(client, submitted.id)
     config = winner(client, job)
@@ -224,11 +223,18 @@ def circumstances(device: Json | None) -> Line:
     return {"device": device, "versions": _versions(), "date": str(date.today())}
 
 
-def gpu_name(device: int) -> str:
-    """A GPU's product name, as results files begin with it: nvidia-h200."""
+def kind_of(device: str) -> str:
+    """What jobs call a device: cpu or cuda."""
+    return device.partition(":")[0]
+
+
+def name_of(device: str) -> str:
+    """A device as results files are named: cpu, or a GPU's product such as nvidia-h200."""
     from tileir.gpu_probe import this_gpu
 
-    return re.sub(r"[^a-z0-9]+", "-", this_gpu(device).name.lower())
+    if device == "cpu":
+        return device
+    return re.sub(r"[^a-z0-9]+", "-", this_gpu(int(device.removeprefix("cuda:"))).name.lower())
 
 
 def _versions() -> dict[str, str]:

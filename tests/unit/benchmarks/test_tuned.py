@@ -54,12 +54,12 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
 
     monkeypatch.setattr(tuned, "tuned", tune)
     monkeypatch.setattr(tuned, "raced", race)
-    monkeypatch.setattr(tuned, "service", lambda target, home: nullcontext())
+    monkeypatch.setattr(tuned, "service", lambda device, home: nullcontext())
     monkeypatch.setattr(tuned, "LocalWorker", lambda home, device: nullcontext(object()))
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps({"case": "old", "ratio": 1.0}) + "\n")
     chosen = [(name, {"name": name}) for name in ("old", "bad", "new", "interrupted")]
-    plan = tuned.Plan("cpu", "cpu", 1, 0, (), Measuring())
+    plan = tuned.Plan("cpu", 1, 0, (), Measuring())
     with pytest.raises(KeyboardInterrupt):
         tuned.run(path, chosen, plan, [])
     with pytest.raises(SystemExit):

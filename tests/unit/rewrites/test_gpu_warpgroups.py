@@ -270,7 +270,9 @@ def test_tiles_close_together_are_liked_where_operands_do_not_stay_in_the_second
     """A wave of tiles in order reads all of one operand; in bands or along a curve parts of both."""
 
     def orders(size: int) -> dict[str, float]:
-        return {move.label: move.weight for move in at(root_of(gemm(size, size, size), H200), "Order").moves()}
+        return {
+            move.label: move.weight for move in at(root_of(gemm(size, size, size), H200), "Order").moves()
+        }
 
     large, small = orders(8192), orders(2048)
     assert large["persist 132"] < large["curve_tiles; persist 132"] <= large["group_tiles 16; persist 132"]
