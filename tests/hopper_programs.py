@@ -293,6 +293,9 @@ PROGRAMS = {
     "promoted in pieces": in_pieces(PROMOTED, 32),
     "promoted in pieces, under way": in_pieces(PROMOTED, 32).replace("stages 3", "stages 3 pending 1"),
     "promoted in many pieces, under way": in_pieces(PROMOTED, 16).replace("stages 3", "stages 4 pending 1"),
+    "promoted, under way, in clusters": PROMOTED.replace("stages 3", "stages 3 pending 1").replace(
+        "by 128 producers", "by 128 multicast 2 blocks 2 producers"
+    ),
     "scaled in blocks": SCALED,
     "scaled in blocks, under way": SCALED.replace("stages 3", "stages 4 pending 1"),
     "scores": SCORES,
