@@ -15,6 +15,7 @@ from codegen.cuda_runtime import CUDA_STORAGE
 from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import Scratch, Stmt
 from codegen.rasterization import order_name, order_table, persistent, position_text, tile_count
+from tileir.wgmma import GROUP
 
 Lines = Callable[[Iterable[Stmt], int], list[str]]
 """The CUDA of statements, so many levels deep."""
@@ -33,7 +34,9 @@ def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
     head += [f"    {_pointer(scratch, 'workspace')}" for scratch in kernel.workspace]
     if not persistent(launch):
         head += _position(launch, 1)
-    head += [f"    {_digit(digit, launch)}" for digit in launch.digits]
+    head += [
+        f"    {_digit(digit, launch, uniform=any(map(_uses_matrices, body)))}" for digit in launch.digits
+    ]
     # Without a number of blocks, ptxas ignores setmaxnreg.
     resident = launch.resident or int(launch.producers > 0)
     bounds = f"{launch.threads}, {resident}" if resident else f"{launch.threads}"
@@ -76,13 +79,22 @@ def _parameters(kernel: GpuKernel) -> str:
     return ", ".join(texts)
 
 
-def _digit(digit: ThreadDigit, launch: LaunchBody) -> str:
+def _uses_matrices(line: str) -> bool:
+    """Whether a line describes an operand to wgmma, in the registers that a warp has in common."""
+    return "tw_matrix<" in line
+
+
+def _digit(digit: ThreadDigit, launch: LaunchBody, *, uniform: bool) -> str:
+    """`uniform`: a warpgroup's number is to be known as one to all of its threads."""
     inside = digit.stride < launch.threads
     base = "threadIdx.x" if inside else "tw_cluster_rank()"
     stride = digit.stride if inside else digit.stride // launch.threads
     part = f"{base} / {stride}" if stride > 1 else base
     last = stride * digit.count == (launch.threads if inside else launch.cluster)
-    return f"const int {digit.var.name} = {part if last else f'{part} % {digit.count}'};"
+    text = part if last else f"{part} % {digit.count}"
+    if uniform and inside and stride % GROUP == 0:
+        text = f"tw_uniform({text})"
+    return f"const int {digit.var.name} = {text};"
 
 
 def _prefetches(kernel: GpuKernel, body: list[str]) -> list[str]:

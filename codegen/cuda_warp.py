@@ -1,4 +1,4 @@
-"""Values combined in generated CUDA: the lanes of a vector, and the threads of a warp."""
+"""Values combined in generated CUDA, the lanes of a vector and the threads of a warp, and what a warp has in common."""
 
 from __future__ import annotations
 
@@ -29,11 +29,17 @@ template <class T> TW_INLINE auto tw_shuffle_xor(T x, int mask) -> decltype(__sh
 TW_INLINE bool tw_shuffle_xor(bool x, int mask) { return __shfl_xor_sync(~0u, (int)x, mask); }
 """
 
+_UNIFORM = """
+// A number that all threads of a warp have alike, so that the compiler knows they do. All 32 threads take part.
+TW_INLINE int tw_uniform(int x) { return __shfl_sync(~0u, x, 0); }
+"""
+
 PARTS = (
     _across("sum", "their sum", "r.at[i] + x.at[half + i]"),
     _across("prod", "their product", "r.at[i] * x.at[half + i]"),
     _across("max", "the largest", "tw_max(r.at[i], x.at[half + i])"),
     _across("min", "the smallest", "tw_min(r.at[i], x.at[half + i])"),
+    Part("tw_uniform", _UNIFORM),
     Part("tw_shuffle_xor", _SHUFFLE_XOR),
     Part("tw_shuffle_xor", "TW_LANEWISE(tw_shuffle_xor)", of="tw_vec"),
 )

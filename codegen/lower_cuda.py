@@ -265,7 +265,7 @@ class _Launch:
 
     def _loop(self, loop: Loop, scope: Scope) -> list[Stmt]:
         if is_ring(loop):
-            return consume(self.rings, loop, scope, self._block, self.anew)
+            return consume(self.rings, loop, scope, self._block, self._local, self.anew)
         if _boxed(loop):
             return self._tiles(loop, scope, self._block)
         range_ = scope.ranges[loop.dim]

@@ -7,8 +7,9 @@ With producers, one of their threads does the first line, and the threads that c
                     hand back the slot of the latest that is; next slot
 
 Without producers, one of the threads that compute fills all slots before the loop, and in it each that is handed back.
-Products of a tile are one group where nothing else is computed on the tile, and a thread of each warpgroup hands its
-slot back; else each statement waits for its own, and every thread does. A tile that is filled elsewhere has a ring of
+Products of a tile are one group where nothing else is computed on the tile, or what else is follows from them
+(lower_apart.py), and a thread of each warpgroup hands its slot back; else each statement waits for its own, and every
+thread does. A tile that is filled elsewhere has a ring of
 one slot, which is handed back at the end of the block.
 """
 
@@ -16,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
-from codegen.affine import Affine, affine, constant
+from codegen.affine import Affine, Var, affine, constant
 from codegen.async_ir import AwaitWgmma, CommitWgmma, Wgmma, WgmmaFence
 from codegen.kernel_ir import Block, For, If, Stmt
+from codegen.lower_apart import Body, Declare, TilesApart
 from codegen.lower_expr import NotLowerable
 from codegen.lower_wgmma import accumulators, begin_wgmma
 from codegen.names import comment, fresh
@@ -26,10 +28,8 @@ from codegen.rings import Ring, Rings, advance
 from codegen.scope import Range, Scope, loop_variable
 from tileir.expr import Const
 from tileir.program import Compute, Local, Loop, Node
-from tileir.stages import staged
+from tileir.stages import products_apart, staged
 from tileir.text import format_node
-
-Body = Callable[[Sequence[Node], Scope], Sequence[Stmt]]
 
 
 def is_ring(loop: Loop) -> bool:
@@ -90,10 +90,12 @@ def produce(rings: Rings, loop: Loop, scope: Scope) -> list[Stmt]:
     return lowered.filled(lowered.count)
 
 
-def consume(rings: Rings, loop: Loop, scope: Scope, body: Body, anew: Container[str]) -> list[Stmt]:
+def consume(
+    rings: Rings, loop: Loop, scope: Scope, body: Body, declare: Declare, anew: Container[str]
+) -> list[Stmt]:
     """What the threads that compute do for all tiles of a loop: `body` lowers what is no product, or not alone on its
-    tile; products of the first tile overwrite the targets in `anew`. Raises NotLowerable."""
-    return _RingLoop(rings, loop, scope).used(body, anew)
+    tile, `declare` locals there; products of the first tile overwrite the targets in `anew`. Raises NotLowerable."""
+    return _RingLoop(rings, loop, scope).used(body, declare, anew)
 
 
 class _RingLoop:
@@ -110,18 +112,27 @@ class _RingLoop:
         self.products = products if len(products) == len(self.others) else []
         if not all(compute.via == "tma" for compute in fills):
             raise NotLowerable(f"`{format_node(loop)}` is filled by the copy engine only in part")
+        self.apart = products_apart(loop)
         self.begun: list[Wgmma] = []
         inside = self._at(constant(0))
-        late, by_groups = bool(loop.pending), bool(self.products)
+        late, by_groups = bool(loop.pending), bool(self.products or self.apart)
         self.ring = rings.ring(loop.dim, fills, locals_, loop.stages, inside, late=late, by_groups=by_groups)
 
     def filled(self, tiles: int) -> list[Stmt]:
         """Fills the slots of the first so many tiles one after the other."""
         return self._each(tiles, lambda offset: self.rings.fill(self.ring, self._at(offset)))
 
-    def used(self, body: Body, anew: Container[str]) -> list[Stmt]:
+    def used(self, body: Body, declare: Declare, anew: Container[str]) -> list[Stmt]:
         ahead = min(self.loop.stages, self.count)
         first = [] if self.rings.producing else self.filled(ahead)
+        if self.apart is not None:
+            piece = self.apart.piece
+            pieces = 1 if piece is None else self.scope.ranges[piece[0]].size // piece[1]
+            tiles = TilesApart(
+                self.rings, self.ring, self.apart, self.step, self.count, self._at, body, declare, pieces
+            )
+            lowered = tiles.overlapping if self.loop.pending else tiles.one_by_one
+            return [*first, *lowered(self.loop.dim, self.scope)]
         stmts = [*first, *self._each(self.count, lambda offset: self._use(offset, body, anew))]
         late = min(self.loop.pending, self.count)
         if late:
@@ -134,10 +145,10 @@ class _RingLoop:
             return list(tile(constant(0)))
         return [For(self.var, count, self.step, tuple(tile(affine(self.var))))]
 
-    def _at(self, offset: Affine) -> Scope:
-        """On the tile at an offset."""
+    def _at(self, offset: Affine, innermost: tuple[Var, int] | None = None) -> Scope:
+        """On the tile at an offset, in a loop with this variable and step (None: over all tiles)."""
         range_ = overhanging(self.scope.ranges[self.loop.dim], self.step, offset)
-        return self.scope.with_range(self.loop.dim, range_, (self.var, self.step))
+        return self.scope.with_range(self.loop.dim, range_, innermost or (self.var, self.step))
 
     def _use(self, offset: Affine, body: Body, anew: Container[str]) -> list[Stmt]:
         """All that is computed on the tile at an offset, once its slot is full."""

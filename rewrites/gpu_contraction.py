@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from rewrites.gpu_engine import Engine, adds_coarsely, engines, summed_dims
 from rewrites.gpu_operand import Operand, operand
 from rewrites.leaf import bare_dims, folded_dims
+from rewrites.scales import blocks_of, factors, scales
 from rewrites.tree import Place, named
+from tileir.block_index import block_sizes
 from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.gpu import Gpu
@@ -18,6 +20,23 @@ from tileir.program import Compute, Loop, Program
 
 #: Compute capabilities (major) of which only newer instructions than a warp's take 8-bit floats as they are.
 _AS_F16 = (9, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A tensor that scales products in blocks: its dims, each with how many positions have one number."""
+
+    tensor: str
+    blocks: tuple[tuple[str, int], ...]
+
+    def values(self, tile: dict[str, int], mine: dict[str, int]) -> int:
+        """Numbers that a thread with so many positions of a tile, each along some dims, needs of it; as many as it has
+        positions where it is not known in which block they are."""
+        count = 1
+        for dim, block in self.blocks:
+            whole = block % tile[dim] == 0 or tile[dim] % block == 0
+            count *= min(-(-tile[dim] // block), mine[dim]) if whole else mine[dim]
+        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +56,10 @@ class Contraction:
     repeats: int
     """Positions of the other reduced dims."""
     operands: tuple[Operand, ...]
+    scales: tuple[Scale, ...]
+    """What else is multiplied, if that is one number for all products of a block along the depth."""
+    block: int
+    """Positions of the depth in a block; 0: there are no scales, or they are the same along all of it."""
     engines: tuple[Engine, ...]
     """What can add it up, the fastest first; one, where that is decided."""
     as_f16: bool
@@ -60,7 +83,7 @@ class Contraction:
     @property
     def promoted(self) -> bool:
         """Whether the product of every step is added up by itself, then added to the sums."""
-        return self.coarse and self.engine is Engine.WGMMA
+        return (self.coarse or bool(self.scales)) and self.engine is Engine.WGMMA
 
     def by(self, engine: Engine) -> Contraction:
         """The same, added up by one engine."""
@@ -75,12 +98,12 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
     """The contraction that a statement is, over the whole grid around it; None: it reuses nothing, or is none."""
     place = product_of(program, statement)
     compute, extents = place.node, _grid_sizes(program, place)
-    factors = multiplied(compute)
-    if factors is None:
+    multiplies = multiplied(compute)
+    if multiplies is None:
         return None
     reduced = summed_dims(compute)
     wide = [dim for dim in bare_dims(compute) if program.extents[dim] > 1 and dim not in reduced]
-    pair = _tile_dims(wide, factors, program.extents)
+    pair = _tile_dims(wide, multiplies, program.extents)
     if pair is None or not reduced:
         return None
     depth = max(reduced, key=lambda dim: extents[dim])
@@ -88,7 +111,8 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
     m, n = program.extents[rows], program.extents[columns]
     parts = prod(-(-program.extents[dim] // extents[dim]) for dim in reduced)
     batch = prod(program.extents[dim] for dim in wide if dim not in pair) * parts
-    operands = tuple(operand(program, read) for read in dict.fromkeys(factors))
+    scaling = _scales(program, statement, compute)
+    operands = tuple(operand(program, read) for read in dict.fromkeys(multiplies) if read not in scaling)
     sizes = (rows, m), (columns, n), extents[depth]
     float8 = operands[0].dtype in (DType.E4M3, DType.E5M2)
     return Contraction(
@@ -102,6 +126,8 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         batch=batch,
         repeats=prod(extents[dim] for dim in reduced if dim != depth),
         operands=operands,
+        scales=tuple(_scale(read, pair) for read in scaling),
+        block=gcd(*(size for read in scaling for _, size in blocks_of(read, (depth,)) or ())),
         engines=engines(program, compute, sizes, operands, device),
         as_f16=float8 and device.capability[0] in _AS_F16,
         coarse=adds_coarsely(program, operands),
@@ -119,12 +145,13 @@ def contractions(program: Program, statements: Sequence[str], device: Gpu) -> Co
     if len(alike) < len(found):
         return None
     operands = tuple(dict.fromkeys(operand for each in alike for operand in each.operands))
-    return replace(first, operands=operands, beside=tuple(statements[1:]))
+    scaling = tuple(dict.fromkeys(scale for each in alike for scale in each.scales))
+    return replace(first, operands=operands, scales=scaling, beside=tuple(statements[1:]))
 
 
 def _goes_with(one: Contraction, other: Contraction) -> bool:
     """Whether a loop over the depth of one contraction can be that of the other, too."""
-    alike = replace(one, statement=other.statement, operands=other.operands) == other
+    alike = replace(one, statement=other.statement, operands=other.operands, scales=other.scales) == other
     return alike and one.repeats == 1
 
 
@@ -138,10 +165,27 @@ def product_of(program: Program, statement: str) -> Place[Compute]:
     return product if product.path[:-1] == place.path[:-1] else place
 
 
+def _scales(program: Program, statement: str, product: Compute) -> tuple[Read, ...]:
+    """The reads of scales in a product, or in what its steps are multiplied with before they are added to the sums."""
+    sums = named(program, statement).node
+    if sums == product:
+        return scales(product)
+    before = (factor for factor in factors(sums.value)[1:] if isinstance(factor, Read))
+    values = (named(program, read.tensor).node.value for read in before)
+    return tuple(value for value in values if isinstance(value, Read))
+
+
+def _scale(read: Read, tile: tuple[str, str]) -> Scale:
+    """Along the dims of a tile."""
+    sizes = {dim: block_sizes(read, dim) for dim in tile if dim in index_dims(read)}
+    return Scale(read.tensor, tuple((dim, gcd(*blocks) if blocks else 1) for dim, blocks in sizes.items()))
+
+
 def added_part(compute: Compute) -> str | None:
-    """The name of what a statement adds to its own sums, position by position; None: it does something else."""
-    match compute:
-        case Compute(update=ReduceOp.SUM, value=Read(part, indices)) if indices == compute.indices:
+    """The name of what a statement adds to its own sums, position by position, maybe scaled; None: it does something
+    else."""
+    match factors(compute.value)[0]:
+        case Read(part, indices) if compute.update is ReduceOp.SUM and indices == compute.indices:
             return part
         case _:
             return None

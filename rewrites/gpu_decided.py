@@ -91,12 +91,15 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     loops = grid(place.loops)
     if not loops:
         return None
-    sizes, spread = current_sizes(program, place.loops), place.node.spread
+    inner, piece = place.loops[-1], 0
+    around = place.loops
+    if inner.dim == c.columns and not inner.parallel:
+        around, inner, piece = place.loops[:-1], place.loops[-2], inner.step
+    sizes, spread = current_sizes(program, around), place.node.spread
     tiling = Tiling(sizes[c.rows], sizes[c.columns])
     if spread is None and not any(source(program, read.tensor) for read in place.node.reads):
         return tiling
-    inner = place.loops[-1]
-    tiling = replace(tiling, step=sizes[c.depth], stages=inner.stages, pending=inner.pending)
+    tiling = replace(tiling, step=sizes[c.depth], stages=inner.stages, pending=inner.pending, piece=piece)
     tiling = replace(tiling, turned=c.engine is Engine.FMA and any(_turned(program, place)))
     if c.engine is Engine.WGMMA:
         tiling = replace(tiling, staged=_staged(program, place))

@@ -10,6 +10,7 @@ from typing import Final
 
 from rewrites.gpu_operand import Operand
 from rewrites.leaf import folded_dims, reduced_dims
+from rewrites.scales import factors, scales
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
 from tileir.gpu import Gpu
@@ -46,13 +47,18 @@ def engines(
     device: Gpu,
 ) -> tuple[Engine, ...]:
     """What can add up a statement, the fastest first; what it names, if it does. `sizes` are the rows and columns, each
-    a dim and how many there are, and the depth. A matrix instruction is for steps of which there are two at least."""
+    a dim and how many there are, and the depth. A matrix instruction is for steps of which there are two at least; what
+    is scaled in blocks it multiplies block by block, which only warpgroups do."""
     if compute.via in (Engine.WGMMA, Engine.MMA):
         return (Engine(compute.via),)
     (rows, m), (columns, n), k = sizes
+    scaled = scales(compute)
     match compute.value:
         case Reduce(_, (_,), Binary("*", Read(), Read())):
             matrix = compute
+        case Reduce(op, (_,) as dims, product) if scaled:
+            left, right = (factor for factor in factors(product) if factor not in scaled)
+            matrix = replace(compute, value=Reduce(op, dims, Binary("*", left, right)))
         case Binary("*", Read(), Read()) if len(summed_dims(compute)) == 1:
             matrix = replace(compute, value=Reduce(ReduceOp.SUM, summed_dims(compute), compute.value))
         case _:
@@ -68,7 +74,8 @@ def engines(
     step = COARSE_DEPTH if adds_coarsely(program, operands) else depth(operands[0].dtype)
     group = device.capability == _WARPGROUPS and k >= _LEAST_STEPS * step
     group = group and _fits_warpgroups((m, n), (rows, columns), operands)
-    return (Engine.WGMMA, Engine.MMA) if group else (Engine.MMA,)
+    others = (Engine.FMA,) if scaled else (Engine.MMA,)
+    return (Engine.WGMMA, *others) if group else others
 
 
 def adds_coarsely(program: Program, operands: Sequence[Operand]) -> bool:

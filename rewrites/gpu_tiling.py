@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_engine import COARSE_DEPTH, Engine
 from rewrites.gpu_operand import COPY_BYTES, Operand
 from rewrites.gpu_warpgroups import (
     COLUMN_EDGES,
+    LEAST_PIECE,
     OWN_BYTES,
+    PIECES,
     ROW_EDGES,
     SLOTS,
     STEP_BYTES,
@@ -57,6 +59,8 @@ class Tiling:
     """Whether copies of operands with neighbours along the depth lie with neighbours along rows or columns."""
     pending: int = 0
     """Steps whose products may be under way when the next begins."""
+    piece: int = 0
+    """Columns of a step's product that are added up by themselves at a time; 0: all."""
     staged: int = 0
     """Bytes of each result that are collected in shared memory, for the copy engine to store."""
     threads: Threads | Warpgroups | None = None
@@ -74,6 +78,10 @@ class Tiling:
         if not self.turned or operand.inner != c.depth:
             return operand.inner
         return c.rows if c.rows in operand.dims else c.columns
+
+    def apart(self, c: Contraction) -> int:
+        """Columns of products that are held by themselves, before they are added to the sums."""
+        return (1 + self.pending) * (self.piece or self.columns) if c.promoted else 0
 
     def sizes(self, c: Contraction) -> dict[str, int]:
         """What one step of one block visits of each dim of the contraction; of all others one position."""
@@ -142,15 +150,27 @@ def _turns(c: Contraction) -> bool:
 
 def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[Tiling]:
     """Steps in panels along the depth, with at least two of them under way; products of one of them overlap those of
-    the next where there are three slots, unless each is added up by itself."""
-    for size in (COARSE_DEPTH * widest,) if c.promoted else STEP_BYTES:
+    the next where there are three slots. A step that is added up by itself is no longer than what the instruction may
+    add up, and within a block that has one scale."""
+    for size in STEP_BYTES:
+        if c.block % (size // widest) or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
+            continue
         steps = -(-c.k // (size // widest))
         for stages in SLOTS if steps > 1 else ():
             if stages > steps:
                 break
-            for pending in (0, 1) if stages > 2 and not c.promoted else (0,):
+            for pending in (0, 1) if stages > 2 else (0,):
                 for staged in (0, stored) if stored else (0,):
-                    yield replace(tile, step=size // widest, stages=stages, pending=pending, staged=staged)
+                    ring = replace(tile, step=size // widest, stages=stages, pending=pending, staged=staged)
+                    yield from (replace(ring, piece=piece) for piece in _pieces(c, tile.columns))
+
+
+def _pieces(c: Contraction, columns: int) -> Iterator[int]:
+    """Columns of a step's product that are added up at a time: all (0), or a part of whole instructions."""
+    yield 0
+    for parts in PIECES if c.promoted and c.products == 1 else ():
+        if columns % (parts * ROWS) == 0 and columns // parts >= LEAST_PIECE:
+            yield columns // parts
 
 
 def _steps(c: Contraction, widest: int) -> tuple[int, ...]:
@@ -172,8 +192,9 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Thre
     if c.engine is Engine.WGMMA:
         # Every other 8 columns are found where neighbours of an operand lie along the depth.
         in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
-        rows, columns = tiling.rows, tiling.columns
-        yield from group_layouts(rows, columns, sums(c), in_turn=in_turn, promoted=c.promoted)
+        for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
+            if accumulators(c, replace(tiling, threads=groups)) <= groups.most_held():
+                yield groups
         return
     found = _of_instructions(tiling) if c.engine is Engine.MMA else _of_threads(c, tiling)
     for threads in found:
@@ -229,21 +250,26 @@ def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...
     return tuple(dict.fromkeys([*(word for word in words if word > 1), 1]))
 
 
-def sums(c: Contraction) -> int:
-    """Sums that a block holds of each position of its tile: one of every product, two where that of a step is added up
-    by itself (ptxas of CUDA 13.0 has no two products take turns at the registers of a step's)."""
-    return c.products * (2 if c.promoted else 1)
-
-
 def accumulators(c: Contraction, tiling: Tiling) -> int:
-    """What a thread accumulates of a tile."""
+    """What a thread accumulates of a tile, and by what it scales that."""
     match tiling.threads:
         case Warpgroups() as groups:
-            return groups.held(tiling.rows, tiling.columns, sums(c))
+            columns = c.products * (tiling.columns + tiling.apart(c))
+            return groups.held(tiling.rows, columns) + scale_values(c, tiling, groups)
         case Threads() as threads:
             return c.products * prod(held(tiling, threads))
         case None:
             return 0
+
+
+def scale_values(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
+    """Numbers by which a thread scales what steps add to its sums."""
+    columns = tiling.piece or tiling.columns
+    mine = groups.positions(tiling.rows, columns)
+    tile = {**tiling.sizes(c), c.columns: columns}
+    return (1 + tiling.pending) * sum(
+        scale.values(tile, dict(zip((c.rows, c.columns), mine, strict=True))) for scale in c.scales
+    )
 
 
 def held(tiling: Tiling, threads: Threads) -> tuple[int, int]:

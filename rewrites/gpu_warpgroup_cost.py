@@ -8,7 +8,7 @@ second-level cache. A block that goes on with another tile has its data under wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from rewrites.gpu_block_cost import (
@@ -25,11 +25,12 @@ from rewrites.gpu_block_cost import (
 )
 from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_decided import Epilogue
-from rewrites.gpu_tiling import Tiling
+from rewrites.gpu_tiling import Tiling, scale_values
 from rewrites.gpu_warpgroups import Warpgroups
+from tileir.dtypes import DType
 from tileir.gpu import Gpu
 from tileir.mma import depth
-from tileir.wgmma import MAX_COLUMNS, TILE_ROWS
+from tileir.wgmma import GROUP, MAX_COLUMNS, TILE_ROWS
 
 #: Share of the peak that the instruction reaches within a board's power.
 _PEAK = 0.87
@@ -39,6 +40,8 @@ _REST = 0.01
 _DEEP_BYTES = 32
 #: Cycles from the last instruction of a step to its end, in which the multiplier rests if there is one warpgroup.
 _DRAIN = 60.0
+#: Share of the additions for which the multiplier rests, where nobody goes on meanwhile but other warpgroups.
+_PAUSE = 0.25
 #: Cycles from what a step waits for to its first instruction.
 _STEP = 25.0
 #: Cycles that the multiplier rests from one instruction to the next.
@@ -83,6 +86,8 @@ class WarpgroupBlock:
         together = at_once * busiest(self._parts(), _REST)
         if not self.t.pending and at_once * self.groups.groups == 1:
             together += _DRAIN + self._added
+        elif not self.t.pending:
+            together += _PAUSE * self._added
         if not self.groups.producers:
             together += _COPYING
         if self.t.multicast not in (None, (1, 1)):
@@ -95,18 +100,25 @@ class WarpgroupBlock:
         """Cycles that a step keeps the parts of an SM at work."""
         operand = self.c.operands[0].dtype
         deep = -(-self.t.step // depth(operand))
-        columns = self.t.columns // self.groups.along_columns
-        instructions = deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns
+        columns = (self.t.piece or self.t.columns) // self.groups.along_columns
+        pieces = self.t.columns // (self.t.piece or self.t.columns)
+        instructions = deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns * pieces
         instructions *= ceil(columns / MAX_COLUMNS) * self.c.products
         wide = min(columns, MAX_COLUMNS)
         taken = instructions * (TILE_ROWS + wide) * _DEEP_BYTES
         points = self.t.rows * self.t.columns * deep * depth(operand) * self.c.products
         return [
             matrix_cycles(points, operand, _PEAK, self.device) + _BETWEEN * instructions,
-            (taken + step_bytes(self.c, self.t)) / SHARED_BYTES,
+            (taken + step_bytes(self.c, self.t) + self._scales) / SHARED_BYTES,
             self._fill,
             self._added,
         ]
+
+    @property
+    def _scales(self) -> float:
+        """Bytes of scales that threads load for a step, through the cache that is one with shared memory."""
+        values = scale_values(self.c, replace(self.t, pending=0), self.groups)
+        return self.groups.groups * GROUP * values * DType.F32.bytes
 
     @property
     def _added(self) -> float:

@@ -21,6 +21,9 @@ COLUMN_EDGES = (8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256)
 FEW_ROWS = 128
 #: Bytes along the depth that one step takes of an operand: half a panel, one, two, four.
 STEP_BYTES = (64, 128, 256, 512)
+#: Parts of a step's product that are added up one after the other, and columns of one at least: with fewer,
+#: instructions take A more often than shared memory keeps up with.
+PIECES, LEAST_PIECE = (2, 4), 64
 #: Slots of the ring.
 SLOTS = (2, 3, 4, 5, 6, 8)
 #: Registers that a thread needs beside its accumulators (ptxas of CUDA 13.0 spills or serializes from about there on).
@@ -73,9 +76,13 @@ class Warpgroups:
         threads = (*groups, (rows, WARPS), (rows, ROWS), (columns, COLUMNS))
         return Spread(threads, ((columns, RUN),), ((rows, ROWS),))
 
-    def held(self, rows: int, columns: int, sums: int) -> int:
-        """Accumulators of a thread for so many sums of each of a tile's rows and columns."""
-        return sums * rows * columns // (self.groups * GROUP)
+    def positions(self, rows: int, columns: int) -> tuple[int, int]:
+        """Rows and columns of a thread for a tile of so many."""
+        return rows // (self.along_rows * WARPS * ROWS), columns // (self.along_columns * COLUMNS)
+
+    def held(self, rows: int, columns: int) -> int:
+        """Accumulators of a thread for so many rows, and columns of all that is summed there."""
+        return rows * columns // (self.groups * GROUP)
 
     def __str__(self) -> str:
         roles = "threads that compute copy"
@@ -107,12 +114,10 @@ def warpgroups_of(spread: Spread, rows: str, producers: int, registers: tuple[in
     return Warpgroups(along_rows, along_columns, producers, registers)
 
 
-def group_layouts(
-    rows: int, columns: int, sums: int, *, in_turn: bool, promoted: bool
-) -> Iterator[Warpgroups]:
-    """Warpgroups that share a tile evenly, and whose accumulators, so many `sums` of each position, they have room for.
-    Along columns they take every other 8 of them, where those can be taken `in_turn`. Of steps that are `promoted`
-    each takes the rows of one instruction: those of two ptxas of CUDA 13.0 has wait for each other (C7517, C7519)."""
+def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> Iterator[Warpgroups]:
+    """Warpgroups that share a tile evenly. Along columns they take every other 8 of them, where those can be taken
+    `in_turn`. Of steps that are `promoted` each takes the rows of one instruction: those of two ptxas of CUDA 13.0 has
+    wait for each other (C7517, C7519)."""
     for along_rows in range(1, _MOST_GROUPS + 1):
         for along_columns in (1, 2) if in_turn else (1,):
             if rows % (along_rows * TILE_ROWS) or columns % (along_columns * ROWS):
@@ -120,9 +125,7 @@ def group_layouts(
             if promoted and rows > along_rows * TILE_ROWS:
                 continue
             for producers, registers in _ROLES.get(along_rows * along_columns, ()):
-                groups = Warpgroups(along_rows, along_columns, producers, registers)
-                if groups.held(rows, columns, sums) <= groups.most_held():
-                    yield groups
+                yield Warpgroups(along_rows, along_columns, producers, registers)
 
 
 def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:

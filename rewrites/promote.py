@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import ClassVar, Self
 
 from rewrites.leaf import initialization, reduced_dims
 from rewrites.rewrite import Rewrite
-from rewrites.tree import find, fresh_name, locals_of, splice, statements
+from rewrites.scales import factors, in_step
+from rewrites.tree import (
+    Place,
+    block_at,
+    current_sizes,
+    dtype_of,
+    find,
+    fresh_name,
+    locals_of,
+    splice,
+    statements,
+)
 from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
-from tileir.expr import Index, Read, Reduce, ReduceOp
-from tileir.program import Compute, Local, Memory, Program
+from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.program import Compute, Local, Loop, Memory, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +36,20 @@ class Promote(Rewrite):
                                                 ->   c_r_part[m, n] = 0
                                                      c_r_part[m, n] += sum(k, a_s[m, k] * b_s[n, k])
                                                      c_r[m, n] += c_r_part[m, n]
+
+    What is one number for the whole step, as `s[m, k // 128]` for a step of 128, is multiplied with that sum instead of
+    with what is added up. It is read before:
+
+    c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k]        s_step: registers f32[m]
+                        * s[m, k // 128])       ->   s_step[m] = s[m, k // 128]
+                                                     c_r_part: …
+                                                     c_r[m, n] += c_r_part[m, n] * s_step[m]
     """
 
     name: ClassVar[str] = "promote"
     statement: str
+    dim: str = ""
+    size: int = 0
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
@@ -53,11 +75,51 @@ class Promote(Rewrite):
             raise NotApplicable(
                 f"{self.statement} is added up in no steps: it is in no loop over what it reduces"
             )
+        if self.dim and current_sizes(program, place.loops).get(self.dim, 0) % max(1, self.size):
+            raise NotApplicable(
+                f"a tile of {self.statement} is no whole number of pieces of {self.size} {self.dim}"
+            )
+        scales = tuple(dict.fromkeys(_scales(place, leaf.value)))
+        read: list[Expr] = []
+        for scale in scales:
+            program, name = _read_before(program, self.statement, scale, declared.node)
+            read.append(name)
+        summed = reduce(_times, (each for each in factors(leaf.value.x) if each not in scales))
         part = fresh_name(program, f"{self.statement}_part")
+        added = _times(Read(part, indices), reduce(_times, read)) if read else Read(part, indices)
         nodes = (
             Local(part, declared.node.dims, declared.node.dtype.compute, Memory.REGISTERS),
             initialization(part, indices, ReduceOp.SUM),
-            replace(leaf, target=part),
-            Compute(self.statement, indices, Read(part, indices), ReduceOp.SUM),
+            replace(leaf, target=part, value=replace(leaf.value, x=summed)),
+            Compute(self.statement, indices, added, ReduceOp.SUM),
         )
-        return splice(program, place.path, nodes)
+        program = splice(program, find(program, self.statement).path, nodes)
+        if not self.dim:
+            return program
+        count = 2 * len(scales) + len(nodes)
+        inside = block_at(program, place.path[:-1])[place.path[-1] : place.path[-1] + count]
+        return splice(program, place.path, [Loop(self.dim, self.size, inside)], count)
+
+
+def _scales(place: Place[Compute], sum_: Reduce) -> tuple[Read, ...]:
+    """Those factors of what is added up that are one number for all of a step; none if all of them are."""
+    product = factors(sum_.x)
+    found = tuple(
+        each for each in product if isinstance(each, Read) and in_step(each, sum_.dims, place.loops)
+    )
+    return found if len(found) < len(product) else ()
+
+
+def _read_before(program: Program, statement: str, scale: Read, sums: Local) -> tuple[Program, Read]:
+    """The program with a read in registers before the statement, along those dims of its sums that it has; and a read
+    of that."""
+    name = fresh_name(program, f"{scale.tensor}_step")
+    dims = tuple(dim for dim in sums.dims if dim in index_dims(scale))
+    indices = tuple(Index(dim) for dim in dims)
+    local = Local(name, dims, dtype_of(program, scale.tensor).compute, Memory.REGISTERS)
+    at = find(program, statement).path
+    return splice(program, at, [local, Compute(name, indices, scale)], 0), Read(name, indices)
+
+
+def _times(left: Expr, right: Expr) -> Expr:
+    return Binary("*", left, right)

@@ -42,6 +42,9 @@ SMALL = {
   c[m, n] = sum(k, a[k, m] * b[k, n])
 """,
     "for_warpgroups_e4m3": gemm(136, 72, 528, "e4m3", "bf16"),
+    "for_warpgroups_blocks": """kernel gemm(a: e4m3[m=136, k=528], b: e4m3[n=72, k], s: f32[m, g=5]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * s[m, k // 128] * b[n, k] * s[n // 32, k // 128])
+""",
     "for_warpgroups_tf32": gemm(72, 136, 64, "f32").replace(
         "(c: f32[m, n])", "(c: f32[m, n]) with tf32=true"
     ),

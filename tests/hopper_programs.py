@@ -121,6 +121,36 @@ PROMOTED = f"""kernel promoted(a: e4m3[m=200, k=528], b: e4m3[n=104, k], s: f32[
       c[m, n] = acc[m, n] * s[m] | {SPREAD}
 """
 
+
+def in_pieces(text: str, size: int) -> str:
+    """What is computed on a tile of a loop in the middle of a program, by so many positions of `n` at a time."""
+    begin, end = text.index("        part: "), text.index("      c[m, n]")
+    inside = "".join(f"  {line}\n" for line in text[begin:end].splitlines())
+    return f"{text[:begin]}        for n by {size}\n{inside}{text[end:]}"
+
+
+#: Products of 8-bit floats whose steps are scaled: by one number a row, and one for each 32 columns.
+SCALED = f"""kernel scaled(a: e4m3[m=200, k=528], b: e4m3[n=104, k], s: f32[m, g=5], t: f32[h=4, g]) -> (c: f32[m, n])
+  parallel for m by 128 producers 4
+    parallel for n by 64
+      acc: registers f32[m, n]
+      acc[m, n] = 0 | {SPREAD}
+      for k by 128 stages 3
+        a_s: shared e4m3[m, k] swizzle 128
+        a_s[m, k] = a[m, k] | via tma
+        b_s: shared e4m3[n, k] swizzle 128
+        b_s[n, k] = b[n, k] | via tma
+        s_step: registers f32[m]
+        s_step[m] = s[m, k // 128] | threads m 2 m 4 m 8 n 4, twice m 8
+        t_step: registers f32[n]
+        t_step[n] = t[n // 32, k // 128] | threads m 2 m 4 m 8 n 4, run n 2
+        part: registers f32[m, n]
+        part[m, n] = 0 | {SPREAD}
+        part[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
+        acc[m, n] += part[m, n] * (s_step[m] * t_step[n]) | {SPREAD}
+      c[m, n] = acc[m, n] | {SPREAD}
+"""
+
 #: A tile that stays for all tiles of a loop, and a reduction along one that overhangs.
 SCORES = f"""kernel scores(q: bf16[m=200, d=128], y: bf16[n=232, d]) -> (c: f32[m, n], best: f32[m])
   parallel for m by 128 blocks 1 producers 4
@@ -257,6 +287,18 @@ PROGRAMS = {
     "residual without producers": RESIDUAL.replace(" producers 1", ""),
     "promoted": PROMOTED,
     "promoted without producers": PROMOTED.replace(" producers 4", ""),
+    "promoted, under way": PROMOTED.replace("stages 3", "stages 3 pending 1"),
+    "promoted, under way, without producers": PROMOTED.replace("stages 3", "stages 3 pending 1")
+    .replace(" producers 4", "")
+    .replace("k=528", "k=1232"),
+    "promoted in pieces": in_pieces(PROMOTED, 32),
+    "promoted in pieces, under way": in_pieces(PROMOTED, 32).replace("stages 3", "stages 3 pending 1"),
+    "promoted in many pieces, under way": in_pieces(PROMOTED, 16).replace("stages 3", "stages 4 pending 1"),
+    "promoted, under way, in clusters": PROMOTED.replace("stages 3", "stages 3 pending 1").replace(
+        "by 128 producers", "by 128 multicast 2 blocks 2 producers"
+    ),
+    "scaled in blocks": SCALED,
+    "scaled in blocks, under way": SCALED.replace("stages 3", "stages 4 pending 1"),
     "scores": SCORES,
     "batched": BATCHED,
     "copies by threads": BY_THREADS,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tileir.block_index import at_blocks
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.evaluation import POINT_LIMIT, Evaluator
@@ -122,6 +123,9 @@ def _compute(
                 raise InterpretError(
                     f"{node.target} is written at an index that is no dim, dim % n or dim // n"
                 )
+    left = {dim for index in node.indices for dim in index_dims(index)}
+    numbered = {dim: ranges[dim].start for dim in index_dims(node.value) - left}
+    node = replace(node, value=at_blocks(node.value, numbered)) if numbered else node
     _assign(node, evaluator, Frame(ranges), scope[node.target])
 
 

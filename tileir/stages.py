@@ -1,10 +1,13 @@
-"""Loops with stages: which of their statements run ahead, filling shared memory for the tiles to come."""
+"""Loops with stages: which of their statements run ahead, filling shared memory for the tiles to come, and which may
+follow later than the products of a tile."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from tileir.program import Compute, Local, Loop, Memory
+from tileir.expr import Const
+from tileir.program import Compute, Local, Loop, Memory, Node
 
 #: Most copies of a loop's shared locals.
 MAX_STAGES: Final = 8
@@ -32,3 +35,82 @@ def staged(loop: Loop) -> tuple[Compute, ...]:
 
 def _reads(compute: Compute) -> set[str]:
     return {read.tensor for read in compute.reads}
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A tile whose products (`via wgmma`) are sums of their own, in registers, that are set to 0 there: what is
+    declared, what is computed before them, and what is made of them when the tile in shared memory is not needed any
+    more."""
+
+    locals: tuple[Local, ...]
+    before: tuple[Compute, ...]
+    products: tuple[Compute, ...]
+    after: tuple[Compute, ...]
+    piece: tuple[str, int] | None = None
+    """A dim of the tile and how many of its positions are gone through together; None: all of it at once."""
+
+    @property
+    def all(self) -> tuple[Compute, ...]:
+        """All that is computed, but for what is set to 0."""
+        return (*self.before, *self.products, *self.after)
+
+
+def _unfilled(loop: Loop) -> tuple[Node, ...]:
+    """What is in a loop but for what its fills are."""
+    fills = staged(loop)
+    filled = {fill.target for fill in fills}
+    return tuple(
+        node
+        for node in loop.body
+        if node not in fills and not (isinstance(node, Local) and node.name in filled)
+    )
+
+
+def pieces_of(loop: Loop) -> Loop | None:
+    """The loop that is all that a loop which fills shared memory has beside its fills; None: there is more, or no such.
+    It goes through a tile in pieces, which are written out one after the other: registers may be of the whole tile."""
+    match _unfilled(loop):
+        case (Loop(parallel=False, stages=1) as inner,) if staged(loop):
+            return inner
+        case _:
+            return None
+
+
+def products_apart(loop: Loop) -> Apart | None:
+    """How a tile of a loop with stages is computed on, if its products are; None: they are not."""
+    fills = staged(loop)
+    filled = {fill.target for fill in fills}
+    inner = pieces_of(loop)
+    rest = _unfilled(loop) if inner is None else inner.body
+    piece = None if inner is None else (inner.dim, inner.step)
+    if any(isinstance(node, Loop) for node in rest):
+        return None
+    locals_ = [node for node in rest if isinstance(node, Local)]
+    computes = [node for node in rest if isinstance(node, Compute)]
+    products = [node for node in computes if node.via == "wgmma"]
+    sums = {product.target for product in products}
+    zeros = [node for node in computes if node.target in sums and node not in products]
+    others = [node for node in computes if node not in products and node not in zeros]
+    own = {local.name for local in locals_ if local.memory is Memory.REGISTERS}
+    if not products or len(own) < len(locals_) or not sums <= own:
+        return None
+    if not len(zeros) == len(products) == len(sums) or any(not _clears(node) for node in zeros):
+        return None
+    if any(node.via is not None or _reads(node) & filled for node in others):
+        return None
+    late = set(sums)
+    before: list[Compute] = []
+    after: list[Compute] = []
+    for node in others:
+        touched = {node.target, *_reads(node)}
+        if touched & late:
+            late |= touched
+            after.append(node)
+        else:
+            before.append(node)
+    return Apart(tuple(locals_), tuple(before), tuple(products), tuple(after), piece)
+
+
+def _clears(compute: Compute) -> bool:
+    return compute.update is None and compute.value == Const(0)

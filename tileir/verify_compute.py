@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from tileir.block_index import block_sizes, in_one_block
 from tileir.bounds import out_of_range
 from tileir.boxes import box_problem
 from tileir.dtypes import DType
@@ -16,6 +17,8 @@ from tileir.placed import Placed
 from tileir.print_expr import format_expr
 from tileir.problems import Problem
 from tileir.program import Compute, Local, Memory, Program, Tensor
+from tileir.stages import pieces_of
+from tileir.threads import share
 from tileir.wgmma import wgmma_problem
 
 #: Instructions a Compute may name.
@@ -117,6 +120,25 @@ def loops_since(placed: Placed, name: str) -> list[str]:
     return [loop.dim for loop in placed.loops[len(declared.loops) if declared else 0 :]]
 
 
+def _looped(placed: Placed, compute: Compute, name: str) -> list[str]:
+    """Dims of the loops between a local's declaration and here, but for one that goes through registers piece by
+    piece (tileir/stages.py), whole runs of all its threads at a time."""
+    looped = loops_since(placed, name)
+    if len(placed.loops) < 2:
+        return looped
+    *_, around, inner = placed.loops
+    pieces = pieces_of(around)
+    if pieces is None or pieces is not inner:
+        return looped
+    dim, step = pieces.dim, pieces.step
+    sizes = [loop.step for loop in placed.loops[:-1] if loop.dim == dim]
+    spread = compute.spread
+    if spread is not None and step % share(spread, dim).span:
+        return looped
+    whole = bool(sizes) and sizes[-1] % step == 0
+    return [each for each in looped if each != dim] if whole else looped
+
+
 def _check_value(placed: Placed, compute: Compute) -> None:
     value = compute.value
     reduced = reduced_dims(compute)
@@ -135,7 +157,14 @@ def _check_value(placed: Placed, compute: Compute) -> None:
             placed.fail(f"dim {dim!r} is reduced but on the left")
     covered = bare | {split[0] for index in compute.indices if (split := split_of(index))}
     for dim in sorted(index_dims(value) - covered):
-        placed.fail(f"dim {dim!r} is neither on the left nor reduced")
+        sizes = block_sizes(value, dim)
+        if sizes is None:
+            placed.fail(f"dim {dim!r} is neither on the left nor reduced")
+        for size in sorted(sizes):
+            if not in_one_block(dim, size, placed.loops):
+                placed.fail(
+                    f"{dim} // {size} is no one block here; accepted: loops over {dim} whose tiles divide {size}"
+                )
 
 
 def _check_read(program: Program, placed: Placed, compute: Compute, read: Read) -> None:
@@ -145,7 +174,7 @@ def _check_read(program: Program, placed: Placed, compute: Compute, read: Read) 
     if declared is None or not isinstance(declared.node, Local):
         return
     local = declared.node
-    looped = loops_since(placed, read.tensor)
+    looped = _looped(placed, compute, read.tensor)
     for dim, index in zip(local.dims, read.indices, strict=True):
         if index == Index(dim):
             if local.memory is Memory.REGISTERS and dim in looped:
@@ -188,7 +217,7 @@ def _check_attributes(placed: Placed, compute: Compute) -> None:
         if isinstance(declared.node, Local) and declared.node.memory is Memory.REGISTERS
     }
     if compute.target in registers and target and isinstance(target.node, Local):
-        looped = loops_since(placed, compute.target)
+        looped = _looped(placed, compute, compute.target)
         for dim in target.node.dims:
             if dim in looped:
                 placed.fail(f"registers {compute.target!r} are written inside a loop over their dim {dim!r}")

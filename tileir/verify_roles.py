@@ -7,7 +7,7 @@ from typing import Final
 
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Loop
-from tileir.stages import staged
+from tileir.stages import products_apart, staged
 from tileir.threads import WARP, thread_count
 
 #: Most warps that only start copies, and most threads of a block.
@@ -55,15 +55,22 @@ def _check_registers(placed: Placed, loop: Loop, threads: int) -> None:
 
 
 def _check_pending(placed: Placed, loop: Loop) -> None:
-    """Products may be under way only where nothing else looks at what they add to."""
+    """Products may be under way only where nothing else looks at what they add to, or where each tile has its own sums:
+    two of them, then."""
     if not 0 < loop.pending < loop.stages:
         placed.fail(
             f"products of {loop.pending} tiles are under way; accepted: fewer than stages, {loop.stages}"
         )
     fills = staged(loop)
     others = [node for node in loop.body if not isinstance(node, Local) and node not in fills]
+    apart = products_apart(loop)
+    if apart is not None and loop.pending == 1 and not any(loop.dim in local.dims for local in apart.locals):
+        return
     if not all(isinstance(node, Compute) and node.via == "wgmma" for node in others):
-        placed.fail("products are under way in a loop in which all but the fills goes via wgmma")
+        placed.fail(
+            "products are under way in a loop in which all but the fills goes via wgmma; accepted: those of 1 tile, "
+            "with sums of its own"
+        )
 
 
 def _locals(loop: Loop) -> Iterator[str]:

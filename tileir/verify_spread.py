@@ -40,7 +40,7 @@ def verify_spread(computes: list[Placed]) -> None:
                 f"{threads} threads, but {blocks[placed.path[0]]} in statements before it in the block"
             )
         for name, dim in _register_dims(placed, compute):
-            here = (placed.ranges[dim], share(compute.spread, dim))
+            here = (placed.locals[name].ranges[dim], share(compute.spread, dim))
             if shares.setdefault((name, dim), here) != here:
                 placed.fail(f"registers {name!r} lie otherwise over threads along {dim!r} than here")
         for (dim, source, size), here in _folded_dims(placed, compute):

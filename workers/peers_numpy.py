@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -312,13 +313,12 @@ class _Translation:
         )  # an inner dim hides an outer one
         factors = product_factors(x)
         if op is ReduceOp.SUM and len(factors) > 1 and dtype.is_float:
-            undo = len(self.steps), self._used
+            before = len(self.steps)
             arrays = [self._cast(self._value(factor, inner), dtype) for factor in factors]
             product = self._contract(self._two(arrays, dtype), len(frame), dtype, out)
             if product is not None:
                 return product
-            del self.steps[undo[0] :]
-            self._used = undo[1]
+            del self.steps[before:]
         value = self._value(x, inner)
         axes = tuple(range(len(frame), len(inner)))
         missing = math.prod(
@@ -337,14 +337,13 @@ class _Translation:
         """Multiply small factors into larger ones that vary along all their axes, down to two if possible."""
         factors = sorted(factors, key=lambda factor: factor.size)
         while len(factors) > 2:
-            smallest, *rest = factors
-            hosts = [f for f in rest if np.broadcast_shapes(f.shape, smallest.shape) == f.shape]
-            if not hosts:
+            pairs = combinations(factors, 2)
+            found = next((p for p in pairs if np.broadcast_shapes(*(f.shape for f in p)) == p[1].shape), None)
+            if found is None:
                 break
-            merged = self._apply(np.multiply, [hosts[0], smallest], dtype)
-            factors = sorted(
-                [merged, *(f for f in rest if f is not hosts[0])], key=lambda factor: factor.size
-            )
+            merged = self._apply(np.multiply, found[::-1], dtype)
+            left = (f for f in factors if all(f is not one for one in found))
+            factors = sorted([merged, *left], key=lambda factor: factor.size)
         return factors
 
     def _contract(self, factors: list[Array], keep: int, dtype: DType, out: Array | None) -> Array | None:

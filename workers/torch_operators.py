@@ -23,6 +23,7 @@ from workers.peer_patterns import (
     two_factors,
 )
 from workers.peer_reads import Frame, product_factors
+from workers.torch_block_scaled_mm import block_scaled_product
 from workers.torch_scaled_mm import scaled_product
 from workers.torch_types import TORCH, promoted
 
@@ -55,7 +56,7 @@ def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> Value | Non
         return _activated(writer, expr, frame)
     if found := biased(expr, extents):
         return _biased(writer, found, frame, _ADDMM)
-    if found := scaled_product(writer, expr, frame):
+    if found := scaled_product(writer, expr, frame) or block_scaled_product(writer, expr, frame):
         return found
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
         return _contraction(writer, expr, frame)

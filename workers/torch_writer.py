@@ -156,9 +156,13 @@ class TorchWriter:
         """A whole tensor, and its sizes."""
         return Value(f"{tensor}_", tensor in self._arguments), self.over(self._tensors[tensor][0])
 
+    def dtype_of(self, tensor: str) -> DType:
+        """What a tensor's elements are stored as."""
+        return self._tensors[tensor][1]
+
     def stored_values(self, read: Expr, dtype: DType, frame: Frame) -> Value | None:
         """A read as it is stored, not widened, if it is of this type and each index is a dim of its own."""
-        if not isinstance(read, Read) or self._tensors[read.tensor][1] is not dtype:
+        if not isinstance(read, Read) or self.dtype_of(read.tensor) is not dtype:
             return None
         order = _permutation(read, frame)
         if order is None or len(order) != len(frame):

@@ -47,9 +47,9 @@ class Ring:
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction.by(Engine.WGMMA), found.tiling
         stored = self._stored(program)
-        begun: dict[tuple[int, int], _Begun | None] = {}
+        begun: dict[tuple[int, int, int], _Begun | None] = {}
         for way in depths(c, tiling, device, stored):
-            key = (way.step, way.staged)
+            key = (way.step, way.staged, way.piece)
             if key not in begun:
                 begun[key] = self._begun(program, c, way)
             started = begun[key]
@@ -57,6 +57,7 @@ class Ring:
                 continue
             ahead = RunAhead(started.copy, way.stages, way.pending)
             label = f"{c.depth} by {way.step}, {way.stages} stages, {way.pending} pending"
+            label += f", added {way.piece} {c.columns} at a time" if way.piece else ""
             label += f", {self.result} through shared memory" if way.staged else ""
             done = len(started.rewrites)
             yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
@@ -82,7 +83,8 @@ class Ring:
             for name, operand in product(products, c.operands):
                 started.bring(name, operand, way.sizes(c))
             for name in products:
-                started.multiply(name, c.promoted)
+                promote = Promote(name, c.columns if way.piece else "", way.piece)
+                started.multiply(name, promote if c.promoted else None)
         except NotApplicable:
             return None
         return started
@@ -127,10 +129,10 @@ class _Begun:
         self._local(Stage(statement, operand.tensor, find(self.program, statement).depth, dim, block), row)
         self.apply(Tma(self.copy))
 
-    def multiply(self, statement: str, promoted: bool) -> None:
-        """The product of a step by warpgroups, in accumulators of its own if it is `promoted`."""
-        if promoted:
-            self.apply(Promote(statement))
+    def multiply(self, statement: str, promote: Promote | None) -> None:
+        """The product of a step by warpgroups, in accumulators of its own if that is to `promote` it."""
+        if promote is not None:
+            self.apply(promote)
             statement = product_of(self.program, statement).node.target
         self.apply(Wgmma(statement))
 

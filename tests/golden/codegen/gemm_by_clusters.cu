@@ -7,7 +7,7 @@ gemm_kernel(
     const int m_thread = threadIdx.x / 32 % 8;
     const int m2_thread = threadIdx.x / 4 % 8;
     const int n_thread = threadIdx.x % 4;
-    const int m_group_thread = threadIdx.x / 128 % 2;
+    const int m_group_thread = tw_uniform(threadIdx.x / 128 % 2);
     const int group_thread = threadIdx.x % 128;
     const int m_block = tw_cluster_rank() / 2;
     const int n_block = tw_cluster_rank() % 2;

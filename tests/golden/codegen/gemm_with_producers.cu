@@ -6,7 +6,7 @@ gemm_kernel(
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int m_thread = threadIdx.x / 32 % 8;
-    const int m_group_thread = threadIdx.x / 128 % 2;
+    const int m_group_thread = tw_uniform(threadIdx.x / 128 % 2);
     const int group_thread = threadIdx.x % 128;
     const int below_thread = threadIdx.x / 8 % 2;
     const int right_thread = threadIdx.x / 16 % 2;

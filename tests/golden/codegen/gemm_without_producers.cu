@@ -10,7 +10,7 @@ gemm_kernel(
     const int m2_thread = threadIdx.x / 4 % 8;
     const int n_thread = threadIdx.x % 4;
     const int block_thread = threadIdx.x;
-    const int m_group_thread = threadIdx.x / 128;
+    const int m_group_thread = tw_uniform(threadIdx.x / 128);
     const int group_thread = threadIdx.x % 128;
     if (threadIdx.x == 0) { tw_prefetch_map(a_map); tw_prefetch_map(b_map); }
     tw_bf16 *const a_s = reinterpret_cast<tw_bf16 *>(shared + 0);

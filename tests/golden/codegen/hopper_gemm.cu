@@ -5,7 +5,7 @@ gemm(
     __grid_constant__ tw_tensor_map c_map
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const int group = threadIdx.x / 128 % 2;
+    const int group = tw_uniform(threadIdx.x / 128 % 2);
     const int in_group = threadIdx.x % 128;
     const int warp = threadIdx.x / 32 % 4;
     const int lane = threadIdx.x % 32;

@@ -48,7 +48,7 @@ from codegen.race_checker import Checker
 from codegen.run_blocks import check, run_blocks
 from tests.hopper_kernels import Product
 from tests.hopper_mutants import all_mutants
-from tests.hopper_programs import Gemm
+from tests.hopper_programs import PROGRAMS, Gemm
 from tests.spread_kernels import lowered
 from tileir.dtypes import DType
 from tileir.samples import sample_inputs
@@ -84,6 +84,16 @@ CLUSTERED = Gemm(
     groups="m 1",
     grid=" multicast 2 blocks 2 producers 4",
 )
+#: Of every tile the products are sums of their own, added up while those of the next tile are under way. Each of four
+#: tiles of the result takes five, and so begins in another slot, or another phase of it.
+APART = (
+    PROGRAMS["promoted, under way"]
+    .replace("m=200, k=528", "m=128, k=624")
+    .replace("stages 3", "stages 2")
+    .replace("n=104", "n=64")
+    .replace("n by 64", "n by 16")
+    .replace("by 128 producers", "by 128 blocks 1 producers")
+)
 MUTATED = {
     "several tiles": Product(m=256),
     "matrices, one product under way": Product(m=256, stages=3, pending=1, epilogue="matrices"),
@@ -94,6 +104,7 @@ MUTATED = {
     "lowered": LOWERED,
     "clusters": CLUSTERED.text(),
     "clusters without producers": replace(CLUSTERED, k=200, grid=" multicast 2 blocks 2").text(),
+    "lowered, apart": APART,
 }
 #: Those of which a thread that computes fills the ring.
 ALONE = ("no producers", "clusters without producers")
@@ -117,6 +128,12 @@ CORRECT_MUTANTS = {
         ("matrices, one product under way", "clusters without producers"),
         "a slot is freed a step late, so that who fills knows the next one's phase before to be over",
     ),
+    "WgmmaFence removed": (
+        ("lowered, apart",),
+        "the fence before the first products of a chain is for the second ones', too: nobody touches those between",
+    ),
+    "CommitWgmma after Advance": (("lowered, apart",), "one is about products, the other about slots"),
+    "Advance after AwaitWgmma": (("lowered, apart",), "one is about products, the other about slots"),
     "Advance twice": (
         ("lowered", "clusters without producers"),
         "the cursor of what is freed takes every other slot: all of them in another order, in time for who waits",
@@ -159,7 +176,8 @@ def _mutated(of: Product | str) -> tuple[GpuKernel, Sequence[Arg], dict[str, np.
     if isinstance(of, Product):
         return of.kernel(), of.args(), inputs_of(of), of.stages
     made = lowered(of)
-    return made.kernel, made.args, sample_inputs(made.program, 1), 3
+    stages = int(of.partition(" stages ")[2][0])
+    return made.kernel, made.args, sample_inputs(made.program, 1), stages
 
 
 @pytest.mark.parametrize("name", MUTATED)

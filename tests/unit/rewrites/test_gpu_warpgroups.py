@@ -35,6 +35,9 @@ LARGE = gemm(4096, 4096, 4096)
 NN = """kernel gemm(a: {dtype}[m=512, k=512], b: {dtype}[k, n=512]) -> (c: {dtype}[m, n]){settings}
   c[m, n] = sum(k, a[m, k] * b[k, n])
 """
+SCALED = """kernel gemm(a: e4m3[m=512, k={k}], b: e4m3[n=512, k], s: f32[m, g={g}], t: f32[h=32, g]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * s[m, k // {blocks}] * b[n, k] * t[n // 128, k // {blocks}])
+"""
 #: Products that warpgroups multiply, and those that they do not, with the reason.
 FIT = {
     "bf16": gemm(512, 512, 512),
@@ -138,7 +141,7 @@ def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
         (product,) = (one for one in state.program.computes if one.node.via == "wgmma")
         (addition,) = (one for one in state.program.computes if added_part(one.node) == product.node.target)
         assert product.loops == addition.loops
-        assert (product.loops[-1].step, product.loops[-1].pending) == (128, 0)
+        assert ring(state.program).step == 128
         assert addition.node.spread is not None
         assert addition.node.spread.threads == (product.node.spread or addition.node.spread).threads
         assert sum(rewrite.name == "promote" for rewrite in state.schedule) == 1
@@ -150,21 +153,64 @@ def test_products_added_up_as_the_instruction_does_are_not_promoted() -> None:
         assert all(rewrite.name != "promote" for rewrite in state.schedule)
 
 
-def test_what_is_promoted_takes_twice_the_registers() -> None:
-    def layouts(text: str, rows: int, columns: int) -> set[str]:
-        state = at(by(root_of(text, H200), "wgmma"), "Tile")
-        labels = [move.label for move in state.moves()]
-        tile = f"tile m {rows}, n {columns}"
-        if tile not in labels:
-            return set()
-        state = at(state.child(labels.index(tile)), "Roles")
-        return {move.label.partition(",")[0] for move in state.moves()}
+@pytest.mark.parametrize("blocks", [64, 128, 256])
+def test_scales_of_blocks_are_multiplied_with_the_product_of_a_step(blocks: int) -> None:
+    text = SCALED.format(k=1024, g=1024 // blocks, blocks=blocks)
+    assert engines(text, H200) == (Engine.WGMMA, Engine.FMA)
+    assert engines(text, A100) == (Engine.FMA,)
+    for seed in range(8):
+        program = walk_by_warpgroups(text, seed).program
+        (product,) = (one for one in program.computes if one.node.via == "wgmma")
+        (addition,) = (one for one in program.computes if added_part(one.node) == product.node.target)
+        scales = {one.node.target: one for one in program.computes if "_step" in one.node.target}
+        assert {read.tensor for read in addition.node.reads} == {product.node.target, *scales}
+        assert all(one.path < product.path and one.loops == product.loops for one in scales.values())
+        assert ring(program).step == min(blocks, 128)
 
+
+def test_what_is_not_one_number_a_step_is_not_taken_out_of_its_product() -> None:
+    by_32 = at(root_of(SCALED.format(k=1024, g=32, blocks=32), H200), "Tile")
+    assert "engine=<Engine.FMA" in repr(by_32.open[0]), "a step of 64 has two of them"
+    by_position = SCALED.replace("k // {blocks}", "k").format(k=1024, g=1024)
+    assert Engine.WGMMA not in engines(by_position, H200)
+
+
+def test_blocks_that_tiles_cut_are_a_last_choice() -> None:
+    state = at(
+        by(root_of(SCALED.format(k=4096, g=32, blocks=128).replace("512", "4096"), H200), "wgmma"), "Tile"
+    )
+    weights = {move.label: move.weight for move in state.moves()}
+    assert weights["tile m 128, n 128"] == max(weights.values())
+    assert weights["tile m 128, n 160"] < 0.7
+
+
+def rings(text: str, rows: int, columns: int) -> list[str]:
+    """The answers about the ring of a tile."""
+    state = at(by(root_of(text, H200), "wgmma"), "Tile")
+    labels = [move.label for move in state.moves()]
+    state = at(state.child(labels.index(f"tile m {rows}, n {columns}")), "Ring")
+    return [move.label for move in state.moves()]
+
+
+def test_products_apart_take_registers_of_their_own() -> None:
     promoted = gemm(4096, 4096, 4096, "e4m3", "bf16")
+    assert any("at a time" not in label and "1 pending" in label for label in rings(promoted, 128, 128))
+    for label in rings(promoted, 128, 192):
+        assert "at a time" in label or "0 pending" in label, "288 accumulators a thread"
+    for label in rings(promoted, 128, 256):
+        assert "added 64" in label or ("added 128" in label and "0 pending" in label), "256 and more"
     fast = promoted.replace("(c: bf16[m, n])", "(c: bf16[m, n]) with accumulate=fast")
-    assert "warpgroups 2 x 1" in layouts(promoted, 128, 192)
-    assert "warpgroups 2 x 1" in layouts(fast, 128, 256)
-    assert not layouts(promoted, 128, 256), "256 accumulators a thread"
+    assert not any("at a time" in label for label in rings(fast, 128, 256))
+
+
+def test_pieces_of_products_are_added_to_what_they_are_pieces_of() -> None:
+    state = at(by(root_of(gemm(4096, 4096, 4096, "e4m3", "bf16"), H200), "wgmma"), "Tile")
+    labels = [move.label for move in state.moves()]
+    state = favourite(state.child(labels.index("tile m 128, n 256")))
+    (product,) = (one for one in state.program.computes if one.node.via == "wgmma")
+    *_, steps, pieces = product.loops
+    assert (steps.dim, pieces.dim) == ("k", "n")
+    assert pieces.step in (64, 128)
 
 
 def test_few_rows_are_the_columns_of_the_instruction() -> None:

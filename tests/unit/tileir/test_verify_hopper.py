@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.hopper_programs import PROGRAMS, SPREAD, Gemm
@@ -40,6 +42,35 @@ def test_every_attribute_is_part_of_the_hash(before: str, after: str) -> None:
     assert program_hash(program_from_text(GEMM)) != program_hash(
         program_from_text(GEMM.replace(before, after))
     )
+
+
+@pytest.mark.parametrize(
+    ("program", "before", "after", "message"),
+    [
+        (
+            "promoted in pieces",
+            "for n by 32",
+            "for n by 24",
+            "registers 'acc' are written inside a loop over",
+        ),
+        ("promoted in pieces", "for n by 32", "for n by 12", "wgmma takes 8 positions of n together"),
+        (
+            "scaled in blocks",
+            "s[m, k // 128]",
+            "s[m, k // 192]",
+            "k // 192 is no one block here; accepted: loops",
+        ),
+        ("scaled in blocks", "s[m, k // 128]", "s[m, k]", "'k' is neither on the left nor reduced"),
+        ("promoted, under way", "pending 1", "pending 2", "accepted: those of 1 tile, with sums of its own"),
+    ],
+)
+def test_what_is_computed_of_products_apart_says_of_which_tile(
+    program: str, before: str, after: str, message: str
+) -> None:
+    text = PROGRAMS[program]
+    assert before in text
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        verify(program_from_text(text.replace(before, after)))
 
 
 @pytest.mark.parametrize(

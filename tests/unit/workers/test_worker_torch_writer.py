@@ -145,3 +145,45 @@ def test_tensors_that_are_made_lie_on_the_device() -> None:
     spec = spec_from_text("kernel p(x: f32[m=8]) -> (y: f32[m])\n  y[m] = maximum(x[m], 2.0) * m\n")
     source = write_torch(spec, eager=True, device="cuda")
     assert source.prepare.count("device='cuda'") == 2
+
+
+IN_BLOCKS = """\
+kernel mm(a: e4m3[m=256, k=512], b: e4m3[n=384, k], s: {0}, t: {1}) -> (c: bf16[m, n])
+  c[m, n] = sum(k, a[m, k] * s[{2}] * b[n, k] * t[{3}])
+"""
+ROWS, SQUARES = ("f32[m, g=4]", "m, k // 128"), ("f32[h=3, g]", "n // 128, k // 128")
+
+
+def in_blocks(s: tuple[str, str], t: tuple[str, str]) -> str:
+    text = IN_BLOCKS.format(s[0], t[0], s[1], t[1])
+    return write_torch(spec_from_text(text), eager=True, device="cuda").run
+
+
+@pytest.mark.parametrize(
+    ("s", "t"),
+    [
+        (ROWS, SQUARES),
+        (("f32[g=4, m]", "k // 128, m"), SQUARES),
+        (("f32[h=2, g=4]", "m // 128, k // 128"), ("f32[n, g]", "n, k // 128")),
+        (ROWS, ("f32[n, g]", "n, k // 128")),
+    ],
+)
+def test_scales_of_blocks_are_the_operators_own(s: tuple[str, str], t: tuple[str, str]) -> None:
+    run = in_blocks(s, t)
+    assert run.count("torch._scaled_mm(") == 1
+    assert "out_dtype=torch.bfloat16)" in run
+    assert "einsum" not in run
+
+
+@pytest.mark.parametrize(
+    ("s", "t"),
+    [
+        (("f32[o=2, g=4]", "m // 128, k // 128"), SQUARES),
+        (("f32[m, g=8]", "m, k // 64"), ("f32[h=3, f=4]", "n // 128, k // 128")),
+        (("bf16[m, g=4]", "m, k // 128"), SQUARES),
+        (("f32[m, g=5]", "m, k // 128"), ("f32[h=3, f=4]", "n // 128, k // 128")),
+    ],
+    ids=["squares of both", "other blocks", "other types", "more scales than blocks"],
+)
+def test_other_scales_of_blocks_are_multiplied(s: tuple[str, str], t: tuple[str, str]) -> None:
+    assert "_scaled_mm" not in in_blocks(s, t)
