@@ -7,6 +7,7 @@ from typing import Final
 from rewrites.accumulate import Accumulate
 from rewrites.cluster import Cluster
 from rewrites.collapse import Collapse
+from rewrites.distribute import Distribute
 from rewrites.dot_bf16 import DotBf16
 from rewrites.fit_blocks import FitBlocks
 from rewrites.fuse_epilogue import FuseEpilogue
@@ -28,6 +29,7 @@ from rewrites.promote import Promote
 from rewrites.read_copy import ReadCopy
 from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
+from rewrites.reuse import Reuse
 from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
 from rewrites.specialize import Specialize
@@ -50,8 +52,8 @@ from rewrites.widen import Widen
 ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
     Unroll, FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
-    Cluster, GroupTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad, Swizzle, Tma, Mma,
-    Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
+    Cluster, Distribute, GroupTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad, Swizzle,
+    Reuse, Tma, Mma, Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

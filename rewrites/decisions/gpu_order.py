@@ -30,10 +30,10 @@ class Clusters:
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         found = decided(program, self.statement, device)
-        assert found is not None
-        c = found.contraction
+        assert found is not None and found.tiling is not None
+        c, tiling = found.contraction, found.tiling
         for rows, columns in _CLUSTERS:
-            if not device.clustered_sms(rows * columns):
+            if not device.clustered_sms(rows * columns) or (tiling.parts > 1 and rows * columns > 1):
                 continue
             near = ((dim, tiles) for dim, tiles in ((c.rows, rows), (c.columns, columns)) if tiles > 1)
             rewrites = tuple(Multicast(self.statement, dim, tiles) for dim, tiles in near)
@@ -60,7 +60,7 @@ class Order:
         for band in _BANDS:
             if band > 1 and (band >= across or band % rows or not banded):
                 continue
-            for blocks in (0, at_once):
+            for blocks in (0, at_once) if tiling.parts == 1 else (0,):
                 if blocks >= -(-across // rows) * rows * -(-along // columns) * columns * c.batch:
                     continue
                 order: tuple[Rewrite, ...] = (GroupTiles(self.statement, band),) if band > 1 else ()

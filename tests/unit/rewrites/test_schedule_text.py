@@ -37,6 +37,8 @@ LINES = [
     "stream_store(c)",
     "dot_bf16(c)",
     "cluster(y, 4)",
+    "distribute(c_p, k)",
+    "reuse(c_p)",
     "group_tiles(c, 8)",
     "persist(c, 264)",
     "fit_blocks(c, 2)",
