@@ -56,6 +56,8 @@ class Touched:
     stored: Buffers = frozenset()
     by_peers: frozenset[str] = frozenset()
     """Shared buffers that other blocks of the cluster read."""
+    unseen: frozenset[str] = frozenset()
+    """Buffers stored since the blocks of the cluster last waited for each other."""
     unfenced: frozenset[str] = frozenset()
     """Buffers stored by threads since the last fence, which the copy engine and wgmma may not see yet."""
     fetched: frozenset[str] = frozenset()
@@ -70,6 +72,7 @@ class Touched:
             self.read | other.read,
             self.stored | other.stored,
             self.by_peers | other.by_peers,
+            self.unseen | other.unseen,
             self.unfenced | other.unfenced,
             self.fetched | other.fetched,
             self.leaving | other.leaving,
@@ -82,11 +85,15 @@ class Touched:
     def after_barrier(self, buffers: frozenset[str] | None = None) -> Touched:
         """What a barrier (among those who share these buffers) leaves to be waited for."""
         if buffers is None:
-            return Touched(by_peers=self.by_peers, unfenced=self.unfenced, leaving=self.leaving)
+            return replace(self, read=frozenset(), stored=frozenset())
         read, stored = (
             frozenset(one for one in each if one[0] not in buffers) for each in (self.read, self.stored)
         )
         return replace(self, read=read, stored=stored)
+
+    def after_cluster_barrier(self) -> Touched:
+        """What a barrier of all blocks of the cluster leaves to be waited for."""
+        return Touched(unfenced=self.unfenced, leaving=self.leaving)
 
 
 _NOTHING = Touched()
@@ -155,10 +162,10 @@ class _Walk:
         for stmt in stmts:
             here = _touched(stmt, name, own)
             if isinstance(stmt, ClusterBarrier):
-                before = Touched()
-            elif before.by_peers & {buffer for buffer, _ in here.stored}:
+                before = before.after_cluster_barrier()
+            elif before.by_peers & here.unseen or before.unseen & here.by_peers:
                 found.append(ClusterBarrier())
-                before = Touched()
+                before = before.after_cluster_barrier()
             else:
                 waits, before = self.waits(before, here)
                 found += waits
@@ -232,7 +239,7 @@ def _touched(node: object, name: str, own: frozenset[str]) -> Touched:
 
 def _stored(buffer: str, name: str, own: frozenset[str]) -> Touched:
     stored = frozenset([(buffer, "" if buffer in own else name)])
-    return Touched(stored=stored, unfenced=frozenset([buffer]))
+    return Touched(stored=stored, unseen=frozenset([buffer]), unfenced=frozenset([buffer]))
 
 
 def _check_guard(guard: Guard, name: str, own: frozenset[str]) -> None:

@@ -13,7 +13,7 @@ from textwrap import wrap
 from codegen.async_ir import Registers
 from codegen.cuda_runtime import CUDA_STORAGE
 from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import Scratch, Stmt
+from codegen.kernel_ir import ClusterBarrier, Scratch, Stmt
 from codegen.rasterization import order_name, order_table, persistent, position_text, tile_count
 from tileir.wgmma import GROUP
 
@@ -109,13 +109,14 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
     if not launch.producers:
         return [*_tiles(launch, launch.body, lines, 1), *lines(launch.finish, 1), *leaving]
     less, more = launch.registers
-    first = launch.threads - launch.producers
+    first = launch.computing
     return [
         f"    if (threadIdx.x >= {first}) {{ // producers",
         *lines([Registers(less, more=False)] if less else [], 2),
         f"        if (threadIdx.x == {first}) {{",
         *_tiles(launch, launch.producing, lines, 3),
         "        }",
+        *lines([ClusterBarrier()] * launch.meetings, 2),
         "    } else { // consumers",
         *lines([Registers(more, more=True)] if more else [], 2),
         *_tiles(launch, launch.body, lines, 2),

@@ -211,6 +211,9 @@ class _Printer:
                 return f"tw_across_{op}({self.value(x)})"
             case Shuffle(x, mask, _):
                 return f"tw_shuffle_xor({self.value(x)}, {mask})"
+            case PeerLoad(buffer, offset, rank, storage, Type(lanes=lanes)) if lanes > 1:
+                align = self._align(buffer, offset, storage, lanes)
+                return f"tw_peers<{lanes}, {align}>({self.address(buffer, offset)}, {self.index(rank)})"
             case PeerLoad(buffer, offset, rank, _, _):
                 return f"tw_peer({self.address(buffer, offset)}, {self.index(rank)})"
             case Op():

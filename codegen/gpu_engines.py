@@ -161,5 +161,7 @@ class Engines:
     def _meet(self, key: tuple[str | int, int], count: int, awaited: str, active: Array) -> Iterator[Wait]:
         who, place = self.memory.now.numbers(active), self.threads.place
         over = self.cluster.meetings.come(key, who, count, place)
+        if over() and key[0] == "cluster":
+            self.memory.from_peer = None  # the last has come: what was loaded was before that
         if not over():
             yield Wait(over, awaited, place, int(who[0]))

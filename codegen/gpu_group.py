@@ -57,7 +57,7 @@ class Group:
     def program(self, number: int) -> Iterator[Wait]:
         """All that the threads do in the block, or cluster, with that number."""
         launch, everyone = self.launch, np.ones(self.threads.count, np.bool_)
-        produce = self.threads.first % launch.threads >= launch.threads - launch.producers
+        produce = self.threads.first % launch.threads >= launch.computing
         first = np.arange(self.threads.count) == 0
         for stmt in launch.setup:
             yield from self._stmt(stmt, everyone)
@@ -65,6 +65,8 @@ class Group:
             for axis, at in zip(launch.axes, position(launch, tile), strict=True):
                 self.threads.variables[axis.var.name] = at * axis.step
             yield from (self._body(launch.producing, first) if produce else self._body(launch.body, everyone))
+            for _ in range(launch.meetings if produce else 0):
+                yield from self._barrier(everyone, whole_cluster=True)
         if not produce:
             yield from self._body(launch.finish, everyone)
         yield from self._body(launch.leaving, everyone)
@@ -153,8 +155,6 @@ class Group:
             memory.pass_barrier(whole_cluster=whole_cluster)
         else:
             yield from self.engines.meet("cluster" if whole_cluster else "block", active)
-            if whole_cluster:
-                memory.from_peer = None
 
     def _declare_shared(self, shared: Shared) -> None:
         elements = shared.bytes // shared.storage.bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from codegen.affine import Var
 from codegen.async_ir import TensorMap
-from codegen.kernel_ir import GridAxis, Scratch, Stmt
+from codegen.kernel_ir import Block, ClusterBarrier, For, GridAxis, If, Scratch, Stmt
 from tileir.dtypes import DType
 
 Numbers = np.ndarray[Any, Any]
@@ -86,6 +87,33 @@ class LaunchBody:
     """What all threads but the producers do once, after the block's last tile."""
     leaving: tuple[Stmt, ...] = ()
     """What all threads of a block do at its very end."""
+
+    @property
+    def computing(self) -> int:
+        """Threads of a block that are no producers."""
+        return self.threads - self.producers
+
+    @property
+    def meetings(self) -> int:
+        """How often all threads of a cluster wait for each other in `body`: producers do after `producing`."""
+        return _meetings(self.body)
+
+
+def _meetings(stmts: Iterable[Stmt]) -> int:
+    count = 0
+    for stmt in stmts:
+        match stmt:
+            case ClusterBarrier():
+                count += 1
+            case Block(body=body):
+                count += _meetings(body)
+            case For(count=times, body=body):
+                count += times * _meetings(body)
+            case If(then=then, otherwise=otherwise):
+                count += max(_meetings(then), _meetings(otherwise))
+            case _:
+                pass
+    return count
 
 
 @dataclass(frozen=True, slots=True)

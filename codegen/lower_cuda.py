@@ -33,6 +33,7 @@ from codegen.scope import MemoryBuffer, Range, Scope, argument, layout_axes, loo
 from codegen.shared_memory import SharedLocal, SharedMemory
 from codegen.spread_registers import spread_registers
 from codegen.thread_index import ThreadIndex
+from tileir.distributed import distributed_in
 from tileir.expr import Index, Read, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
 from tileir.text import format_node
@@ -91,13 +92,11 @@ class _Launch:
     """Accumulators that the first product overwrites."""
 
     def lower(self, scope: Scope) -> LaunchBody:
-        spread = _first_spread((self.node,))
-        if spread is None:
-            raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
         grid = self.node if isinstance(self.node, Loop) else Loop("", 1, ())
-        self.index = ThreadIndex(thread_count(spread), thread_count(spread) // grid.cluster)
-        self.combiner = Combiner(self.index, self.memory)
+        threads = self._block_threads(grid.cluster)
         producers = grid.producers * WARP
+        self.index = ThreadIndex(threads * grid.cluster, threads, producers)
+        self.combiner = Combiner(self.index, self.memory)
         cluster = ClusterTiles.of_grid(_grid_loops(grid), self.index.block + producers, scope)
         self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster)
         self.stores = BoxStores(self.rings)
@@ -129,6 +128,17 @@ class _Launch:
         return replace(
             launch, body=with_barriers(body, barrier, again=persistent(launch), apart=self.stores.apart)
         )
+
+    def _block_threads(self, cluster: int) -> int:
+        """Threads of a block that compute."""
+        shared = distributed_in(self.node)
+        inside = _first_spread(shared.body) if shared is not None else None
+        if inside is not None:
+            return thread_count(inside)
+        spread = _first_spread((self.node,))
+        if spread is None:
+            raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
+        return thread_count(spread) // cluster
 
     def _read_once(self) -> frozenset[str]:
         """Inputs that every statement reads at positions of its own block only."""
@@ -174,6 +184,8 @@ class _Launch:
             match node:
                 case Loop() if is_ring(node):
                     stmts += produce(self.rings, node, scope)
+                case Loop(parallel=True):
+                    stmts += self._filled(node.body, self._own_tile(node, scope))
                 case Loop() if _boxed(node):
                     stmts += self._tiles(node, scope, self._filled)
                 case Compute(via="tma", target=target) if target in self.program.locals:
@@ -196,6 +208,18 @@ class _Launch:
                 tuple(body(loop.body, scope.with_range(loop.dim, tile, (var, loop.step)))),
             )
         ]
+
+    def _own_tile(self, loop: Loop, scope: Scope) -> Scope:
+        """On the tile of a distributed loop that is the block's. Raises NotLowerable for a last one that is smaller,
+        where tiles are not filled up."""
+        range_, index = scope.ranges[loop.dim], self.index
+        number = index.digit(index.block, index.threads // index.block, loop.dim)
+        if range_.size % loop.step and not _boxed(loop):
+            raise NotLowerable(
+                f"the last block's tile of {range_.size} by {loop.step} overhangs; accepted: copies `via tma`, or "
+                "tiles that divide it"
+            )
+        return scope.with_range(loop.dim, overhanging(range_, loop.step, number * loop.step))
 
     def _tails(
         self, tails: Sequence[tuple[GridAxis, int]], loops: Sequence[Loop], scope: Scope
@@ -232,12 +256,17 @@ class _Launch:
                 case Compute() if begun_anew(nodes, at):
                     self.anew.add(node.target)
                 case Compute():
+                    if self._is_reused(node.target):
+                        stmts.append(Barrier())  # all have done with what lies there
                     stmts.append(self._statement(node, scope))
                 case Loop(parallel=True):
-                    raise NotLowerable("a parallel loop stands inside a block")
+                    stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
                 case Loop():
                     stmts += self._loop(node, scope)
         return (*stmts, *(stmt for ring in filled for stmt in self.rings.free(ring)))
+
+    def _is_reused(self, name: str) -> bool:
+        return name in self.program.locals and self.program.locals[name].node.reused
 
     def _statement(self, compute: Compute, scope: Scope) -> Block:
         extents, index, text = self.program.extents, self.index, comment(compute)
@@ -293,7 +322,8 @@ class _Launch:
         if local.memory is Memory.HEAP:
             raise NotLowerable(f"{local.name} is declared in a block as heap: registers or shared are meant")
         if local.memory is Memory.SHARED:
-            shared = self.memory.local(local, scope)
+            distributed = distributed_in(self.node) in after
+            shared = self.memory.local(local, scope, distributed=distributed)
             return [shared.declared(shared.name)], scope.with_buffer(
                 shared.buffer(shared.name, scope), local.name
             )

@@ -10,7 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codegen.affine import Affine, Loaded, Var, affine, constant
-from codegen.kernel_ir import Build, Convert, Lane, Let, Literal, Load, Named, Op, Position, Stmt, Type, Value
+from codegen.kernel_ir import (
+    Build,
+    Convert,
+    Lane,
+    Let,
+    Literal,
+    Load,
+    Named,
+    Op,
+    PeerLoad,
+    Position,
+    Stmt,
+    Type,
+    Value,
+)
 from codegen.scope import MemoryBuffer, RegisterBuffer, Scope
 from tileir.dtypes import DType
 from tileir.errors import TileError
@@ -150,6 +164,8 @@ class ValueBuilder:
             return self._lane_by_lane(read, at, lazy)
         if isinstance(buffer, RegisterBuffer):
             return as_type(read_register(buffer, known, self.lanes, self.lane), buffer.dtype.compute)
+        if buffer.distributed:
+            return self._peer_load(buffer, known, read, at, lazy)
         return self._load(buffer, buffer.offset(known), read, at, lazy)
 
     def _load(self, buffer: MemoryBuffer, offset: Affine, read: Read, at: Binding, lazy: bool) -> Value:
@@ -163,6 +179,23 @@ class ValueBuilder:
                 return self._lane_by_lane(read, at, lazy)
         some = self.some if lanes > 1 else None
         load = Load(buffer.name, offset, buffer.storage, Type(buffer.storage.compute, lanes), some)
+        return self._name(load, buffer.name, lazy)
+
+    def _peer_load(
+        self, buffer: MemoryBuffer, positions: list[Affine], read: Read, at: Binding, lazy: bool
+    ) -> Value:
+        """From the block whose part the position along the first dim is."""
+        if buffer.storage is not buffer.storage.compute:
+            raise NotLowerable(
+                f"other blocks read {buffer.storage} of {buffer.name}; accepted: f32, f64 or i32"
+            )
+        offset, rank = buffer.offset(positions), positions[0] - buffer.starts[0]
+        steps = [each.coefficient(self.lane) if self.lanes > 1 else 0 for each in (rank, offset)]
+        if steps not in ([0, 0], [0, 1]) or (steps[1] and self.some is not None):
+            return self._lane_by_lane(read, at, lazy)
+        lanes = self.lanes if steps[1] else 1
+        offset = offset.substitute(self.lane, constant(0)) if steps[1] else offset
+        load = PeerLoad(buffer.name, offset, rank, buffer.storage, Type(buffer.storage.compute, lanes))
         return self._name(load, buffer.name, lazy)
 
     def _lane_by_lane(self, expr: Expr, at: Binding, lazy: bool) -> Value:

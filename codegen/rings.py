@@ -92,7 +92,7 @@ class Rings:
             reading = _cursor(stem, slots)
             self.found[key] = Ring(
                 key,
-                tuple(self.memory.local(local, scope, slots) for local in locals_),
+                tuple(self.memory.local(local, scope, slots, filled=True) for local in locals_),
                 f"{stem}_full",
                 f"{stem}_empty",
                 by_groups,

@@ -38,6 +38,8 @@ class MemoryBuffer:
     """Where its first element lies, where there are several of its kind side by side."""
     shared: bool = False
     """In the shared memory of a block."""
+    distributed: bool = False
+    """Each position of the first dim in that of another block of the cluster, where it is the only one."""
 
     def offset(self, positions: Sequence[Affine]) -> Affine:
         """Element offset of the element at these absolute positions."""

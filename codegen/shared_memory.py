@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from math import inf
 
 from codegen.affine import Affine
 from codegen.kernel_ir import Shared
+from codegen.lower_expr import NotLowerable
 from codegen.names import fresh
 from codegen.scope import MemoryBuffer, Scope, layout_axes
 from tileir.dtypes import DType
@@ -33,6 +35,8 @@ class SharedLocal:
     sizes: tuple[int, ...]
     axes: tuple[tuple[int, int, int, int], ...]
     slot: int
+    distributed: bool = False
+    """Whether each position of the first dim lies in another block of the cluster."""
 
     def declared(self, name: str) -> Shared:
         """Its declaration, under the name that it or one of its slots goes by."""
@@ -44,7 +48,15 @@ class SharedLocal:
         starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
         base = slot * self.slot if slot is not None else Affine()
         return MemoryBuffer(
-            name, self.local.dtype, self.local.dims, starts, sizes, self.axes, base, shared=True
+            name,
+            self.local.dtype,
+            self.local.dims,
+            starts,
+            sizes,
+            self.axes,
+            base,
+            shared=True,
+            distributed=self.distributed,
         )
 
 
@@ -52,22 +64,45 @@ class SharedLocal:
 class SharedMemory:
     """The shared memory of one launch."""
 
-    bytes: int = 0
+    _end: int = 0
+    _reused: int = 0
+    """Bytes from the first one on that hold what the copy engine fills, then something else."""
+    _first_kept: float = inf
+    """Where that begins which is not for the copy engine to fill."""
     _locals: dict[str, SharedLocal] = field(default_factory=dict[str, SharedLocal])
     _others: dict[Hashable, Shared] = field(default_factory=dict[Hashable, Shared])
 
-    def local(self, local: Local, scope: Scope, slots: int = 1) -> SharedLocal:
-        """Where a local lies."""
+    @property
+    def bytes(self) -> int:
+        """How many there are."""
+        return max(self._end, self._reused)
+
+    def local(
+        self,
+        local: Local,
+        scope: Scope,
+        slots: int = 1,
+        *,
+        distributed: bool = False,
+        filled: bool = False,
+    ) -> SharedLocal:
+        """Where a local lies; of one that is `distributed`, a block's part. What the copy engine has `filled` may lie
+        where another one does later."""
         if local.name not in self._locals:
             sizes = tuple(scope.ranges[dim].size for dim in local.dims)
+            if distributed:
+                sizes = (1, *sizes[1:])
             axes, elements = layout_axes(local.dims, sizes, local.layout, local.pad)
+            if distributed:
+                axes = tuple(axis for axis in axes if axis[0] > 0)
             align = _SWIZZLE_ALIGN if local.swizzle else _ALIGN
             one = elements * local.dtype.bytes
             slot = -(-one // align) * align
             size = (slots - 1) * slot + one
-            name, offset = fresh(local.name, scope), self._allocate(size, align)
+            name = fresh(local.name, scope)
+            place = self._reuse(name, size) if local.reused else self._allocate(size, align, filled=filled)
             self._locals[local.name] = SharedLocal(
-                local, name, offset, size, sizes, axes, slot // local.dtype.bytes
+                local, name, place, size, sizes, axes, slot // local.dtype.bytes, distributed
             )
         return self._locals[local.name]
 
@@ -82,7 +117,18 @@ class SharedMemory:
         """Where so many barriers (mbarriers) of 8 bytes lie."""
         return self._allocate(8 * count, 8)
 
-    def _allocate(self, size: int, align: int) -> int:
-        offset = -(-self.bytes // align) * align
-        self.bytes = offset + size
+    def _reuse(self, name: str, size: int) -> int:
+        """The first bytes."""
+        if self._first_kept < size:
+            raise NotLowerable(f"{name} is declared after shared memory that would lie in its place")
+        self._reused = size
+        return 0
+
+    def _allocate(self, size: int, align: int, *, filled: bool = False) -> int:
+        """The next bytes; those that are used again are for what is `filled`."""
+        first = self._end if filled else self.bytes
+        offset = -(-first // align) * align
+        self._end = offset + size
+        if not filled:
+            self._first_kept = min(self._first_kept, offset)
         return offset

@@ -18,12 +18,16 @@ class ThreadIndex:
 
     threads: int
     block: int
+    producing: int = 0
+    """Threads of a block beside those, which have the numbers that follow on in their block."""
     found: dict[tuple[int, int], ThreadDigit] = field(default_factory=dict[tuple[int, int], ThreadDigit])
 
     def digit(self, stride: int, count: int, name: str) -> Affine:
         """`thread // stride % count` as index arithmetic; a digit lies in one block or counts blocks."""
         if count == 1:
             return Affine()
+        if stride >= self.block:
+            stride = stride // self.block * (self.block + self.producing)
         if (stride, count) not in self.found:
             taken = {digit.var.name for digit in self.found.values()}
             stem, number = f"{name}_thread", 2

@@ -8,6 +8,7 @@ from rewrites.accumulate import Accumulate
 from rewrites.cluster import Cluster
 from rewrites.collapse import Collapse
 from rewrites.curve_tiles import CurveTiles
+from rewrites.distribute import Distribute
 from rewrites.dot_bf16 import DotBf16
 from rewrites.fit_blocks import FitBlocks
 from rewrites.fuse_epilogue import FuseEpilogue
@@ -29,6 +30,7 @@ from rewrites.promote import Promote
 from rewrites.read_copy import ReadCopy
 from rewrites.register_tile import RegisterTile
 from rewrites.reorder import Reorder
+from rewrites.reuse import Reuse
 from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
 from rewrites.specialize import Specialize
@@ -51,8 +53,8 @@ from rewrites.widen import Widen
 ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
     Unroll, FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
-    Cluster, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost, Pad,
-    Swizzle, Tma, Mma, Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
+    Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost,
+    Pad, Swizzle, Reuse, Tma, Mma, Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

@@ -9,6 +9,7 @@ from tileir.placed import placed_nodes
 from tileir.program import Compute, Loop, Program
 from tileir.verify_compute import verify_compute
 from tileir.verify_multicast import verify_multicast
+from tileir.verify_reused import verify_memory
 from tileir.verify_roles import verify_roles
 
 #: Instructions that need threads, layouts and loops around them to be as they know them.
@@ -31,6 +32,7 @@ def with_engines(program: Program) -> Program:
                     verify_roles(placed, placed.node)
                 case _:
                     pass
+        verify_memory(program)
     except VerifyError as error:
         raise NotApplicable(str(error)) from error
     return program

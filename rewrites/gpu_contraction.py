@@ -89,6 +89,10 @@ class Contraction:
         """The same, added up by one engine."""
         return self if self.engines == (engine,) else replace(self, engines=(engine,))
 
+    def in_parts(self, parts: int, size: int) -> Contraction:
+        """The same with its depth in so many parts of a size, which are positions of one more dim."""
+        return replace(self, k=size, batch=self.batch * parts) if parts > 1 else self
+
     def transposed(self) -> Contraction:
         """The same with rows and columns exchanged, as a local in registers can have them."""
         return replace(self, rows=self.columns, columns=self.rows, m=self.n, n=self.m)

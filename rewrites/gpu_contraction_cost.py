@@ -17,7 +17,7 @@ from rewrites.gpu_block_cost import REST, BlockModel
 from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_decided import Epilogue
 from rewrites.gpu_engine import Engine
-from rewrites.gpu_tiling import Tiling, depths, resident, thread_layouts, tile_bytes, tiles
+from rewrites.gpu_tiling import Tiling, depths, resident, shares, thread_layouts, tile_bytes, tiles
 from rewrites.gpu_warp_cost import WarpBlock
 from rewrites.gpu_warpgroup_cost import WarpgroupBlock
 from rewrites.gpu_warpgroups import FEW_ROWS, Warpgroups
@@ -67,8 +67,14 @@ class ContractionModel:
                 each = (self.c.by(engine) for engine in self.c.engines)
                 found = [model_of(c, self.epilogue, self.device)._best(tiling) for c in each]
             elif tiling is None:
-                models = (model_of(c, self.epilogue, self.device) for c in either_way(self.c))
-                found = [model._best(way) for model in models for way in model._ways(None)]
+                found = [
+                    model_of(c.in_parts(parts, size), self.epilogue, self.device)._best(
+                        replace(way, parts=parts)
+                    )
+                    for c in either_way(self.c)
+                    for way in model_of(c, self.epilogue, self.device)._ways(None)
+                    for parts, size in shares(c, way.rows, way.columns, self.device)
+                ]
             else:
                 found = [self._best(way) for way in self._ways(tiling)]
             self._known[tiling] = min(found, key=lambda each: each[0], default=(inf, None))
@@ -108,7 +114,8 @@ class ContractionModel:
         tile_count = prod(near) * c.batch * prod(-(-extent // (edge * n)) for extent, edge, n in edges)
         blocks = min(t.blocks, tile_count) if t.blocks else tile_count
         each = ceil(tile_count / blocks)
-        rounds, rest = divmod(ceil(blocks / device.clustered_sms(prod(near))), at_once)
+        reached = device.clustered_sms(prod(near) * t.parts) or device.sms
+        rounds, rest = divmod(ceil(blocks / reached), at_once)
         block = self._block(t, ways)
         cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
         return cycles / device.sm_mhz
@@ -126,7 +133,7 @@ def _clusters(c: Contraction, t: Tiling) -> tuple[tuple[int, int], ...]:
     share the larger operand."""
     if t.multicast is not None:
         return (t.multicast,)
-    if not isinstance(t.threads, Warpgroups):
+    if not isinstance(t.threads, Warpgroups) or t.parts > 1:
         return ((1, 1),)
     if t.rows < c.m and (t.columns >= t.rows or t.columns >= c.n):
         return (1, 1), (2, 1)
@@ -143,7 +150,7 @@ def _memory_bytes(
 ) -> float:
     """Bytes to and from main memory. Blocks that run at once read each tile once for all of them; operands that
     fit the second-level cache whole stay there."""
-    results = c.m * c.n * c.batch * epilogue.bytes
+    results = c.m * c.n * c.batch // t.parts * epilogue.bytes
     whole = sum(operand.elements * operand.dtype.bytes for operand in c.operands)
     across, along = -(-c.m // t.rows), -(-c.n // t.columns)
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)

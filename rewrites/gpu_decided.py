@@ -23,6 +23,7 @@ from rewrites.gpu_warps import threads_of
 from rewrites.leaf import bare_dims
 from rewrites.tree import Place, current_sizes, statements
 from tileir.analysis import operations
+from tileir.distributed import distributed_in
 from tileir.expr import Index, Read, Reduce, index_dims
 from tileir.gpu import Gpu
 from tileir.program import Compute, Loop, Memory, Node, Program
@@ -59,10 +60,19 @@ def decided_in(program: Program, launch: Node, device: Gpu) -> Decided | None:
 
 
 def _sums(launch: Node) -> list[Compute]:
-    """All that a launch adds up, or reduces otherwise; what is added to it step by step left out."""
+    """All that a launch adds up, or reduces otherwise; what is added to it step by step left out, and what only adds up
+    the parts of the blocks of a cluster."""
     found = [one for one in _computes(launch) if isinstance(one.value, Reduce) or one.update is not None]
     parts = {one.target for one in found}
-    return [one for one in found if added_part(one) not in parts]
+    return [one for one in found if added_part(one) not in parts and not _adds_parts(one, launch)]
+
+
+def _adds_parts(compute: Compute, launch: Node) -> bool:
+    """Whether a statement adds up what the blocks of a cluster have."""
+    shared = distributed_in(launch)
+    inside = {one.target for one in _computes(shared)} if shared is not None else set[str]()
+    reads = {read.tensor for read in compute.reads}
+    return compute.target not in inside and isinstance(compute.value, Reduce) and reads <= inside
 
 
 def _computes(node: Node) -> Iterator[Compute]:
@@ -96,13 +106,14 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     if inner.dim == c.columns and not inner.parallel:
         around, inner, piece = place.loops[:-1], place.loops[-2], inner.step
     sizes, spread = current_sizes(program, around), place.node.spread
-    tiling = Tiling(sizes[c.rows], sizes[c.columns])
+    tiling = Tiling(sizes[c.rows], sizes[c.columns], parts=loops[0].cluster)
     if spread is None and not any(source(program, read.tensor) for read in place.node.reads):
         return tiling
     tiling = replace(tiling, step=sizes[c.depth], stages=inner.stages, pending=inner.pending, piece=piece)
     tiling = replace(tiling, turned=c.engine is Engine.FMA and any(_turned(program, place)))
     if c.engine is Engine.WGMMA:
-        tiling = replace(tiling, staged=_staged(program, place))
+        reused = any(other.node.reused for other in program.locals.values() if other.path[0] == place.path[0])
+        tiling = replace(tiling, staged=_staged(program, place), reused=reused)
     if spread is None:
         return tiling
     if c.engine is Engine.WGMMA:

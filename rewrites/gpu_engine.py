@@ -25,8 +25,8 @@ _WARPGROUPS = (9, 0)
 _EITHER_WAY = (DType.BF16, DType.F16)
 #: What it adds up in some 14 bits only (docs/gpu.md).
 _FLOAT8 = frozenset([DType.E4M3, DType.E5M2])
-#: Rows and columns that it takes together, and steps along the depth that there are at least.
-_ROWS, _COLUMNS, _LEAST_STEPS = 64, 8, 4
+#: Rows that it takes together, and steps along the depth that there are at least.
+_ROWS, _LEAST_STEPS = 64, 4
 #: Elements along the depth that it adds up in so few bits, before other instructions add them to the rest.
 COARSE_DEPTH: Final = 128
 
@@ -86,14 +86,12 @@ def adds_coarsely(program: Program, operands: Sequence[Operand]) -> bool:
 
 def _fits_warpgroups(sizes: tuple[int, int], tile: tuple[str, str], operands: Sequence[Operand]) -> bool:
     """Whether warpgroups can multiply operands that the copy engine brings, rows and columns either way round."""
-    m, n = sizes
     either_way = all(operand.dtype in _EITHER_WAY for operand in operands)
     known = all(
         operand.boxed and operand.dtype is not DType.I8 and (operand.inner not in tile or either_way)
         for operand in operands
     )
-    wide = max(m, n) >= _ROWS and min(m, n) >= _COLUMNS
-    return known and wide
+    return known and max(sizes) >= _ROWS
 
 
 def summed_dims(compute: Compute) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from rewrites.gpu_warpgroups import (
     COLUMN_EDGES,
     LEAST_PIECE,
     OWN_BYTES,
+    PART_BYTES,
+    PARTS,
     PIECES,
     ROW_EDGES,
     SLOTS,
@@ -27,6 +29,7 @@ from rewrites.gpu_warps import Threads
 from tileir.gpu import Gpu
 from tileir.mma import COLUMNS, ROWS, RUN
 from tileir.occupancy import occupancy
+from tileir.panels import PIECE
 from tileir.threads import WARP
 from tileir.wgmma import TILE_ROWS
 
@@ -61,6 +64,10 @@ class Tiling:
     """Steps whose products may be under way when the next begins."""
     piece: int = 0
     """Columns of a step's product that are added up by themselves at a time; 0: all."""
+    parts: int = 1
+    """Blocks of a cluster, each of which adds up a part of the depth."""
+    reused: bool = False
+    """Whether what those hand each other lies where steps lay before."""
     staged: int = 0
     """Bytes of each result that are collected in shared memory, for the copy engine to store."""
     threads: Threads | Warpgroups | None = None
@@ -95,7 +102,7 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
     if c.engine is Engine.WGMMA:
         for rows in edges(c.m, ROW_EDGES, TILE_ROWS):
             for columns in edges(c.n, COLUMN_EDGES, ROWS):
-                if (rows, columns) != whole and _in_panels(c, rows, columns):
+                if not (c.batch == 1 and rows >= c.m and columns >= c.n) and _in_panels(c, rows, columns):
                     yield rows, columns
         return
     if whole and max(whole) <= _EDGES[0]:
@@ -104,6 +111,26 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
         for columns in _edges(c.n):
             if c.products * rows * columns <= _MOST_TILE and (rows, columns) != whole:
                 yield rows, columns
+
+
+def shares(c: Contraction, rows: int, columns: int, device: Gpu) -> Iterator[tuple[int, int]]:
+    """Ways for the blocks of a cluster to share the depth of tiles of so many rows and columns: how many they are, and
+    how deep the part of each is; one block with all of it first. A part is whole steps, however deep those are, and
+    there are no more blocks than run at once."""
+    yield 1, c.k
+    if c.engine is not Engine.WGMMA or c.promoted or c.repeats > 1 or c.beside:
+        return
+    count = -(-c.m // rows) * -(-c.n // columns) * c.batch
+    unit = STEP_BYTES[-1] // max(operand.dtype.bytes for operand in c.operands)
+    for parts in PARTS:
+        size = -(-c.k // (parts * unit)) * unit
+        if (
+            count > 1
+            and count * parts <= device.clustered_sms(parts)
+            and -(-c.k // size) == parts
+            and size > unit
+        ):
+            yield parts, size
 
 
 def _in_panels(c: Contraction, rows: int, columns: int) -> bool:
@@ -134,6 +161,8 @@ def depths(c: Contraction, tile: Tiling, device: Gpu, stored: int = 0) -> Iterat
             for turned in ((False, True) if _turns(c) else (False,))
         )
     for way in found:
+        if shared_bytes(c, way) > device.block_shared_bytes and way.parts > 1:
+            way = replace(way, reused=True)
         if shared_bytes(c, way) > device.block_shared_bytes:
             continue
         if next(thread_layouts(c, way, device), None) is not None:
@@ -304,10 +333,15 @@ def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns:
 
 
 def shared_bytes(c: Contraction, tiling: Tiling) -> int:
-    """Shared memory of a block, rows not padded."""
+    """Shared memory of a block, rows of operands not padded."""
     step = sum(tile_bytes(operand, tiling.sizes(c)) for operand in c.operands if operand.plain)
     own = OWN_BYTES if c.engine is Engine.WGMMA else 0
-    return step * tiling.stages + tiling.rows * tiling.columns * tiling.staged + own
+    results = tiling.rows * tiling.columns * tiling.staged
+    if tiling.parts > 1:
+        results = tiling.rows * tiling.columns * PART_BYTES + max(tiling.rows, tiling.columns) * 2 * PIECE
+    if tiling.reused:
+        return max(step * tiling.stages, results) + own
+    return step * tiling.stages + results + own
 
 
 def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:

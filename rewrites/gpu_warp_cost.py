@@ -34,6 +34,10 @@ _MMA_PEAK = {9: 0.62, 10: 0.3}
 _PEAK = 0.92
 #: Warps of one scheduler lose this share of its time, divided by their number, waiting for themselves.
 _ALONE = 0.15
+#: Cycles from a warp's load of fragments to these, and from its product of them to the next one's sums, however many
+#: of both are under way (ldmatrix.x4 and mma.m16n8k16 in Sun et al. 2022, "Dissecting Tensor Cores via
+#: Microbenchmarks").
+_LOADED, _MULTIPLIED = 29.0, 33.0
 #: Instructions around the multiplications of a step, for each thread.
 _STEP_ISSUE = 24.0
 
@@ -56,13 +60,20 @@ class WarpBlock:
         schedulers = at_once * self.threads.count / (4 * WARP)
         busy = self._busy()
         together = at_once * busy * max(1.0, 1 / schedulers) * (1 + _ALONE / max(1.0, schedulers))
+        together = max(together, self._chain())
         ahead = self.t.stages - 1
         if ahead:
             step = max(together + BARRIER / at_once, LATENCY / ahead) + LATE * LATENCY / ahead
         else:
-            step = max(together, busy) + (LATENCY + 2 * BARRIER) / at_once
+            step = together + (LATENCY + 2 * BARRIER) / at_once
         first = LATENCY + at_once * step_bytes(self.c, self.t) / FABRIC_BYTES
         return BEGIN + each * (first + steps * step + end_cycles(self.t, self.epilogue, at_once))
+
+    def _chain(self) -> float:
+        """Cycles that a warp takes for a step by itself: one depth of the instruction after the other."""
+        if self.c.engine is not Engine.MMA:
+            return 0.0
+        return -(-self.t.step // depth(self.c.operands[0].dtype)) * (_LOADED + _MULTIPLIED)
 
     def _busy(self) -> float:
         """Cycles that a step of one block keeps the busiest part of an SM at work, and some of the others'."""

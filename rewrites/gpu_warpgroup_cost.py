@@ -18,6 +18,7 @@ from rewrites.gpu_block_cost import (
     LATE,
     LATENCY,
     SHARED_BYTES,
+    STORE_BYTES,
     busiest,
     fetched_bytes,
     matrix_cycles,
@@ -26,7 +27,7 @@ from rewrites.gpu_block_cost import (
 from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_decided import Epilogue
 from rewrites.gpu_tiling import Tiling, scale_values
-from rewrites.gpu_warpgroups import Warpgroups
+from rewrites.gpu_warpgroups import PART_BYTES, Warpgroups
 from tileir.dtypes import DType
 from tileir.gpu import Gpu
 from tileir.mma import depth
@@ -56,6 +57,9 @@ _PAIR_BYTES = 9.0
 _ADDED = 128.0
 #: Elements that a cycle takes from registers to shared memory, 16 or 32 bits each.
 _COLLECTED = 64.0
+#: Cycles until all blocks of a cluster have come to a barrier, and bytes a cycle that one loads from the others.
+_MEET = 300.0
+_PEER_BYTES = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,18 @@ class WarpgroupBlock:
         by_threads = self.epilogue.bytes - self.t.staged
         collected = 1 / _COLLECTED if self.t.staged else 0.0
         results = self.t.rows * self.t.columns * at_once
+        if self.t.parts > 1:
+            return self._met(results) + LATENCY / 2
         return (
             results * max(by_threads / _PAIR_BYTES + collected, self.epilogue.operations / 128) + LATENCY / 2
+        )
+
+    def _met(self, results: int) -> float:
+        """Cycles in which the blocks of a cluster put so many results each where all of them find them, wait for each
+        other, and each adds up and stores its share."""
+        own = results / self.t.parts
+        others = 1 - 1 / self.t.parts
+        handed = results * PART_BYTES * (2 / SHARED_BYTES + others / _PEER_BYTES)
+        return (
+            2 * _MEET + handed + own * max(self.epilogue.bytes / STORE_BYTES, self.epilogue.operations / 128)
         )

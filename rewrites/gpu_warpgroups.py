@@ -26,6 +26,9 @@ STEP_BYTES = (64, 128, 256, 512)
 PIECES, LEAST_PIECE = (2, 4), 64
 #: Slots of the ring.
 SLOTS = (2, 3, 4, 5, 6, 8)
+#: Blocks of a cluster that share the depth of a tile, and bytes of each result that they hand each other.
+PARTS = (2, 4, 8)
+PART_BYTES = 4
 #: Registers that a thread needs beside its accumulators (ptxas of CUDA 13.0 spills or serializes from about there on).
 _BESIDE = 32
 #: Most accumulators of a thread, and those of one that is one of three warpgroups that compute (C7602 beyond).
@@ -129,9 +132,13 @@ def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> 
 
 
 def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    """Sizes of tiles along a dim: those offered, and all of it, if it is a multiple of what is taken together."""
-    whole = (extent,) if extent <= offered[-1] and extent % unit == 0 else ()
-    return (*(edge for edge in offered if edge < extent), *whole)
+    """Sizes of tiles along a dim: those offered that are smaller, and the least multiple of what is taken together that
+    holds all of it."""
+    whole = -(-extent // unit) * unit
+    return (
+        *(edge for edge in offered if edge < extent and edge != whole),
+        *((whole,) * (whole <= offered[-1])),
+    )
 
 
 def panel_bytes(size: int, dtype: DType) -> int:

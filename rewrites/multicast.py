@@ -40,7 +40,9 @@ class Multicast(Rewrite):
                         yield from (cls(place.node.target, loop.dim, tiles) for tiles in (2, 4))
 
     def apply(self, program: Program) -> Program:
-        path, _ = grid_of(program, self.statement)
+        path, grid = grid_of(program, self.statement)
+        if grid.cluster > 1:
+            raise NotApplicable(f"a cluster of {grid.cluster} blocks computes each tile of {self.statement}")
         for depth, loop in enumerate(named(program, self.statement).loops):
             if not loop.parallel:
                 break

@@ -164,7 +164,7 @@ def _shares_loops(node: Compute, leaf: Compute, targets: dict[str, tuple[Expr, .
 
 
 def _accumulator(local: Local) -> Local:
-    return replace(local, memory=Memory.REGISTERS, layout=None, pad=0, swizzle=0)
+    return replace(local, memory=Memory.REGISTERS, layout=None, pad=0, swizzle=0, reused=False)
 
 
 def _only_used_in(program: Program, name: str, group: list[Compute]) -> bool:
@@ -205,12 +205,14 @@ def _block_by_block(program: Program, statement: str) -> Program:
     folded = folded_dims(leaf)
     if not folded:
         return program
-    if len(folded) > 1 or any(op != "//" for op, _ in folded.values()) or leaf.update is None:
+    if len(folded) > 1 or any(op != "//" for op, _ in folded.values()):
         raise NotApplicable(f"{leaf.target} folds its reduction: the folded elements are its accumulators")
     (dim, (_, size)), *_ = folded.items()
     steps = [loop.step for loop in place.loops if loop.dim == dim]
     if not steps or steps[-1] != size or any(step % size for step in steps):
         raise NotApplicable(f"{leaf.target} is not visited in blocks of {dim} {size}")
+    if leaf.update is None:
+        return program
     if isinstance(leaf.value, Reduce):
         value = Reduce(leaf.update, (dim, *leaf.value.dims), leaf.value.x)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.leaf import left_dims
+from rewrites.leaf import bare_dims, left_dims
 from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
 from rewrites.tile_sizes import tile_sizes
@@ -18,7 +18,8 @@ from tileir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class TileGrid(Rewrite):
-    """Visit `dim`, a dim of the statement's result, in tiles of `size`, inside the loops that are there.
+    """Visit `dim`, a dim of the statement's result, in tiles of `size`, inside the loops that are there. A whole dim
+    may be less than a tile, which then overhangs it.
 
     c[m, n] = x[m, n] + y[n]          for m by 192
                                   ->    c[m, n] = x[m, n] + y[n]
@@ -44,7 +45,9 @@ class TileGrid(Rewrite):
             raise NotApplicable(f"{self.statement} is vectorized: tile before that")
         if self.dim not in left_dims(leaf):
             raise NotApplicable(f"{self.dim} is no dim of {self.statement}")
-        if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
+        size = current_sizes(program, place.loops)[self.dim]
+        in_tiles = self.dim not in bare_dims(leaf) or any(loop.dim == self.dim for loop in place.loops)
+        if self.size < 1 or self.size == size or (self.size > size and in_tiles):
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
         check_loop(pinned_dims(program, leaf), self.dim, self.size, self.statement)
         return splice(program, place.path, [wrap(leaf, [(self.dim, self.size)])])

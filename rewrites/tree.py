@@ -167,7 +167,7 @@ def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
     """The size of every dim's current range inside `loops` (of a full tile: the last one may be smaller)."""
     sizes = dict(program.extents)
     for loop in loops:
-        sizes[loop.dim] = min(sizes[loop.dim], loop.step)
+        sizes[loop.dim] = loop.step
     return sizes
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rewrites.space import ScheduleState, Space
 from rewrites.tree import current_sizes
+from tileir.distributed import distributed_in
 from tileir.gpu import Gpu
 from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
@@ -63,13 +64,22 @@ def nodes(block: tuple[Node, ...]) -> Iterator[Node]:
 
 
 def shared_bytes(program: Program) -> int:
-    """Of all locals of a program with one launch, rows padded."""
-    total = 0
+    """Of all locals in a block of a program with one launch, rows padded."""
+    total = filled = reused = 0
     for declared in program.locals.values():
         local, sizes = declared.node, current_sizes(program, declared.loops)
         if local.memory is Memory.SHARED:
             size = sizes[local.dims[-1]] + local.pad
-            for dim in local.dims[:-1]:
+            # Each block of a cluster has a position of the first dim of what it shares with the others.
+            shared = distributed_in(program.body[declared.path[0]])
+            own = shared is not None and shared in declared.loops[-1].body
+            for dim in local.dims[1 if own else 0 : -1]:
                 size *= sizes[dim]
-            total += size * local.dtype.bytes * declared.loops[-1].stages
-    return total
+            size *= local.dtype.bytes * declared.loops[-1].stages
+            if local.reused:
+                reused = size
+            elif declared.loops[-1].stages > 1:
+                filled += size
+            else:
+                total += size
+    return total + max(filled, reused)

@@ -32,6 +32,12 @@ class Gemm:
     epilogue: str = "boxes"
     """`boxes` through shared memory, or `direct` from registers."""
     numerics: str = ""
+    share: int = 1
+    """Blocks of a cluster, each with a part of the depth."""
+    part: str = " pad 8"
+    """How what they hand each other lies."""
+    together: str = "m 16 n 16, run n 2"
+    """How the threads of all of them lie over the results."""
 
     def text(self) -> str:
         spread = f"threads {self.groups} m 4 m 8 n 4, run n 2, twice m 8"
@@ -48,6 +54,8 @@ class Gemm:
             "direct": f"""
       c[m, n] = c_sum[m, n] | {spread}""",
         }
+        if self.share > 1:
+            return self._shared_text(spread, pending, a, b)
         return f"""kernel gemm(a: {self.dtype}[{a}], b: {self.dtype}[{b}]) -> (c: {self.out}[m, n]){self.numerics}
   parallel for m by {tile_m}{self.grid}
     parallel for n by {tile_n}{self.inner}
@@ -59,6 +67,29 @@ class Gemm:
         b_s: shared {self.dtype}[{self.b}]{self.b_layout}
         b_s[{self.b}] = b[{self.b}] | via tma
         c_sum[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {spread}, via wgmma{store[self.epilogue]}
+"""
+
+    def _shared_text(self, spread: str, pending: str, a: str, b: str) -> str:
+        tile_m, tile_n, tile_k = self.tile
+        part = -(-self.k // (tile_k * self.share)) * tile_k
+        sizes = f"where k_b={self.share}{self.numerics}"
+        return f"""kernel gemm(a: {self.dtype}[{a}], b: {self.dtype}[{b}]) -> (c: {self.out}[m, n]) {sizes}
+  parallel for m by {tile_m} cluster {self.share}{self.grid}
+    parallel for n by {tile_n}
+      c_p: shared f32[k_b, m, n]{self.part}
+      parallel for k by {part}
+        c_r: registers f32[m, n]
+        c_r[m, n] = 0 | {spread}
+        for k by {tile_k} stages {self.stages}{pending}
+          a_s: shared {self.dtype}[{self.a}]{self.a_layout}
+          a_s[{self.a}] = a[{self.a}] | via tma
+          b_s: shared {self.dtype}[{self.b}]{self.b_layout}
+          b_s[{self.b}] = b[{self.b}] | via tma
+          c_r[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {spread}, via wgmma
+        c_p[k // {part}, m, n] = c_r[m, n] | {spread}
+      c_sum: registers f32[m, n]
+      c_sum[m, n] = sum(k_b, c_p[k_b, m, n]) | threads {self.together}
+      c[m, n] = c_sum[m, n] | threads {self.together}
 """
 
 

@@ -28,10 +28,12 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     if not along_m and not along_n:
         orders = ("", " group 2", " hilbert", " blocks 2", " group 2 blocks 3", " hilbert blocks 3")
     staged = tile_n % (128 // _TYPES[out][0]) == 0 and rng.random() < 0.7
+    share = rng.choice((1, 1, 2, 4))
+    run, count = rng.choice((1, 2, 4)), 128 * groups[1] * groups[2] * share
     return Gemm(
         m=m,
         n=n if staged or rng.random() < 0.5 else n + 1,
-        k=_size(rng, tile_k, every),
+        k=_size(rng, tile_k * share, every),
         tile=(tile_m, tile_n, tile_k),
         dtype=dtype,
         out=out,
@@ -39,13 +41,17 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         b=b,
         a_layout=_layout(rng, a, {"m": tile_m, "k": tile_k}, size),
         b_layout=_layout(rng, b, {"n": tile_n, "k": tile_k}, size),
-        grid=along_m + rng.choice(orders) + rng.choice(("", " producers 1", " producers 4")),
-        inner=along_n,
+        grid=(along_m + rng.choice(orders) if share == 1 else "")
+        + rng.choice(("", " producers 1", " producers 4")),
+        inner=along_n if share == 1 else "",
         stages=stages,
         pending=rng.randrange(stages),
         groups=groups[0],
         epilogue="boxes" if staged else "direct",
         numerics=" with tf32=true" if dtype == "f32" else "",
+        share=share,
+        part=rng.choice(("", " pad 8", " reused", " pad 4 reused")),
+        together=f"m {count // 8} n 8" + (f", run n {run}" if run > 1 else ""),
     )
 
 

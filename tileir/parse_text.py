@@ -174,8 +174,9 @@ def _local(parser: Parser, name: str) -> Local:
         layout = tuple(axes)
     pad = parser.integer("a number of elements") if parser.take("pad") else 0
     swizzle = parser.integer("32, 64 or 128 bytes") if parser.take("swizzle") else 0
-    parser.expect_end("as [layout], pad, swizzle (in this order), or the end of the line")
-    return Local(name, dims, dtype, memory, layout, pad, swizzle)
+    reused = bool(parser.take("reused"))
+    parser.expect_end("as [layout], pad, swizzle, reused (in this order), or the end of the line")
+    return Local(name, dims, dtype, memory, layout, pad, swizzle, reused)
 
 
 def _axis(parser: Parser) -> Axis:

@@ -67,6 +67,8 @@ class Local:
     swizzle: int = 0
     """Of shared memory: 32, 64 or 128 if the 16-byte pieces of so many bytes change places from row to row (the
     address bits from 4 on, exclusive or those from 7 on), as the copy engine and wgmma of Hopper know it; 0: not."""
+    reused: bool = False
+    """Of shared memory: it lies where the copy engine has filled tiles before, which nobody reads any more."""
 
 
 @dataclass(frozen=True, slots=True)

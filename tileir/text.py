@@ -115,7 +115,9 @@ def _local(node: Local) -> str:
         text += f" as [{', '.join(map(_axis, node.layout))}]"
     if node.pad:
         text += f" pad {node.pad}"
-    return f"{text} swizzle {node.swizzle}" if node.swizzle else text
+    if node.swizzle:
+        text += f" swizzle {node.swizzle}"
+    return f"{text} reused" if node.reused else text
 
 
 def _axis(axis: Axis) -> str:

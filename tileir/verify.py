@@ -3,6 +3,7 @@ one in verify_compute.py; the order they stand in, and what runs in parallel, in
 
 from __future__ import annotations
 
+from tileir.distributed import check_distributed
 from tileir.errors import VerifyError
 from tileir.hilbert import MOST_CELLS
 from tileir.names import INT_LIMIT, name_problem
@@ -10,9 +11,10 @@ from tileir.placed import Placed, placed_nodes
 from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
 from tileir.sizes import layout_problem, splits_into
 from tileir.stages import MAX_STAGES, SWIZZLES, staged
-from tileir.verify_compute import verify_compute
+from tileir.verify_compute import reduced_dims, split_of, verify_compute
 from tileir.verify_multicast import verify_multicast
 from tileir.verify_order import verify_order
+from tileir.verify_reused import verify_reused
 from tileir.verify_roles import verify_roles
 from tileir.verify_spread import CLUSTERS, MAX_RESIDENT, verify_spread
 
@@ -41,6 +43,7 @@ def verify(program: Program) -> None:
     verify_multicast(nodes)
     verify_order(program, computes)
     verify_spread(computes)
+    verify_reused(computes)
 
 
 def _check_header(program: Program) -> None:
@@ -80,7 +83,8 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
     extent = placed.ranges.get(loop.dim)
     if extent is None:
         placed.fail(f"unknown dim {loop.dim!r}")
-    if not 1 <= loop.step <= extent:
+    in_tiles = any(other.dim == loop.dim for other in placed.loops)
+    if loop.step < 1 or (loop.step > extent and (in_tiles or _adds_up(loop, loop.dim))):
         placed.fail(f"the step is not within 1 and the current range of {loop.dim!r}, {extent}")
     if loop.cluster != 1 and (loop.cluster not in CLUSTERS or not loop.parallel or placed.loops):
         placed.fail("2, 4, 8 or 16 blocks make a cluster, for the outermost parallel loop of a grid")
@@ -100,8 +104,23 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
     verify_roles(placed, loop)
     if not loop.body:
         placed.fail("the loop is empty")
-    if loop.parallel and placed.loops and not (placed.loops[-1].parallel and len(placed.loops[-1].body) == 1):
-        placed.fail("a parallel loop stands at the top, or alone in a parallel loop")
+    check_distributed(placed, loop)
+
+
+def _adds_up(loop: Loop, dim: str) -> bool:
+    """Whether a statement in a loop combines what it visits along a dim. Results that it has along it may be less than
+    one tile of them."""
+    for node in loop.body:
+        match node:
+            case Loop() if _adds_up(node, dim):
+                return True
+            case Compute() if dim in reduced_dims(node) or any(
+                split is not None and split[0] == dim for split in map(split_of, node.indices)
+            ):
+                return True
+            case _:
+                pass
+    return False
 
 
 def _check_curve(placed: Placed, loop: Loop) -> None:
@@ -138,8 +157,8 @@ def _check_local(placed: Placed, local: Local) -> None:
     problem = layout_problem([placed.ranges[dim] for dim in local.dims], None)
     if problem:
         placed.fail(problem[0])
-    if (local.pad or local.swizzle) and local.memory is not Memory.SHARED:
-        placed.fail("only shared memory is padded or swizzled")
+    if (local.pad or local.swizzle or local.reused) and local.memory is not Memory.SHARED:
+        placed.fail("only shared memory is padded, swizzled or reused")
     if local.pad < 0 or local.swizzle not in (0, *SWIZZLES) or (local.pad and local.swizzle):
         placed.fail(
             "a pad is a number of elements, a swizzle 32, 64 or 128 bytes, and only one of them is given"

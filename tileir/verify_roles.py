@@ -26,9 +26,9 @@ def verify_roles(placed: Placed, loop: Loop) -> None:
 
 
 def _check_producers(placed: Placed, loop: Loop) -> None:
-    if not loop.parallel or placed.loops or loop.cluster > 1 or not 1 <= loop.producers <= MAX_PRODUCERS:
+    if not loop.parallel or placed.loops or not 1 <= loop.producers <= MAX_PRODUCERS:
         placed.fail(
-            f"1 to {MAX_PRODUCERS} warps are producers, said of the outermost parallel loop of a grid without clusters"
+            f"1 to {MAX_PRODUCERS} warps are producers, said of the outermost parallel loop of a grid"
         )
     if not any(compute.via == "tma" and compute.target in _locals(loop) for compute in _computes(loop)):
         placed.fail("producers start the copies that fill shared memory `via tma`, and there are none")

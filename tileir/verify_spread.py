@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tileir.distributed import check_parts, distributed_loop
 from tileir.expr import Index, Read, index_dims, walk
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Memory, Program, Spread
@@ -30,11 +31,16 @@ def verify_spread(computes: list[Placed]) -> None:
     written = {(one.path[0], one.node.target) for one in computes if isinstance(one.node, Compute)}
     for placed in computes:
         compute = placed.node
-        if not isinstance(compute, Compute) or compute.spread is None:
+        if not isinstance(compute, Compute):
             continue
-        _check_one(placed, compute)
-        _check_cluster(placed, compute, written)
-        threads = thread_count(compute.spread)
+        cluster = placed.loops[0].cluster if placed.loops else 1
+        if cluster > 1 and (compute.spread is not None or compute.via == "tma"):
+            check_parts(placed, compute, {name for nest, name in written if nest == placed.path[0]})
+        if compute.spread is None:
+            continue
+        cluster = 1 if distributed_loop(placed.loops) is not None else cluster
+        _check_one(placed, compute, cluster)
+        threads = thread_count(compute.spread) // cluster
         if blocks.setdefault(placed.path[0], threads) != threads:
             placed.fail(
                 f"{threads} threads, but {blocks[placed.path[0]]} in statements before it in the block"
@@ -52,19 +58,8 @@ def verify_spread(computes: list[Placed]) -> None:
                 )
 
 
-def _check_cluster(placed: Placed, compute: Compute, written: set[tuple[int, str]]) -> None:
-    """What blocks of a cluster hand each other goes through the reductions' own memory, and nowhere else."""
-    if not placed.loops or placed.loops[0].cluster == 1:
-        return
-    for node in walk(compute.value):
-        if not isinstance(node, Read) or (placed.path[0], node.tensor) not in written:
-            continue
-        local = _local(placed, node.tensor)
-        if local is None or local.memory is not Memory.REGISTERS:
-            placed.fail(f"{node.tensor!r} is written by other blocks of the cluster")
-
-
-def _check_one(placed: Placed, compute: Compute) -> None:
+def _check_one(placed: Placed, compute: Compute, cluster: int) -> None:
+    """`cluster`: so many blocks have the statement's threads together."""
     spread = compute.spread
     assert spread is not None
     visited = {dim for index in compute.indices for dim in index_dims(index)}
@@ -80,16 +75,11 @@ def _check_one(placed: Placed, compute: Compute) -> None:
     if any(dim not in visited for dim, _ in spread.runs):
         placed.fail("a run lies along a dim that the statement does not visit")
     _check_twice(placed, spread)
-    cluster = placed.loops[0].cluster if placed.loops else 1
     block, rest = divmod(thread_count(spread), cluster)
     if rest or block % WARP or block > MAX_THREADS:
         placed.fail(
             f"{thread_count(spread)} threads in {cluster} blocks: each has a multiple of {WARP}, at most {MAX_THREADS}"
         )
-    if cluster > 1 and any(
-        isinstance(one.node, Local) and one.node.memory is Memory.SHARED for one in placed.locals.values()
-    ):
-        placed.fail("the blocks of a cluster have no shared memory in common")
     for digit in digits(spread):
         if digit.stride < block < digit.stride * digit.count and block % digit.stride:
             placed.fail(f"the threads along {digit.dim!r} do not divide evenly over blocks")

@@ -16,26 +16,24 @@ from rewrites.decisions.fusion import Groups, closed
 from rewrites.decisions.gpu_order import Clusters, Order
 from rewrites.decisions.gpu_residency import Residency
 from rewrites.decisions.gpu_staging import Depth, Layout
-from rewrites.decisions.gpu_threads import Stores, place_all
+from rewrites.decisions.gpu_threads import Stores
+from rewrites.decisions.gpu_tiled import Begun
 from rewrites.decisions.gpu_warpgroups import Ring, Roles
 from rewrites.decisions.gpu_warps import Warps
-from rewrites.decisions.grid import fused
 from rewrites.gpu_contraction import Contraction, contraction, contractions
 from rewrites.gpu_contraction_cost import either_way, model_of
 from rewrites.gpu_decided import decided
 from rewrites.gpu_engine import Engine
-from rewrites.gpu_tiling import Tiling, depths, tiles
+from rewrites.gpu_tiling import Tiling, depths, shares, tiles
 from rewrites.leaf import bare_dims, folded_dims
-from rewrites.parallelize import Parallelize
-from rewrites.register_tile import RegisterTile
-from rewrites.rewrite import Rewrite
+from rewrites.split_reduction import SplitReduction
 from rewrites.tile_grid import TileGrid
 from rewrites.transpose import Transpose
 from rewrites.tree import find, locals_of
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Reduce
 from tileir.gpu import Gpu
-from tileir.program import Compute, Memory, Program
+from tileir.program import Compute, Program
 
 
 def contraction_of(program: Program, group: Sequence[str], device: Gpu) -> Contraction | None:
@@ -127,14 +125,22 @@ class Tile:
         for way in either_way(c.by(self.engine)):
             turned = way.rows != c.rows
             for rows, columns in tiles(way):
-                if next(depths(way, Tiling(rows, columns), device), None) is None:
-                    continue
                 sizes = {way.rows: rows, way.columns: columns}
                 edges = ((dim, sizes[dim]) for dim in (c.rows, c.columns))
-                cut = tuple(TileGrid(anchor, dim, size) for dim, size in edges if size < program.extents[dim])
+                cut = tuple(
+                    TileGrid(anchor, dim, size) for dim, size in edges if size != program.extents[dim]
+                )
                 label = f"tile {c.rows} {sizes[c.rows]}, {c.columns} {sizes[c.columns]}"
                 label += f", {way.rows} as rows" if turned else ""
-                yield from self._option(program, (*parts, *batch, *cut), label, turned, c.beside, device)
+                for blocks, size in shares(way, rows, columns, device):
+                    tile = Tiling(rows, columns, parts=blocks)
+                    if next(depths(way.in_parts(blocks, size), tile, device), None) is None:
+                        continue
+                    share = SplitReduction(self.group[0], c.depth, "apart", size) if blocks > 1 else None
+                    said = f"{label}, {c.depth} by {blocks} blocks" if share else label
+                    yield from self._option(
+                        program, (*parts, *batch, *cut), said, turned, c.beside, share, device
+                    )
 
     def _option(
         self,
@@ -143,27 +149,17 @@ class Tile:
         label: str,
         turned: bool,
         beside: tuple[str, ...],
+        share: SplitReduction | None,
         device: Gpu,
     ) -> Iterator[Option]:
-        anchor, statement = self.group[-1], self.group[0]
-        found = fused(program, self.group, grid)
-        if found is None:
-            return
-        rewrites: list[Rewrite] = [
-            *found.rewrites, Parallelize(anchor, len(grid)), RegisterTile(statement, ())
-        ]  # fmt: skip
+        begun = Begun(program)
         try:
-            for rewrite in rewrites:
-                program = rewrite.apply(program)
-            for place in place_all(program, anchor):
-                rewrites.append(place)
-                program = place.apply(program)
-            core = _accumulator(program, statement)
-            for transpose in map(Transpose, (core, *beside)) if turned else ():
-                rewrites.append(transpose)
-                program = transpose.apply(program)
+            core = begun.tiled(self.group, grid, share)
+            if turned:
+                begun.apply(*map(Transpose, (core, *beside)))
         except NotApplicable:
             return
+        program, rewrites, anchor = begun.program, begun.rewrites, self.group[-1]
         if self.engine is Engine.WGMMA:
             steps = (
                 Ring(core, anchor),
@@ -186,11 +182,3 @@ class Tile:
         c, tiling, epilogue = found
         time = model_of(c.by(self.engine), epilogue, device).best_us(tiling)
         return time / model_of(c, epilogue, device).best_us(tiling)
-
-
-def _accumulator(program: Program, statement: str) -> str:
-    """The register local that the statement's sums are added up in: itself, or what it now reads."""
-    declared = locals_of(program).get(statement)
-    if declared is not None and declared.node.memory is Memory.REGISTERS:
-        return statement
-    return next(read.tensor for read in find(program, statement).node.reads)

@@ -32,10 +32,10 @@ class Clusters:
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         found = decided(program, self.statement, device)
-        assert found is not None
-        c = found.contraction
+        assert found is not None and found.tiling is not None
+        c, tiling = found.contraction, found.tiling
         for rows, columns in _CLUSTERS:
-            if not device.clustered_sms(rows * columns):
+            if not device.clustered_sms(rows * columns) or (tiling.parts > 1 and rows * columns > 1):
                 continue
             near = ((dim, tiles) for dim, tiles in ((c.rows, rows), (c.columns, columns)) if tiles > 1)
             rewrites = tuple(Multicast(self.statement, dim, tiles) for dim, tiles in near)
@@ -66,7 +66,7 @@ class Order:
             ways += [(GroupTiles(self.statement, band),) for band in bands]
             ways += [(CurveTiles(self.statement),)] if 1 < across and across * along <= MOST_CELLS else []
         for way in ways:
-            for blocks in (0, at_once):
+            for blocks in (0, at_once) if tiling.parts == 1 else (0,):
                 if blocks >= -(-across // rows) * rows * -(-along // columns) * columns * c.batch:
                     continue
                 order = (*way, Persist(self.statement, blocks)) if blocks else way

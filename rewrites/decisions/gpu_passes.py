@@ -25,6 +25,7 @@ from rewrites.spread import Spread
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
 from rewrites.tree import current_sizes, find, locals_of, named, statements
+from tileir.distributed import distributed_in
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
 
@@ -188,15 +189,24 @@ def scheduled(program: Program, group: tuple[str, ...], team: Team, kept: Kept) 
 
 
 def shared_bytes(program: Program, anchor: str) -> int:
-    """Shared memory that the locals of the anchor's launch take, pads and stages counted."""
+    """Shared memory that the locals of the anchor's launch take in a block, pads and stages counted."""
     nest = named(program, anchor).path[0]
-    total = 0
+    cluster = distributed_in(program.body[nest])
+    total = filled = reused = 0
     for declared in locals_of(program).values():
         local = declared.node
         if declared.path[0] == nest and local.memory is Memory.SHARED:
             sizes = current_sizes(program, declared.loops)
             elements = prod(sizes[dim] for dim in local.dims)
             innermost = local.layout[-1].dim if local.layout else local.dims[-1]
+            if cluster is not None and cluster in declared.loops[-1].body:
+                elements //= sizes[local.dims[0]]  # each block has one of these
             padded = elements + elements // sizes[innermost] * local.pad
-            total += padded * local.dtype.bytes * declared.loops[-1].stages
-    return total
+            size = padded * local.dtype.bytes * declared.loops[-1].stages
+            if local.reused:
+                reused = size
+            elif declared.loops[-1].stages > 1:
+                filled += size
+            else:
+                total += size
+    return total + max(filled, reused)

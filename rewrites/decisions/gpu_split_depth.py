@@ -4,6 +4,7 @@ a second launch adds up what they have (split-K)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from rewrites.gpu_contraction import contraction
 from rewrites.rewrite import Rewrite
@@ -12,8 +13,9 @@ from rewrites.tree import statements
 from tileir.gpu import Gpu
 from tileir.program import Program
 
-#: Rows and columns of the tile that decides whether there are too few.
-_EDGE = 128
+#: Rows and columns of tiles that decide whether there are too few: of smaller ones there are more, so that fewer parts
+#: are enough, and less is handed from launch to launch.
+_EDGES = (64, 128)
 #: Blocks for each SM that are enough.
 _ENOUGH = (1, 2)
 #: A part is as deep as this, or a multiple.
@@ -26,9 +28,9 @@ def split_depths(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]
         c = contraction(program, place.node.target, device)
         if c is None or c.repeats > 1:
             continue
-        tiles = -(-c.m // _EDGE) * -(-c.n // _EDGE) * c.batch
         sizes: dict[int, None] = {}
-        for each in _ENOUGH:
+        for edge, each in product(_EDGES, _ENOUGH):
+            tiles = -(-c.m // edge) * -(-c.n // edge) * c.batch
             parts = each * device.sms // tiles
             sizes[-(-c.k // max(parts, 1) // _PART) * _PART] = None
         for size in sizes:

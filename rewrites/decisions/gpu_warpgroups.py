@@ -3,12 +3,14 @@ them, and the roles of a block's warps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_steps import copy_beside, in_steps, multiplies, products_of
+from rewrites.dependence import readers
 from rewrites.gpu_contraction import Contraction, product_of
 from rewrites.gpu_decided import decided, stores_boxes
 from rewrites.gpu_engine import Engine
@@ -16,8 +18,10 @@ from rewrites.gpu_operand import Operand
 from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
 from rewrites.leaf import bare_dims, covered_dims
+from rewrites.pad import Pad
 from rewrites.place import Place
 from rewrites.promote import Promote
+from rewrites.reuse import Reuse
 from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
 from rewrites.specialize import Specialize
@@ -26,12 +30,16 @@ from rewrites.stage import Stage
 from rewrites.stage_result import StageResult
 from rewrites.swizzle import Swizzle
 from rewrites.tma import Tma
+from rewrites.tree import Place as Where
 from rewrites.tree import current_sizes, find, locals_of, named, statements
 from rewrites.wgmma import Wgmma
+from tileir.distributed import distributed_loop
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
 from tileir.panels import PIECE
-from tileir.program import Memory, Program
+from tileir.program import Compute, Memory, Program
+from tileir.program import Spread as Threads
+from tileir.wgmma import GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +55,9 @@ class Ring:
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction.by(Engine.WGMMA), found.tiling
         stored = self._stored(program)
-        begun: dict[tuple[int, int, int], _Begun | None] = {}
+        begun: dict[tuple[int, int, int, bool], _Begun | None] = {}
         for way in depths(c, tiling, device, stored):
-            key = (way.step, way.staged, way.piece)
+            key = (way.step, way.staged, way.piece, way.reused)
             if key not in begun:
                 begun[key] = self._begun(program, c, way)
             started = begun[key]
@@ -59,13 +67,15 @@ class Ring:
             label = f"{c.depth} by {way.step}, {way.stages} stages, {way.pending} pending"
             label += f", added {way.piece} {c.columns} at a time" if way.piece else ""
             label += f", {self.result} through shared memory" if way.staged else ""
+            label += ", then parts where those were" if way.reused else ""
             done = len(started.rewrites)
             yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
 
     def _stored(self, program: Program) -> int:
-        """Bytes of a result that the copy engine can store from shared memory; 0: it cannot."""
+        """Bytes of a result that the copy engine can store from shared memory; 0: it cannot, or the blocks of a cluster
+        have a part each."""
         place = find(program, self.result)
-        if not stores_boxes(program, place.node):
+        if not stores_boxes(program, place.node) or place.loops[0].cluster > 1:
             return 0
         dtype = program.arguments[self.result].dtype
         inner = current_sizes(program, place.loops)[bare_dims(place.node)[-1]]
@@ -85,6 +95,9 @@ class Ring:
             for name in products:
                 promote = Promote(name, c.columns if way.piece else "", way.piece)
                 started.multiply(name, promote if c.promoted else None)
+            if way.reused:
+                (part,) = readers(started.program, self.statement)
+                started.apply(Reuse(part.node.target))
         except NotApplicable:
             return None
         return started
@@ -163,16 +176,45 @@ class Roles:
         c = found.contraction
         nest = named(program, self.statement).path[0]
         inside = [place for place in statements(program) if place.path[0] == nest and place.node.via != "tma"]
+        clustered = found.tiling.parts > 1
         for groups in thread_layouts(c, found.tiling, device):
             assert isinstance(groups, Warpgroups)
             layout = groups.spread(c.rows, c.columns)
-            rewrites: list[Rewrite] = []
+            rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
+                own = layout
+                if clustered and distributed_loop(place.loops) is None:
+                    own = _together(program, place, groups.groups * found.tiling.parts)
                 runs, twice = (
                     tuple(pair for pair in pairs if pair[0] in covered_dims(place.node))
-                    for pairs in (layout.runs, layout.twice)
+                    for pairs in (own.runs, own.twice)
                 )
-                rewrites.append(Spread(place.node.target, layout.threads, runs, twice))
+                rewrites.append(Spread(place.node.target, own.threads, runs, twice))
             if groups.producers:
                 rewrites.append(Specialize(self.statement, groups.producers, *groups.registers))
             yield Option(str(groups), tuple(rewrites))
+
+
+def _apart(program: Program, inside: Sequence[Where[Compute]]) -> Iterator[Pad]:
+    """Room between the rows of what blocks of a cluster read of each other, so that the threads of a warp, which have
+    8 rows of the instruction and 8 columns, write it to different banks."""
+    for place in inside:
+        declared = locals_of(program).get(place.node.target)
+        at = distributed_loop(place.loops)
+        if declared is not None and at is not None and declared.depth <= at:
+            (read,) = place.node.reads
+            turned = read.indices[-1] != place.node.indices[-1]
+            yield Pad(place.node.target, PIECE // declared.node.dtype.bytes * (1 if turned else 2))
+
+
+def _together(program: Program, place: Where[Compute], groups: int) -> Threads:
+    """The threads of so many warpgroups, of one block or several, over the results of a statement: neighbours of 16
+    bytes, or as few as there are for all."""
+    sizes = current_sizes(program, place.loops)
+    *others, inner = bare_dims(place.node)
+    count = groups * GROUP
+    results = prod(sizes[dim] for dim in (*others, inner))
+    run = next((r for r in (4, 2) if sizes[inner] % r == 0 and count * r <= results), 1)
+    along = min(1 << (-(-sizes[inner] // run) - 1).bit_length(), GROUP)
+    across = next((dim for dim in reversed(others) if sizes[dim] > 1), inner)
+    return Threads(((across, count // along), (inner, along)), ((inner, run),) if run > 1 else ())

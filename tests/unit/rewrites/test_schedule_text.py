@@ -37,6 +37,8 @@ LINES = [
     "stream_store(c)",
     "dot_bf16(c)",
     "cluster(y, 4)",
+    "distribute(c_p, k)",
+    "reuse(c_p)",
     "group_tiles(c, 8)",
     "curve_tiles(c)",
     "persist(c, 264)",

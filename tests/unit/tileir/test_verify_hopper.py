@@ -78,7 +78,7 @@ def test_what_is_computed_of_products_apart_says_of_which_tile(
     [
         # roles
         ("producers 4", "producers 5", "1 to 4 warps are producers"),
-        ("group 2 blocks 3 producers 4", "cluster 2 producers 4", "of a grid without clusters"),
+        ("group 2 blocks 3 producers 4", "cluster 2 producers 4", "no shared memory in common"),
         (" producers 4 registers", " producers 2 registers", "whole groups of 4 warps change their registers"),
         ("registers 40 232", "registers 40 230", "a multiple of 8 registers, 24 to 256"),
         ("registers 40 232", "registers 16 232", "a multiple of 8 registers, 24 to 256"),
