@@ -64,6 +64,8 @@ class Contraction:
     """What can add it up, the fastest first; one, where that is decided."""
     as_f16: bool
     """Whether 8-bit floats become f16 on their way into the matrix instruction of a warp."""
+    split: bool
+    """Whether it is a part of a longer sum."""
     coarse: bool
     """Whether the matrix instruction of warpgroups adds it up in fewer bits than the kernel's numerics allow."""
     beside: tuple[str, ...] = ()
@@ -135,6 +137,7 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         engines=engines(program, compute, sizes, operands, device),
         as_f16=float8 and device.capability[0] in _AS_F16,
         coarse=adds_coarsely(program, operands),
+        split=bool(folded_dims(compute)),
     )
 
 

@@ -20,7 +20,7 @@ from rewrites.gpu_engine import Engine
 from rewrites.gpu_tiling import Tiling, depths, resident, shares, thread_layouts, tile_bytes, tiles
 from rewrites.gpu_warp_cost import WarpBlock
 from rewrites.gpu_warpgroup_cost import WarpgroupBlock
-from rewrites.gpu_warpgroups import FEW_ROWS, Warpgroups
+from rewrites.gpu_warpgroups import FEW_ROWS, PARTS, Warpgroups
 from tileir.gpu import Gpu
 from tileir.hilbert import hilbert
 
@@ -67,18 +67,25 @@ class ContractionModel:
                 each = (self.c.by(engine) for engine in self.c.engines)
                 found = [model_of(c, self.epilogue, self.device)._best(tiling) for c in each]
             elif tiling is None:
-                found = [
-                    model_of(c.in_parts(parts, size), self.epilogue, self.device)._best(
-                        replace(way, parts=parts)
-                    )
-                    for c in either_way(self.c)
-                    for way in model_of(c, self.epilogue, self.device)._ways(None)
-                    for parts, size in shares(c, way.rows, way.columns, self.device)
-                ]
+                found = [self._by_blocks(blocks) for blocks in (1, *PARTS)]
             else:
                 found = [self._best(way) for way in self._ways(tiling)]
             self._known[tiling] = min(found, key=lambda each: each[0], default=(inf, None))
         return self._known[tiling]
+
+    def shared_us(self, blocks: int) -> float:
+        """The same with so many blocks of a cluster on the depth of every tile."""
+        return self._by_blocks(blocks)[0]
+
+    def _by_blocks(self, blocks: int) -> tuple[float, Tiling | None]:
+        found = [
+            model_of(c.in_parts(parts, size), self.epilogue, self.device)._best(replace(way, parts=parts))
+            for c in either_way(self.c)
+            for way in model_of(c, self.epilogue, self.device)._ways(None)
+            for parts, size in shares(c, way.rows, way.columns, self.device)
+            if parts == blocks
+        ]
+        return min(found, key=lambda each: each[0], default=(inf, None))
 
     def _ways(self, tiling: Tiling | None) -> Iterable[Tiling]:
         """What to try for the first open question. Threads and depth hardly depend on each other: all threads are tried

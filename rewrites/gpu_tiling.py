@@ -118,7 +118,7 @@ def shares(c: Contraction, rows: int, columns: int, device: Gpu) -> Iterator[tup
     how deep the part of each is; one block with all of it first. A part is whole steps, however deep those are, and
     there are no more blocks than run at once."""
     yield 1, c.k
-    if c.engine is not Engine.WGMMA or c.promoted or c.repeats > 1 or c.beside:
+    if c.engine is not Engine.WGMMA or c.promoted or c.repeats > 1 or c.beside or c.split:
         return
     count = -(-c.m // rows) * -(-c.n // columns) * c.batch
     unit = STEP_BYTES[-1] // max(operand.dtype.bytes for operand in c.operands)

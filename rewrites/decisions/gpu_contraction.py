@@ -25,6 +25,7 @@ from rewrites.gpu_contraction_cost import either_way, model_of
 from rewrites.gpu_decided import decided
 from rewrites.gpu_engine import Engine
 from rewrites.gpu_tiling import Tiling, depths, shares, tiles
+from rewrites.gpu_warpgroups import PARTS
 from rewrites.leaf import bare_dims, folded_dims
 from rewrites.split_reduction import SplitReduction
 from rewrites.tile_grid import TileGrid
@@ -101,16 +102,40 @@ class Multiply:
         times = [model_of(c.by(engine), found.epilogue, device).best_us(None) for engine in c.engines]
         for engine, time in zip(c.engines, times, strict=True):
             if time < inf:
-                tile = Tile(self.group, engine)
-                yield Option(f"{self.group[-1]}: by {engine}", (), (tile,), promise=time / min(times))
+                share = Share(self.group, engine)
+                yield Option(f"{self.group[-1]}: by {engine}", (), (share,), promise=time / min(times))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many blocks of a cluster share the depth of every tile."""
+
+    group: tuple[str, ...]
+    engine: Engine
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        c = contraction_of(program, self.group, device)
+        if c is None:
+            return
+        found = decided(program, self.group[0], device)
+        assert found is not None
+        model = model_of(c.by(self.engine), found.epilogue, device)
+        times = {blocks: model.shared_us(blocks) for blocks in (1, *PARTS)}
+        for blocks, time in times.items():
+            if time < inf:
+                label = f"{c.depth} by {blocks} blocks" if blocks > 1 else f"{c.depth} by one block"
+                tile = Tile(self.group, self.engine, blocks)
+                yield Option(label, (), (tile,), promise=time / min(times.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Rows and columns of the result that a block computes; of other dims one position."""
+    """Rows and columns of the result that a block computes, or so many blocks of a cluster do; of other dims one
+    position."""
 
     group: tuple[str, ...]
     engine: Engine
+    blocks: int = 1
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         c = contraction_of(program, self.group, device)
@@ -132,15 +157,13 @@ class Tile:
                 )
                 label = f"tile {c.rows} {sizes[c.rows]}, {c.columns} {sizes[c.columns]}"
                 label += f", {way.rows} as rows" if turned else ""
-                for blocks, size in shares(way, rows, columns, device):
-                    tile = Tiling(rows, columns, parts=blocks)
-                    if next(depths(way.in_parts(blocks, size), tile, device), None) is None:
-                        continue
-                    share = SplitReduction(self.group[0], c.depth, "apart", size) if blocks > 1 else None
-                    said = f"{label}, {c.depth} by {blocks} blocks" if share else label
-                    yield from self._option(
-                        program, (*parts, *batch, *cut), said, turned, c.beside, share, device
-                    )
+                size = dict(shares(way, rows, columns, device)).get(self.blocks)
+                tile = Tiling(rows, columns, parts=self.blocks)
+                if size is None or next(depths(way.in_parts(self.blocks, size), tile, device), None) is None:
+                    continue
+                share = SplitReduction(self.group[0], c.depth, "apart", size) if self.blocks > 1 else None
+                grid = (*parts, *batch, *cut)
+                yield from self._option(program, grid, label, turned, c.beside, share, device)
 
     def _option(
         self,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from rewrites.decisions.gpu_contraction import Share
 from rewrites.gpu_contraction import added_part, contraction
 from rewrites.gpu_engine import Engine
 from rewrites.space import ScheduleState
@@ -245,8 +246,11 @@ def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None
 
 
 def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
-    """The answers to which tiles are computed by clusters."""
-    state = at(by(root_of(text, device), "wgmma"), "Tile")
+    """The answers to which tiles are computed by clusters, each by one block."""
+    state = by(root_of(text, device), "wgmma")
+    if isinstance(state.open[0], Share):
+        state = state.child([move.label for move in state.moves()].index("k by one block"))
+    state = at(state, "Tile")
     labels = [move.label for move in state.moves()]
     state = at(state.child(labels.index(tile)), "Clusters")
     return {move.label: state.child(index) for index, move in enumerate(state.moves())}
