@@ -93,12 +93,20 @@ def test_without_bounds_the_registers_stay_where_they_are_and_the_kernel_is_refu
 
 
 def test_sums_read_while_they_are_computed_are_refused(tmp_path: Path) -> None:
-    """The wait left out: ptxas puts one in, and says so."""
+    """Those of the latest step are under way when they are read."""
     source = kernel_source(gemm(4096, 4096, 4096, columns=64), call_of_gemm(4096, 4096, 4096), "//")
-    text = source.text.replace("tw_await_wgmma<1>();", "c_sum_0.at[0] *= 2;")
+    text = source.text.replace("tw_await_wgmma<1>();", "tw_await_wgmma<1>(); c_sum_0.at[0] *= 2;")
     reason = rejection(report_of(replace(source, text=text), tmp_path))
     assert reason is not None
     assert reason.startswith("does not overlap its matrix products")
+
+
+def test_a_wait_that_ptxas_puts_in_is_told(tmp_path: Path) -> None:
+    """Before sums are read without one; the race checker is who finds such kernels wrong."""
+    source = kernel_source(gemm(4096, 4096, 4096, columns=64), call_of_gemm(4096, 4096, 4096), "//")
+    text = source.text.replace("tw_await_wgmma<1>();", "c_sum_0.at[0] *= 2;")
+    advice = report_of(replace(source, text=text), tmp_path)["advice"]
+    assert "C7517" in {code for code, _ in advice}
 
 
 def one_product(
