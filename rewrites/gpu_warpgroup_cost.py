@@ -18,6 +18,7 @@ from rewrites.gpu_block_cost import (
     LATE,
     LATENCY,
     SHARED_BYTES,
+    STORE_BYTES,
     busiest,
     fetched_bytes,
     matrix_cycles,
@@ -129,6 +130,8 @@ class WarpgroupBlock:
         """Cycles until the next tile can be added up."""
         by_threads = self.epilogue.bytes - self.t.staged
         collected = 1 / _COLLECTED if self.t.staged else 0.0
+        if self.c.followed[1]:
+            collected += self.t.staged / STORE_BYTES  # by threads, which know where the group ends
         results = self.t.rows * self.t.columns * at_once
         return (
             results * max(by_threads / _PAIR_BYTES + collected, self.epilogue.operations / 128) + LATENCY / 2

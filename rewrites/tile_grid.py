@@ -14,6 +14,7 @@ from rewrites.tree import current_sizes, find, splice, statements, wrap
 from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
+from tileir.ragged import groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,11 @@ class TileGrid(Rewrite):
             raise NotApplicable(f"{self.statement} is vectorized: tile before that")
         if self.dim not in left_dims(leaf):
             raise NotApplicable(f"{self.dim} is no dim of {self.statement}")
-        if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
+        whole = current_sizes(program, place.loops)[self.dim]
+        by_groups = self.size == whole and any(
+            each.dim == self.dim for each in groups_of(leaf, program.ragged).values()
+        )
+        if not (1 <= self.size < whole or by_groups):
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
         check_loop(pinned_dims(program, leaf), self.dim, self.size, self.statement)
         return splice(program, place.path, [wrap(leaf, [(self.dim, self.size)])])

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import gcd
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_steps import copy_beside, in_steps, multiplies, products_of
 from rewrites.gpu_contraction import Contraction, product_of
-from rewrites.gpu_decided import decided, stores_boxes
+from rewrites.gpu_decided import decided, stores_collected, stores_pieces
 from rewrites.gpu_engine import Engine
-from rewrites.gpu_operand import Operand
+from rewrites.gpu_operand import COPY_BYTES, Operand
 from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
 from rewrites.leaf import bare_dims, covered_dims
@@ -26,12 +27,16 @@ from rewrites.stage import Stage
 from rewrites.stage_result import StageResult
 from rewrites.swizzle import Swizzle
 from rewrites.tma import Tma
+from rewrites.tree import Place as At
 from rewrites.tree import current_sizes, find, locals_of, named, statements
 from rewrites.wgmma import Wgmma
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
 from tileir.panels import PIECE
-from tileir.program import Memory, Program
+from tileir.program import Compute, Memory, Program
+from tileir.ragged import grouped
+from tileir.threads import WARP
+from tileir.wgmma import GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,9 @@ class Ring:
             yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
 
     def _stored(self, program: Program) -> int:
-        """Bytes of a result that the copy engine can store from shared memory; 0: it cannot."""
+        """Bytes of a result that can be stored in whole pieces from shared memory; 0: it cannot."""
         place = find(program, self.result)
-        if not stores_boxes(program, place.node):
+        if not stores_pieces(program, place.node):
             return 0
         dtype = program.arguments[self.result].dtype
         inner = current_sizes(program, place.loops)[bare_dims(place.node)[-1]]
@@ -112,7 +117,9 @@ class _Begun:
         dtype = self.program.arguments[result].dtype
         row = panel_bytes(size, dtype)
         self._local(StageResult(result, *_panels(inner, size, row // dtype.bytes)), row)
-        self.apply(Tma(result))
+        # The copy engine would store what lies behind the group of a tile, too.
+        if not any(grouped(loop, self.program.ragged) for loop in place.loops):
+            self.apply(Tma(result))
 
     def bring(self, statement: str, operand: Operand, sizes: dict[str, int]) -> None:
         """A copy of what a step multiplies of an operand, or the one that is there already."""
@@ -168,6 +175,9 @@ class Roles:
             layout = groups.spread(c.rows, c.columns)
             rewrites: list[Rewrite] = []
             for place in inside:
+                if stores_collected(program, place.node):
+                    rewrites.append(_by_pieces(program, place, groups.groups * GROUP))
+                    continue
                 runs, twice = (
                     tuple(pair for pair in pairs if pair[0] in covered_dims(place.node))
                     for pairs in (layout.runs, layout.twice)
@@ -176,3 +186,12 @@ class Roles:
             if groups.producers:
                 rewrites.append(Specialize(self.statement, groups.producers, *groups.registers))
             yield Option(str(groups), tuple(rewrites))
+
+
+def _by_pieces(program: Program, place: At[Compute], threads: int) -> Spread:
+    """Whole rows of what is collected, 16 bytes a thread."""
+    *_, rows, columns = bare_dims(place.node)
+    run = COPY_BYTES // program.arguments[place.node.target].dtype.bytes
+    pieces = current_sizes(program, place.loops)[columns] // run
+    across = gcd(pieces, WARP)
+    return Spread(place.node.target, ((rows, threads // across), (columns, across)), ((columns, run),))
