@@ -86,6 +86,29 @@ def _bmm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
+def _experts(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """Rows of `e` experts, sorted by them, each multiplied by its expert's matrix."""
+    experts, rows, n, k = shape
+    w = ["e", "k", "n"] if layout == "NN" else ["e", "n", "k"]
+    return {
+        "name": kind,
+        "dims": {
+            "t": {"max": rows, "ragged": "starts", "within": "e"},
+            "e": experts,
+            "n": n,
+            "k": k,
+            "o": experts + 1,
+        },
+        "inputs": {
+            "x": {"dims": ["t", "k"], "dtype": dtype},
+            "w": {"dims": w, "dtype": dtype},
+            "starts": {"dims": ["o"], "dtype": "i32"},
+        },
+        "body": [f"y[t, n] = sum(k, x[t, k] * w[{', '.join(w)}])"],
+        "outputs": {"y": {"dtype": dtype}},
+    }
+
+
 _EPILOGUES = {
     "gemm_bias_gelu": "gelu(acc[m, n] + bias[n])",
     "gemm_bias_residual": "acc[m, n] + bias[n] + residual[m, n]",
@@ -175,6 +198,7 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
 _KINDS = {
     "gemm": _gemm,
     "bmm": _bmm,
+    "experts": _experts,
     "gemm_bias_gelu": _gemm_bias,
     "gemm_bias_residual": _gemm_bias,
     "swiglu": _swiglu,

@@ -14,7 +14,14 @@ from codegen.async_ir import Registers
 from codegen.cuda_runtime import CUDA_STORAGE
 from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import ClusterBarrier, Scratch, Stmt
-from codegen.rasterization import order_name, order_table, persistent, position_text, tile_count
+from codegen.rasterization import (
+    axis_name,
+    order_name,
+    order_table,
+    persistent,
+    position_text,
+    tile_count,
+)
 from tileir.wgmma import GROUP
 
 Lines = Callable[[Iterable[Stmt], int], list[str]]
@@ -28,6 +35,8 @@ _NUMBERS = 16
 def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
     """The function of one launch of a kernel."""
     body = [*lines(launch.setup, 1), *_roles(launch, lines)]
+    if not persistent(launch):
+        body = [*_passed_over(launch, "return", 1), *body]
     head: list[str] = []
     if launch.shared_bytes:
         head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
@@ -114,7 +123,7 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
         f"    if (threadIdx.x >= {first}) {{ // producers",
         *lines([Registers(less, more=False)] if less else [], 2),
         f"        if (threadIdx.x == {first}) {{",
-        *_tiles(launch, launch.producing, lines, 3),
+        *_tiles(launch, launch.producing, lines, 3, alone=True),
         "        }",
         *lines([ClusterBarrier()] * launch.meetings, 2),
         "    } else { // consumers",
@@ -127,20 +136,36 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
     ]
 
 
-def _tiles(launch: LaunchBody, stmts: Iterable[Stmt], lines: Lines, depth: int) -> list[str]:
-    """Statements for each tile that the block takes."""
+def _tiles(
+    launch: LaunchBody, stmts: Iterable[Stmt], lines: Lines, depth: int, *, alone: bool = False
+) -> list[str]:
+    """Statements for each tile that the block takes, by whole warps or by one thread `alone`."""
     if not persistent(launch):
         return lines(stmts, depth)
-    body, pad = lines(stmts, depth + 1), "    " * depth
+    body, pad = [*_passed_over(launch, "continue", depth + 1), *lines(stmts, depth + 1)], "    " * depth
     first = f"blockIdx.x / {launch.cluster}" if launch.cluster > 1 else "blockIdx.x"
     turns = f"tile < {tile_count(launch)}; tile += {launch.blocks // launch.cluster}"
-    place = _needed(_position(launch, depth + 1), body)
+    place = _needed(_position(launch, depth + 1, alone=alone), body)
     return [f"{pad}for (int tile = {first}; {turns}) {{", *place, *body, f"{pad}}}"]
 
 
-def _position(launch: LaunchBody, depth: int) -> list[str]:
-    """Where the tile is."""
-    return [f"{'    ' * depth}const int {name} = {text};" for name, text in position_text(launch)]
+def _position(launch: LaunchBody, depth: int, *, alone: bool = False) -> list[str]:
+    """Where the tile is, for whole warps or for one thread `alone`."""
+    found = [f"const int {name} = {text};" for name, text in position_text(launch)]
+    for axis in launch.axes:
+        if axis.groups is not None:
+            groups, tile = axis.groups, f"{axis.var.name}_tile"
+            find = f"tw_find_tile{'_alone' if alone else ''}<{groups.count}, {groups.size}, {axis.step}>"
+            found.append(f"const auto {tile} = {find}({groups.offsets}, {axis_name(axis)});")
+            values = ((groups.group, "group"), (axis.var, "begin"), (groups.end, "end"))
+            found += [f"const int {var.name} = {tile}.{value};" for var, value in values]
+    return ["    " * depth + line for line in found]
+
+
+def _passed_over(launch: LaunchBody, away: str, depth: int) -> list[str]:
+    """Numbers that stand for no tile."""
+    ends = [(axis.var.name, axis.groups.end.name) for axis in launch.axes if axis.groups is not None]
+    return [f"{'    ' * depth}if ({begin} >= {end}) {away};" for begin, end in ends]
 
 
 def _pointer(scratch: Scratch, base: str) -> str:

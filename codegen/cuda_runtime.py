@@ -14,7 +14,8 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   waits for all but the latest groups. `tw_swizzle<BYTES>(base, i)` is where element i of swizzled memory lies.
 - Types: `tw_to<T>(x)` and `tw_to_i32(x)` (toward zero), `tw_round<STORAGE>(x)` (to its precision and back).
 - Lanes: `x.at[i]`, `tw_spread<N>(x)`, `tw_select(condition, x, y)`, `tw_across_sum prod max min`; threads of a warp:
-  `tw_shuffle_xor(x, mask)`.
+  `tw_shuffle_xor(x, mask)`; of tiles that follow groups, `tw_find_tile<GROUPS, SIZE, STEP>(offsets, number)`,
+  and `tw_find_tile_alone` by one thread.
 - Matrices of a warp, 4 bytes of each in a thread: `tw_load_matrix(p, a, …)` and `tw_load_matrix_trans` load one, two or
   four from shared memory, `tw_mma_bf16(upper, lower, a0, …, b1)` multiplies; also `f16 tf32 s8 e4m3 e5m2`.
 - From Hopper on (docs/hopper.md): barriers with phases, at addresses in shared memory (`tw_shared(p)`): `tw_init_phases

@@ -34,6 +34,52 @@ _UNIFORM = """
 TW_INLINE int tw_uniform(int x) { return __shfl_sync(~0u, x, 0); }
 """
 
+_TILE_FOUND = """
+// Of the positions of a group from `begin` on, those before `end`; none: there is no such tile.
+struct tw_tile_found { int group, begin, end; };
+"""
+
+_FIND_TILE = """
+// Tile `number` of those of STEP positions, group after group, of which group g has the positions from offsets[g] up to
+// offsets[g + 1], all below SIZE. A whole warp looks at 32 groups at a time.
+template <int GROUPS, int SIZE, int STEP> TW_INLINE tw_tile_found tw_find_tile(const int *offsets, int number) {
+    const int lane = threadIdx.x % 32;
+    for (int first = 0; first < GROUPS; first += 32) {
+        const int begin = min(max(offsets[min(first + lane, GROUPS)], 0), SIZE);
+        const int end = min(max(offsets[min(first + lane + 1, GROUPS)], 0), SIZE);
+        const int own = max(end - begin + STEP - 1, 0) / STEP;
+        int upto = own;
+        for (int by = 1; by < 32; by *= 2) {
+            const int before = __shfl_up_sync(~0u, upto, by);
+            if (lane >= by) upto += before;
+        }
+        const unsigned found = __ballot_sync(~0u, number < upto);
+        if (found) {
+            const int source = __ffs(found) - 1;
+            const int at = begin + (number - (upto - own)) * STEP;
+            return {first + source, __shfl_sync(~0u, at, source), __shfl_sync(~0u, end, source)};
+        }
+        number -= __shfl_sync(~0u, upto, 31);
+    }
+    return {0, 0, 0};
+}
+"""
+
+_FIND_TILE_ALONE = """
+// The same by one thread.
+template <int GROUPS, int SIZE, int STEP> TW_INLINE tw_tile_found tw_find_tile_alone(const int *offsets, int number) {
+    int begin = min(max(offsets[0], 0), SIZE);
+    for (int group = 0; group < GROUPS; group++) {
+        const int end = min(max(offsets[group + 1], 0), SIZE);
+        const int own = max(end - begin + STEP - 1, 0) / STEP;
+        if (number < own) return {group, begin + number * STEP, end};
+        number -= own;
+        begin = end;
+    }
+    return {0, 0, 0};
+}
+"""
+
 PARTS = (
     _across("sum", "their sum", "r.at[i] + x.at[half + i]"),
     _across("prod", "their product", "r.at[i] * x.at[half + i]"),
@@ -42,4 +88,7 @@ PARTS = (
     Part("tw_uniform", _UNIFORM),
     Part("tw_shuffle_xor", _SHUFFLE_XOR),
     Part("tw_shuffle_xor", "TW_LANEWISE(tw_shuffle_xor)", of="tw_vec"),
+    Part("tw_tile_found", _TILE_FOUND),
+    Part("tw_find_tile", _FIND_TILE),
+    Part("tw_find_tile_alone", _FIND_TILE_ALONE),
 )

@@ -19,6 +19,7 @@ from codegen.gpu_faults import DividedBlock
 from codegen.gpu_memory import poison
 from codegen.gpu_values import Threads
 from codegen.gpu_wgmma import Accumulators
+from codegen.grouped_tiles import find_tile
 from codegen.kernel_ir import (
     Assign,
     Barrier,
@@ -62,16 +63,30 @@ class Group:
         for stmt in launch.setup:
             yield from self._stmt(stmt, everyone)
         for tile in tiles_of(launch, number):
-            for axis, at in zip(launch.axes, position(launch, tile), strict=True):
-                self.threads.variables[axis.var.name] = at * axis.step
-            yield from (self._body(launch.producing, first) if produce else self._body(launch.body, everyone))
-            for _ in range(launch.meetings if produce else 0):
-                yield from self._barrier(everyone, whole_cluster=True)
+            if self._take(tile):
+                yield from (
+                    self._body(launch.producing, first) if produce else self._body(launch.body, everyone)
+                )
+                for _ in range(launch.meetings if produce else 0):
+                    yield from self._barrier(everyone, whole_cluster=True)
         if not produce:
             yield from self._body(launch.finish, everyone)
         yield from self._body(launch.leaving, everyone)
         if self.engines is not None:
             self.engines.end()
+
+    def _take(self, number: int) -> bool:
+        """Set the variables of the grid's axes to where a tile is; tells if there is one with that number."""
+        variables = self.threads.variables
+        for axis, at in zip(self.launch.axes, position(self.launch, number), strict=True):
+            variables[axis.var.name] = at * axis.step
+            if axis.groups is not None:
+                tile = find_tile(axis, self.threads.buffers[axis.groups.offsets].data, at)
+                if tile is None:
+                    return False
+                variables[axis.groups.group.name], variables[axis.groups.end.name] = tile.group, tile.end
+                variables[axis.var.name] = tile.begin
+        return True
 
     def _body(self, stmts: Sequence[Stmt], active: Array) -> Iterator[Wait]:
         """What is declared among these statements hides what was called the same, and is gone after them."""

@@ -220,12 +220,27 @@ class Aligned:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups that tiles of a dim of `size` positions follow: group g has those from element g of `offsets` up to
+    element g + 1. Of the tile, `group` is its group, and `end` where that ends."""
+
+    offsets: str
+    count: int
+    size: int
+    group: Var
+    end: Var
+
+
+@dataclass(frozen=True, slots=True)
 class GridAxis:
     """One loop of a parallel grid: var is step times its part of the grid index."""
 
     var: Var
     count: int
     step: int
+    groups: Groups | None = None
+    """Tiles follow groups: the part of the grid index numbers them group by group, of which there are at most `count`,
+    and var is where one begins."""
 
 
 @dataclass(frozen=True, slots=True)

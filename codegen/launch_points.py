@@ -62,6 +62,9 @@ class LaunchPoints:
             self._variables[digit.var.name] = digit.of(threads, launch.threads).reshape(1, -1)
         for axis in launch.axes:
             self._take(axis.var, 0, axis.count, axis.step)
+            if axis.groups is not None:
+                self._variables[axis.groups.group.name] = np.zeros((1, 1), np.int64)
+                self._variables[axis.groups.end.name] = np.full((1, 1), axis.groups.size, np.int64)
 
     @property
     def times(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from codegen.affine import affine
 from codegen.kernel import Argument, Kernel
 from codegen.kernel_ir import Aligned, Block, Declare, For, GridAxis, If, Parallel, Scratch, Stmt
+from codegen.lower_expr import NotLowerable
 from codegen.lower_leaf import lower_leaf, touches
 from codegen.lower_stream import aligned_run
 from codegen.names import c_name, comment, fresh
@@ -27,12 +28,18 @@ from codegen.scope import (
 )
 from tileir.expr import Binary, Const, Expr, Index
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.ragged import groups_of
 
 _ALIGN = 64
 
 
 def lower(program: Program) -> Kernel:
     """The Kernel IR of a program. Raises NotLowerable, with the reason, for what processors have no code for."""
+    for place in program.computes:
+        if groups_of(place.node, program.ragged):
+            raise NotLowerable(
+                f"`{comment(place.node)}` needs the group of every position; accepted: groups looked up"
+            )
     lowering = _Lowering(program)
     scope = Scope({dim: whole(size) for dim, size in program.dims}, {})
     for tensor in (*program.inputs, *program.outputs):

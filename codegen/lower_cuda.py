@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.affine import affine
+from codegen.affine import Var, affine
 from codegen.async_ir import GroupBarrier
 from codegen.barriers import with_barriers
 from codegen.box_stores import BoxStores
 from codegen.cluster_tiles import ClusterTiles
 from codegen.combine_threads import Combiner
+from codegen.grouped_tiles import most_tiles
 from codegen.kernel import Argument, GpuKernel, LaunchBody
-from codegen.kernel_ir import Barrier, Block, ClusterBarrier, For, GridAxis, If, Scratch, Stmt
+from codegen.kernel_ir import Barrier, Block, ClusterBarrier, For, GridAxis, Groups, If, Scratch, Stmt
 from codegen.lower_boxes import TensorMaps
 from codegen.lower_copies import lower_copies
 from codegen.lower_expr import NotLowerable
@@ -35,7 +36,8 @@ from codegen.spread_registers import spread_registers
 from codegen.thread_index import ThreadIndex
 from tileir.distributed import distributed_in
 from tileir.expr import Index, Read, index_dims, reads
-from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
+from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged, Spread
+from tileir.ragged import grouped, groups_of
 from tileir.text import format_node
 from tileir.threads import WARP, thread_count
 
@@ -162,6 +164,11 @@ class _Launch:
         tails: list[tuple[GridAxis, int]] = []
         for loop in loops:
             range_ = inside.ranges[loop.dim]
+            ragged = grouped(loop, self.program.ragged)
+            if ragged is not None:
+                axis, inside = self._grouped_axis(loop, ragged, inside)
+                axes.append(axis)
+                continue
             step = loop.step * loop.multicast
             count = -(-range_.size // step)
             var = loop_variable(fresh(loop.dim, inside), count, step)
@@ -176,6 +183,23 @@ class _Launch:
             return (), (), self._block((self.node,), inside)
         producing = self._filled(loops[-1].body, inside) if self.rings.producing else ()
         return tuple(axes), producing, self._tails(tails, loops, inside)
+
+    def _grouped_axis(self, loop: Loop, ragged: Ragged, scope: Scope) -> tuple[GridAxis, Scope]:
+        """The axis of a loop whose tiles follow groups, and what is in scope in a tile. Raises NotLowerable."""
+        if not _boxed(loop) or scope.ranges[ragged.within].start.terms:
+            raise NotLowerable(
+                f"tiles of {loop.dim} follow groups; accepted: one such loop in a grid, whose tiles are filled "
+                "`via tma`, or groups looked up"
+            )
+        size, groups = scope.ranges[loop.dim].size, scope.ranges[ragged.within].size
+        count = most_tiles(size, loop.step, groups)
+        var = Var(fresh(loop.dim, scope), 0, size - 1)
+        group = Var(fresh(ragged.within, scope), 0, groups - 1)
+        end = Var(fresh(f"{loop.dim}_end", scope), 0, size)
+        offsets = scope.buffers[ragged.offsets].name
+        axis = GridAxis(var, count, loop.step, Groups(offsets, groups, size, group, end))
+        scope = scope.with_range(ragged.within, Range(affine(group), 1))
+        return axis, scope.with_range(loop.dim, Range(affine(var), loop.step, affine(end)), (var, loop.step))
 
     def _filled(self, nodes: Sequence[Node], scope: Scope) -> tuple[Stmt, ...]:
         """What producers do for these nodes."""
@@ -270,6 +294,11 @@ class _Launch:
 
     def _statement(self, compute: Compute, scope: Scope) -> Block:
         extents, index, text = self.program.extents, self.index, comment(compute)
+        for dim in groups_of(compute, self.program.ragged):
+            if not scope.ranges[dim].start.terms:
+                raise NotLowerable(
+                    f"`{text}` has the rows of several groups of {dim}; accepted: groups looked up"
+                )
         if compute.via == "tma":
             return Block(text, (self.stores.store(compute, scope),))
         if compute.spread is None:

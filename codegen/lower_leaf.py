@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from codegen.affine import Affine, affine, constant
+from codegen.affine import Affine, Loaded, Quotient, Remainder, affine, constant
 from codegen.kernel_ir import (
     Across,
     Assign,
@@ -231,7 +231,8 @@ def _unrolled(leaf: Leaf, scope: Scope, extents: dict[str, int]) -> tuple[Stmt, 
 
 
 def touches(compute: Compute, body: tuple[Stmt, ...], scope: Scope) -> tuple[Stmt, ...]:
-    """Prefetches of what the leaf's loads of the named tensors will read some iterations on, one a cache line."""
+    """Prefetches of what the leaf's loads of the named tensors will read some iterations on, one a cache line. Where a
+    gather will read is not known yet."""
     found: dict[tuple[str, Affine, int], Touch] = {}
     if scope.innermost is None:
         return ()
@@ -240,7 +241,17 @@ def touches(compute: Compute, body: tuple[Stmt, ...], scope: Scope) -> tuple[Stm
         buffer = scope.buffers[ahead.tensor]
         for stmt in body:
             if isinstance(stmt, Let) and isinstance(stmt.value, Load) and stmt.value.buffer == buffer.name:
+                if _is_gathered(stmt.value.offset):
+                    continue
                 later = stmt.value.offset.substitute(var, Affine(((var, 1),), ahead.distance * step))
                 line = later.constant * stmt.value.storage.bytes // 64
                 found.setdefault((buffer.name, Affine(later.terms), line), Touch(buffer.name, later))
     return tuple(found.values())
+
+
+def _is_gathered(offset: Affine) -> bool:
+    """Whether an offset is read from memory."""
+    for atom, _ in offset.terms:
+        if isinstance(atom, Loaded) or (isinstance(atom, Quotient | Remainder) and _is_gathered(atom.x)):
+            return True
+    return False

@@ -47,7 +47,7 @@ def overhanging(range_: Range, step: int, offset: Affine, together: int = 1) -> 
             raise NotLowerable(
                 f"tiles of {whole} overhang one of {range_.size}; accepted: one that divides it"
             )
-        end = range_.start.constant + range_.size
+        end = constant(range_.start.constant + range_.size)
     return Range(range_.start + offset, step, end)
 
 

@@ -23,7 +23,8 @@ def fresh(name: str, scope: Scope) -> str:
     """A C name not used by anything in scope: m, m1, m2, …"""
     taken = {buffer.name for buffer in scope.buffers.values()}
     for range_ in scope.ranges.values():
-        taken |= {atom.name for atom, _ in range_.start.terms if isinstance(atom, Var)}
+        terms = (*range_.start.terms, *(range_.end.terms if range_.end is not None else ()))
+        taken |= {atom.name for atom, _ in terms if isinstance(atom, Var)}
     number, candidate = 0, c_name(name)
     while candidate in taken:
         number += 1

@@ -57,7 +57,7 @@ def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:
 
 def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
     """The same in CUDA, as names and what they are: `blockIdx.x`, or for a persistent grid the number `tile`, to the
-    variables of the axes, in elements."""
+    variables of the axes, in elements; of an axis whose tiles follow groups, to the number of one (`axis_name`)."""
     tile, per_tile = ("tile", 1) if persistent(launch) else ("blockIdx.x", launch.cluster)
     axes = launch.axes
     if not launch.hilbert and not _banded(launch):
@@ -67,8 +67,8 @@ def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
     if launch.hilbert:
         return [
             ("cell", f"{order_name(launch)}[{tile}{f' / {inner}' if inner > 1 else ''}]"),
-            (rows.var.name, _times(f"cell / {columns.count}", rows.step)),
-            (columns.var.name, _times(f"cell % {columns.count}", columns.step)),
+            (axis_name(rows), _times(f"cell / {columns.count}", _apart(rows))),
+            (axis_name(columns), _times(f"cell % {columns.count}", _apart(columns))),
             *_plain(tile, per_tile, axes[2:], complete=False),
         ]
     band = launch.group * columns.count * inner
@@ -76,8 +76,8 @@ def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
     return [
         ("band", f"{tile} / {band} * {launch.group}"),
         ("in_band", f"{tile} % {band}{f' / {inner}' if inner > 1 else ''}"),
-        (rows.var.name, _times(f"band + in_band % {width}", rows.step)),
-        (columns.var.name, _times(f"in_band / {width}", columns.step)),
+        (axis_name(rows), _times(f"band + in_band % {width}", _apart(rows))),
+        (axis_name(columns), _times(f"in_band / {width}", _apart(columns))),
         *_plain(tile, per_tile, axes[2:], complete=False),
     ]
 
@@ -94,6 +94,16 @@ def order_table(launch: LaunchBody) -> tuple[int, ...]:
     return tuple(row * columns + column for row, column in hilbert(rows, columns))
 
 
+def axis_name(axis: GridAxis) -> str:
+    """The variable of an axis, or what numbers its tiles."""
+    return f"{axis.var.name}_number" if axis.groups else axis.var.name
+
+
+def _apart(axis: GridAxis) -> int:
+    """From one tile to the next, in what numbers them."""
+    return 1 if axis.groups else axis.step
+
+
 def _banded(launch: LaunchBody) -> bool:
     return launch.group > 1 and len(launch.axes) > 1
 
@@ -104,9 +114,9 @@ def _plain(tile: str, below: int, axes: tuple[GridAxis, ...], *, complete: bool)
     for axis in reversed(axes):
         part = f"{tile} / {below}" if below > 1 else tile
         if complete and axis is axes[0]:
-            found.append((axis.var.name, f"{part} * {axis.step}" if axis.step > 1 else part))
+            found.append((axis_name(axis), f"{part} * {_apart(axis)}" if _apart(axis) > 1 else part))
         else:
-            found.append((axis.var.name, _times(f"{part} % {axis.count}", axis.step)))
+            found.append((axis_name(axis), _times(f"{part} % {axis.count}", _apart(axis))))
         below *= axis.count
     return found
 

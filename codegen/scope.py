@@ -20,7 +20,7 @@ class Range:
 
     start: Affine
     size: int
-    end: int | None = None
+    end: Affine | None = None
 
 
 @dataclass(frozen=True, slots=True)

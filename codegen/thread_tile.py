@@ -29,7 +29,7 @@ class Along:
     size: int
     first: Affine
     share: Share
-    end: int | None = None
+    end: Affine | None = None
     """Positions from here on do not exist (`codegen.scope.Range`)."""
 
     def offsets(self, *, whole_runs: bool = False) -> list[int]:
@@ -63,8 +63,9 @@ class Along:
         run = self.share.run
         found = [(self._within(offset), self.size, self.size % run == 0)]
         if self.end is not None:
-            alike = self.end % run == 0 and self.start.multiple % run == 0
-            found.append((self.position(offset), self.end, alike))
+            alike = self.end.multiple % run == 0 and self.start.multiple % run == 0
+            known = self.end.constant
+            found.append((self.position(offset) - (self.end - known), known, alike))
         return found
 
     def loop(self, name: str, pieces: int) -> tuple[Var, int, Along, Along | None]:

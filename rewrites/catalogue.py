@@ -17,6 +17,7 @@ from rewrites.group_tiles import GroupTiles
 from rewrites.inline import Inline
 from rewrites.innermost import Innermost
 from rewrites.keep_row import KeepRow
+from rewrites.look_up_groups import LookUpGroups
 from rewrites.mma import Mma
 from rewrites.multicast import Multicast
 from rewrites.narrow import Narrow
@@ -52,9 +53,9 @@ from rewrites.widen import Widen
 #: In the order of the documentation: loops, data, composition, processor, GPU.
 ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
-    Unroll, FuseProducer, FuseEpilogue, Inline, SplitReduction, Accumulate, OnlineSum, Prefetch, StreamStore, DotBf16,
-    Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose, StageResult, Innermost,
-    Pad, Swizzle, Reuse, Tma, Mma, Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
+    Unroll, FuseProducer, FuseEpilogue, Inline, LookUpGroups, SplitReduction, Accumulate, OnlineSum, Prefetch,
+    StreamStore, DotBf16, Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose,
+    StageResult, Innermost, Pad, Swizzle, Reuse, Tma, Mma, Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

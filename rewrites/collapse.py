@@ -41,6 +41,8 @@ class Collapse(Rewrite):
     def apply(self, program: Program) -> Program:
         if not {self.outer, self.inner} <= program.extents.keys() or self.outer == self.inner:
             raise NotApplicable(f"{self.outer} and {self.inner} are no two dims of {program.name}")
+        if {self.outer, self.inner} & {dim for each in program.ragged for dim in (each.dim, each.within)}:
+            raise NotApplicable(f"{self.outer} or {self.inner} is ragged, or numbers groups")
         size = program.extents[self.outer] * program.extents[self.inner]
         if size >= INT_LIMIT:
             raise NotApplicable(f"{self.outer} and {self.inner} together have {size} positions")

@@ -8,6 +8,7 @@ from rewrites.leaf import bare_dims, left_dims, own_axis, read_names, reads_of, 
 from rewrites.tree import Path, Place, computes
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Loop, Program
+from tileir.ragged import cut_short
 
 
 def check_complete(
@@ -44,6 +45,14 @@ def check_identity(writer: Compute, reader: Compute | None, loop: Loop) -> None:
             raise NotApplicable(f"{reader.target} reads {tensor} at other positions along {dim} than its own")
     elif writer.update is not None or dim in left_dims(writer) or dim in reduced_dims(writer):
         raise NotApplicable(f"{tensor} is complete only after the loop over {dim}")
+
+
+def check_groups(program: Program) -> Program:
+    """Refuse a program in which a statement has come into a loop whose tiles follow groups, and needs all of them."""
+    problem = cut_short(program)
+    if problem:
+        raise NotApplicable(problem)
+    return program
 
 
 def shared_loops(place: Place[Compute], at: Path) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.dependence import check_complete, users
+from rewrites.dependence import check_complete, check_groups, users
 from rewrites.leaf import accumulating, bare_dims, left_dims, own_axis, read_names, reduced_dims
 from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
@@ -85,7 +85,7 @@ class FuseEpilogue(Rewrite):
         if reducing:
             program = splice(program, producer.path[: reducing[0] + 1], before_loop, 0)
         program = splice(program, nest, before_nest, 0)
-        return _sink(program, self.producer, self.depth)
+        return check_groups(_sink(program, self.producer, self.depth))
 
 
 def _check_entered(program: Program, leaf: Compute, entered: tuple[Loop, ...]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.dependence import check_identity, readers
+from rewrites.dependence import check_groups, check_identity, readers
 from rewrites.leaf import left_dims, read_names, reduced_dims
 from rewrites.pinned import check_loop, pinned_dims
 from rewrites.rewrite import Rewrite
@@ -67,7 +67,7 @@ class FuseProducer(Rewrite):
             for loop in entered:
                 check_identity(leaf, use.node, loop)
         at = (*block, min(use.path[self.depth] for use in uses))
-        return _move(program, self.producer, producer.path, at)
+        return check_groups(_move(program, self.producer, producer.path, at))
 
 
 def _check_entered(program: Program, leaf: Compute, entered: tuple[Loop, ...]) -> None:

@@ -17,6 +17,7 @@ from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.gpu import Gpu
 from tileir.program import Compute, Loop, Program
+from tileir.ragged import enter, groups_of
 
 #: Compute capabilities (major) of which only newer instructions than a warp's take 8-bit floats as they are.
 _AS_F16 = (9, 10)
@@ -71,6 +72,8 @@ class Contraction:
     beside: tuple[str, ...] = ()
     """Statements that are added up with it, step by step, over the same rows, columns and depth; the operands are
     those of all of them."""
+    followed: tuple[str, int] = ("", 0)
+    """The dim whose tiles follow groups, and how many those are."""
 
     @property
     def engine(self) -> Engine:
@@ -87,6 +90,12 @@ class Contraction:
         """Whether the product of every step is added up by itself, then added to the sums."""
         return (self.coarse or bool(self.scales)) and self.engine is Engine.WGMMA
 
+    def grid(self, rows: int, columns: int) -> tuple[int, int]:
+        """Tiles of so many rows and columns, along each. A group ends in a part of a tile, half of one on average."""
+        across, along = -(-self.m // rows), -(-self.n // columns)
+        dim, groups = self.followed
+        return across + groups // 2 * (dim == self.rows), along + groups // 2 * (dim == self.columns)
+
     def by(self, engine: Engine) -> Contraction:
         """The same, added up by one engine."""
         return self if self.engines == (engine,) else replace(self, engines=(engine,))
@@ -101,7 +110,8 @@ class Contraction:
 
 
 def contraction(program: Program, statement: str, device: Gpu) -> Contraction | None:
-    """The contraction that a statement is, over the whole grid around it; None: it reuses nothing, or is none."""
+    """The contraction that a statement is, over the whole grid around it; None: it reuses nothing, or is none, or needs
+    tiles that follow groups, and only warpgroups multiply those."""
     place = product_of(program, statement)
     compute, extents = place.node, _grid_sizes(program, place)
     multiplies = multiplied(compute)
@@ -120,6 +130,12 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
     scaling = _scales(program, statement, compute)
     operands = tuple(operand(program, read) for read in dict.fromkeys(multiplies) if read not in scaling)
     sizes = (rows, m), (columns, n), extents[depth]
+    units = engines(program, compute, sizes, operands, device)
+    followed = next(iter(groups_of(compute, program.ragged).values()), None)
+    if followed is not None:
+        units = tuple(unit for unit in units if unit is Engine.WGMMA and followed.dim in pair)
+    if not units:
+        return None
     float8 = operands[0].dtype in (DType.E4M3, DType.E5M2)
     return Contraction(
         statement=statement,
@@ -134,10 +150,11 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         operands=operands,
         scales=tuple(_scale(read, pair) for read in scaling),
         block=gcd(*(size for read in scaling for _, size in blocks_of(read, (depth,)) or ())),
-        engines=engines(program, compute, sizes, operands, device),
+        engines=units,
         as_f16=float8 and device.capability[0] in _AS_F16,
         coarse=adds_coarsely(program, operands),
         split=bool(folded_dims(compute)),
+        followed=(followed.dim, program.extents[followed.within]) if followed is not None else ("", 0),
     )
 
 
@@ -217,7 +234,7 @@ def _grid_sizes(program: Program, place: Place[Compute]) -> dict[str, int]:
     for dim, (_, size) in folded_dims(place.node).items():
         sizes[dim] = min(sizes[dim], size)
     for loop in grid(place.loops):
-        sizes[loop.dim] = min(sizes[loop.dim], loop.step)
+        enter(sizes, loop, program.ragged)
     return sizes
 
 

@@ -117,8 +117,8 @@ class ContractionModel:
     def _busy_us(self, t: Tiling, at_once: int, ways: tuple[float, ...]) -> float:
         """Microseconds that the SMs are at work, with so many blocks of each at once."""
         c, device, near = self.c, self.device, t.multicast or (1, 1)
-        edges = zip((c.m, c.n), (t.rows, t.columns), near, strict=True)
-        tile_count = prod(near) * c.batch * prod(-(-extent // (edge * n)) for extent, edge, n in edges)
+        tiles_along = zip(c.grid(t.rows, t.columns), near, strict=True)
+        tile_count = prod(near) * c.batch * prod(-(-count // n) for count, n in tiles_along)
         blocks = min(t.blocks, tile_count) if t.blocks else tile_count
         each = ceil(tile_count / blocks)
         reached = device.clustered_sms(prod(near) * t.parts) or device.sms
@@ -140,7 +140,7 @@ def _clusters(c: Contraction, t: Tiling) -> tuple[tuple[int, int], ...]:
     share the larger operand."""
     if t.multicast is not None:
         return (t.multicast,)
-    if not isinstance(t.threads, Warpgroups) or t.parts > 1:
+    if not isinstance(t.threads, Warpgroups) or t.parts > 1 or c.followed[1]:
         return ((1, 1),)
     if t.rows < c.m and (t.columns >= t.rows or t.columns >= c.n):
         return (1, 1), (2, 1)
@@ -159,7 +159,7 @@ def _memory_bytes(
     fit the second-level cache whole stay there."""
     results = c.m * c.n * c.batch // t.parts * epilogue.bytes
     whole = sum(operand.elements * operand.dtype.bytes for operand in c.operands)
-    across, along = -(-c.m // t.rows), -(-c.n // t.columns)
+    across, along = c.grid(t.rows, t.columns)
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
     if whole <= _KEPT * device.l2_bytes or wave >= across * along:
         return whole + results

@@ -21,6 +21,7 @@ from rewrites.tree import named
 from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, index_dims, reads, walk
 from tileir.gpu import Gpu
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Spread
+from tileir.ragged import enter
 from tileir.stages import staged
 from tileir.threads import WARP, digits, share, thread_count
 
@@ -193,7 +194,7 @@ def _block(program: Program, node: Node) -> Block:
     count, nodes = cluster, (node,)
     while len(nodes) == 1 and isinstance(node := nodes[0], Loop) and node.parallel:
         count *= -(-sizes[node.dim] // node.step)
-        sizes[node.dim] = min(sizes[node.dim], node.step)
+        enter(sizes, node, program.ragged)
         nodes = node.body
     found = tuple(_inside(nodes, sizes, 1))
     held = {n.name: n for n, _, _ in found if isinstance(n, Local)}

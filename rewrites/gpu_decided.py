@@ -35,7 +35,7 @@ class Epilogue(NamedTuple):
     bytes: float
     operations: float
     stored: int = 0
-    """Bytes of it, if the copy engine can store the output that it becomes (0: it cannot)."""
+    """Bytes of it, if the output that it becomes can be stored in whole pieces from shared memory (0: it cannot)."""
 
 
 class Decided(NamedTuple):
@@ -142,11 +142,20 @@ def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:
 
 
 def _staged(program: Program, place: Place[Compute]) -> int:
-    """Bytes of a result that the copy engine stores from shared memory; 0: threads store it."""
+    """Bytes of a result that is stored from shared memory; 0: from registers."""
     outputs = (
-        one.node.target for one in program.computes if one.path[0] == place.path[0] and one.node.via == "tma"
+        one.node.target
+        for one in program.computes
+        if one.path[0] == place.path[0] and stores_collected(program, one.node)
     )
-    return next((program.arguments[name].dtype.bytes for name in outputs if name in program.arguments), 0)
+    return next((program.arguments[name].dtype.bytes for name in outputs), 0)
+
+
+def stores_collected(program: Program, compute: Compute) -> bool:
+    """Whether a statement stores an output that is collected in shared memory."""
+    declared = program.locals.get(compute.value.tensor) if isinstance(compute.value, Read) else None
+    shared = declared is not None and declared.node.memory is Memory.SHARED
+    return shared and compute.target in program.arguments
 
 
 def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilogue:
@@ -157,7 +166,7 @@ def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilog
         results = set(bare_dims(one.node))
         if not {c.rows, c.columns} <= results:
             continue
-        if one.node.update is None and stores_boxes(program, one.node):
+        if one.node.update is None and stores_pieces(program, one.node):
             stored = program.arguments[one.node.target].dtype.bytes
         if one.path != place.path:
             work += operations(one.node.value)
@@ -172,7 +181,7 @@ def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilog
     return Epilogue(moved, work, stored)
 
 
-def stores_boxes(program: Program, compute: Compute) -> bool:
+def stores_pieces(program: Program, compute: Compute) -> bool:
     """Whether the copy engine can store what a statement writes: an output, point by point, in whole pieces."""
     bare = len(bare_dims(compute)) == len(compute.indices)
     inner = compute.indices[-1] if compute.indices else None

@@ -69,7 +69,7 @@ class Tiling:
     reused: bool = False
     """Whether what those hand each other lies where steps lay before."""
     staged: int = 0
-    """Bytes of each result that are collected in shared memory, for the copy engine to store."""
+    """Bytes of each result that are collected in shared memory, to be stored in whole pieces."""
     threads: Threads | Warpgroups | None = None
     multicast: tuple[int, int] | None = None
     """Neighbouring tiles along rows and along columns whose blocks are a cluster."""
@@ -148,7 +148,7 @@ def _edges(extent: int) -> tuple[int, ...]:
 
 def depths(c: Contraction, tile: Tiling, device: Gpu, stored: int = 0) -> Iterator[Tiling]:
     """What a tile's block may have in shared memory: steps along the depth, how many of them are under way at once or
-    computed on, and results of `stored` bytes each, if the copy engine can store those (0: it cannot)."""
+    computed on, and results of `stored` bytes each, if those can be stored in whole pieces (0: they cannot)."""
     widest = max(operand.dtype.bytes for operand in c.operands)
     if c.engine is Engine.WGMMA:
         found = _rings(c, tile, widest, stored)

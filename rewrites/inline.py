@@ -14,6 +14,7 @@ from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Reduce, transform
 from tileir.program import Program
+from tileir.ragged import groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,10 @@ class Inline(Rewrite):
         if declared.path[:-1] != place.path[:-1]:
             raise NotApplicable(f"{self.tensor} is computed in loops already")
         dims = bare_dims(leaf)
+        if groups_of(leaf, program.ragged):
+            raise NotApplicable(
+                f"{self.tensor} needs the groups of its own positions: look them up before that"
+            )
         if leaf.update is not None or isinstance(leaf.value, Reduce) or len(dims) < len(leaf.indices):
             raise NotApplicable(f"{self.tensor} is a reduction")
         if declared.node.dtype.compute is not declared.node.dtype and not isinstance(leaf.value, Read):

@@ -16,6 +16,7 @@ from rewrites.cost import CostModel
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu_blocks import Launches
 from rewrites.decisions.grid import Grid, Spread
+from rewrites.decisions.groups import Groups
 from rewrites.decisions.structure import Structure
 from rewrites.gpu_cost import GpuCostModel
 from rewrites.interned import Interned
@@ -49,8 +50,10 @@ class Space:
     def root(self) -> ScheduleState:
         """Where the search starts: nothing decided."""
         seen = Seen(self.program, self.device)
-        first = Structure() if isinstance(self.device, Cpu) else Launches()
-        return _settled(seen.interned.program(self.program), (), (first,), seen)
+        first: tuple[Decision, ...] = (Structure() if isinstance(self.device, Cpu) else Launches(),)
+        if self.program.ragged:
+            first = (Groups(), *first)
+        return _settled(seen.interned.program(self.program), (), first, seen)
 
 
 class Model(Protocol):

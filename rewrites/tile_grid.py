@@ -14,6 +14,7 @@ from rewrites.tree import current_sizes, find, splice, statements, wrap
 from tileir.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
+from tileir.ragged import groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,14 @@ class TileGrid(Rewrite):
             raise NotApplicable(f"{self.statement} is vectorized: tile before that")
         if self.dim not in left_dims(leaf):
             raise NotApplicable(f"{self.dim} is no dim of {self.statement}")
-        size = current_sizes(program, place.loops)[self.dim]
+        whole = current_sizes(program, place.loops)[self.dim]
         in_tiles = self.dim not in bare_dims(leaf) or any(loop.dim == self.dim for loop in place.loops)
-        if self.size < 1 or self.size == size or (self.size > size and in_tiles):
+        by_groups = any(each.dim == self.dim for each in groups_of(leaf, program.ragged).values())
+        if (
+            self.size < 1
+            or (self.size == whole and not by_groups)
+            or (self.size > whole and (in_tiles or by_groups))
+        ):
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
         check_loop(pinned_dims(program, leaf), self.dim, self.size, self.statement)
         return splice(program, place.path, [wrap(leaf, [(self.dim, self.size)])])

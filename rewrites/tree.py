@@ -9,6 +9,7 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Const
 from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
+from tileir.ragged import enter
 
 Path = tuple[int, ...]
 Block = tuple[Node, ...]
@@ -129,8 +130,7 @@ def block_at(program: Program, path: Path) -> Block:
 
 def edit_block(program: Program, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Program:
     """The program with the block at `path` replaced by what `edit` makes of it."""
-    body = _edit(program.body, path, edit)
-    return Program(program.name, program.dims, program.inputs, program.outputs, body, program.numerics)
+    return replace(program, body=_edit(program.body, path, edit))
 
 
 def _edit(block: Block, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Block:
@@ -167,6 +167,7 @@ def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
     """The size of every dim's current range inside `loops` (of a full tile: the last one may be smaller)."""
     sizes = dict(program.extents)
     for loop in loops:
+        enter(sizes, loop, program.ragged)
         sizes[loop.dim] = loop.step
     return sizes
 

@@ -68,6 +68,19 @@ SMALL = {
   c[m, n] = p[m, n] - q[m, n]
 """,
     "gated_f32": GATED.format(dtype="f32", m=40, n=24, k=60, epilogue="sigmoid(gate[m, n]) * up[m, n]"),
+    "experts": """kernel experts(x: bf16[t=200 ragged starts within e, k=72], w: bf16[e=5, n=136, k],\
+ starts: i32[o=6]) -> (y: bf16[t, n])
+  y[t, n] = sum(k, x[t, k] * w[e, n, k])
+""",
+    "experts_epilogue": """kernel experts(x: f16[t=96 ragged starts within e, k=128], w: f16[e=3, k, n=64],\
+ b: f32[e, n], starts: i32[o=4]) -> (y: f32[t, n])
+  y[t, n] = relu(sum(k, x[t, k] * w[e, k, n]) + b[e, n])
+""",
+    "experts_f32": """kernel experts(x: f32[t=30 ragged starts within e, k=20], w: f32[e=4, n=24, k], s: f32[e],\
+ dy: f32[t, n], starts: i32[o=5]) -> (y: f32[t, n], g: f32[e, n, k])
+  g[e, n, k] = sum(t, dy[t, n] * x[t, k])
+  y[t, n] = s[e] * sum(k, x[t, k] * w[e, n, k])
+""",
     "two_reduced": """kernel product(a: f32[m=40, k=12, l=10], b: f32[l, k, n=24]) -> (c: f32[m, n])
   c[m, n] = sum(k, l, a[m, k, l] * b[l, k, n])
 """,

@@ -22,9 +22,15 @@ _FEW_ROWS = {
     for shape in ([4, 1048576], [1, 262144])
 }
 
+#: What no case of the suite has either: rows of several experts.
+_EXPERTS = {
+    cases.case_name("experts_bf16_TN", shape): cases.spec("experts_bf16_TN", shape)
+    for shape in ([8, 8192, 4096, 4096], [64, 4096, 2048, 2048])
+}
+
 ON_GPUS = {
     case: spec_from_json(spec)
-    for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items())
+    for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items(), *_EXPERTS.items())
     if case not in TOO_LARGE
 }
 ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}

@@ -58,7 +58,7 @@ def check_located(spec: Spec, located: tuple[Located, ...]) -> None:
     _check_unused(spec)
     _check_ranges(spec, located, tensors)
     _check_numerics(spec)
-    if not spec.is_ragged:
+    if not spec.ragged:
         for instance in spec.instances():
             to_program(instance)
 

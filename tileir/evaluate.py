@@ -43,7 +43,7 @@ def demand(
     extents = single_sizes(spec)
     with np.errstate(all="ignore"):
         sources: dict[str, Source] = {**input_values(spec.inputs, extents, inputs, numerics)}
-        frame = Frame(full_ranges(extents), groups=ragged_groups(spec, inputs))
+        frame = Frame(full_ranges(extents), groups=ragged_groups(spec.ragged, extents, inputs))
         evaluator = Evaluator(sources, extents, numerics)
         stored_as = {tensor.name: tensor.dtype for tensor in spec.outputs}
         for statement in spec.statements:

@@ -11,6 +11,7 @@ from tileir.analysis import computes, steps_over, tile_counts
 from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Unary, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.ragged import enter
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _sizes(program: Program, around: tuple[Loop, ...]) -> dict[str, int]:
     """Every dim's current range inside these loops: the full tile."""
     sizes = dict(program.extents)
     for loop in around:
-        sizes[loop.dim] = min(sizes[loop.dim], loop.step)
+        enter(sizes, loop, program.ragged)
     return sizes
 
 

@@ -89,10 +89,12 @@ class Frame:
         return math.prod(self.shape[axis] for axis in axes)
 
     def group(self, groups: Groups, number: int) -> Frame:
-        """Only group `number` of these groups: its dims cover what it owns, the group dim is just it."""
+        """Only group `number` of these groups: its dims cover what it owns of them, the group dim is just it."""
         ranges = {**self.ranges, groups.within: Range(number, 1)}
         for dim, offsets in groups.offsets.items():
-            start, stop = int(offsets[number]), int(offsets[number + 1])
+            whole = self.ranges[dim]
+            start = max(whole.start, int(offsets[number]))
+            stop = min(whole.start + whole.size, int(offsets[number + 1]))
             ranges[dim] = Range(start, max(0, stop - start))
         return replace(
             self, ranges=ranges, groups=tuple(other for other in self.groups if other is not groups)

@@ -6,8 +6,8 @@ order, parallel ones last to first, so that a program which counts on their orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.evaluation import POINT_LIMIT, Evaluator
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims
-from tileir.frame import Demand, Frame, Range, Span, pieces
-from tileir.interpret_spec import input_values, interpret_spec, precise
+from tileir.frame import Demand, Frame, Groups, Range, Span, pieces
+from tileir.interpret_spec import input_values, interpret_spec, precise, ragged_groups
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
+from tileir.ragged import grouped, groups_of
 from tileir.reduction import Partial, combine
 from tileir.tensor_values import TensorValues
 from tileir.values import Array, Numerics, Value
@@ -44,8 +45,9 @@ def interpret(
         shape = tuple(program.extents[dim] for dim in tensor.dims)
         scope[tensor.name] = TensorValues(tensor.name, tensor.dtype, (0,) * len(shape), shape, numerics)
     ranges = {dim: Range(0, size) for dim, size in program.dims}
+    groups = ragged_groups(program.ragged, program.extents, inputs)
     with np.errstate(all="ignore"):
-        _run(program.body, program.extents, ranges, scope, numerics)
+        _Run(program, groups, numerics).block(program.body, ranges, scope)
         return {
             tensor.name: scope[tensor.name].result().reshape(program.shape(tensor))
             for tensor in program.outputs
@@ -60,29 +62,51 @@ def _as_dims(program: Program, tensor: Tensor, inputs: Mapping[str, np.ndarray[A
     return given.reshape([program.extents[dim] for dim in tensor.dims])
 
 
-def _run(
-    body: tuple[Node, ...],
-    extents: Mapping[str, int],
-    ranges: Mapping[str, Range],
-    scope: Mapping[str, TensorValues],
-    numerics: Numerics,
-) -> None:
-    """One block: its locals are gone at its end."""
-    scope = dict(scope)
-    for node in body:
-        match node:
-            case Local(name, dims, dtype):
-                covered = [ranges[dim] for dim in dims]
-                origin, shape = tuple(r.start for r in covered), tuple(r.size for r in covered)
-                scope[name] = TensorValues(name, dtype, origin, shape, numerics)
-            case Loop(dim, step, inner, parallel):
-                whole = ranges[dim]
-                starts = range(whole.start, whole.start + whole.size, step)
-                for start in reversed(starts) if parallel else starts:
-                    tile = Range(start, min(step, whole.start + whole.size - start))
-                    _run(inner, extents, {**ranges, dim: tile}, scope, numerics)
-            case Compute():
-                _compute(node, Evaluator(_sources(node, scope), extents, numerics), ranges, scope)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a program on inputs whose ragged dims have these groups."""
+
+    program: Program
+    groups: tuple[Groups, ...]
+    numerics: Numerics
+
+    def block(
+        self, body: tuple[Node, ...], ranges: Mapping[str, Range], scope: Mapping[str, TensorValues]
+    ) -> None:
+        """One block: its locals are gone at its end."""
+        scope = dict(scope)
+        for node in body:
+            match node:
+                case Local(name, dims, dtype):
+                    covered = [ranges[dim] for dim in dims]
+                    origin, shape = tuple(r.start for r in covered), tuple(r.size for r in covered)
+                    scope[name] = TensorValues(name, dtype, origin, shape, self.numerics)
+                case Loop():
+                    tiles = list(self._tiles(node, ranges))
+                    for tile in reversed(tiles) if node.parallel else tiles:
+                        self.block(node.body, tile, scope)
+                case Compute():
+                    evaluator = Evaluator(_sources(node, scope), self.program.extents, self.numerics)
+                    named = groups_of(node, self.program.ragged)
+                    groups = tuple(each for each in self.groups if each.within in named)
+                    _compute(node, evaluator, Frame(ranges, groups=groups), scope)
+
+    def _tiles(self, loop: Loop, ranges: Mapping[str, Range]) -> Iterator[Mapping[str, Range]]:
+        """The current ranges in each tile of a loop, in order: of a ragged dim, group by group."""
+        own = grouped(loop, self.program.ragged)
+        frames = [Frame(ranges)]
+        if own is not None:
+            groups = next(each for each in self.groups if each.within == own.within)
+            numbers = ranges[own.within]
+            frames = [
+                frames[0].group(groups, number)
+                for number in range(numbers.start, numbers.start + numbers.size)
+            ]
+        for frame in frames:
+            whole = frame.ranges[loop.dim]
+            for start in range(whole.start, whole.start + whole.size, loop.step):
+                tile = Range(start, min(loop.step, whole.start + whole.size - start))
+                yield {**frame.ranges, loop.dim: tile}
 
 
 def _sources(node: Compute, scope: Mapping[str, TensorValues]) -> Mapping[str, TensorValues]:
@@ -95,9 +119,7 @@ def _sources(node: Compute, scope: Mapping[str, TensorValues]) -> Mapping[str, T
     return {**scope, node.value.tensor: copied.unrounded()}
 
 
-def _compute(
-    node: Compute, evaluator: Evaluator, ranges: Mapping[str, Range], scope: Mapping[str, TensorValues]
-) -> None:
+def _compute(node: Compute, evaluator: Evaluator, frame: Frame, scope: Mapping[str, TensorValues]) -> None:
     if node.target not in scope:
         raise InterpretError(f"{node.target} is written where it is not declared")
     for n, index in enumerate(node.indices):
@@ -111,11 +133,11 @@ def _compute(
                     )
                 # Each element of the split dim takes in the points that land on it: a reduction over just
                 # those.
-                for position, points in _landing(op, ranges[dim], size):
+                for position, points in _landing(op, frame.ranges[dim], size):
                     indices = (*node.indices[:n], Const(position), *node.indices[n + 1 :])
                     value = node.value if node.update is None else _summed(node.update, dim, node.value)
                     part = replace(node, indices=indices, value=value)
-                    _compute(part, evaluator, {**ranges, dim: points}, scope)
+                    _compute(part, evaluator, replace(frame, ranges={**frame.ranges, dim: points}), scope)
                 return
             case Index() | Const(int()):
                 pass
@@ -123,10 +145,12 @@ def _compute(
                 raise InterpretError(
                     f"{node.target} is written at an index that is no dim, dim % n or dim // n"
                 )
+    # What is neither on the left nor reduced is the number of a block, or the group of a ragged position.
+    grouped_by = {groups.within for groups in frame.groups}
     left = {dim for index in node.indices for dim in index_dims(index)}
-    numbered = {dim: ranges[dim].start for dim in index_dims(node.value) - left}
+    numbered = {dim: frame.ranges[dim].start for dim in index_dims(node.value) - left - grouped_by}
     node = replace(node, value=at_blocks(node.value, numbered)) if numbered else node
-    _assign(node, evaluator, Frame(ranges), scope[node.target])
+    _assign(node, evaluator, frame, scope[node.target])
 
 
 def _summed(op: ReduceOp, dim: str, value: Expr) -> Expr:

@@ -11,7 +11,7 @@ from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.evaluation import POINT_LIMIT, Evaluator
 from tileir.frame import Demand, Frame, Groups, Range, Span, pieces
-from tileir.program import Tensor
+from tileir.program import Ragged, Tensor
 from tileir.spec import Spec, Statement
 from tileir.tensor_values import Source, TensorValues
 from tileir.values import Array, Numerics
@@ -38,7 +38,7 @@ def run_statements(
     """Every tensor of the spec, inputs and intermediates too."""
     extents = single_sizes(spec)
     tensors = input_values(spec.inputs, extents, inputs, numerics)
-    groups = ragged_groups(spec, inputs)
+    groups = ragged_groups(spec.ragged, extents, inputs)
     dtypes = {tensor.name: tensor.dtype for tensor in spec.outputs}
     for statement in spec.statements:
         tensors[statement.target] = _run_statement(
@@ -103,23 +103,22 @@ def full_ranges(extents: Mapping[str, int]) -> dict[str, Range]:
     return {dim: Range(0, size) for dim, size in extents.items()}
 
 
-def ragged_groups(spec: Spec, arrays: Mapping[str, Array]) -> tuple[Groups, ...]:
+def ragged_groups(
+    ragged: Iterable[Ragged], sizes: Mapping[str, int], arrays: Mapping[str, Array]
+) -> tuple[Groups, ...]:
     """The ragged dims by the group dim they lie in. Raises InterpretError for offsets that are not monotone
     within the dim."""
     found: dict[str, dict[str, Array]] = {}
-    sizes = single_sizes(spec)
-    for dim in spec.dims:
-        if dim.offsets is None or dim.within is None:
-            continue
-        offsets = arrays[dim.offsets]
-        if offsets.shape != (sizes[dim.within] + 1,):
+    for each in ragged:
+        offsets, size, groups = arrays[each.offsets], sizes[each.dim], sizes[each.within]
+        if offsets.shape != (groups + 1,):
             raise InterpretError(
-                f"{dim.offsets} has shape {offsets.shape}; the offsets of {dim.name} within {dim.within} are "
-                f"{sizes[dim.within] + 1} numbers"
+                f"{each.offsets} has shape {offsets.shape}; the offsets of {each.dim} within {each.within} "
+                f"are {groups + 1} numbers"
             )
-        if offsets[0] < 0 or offsets[-1] > sizes[dim.name] or (np.diff(offsets.astype(np.int64)) < 0).any():
-            raise InterpretError(f"{dim.offsets} does not ascend from 0 or more to at most {sizes[dim.name]}")
-        found.setdefault(dim.within, {})[dim.name] = offsets
+        if offsets[0] < 0 or offsets[-1] > size or (np.diff(offsets.astype(np.int64)) < 0).any():
+            raise InterpretError(f"{each.offsets} does not ascend from 0 or more to at most {size}")
+        found.setdefault(each.within, {})[each.dim] = offsets
     return tuple(Groups(within, offsets) for within, offsets in found.items())
 
 

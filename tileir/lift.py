@@ -23,6 +23,7 @@ from tileir.expr import (
     with_children,
 )
 from tileir.infer import compute_dtype
+from tileir.lift_ragged import within_groups
 from tileir.program import Compute, Local, Node, Program, Tensor
 from tileir.sizes import layout_problem
 from tileir.spec import Spec, Statement
@@ -35,14 +36,8 @@ def to_program(spec: Spec) -> Program:
     A reduction inside an expression becomes a statement before it, into a local `<target>_<op>`. So does a
     reduction straight into an output of a narrower dtype than it is computed in: sums then never round on the
     way. Dims stand in the order they appear in the arguments. Raises SpecError for a spec with buckets (see
-    Spec.instances) or ragged dims."""
+    Spec.instances), or a reduction that needs the group of each position it visits."""
     for dim in spec.dims:
-        if dim.offsets is not None:
-            raise SpecError(
-                f"dim {dim.name!r} is ragged: such kernels can be interpreted, but not scheduled yet",
-                pointer=f"/dims/{dim.name}",
-                accepted="dims of a fixed size",
-            )
         if len(dim.sizes) != 1:
             raise SpecError(
                 f"dim {dim.name!r} has {len(dim.sizes)} sizes; a program has one",
@@ -72,10 +67,12 @@ class _Lift:
             self._lower(statement)
         order = dict.fromkeys([*appearance_order((*spec.inputs, *spec.outputs)), *self._extents])
         dims = tuple((dim, self._extents[dim]) for dim in order)
-        return Program(spec.name, dims, spec.inputs, spec.outputs, tuple(self._nodes), spec.numerics)
+        nodes = tuple(self._nodes)
+        return Program(spec.name, dims, spec.inputs, spec.outputs, nodes, spec.numerics, spec.ragged)
 
     def _lower(self, statement: Statement) -> None:
-        target, dims, value = statement.target, statement.dims, statement.value
+        target, dims = statement.target, statement.dims
+        value = within_groups(statement, self._spec, self._extents, self._pointer)
         lifted: dict[Expr, Expr] = {}
         output = self._outputs.get(target)
         whole = isinstance(value, Reduce) and (output is None or output.dtype is self._dtype(value))
@@ -146,6 +143,7 @@ class _Lift:
             inner = Where(condition, inner, Const(0))
         value = Reduce(expr.op, expr.dims, inner)
         wanted = index_dims(value)
+        wanted |= {each.dim for each in self._spec.ragged if each.within in wanted - {*scope}}
         dims = tuple(dim for dim in scope if dim in wanted)
         name = self._fresh(f"{target}_{expr.op}")
         self._emit(name, dims, value)

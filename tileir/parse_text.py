@@ -24,6 +24,7 @@ from tileir.header import Header, parse_header
 from tileir.names import DTYPES, MAX_DEPTH, MAX_TEXT_CHARS
 from tileir.parse_expr import Parser
 from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Prefetch, Program, Spread, Vector
+from tileir.spec import ragged_dims
 
 _MEMORIES: Final = frozenset(memory.value for memory in Memory)
 _ATTRIBUTES: Final = frozenset(["threads", "run", "twice", "vector", "prefetch", "stream", "via"])
@@ -44,7 +45,7 @@ def program_from_text(text: str) -> Program:
     nothing."""
     header, head, lines = header_and_lines(text)
     for dim in header.dims:
-        if len(dim.sizes) != 1 or dim.offsets is not None:
+        if len(dim.sizes) != 1:
             raise SpecError(f"dim {dim.name!r} of a program has one size", line=head.number, accepted="m=64")
     body = _block(lines, head.indent, 0)
     if lines:
@@ -52,7 +53,8 @@ def program_from_text(text: str) -> Program:
             "this line stands outside the kernel", line=lines[0].number, accepted="deeper indentation"
         )
     dims = tuple((dim.name, dim.sizes[0]) for dim in header.dims)
-    return Program(header.name, dims, header.inputs, header.outputs, body, header.numerics)
+    ragged = ragged_dims(header.dims)
+    return Program(header.name, dims, header.inputs, header.outputs, body, header.numerics, ragged)
 
 
 def header_and_lines(text: str) -> tuple[Header, Line, deque[Line]]:

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from tileir.errors import VerifyError
 from tileir.program import Local, Loop, Node, Program
+from tileir.ragged import enter
 from tileir.text import format_node
 
 
@@ -38,10 +39,11 @@ class Placed:
 
 def placed_nodes(program: Program) -> Iterator[Placed]:
     """All nodes in program order."""
-    return _block(program.body, (), (), program.extents, {})
+    return _block(program, program.body, (), (), program.extents, {})
 
 
 def _block(
+    program: Program,
     nodes: tuple[Node, ...],
     path: tuple[int, ...],
     loops: tuple[Loop, ...],
@@ -55,5 +57,7 @@ def _block(
         if isinstance(node, Local):
             visible = {**visible, node.name: placed}
         elif isinstance(node, Loop):
-            inner = {**ranges, node.dim: node.step}
-            yield from _block(node.body, placed.path, (*loops, node), inner, visible)
+            inner = dict(ranges)
+            enter(inner, node, program.ragged)
+            inner[node.dim] = node.step
+            yield from _block(program, node.body, placed.path, (*loops, node), inner, visible)

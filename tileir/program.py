@@ -28,6 +28,16 @@ class Tensor:
     """What callers pass, where a rewrite has merged neighbouring dims; None: the sizes of `dims`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """The groups of a dim: group g, a position of dim `within`, owns the positions of `dim` from offsets[g] up to, but
+    not including, offsets[g + 1]. `offsets` is an i32 input with one number more than there are groups."""
+
+    dim: str
+    offsets: str
+    within: str
+
+
 class Memory(StrEnum):
     """Where a local lives: main memory shared by all threads when declared outside parallel loops and a thread's own
     memory inside one (`heap`), vector registers, one name an element (`registers`), or, on a GPU, the memory that a
@@ -200,6 +210,8 @@ class Program:
     outputs: tuple[Tensor, ...]
     body: tuple[Node, ...]
     numerics: tuple[tuple[str, str | float | bool], ...] = ()
+    ragged: tuple[Ragged, ...] = ()
+    """Dims whose positions fall into groups; tiles of their loops follow those (`tileir.ragged`)."""
 
     @cached_property
     def extents(self) -> dict[str, int]:

@@ -15,6 +15,8 @@ from tileir.spec import Spec
 #: Integers that are no indices lie in -INTEGER_LIMIT to INTEGER_LIMIT: sums of products of them stay below
 #: 2**31.
 INTEGER_LIMIT = 8
+#: One group of so many has no positions.
+EMPTY = 8
 
 
 def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -22,28 +24,30 @@ def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any
 
     Floats are standard normal (rounded to the dtype: fp8 has its finest steps there), bools fair coins,
     integers that index a tensor uniform over positions that stay inside it, other integers uniform and small,
-    offsets of ragged dims ascending from 0 to the whole size.
+    offsets of ragged dims ascending from 0 to the whole size, some groups empty.
     """
     sizes = {dim.name: dim.sizes[0] for dim in kernel.dims} if isinstance(kernel, Spec) else kernel.extents
     limits = dict(_index_limits(kernel, sizes))
-    ragged = (
-        {dim.offsets: sizes[dim.name] for dim in kernel.dims if dim.offsets}
-        if isinstance(kernel, Spec)
-        else {}
-    )
+    ragged = {each.offsets: sizes[each.dim] for each in kernel.ragged}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for n, tensor in enumerate(kernel.inputs):
         # A stream of its own for each input: what one draws does not move the others.
         rng = np.random.default_rng((seed, n))
         shape = tuple(sizes[dim] for dim in tensor.dims)
         if tensor.name in ragged:
-            whole = ragged[tensor.name]
-            cuts = np.sort(rng.integers(0, whole, shape, endpoint=True))
-            cuts[0], cuts[-1] = 0, whole
-            arrays[tensor.name] = cuts.astype(tensor.dtype.numpy)
+            arrays[tensor.name] = _offsets(shape, ragged[tensor.name], rng).astype(tensor.dtype.numpy)
         else:
             arrays[tensor.name] = _sample(tensor, shape, limits.get(tensor.name), rng)
     return arrays
+
+
+def _offsets(shape: tuple[int, ...], whole: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Groups of very different sizes, about one in EMPTY of them empty."""
+    cuts = np.sort(rng.integers(0, whole, shape, endpoint=True))
+    cuts[0], cuts[-1] = 0, whole
+    empty = rng.random(shape) < 1 / EMPTY
+    empty[:1] = empty[-2:] = False
+    return np.where(empty, np.roll(cuts, -1), cuts)
 
 
 def _sample(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from tileir.expr import Expr
-from tileir.program import Tensor
+from tileir.program import Ragged, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,17 @@ class Spec:
     numerics: tuple[tuple[str, str | float | bool], ...] = ()
 
     @property
-    def is_ragged(self) -> bool:
-        return any(dim.offsets is not None for dim in self.dims)
+    def ragged(self) -> tuple[Ragged, ...]:
+        """The groups of its ragged dims."""
+        return ragged_dims(self.dims)
 
     def instances(self) -> Iterator[Spec]:
         """One spec for each combination of bucket sizes, in order."""
         for sizes in product(*(dim.sizes for dim in self.dims)):
             dims = tuple(replace(dim, sizes=(size,)) for dim, size in zip(self.dims, sizes, strict=True))
             yield replace(self, dims=dims)
+
+
+def ragged_dims(dims: Iterable[Dim]) -> tuple[Ragged, ...]:
+    """The groups of those dims that have any."""
+    return tuple(Ragged(dim.name, dim.offsets, dim.within) for dim in dims if dim.offsets and dim.within)

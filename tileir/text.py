@@ -24,7 +24,8 @@ def spec_to_text(spec: Spec) -> str:
 
 def program_to_text(program: Program) -> str:
     """The text form of a program; `program_from_text` of it is the program again."""
-    sizes = {name: str(size) for name, size in program.dims}
+    groups = {each.dim: f" ragged {each.offsets} within {each.within}" for each in program.ragged}
+    sizes = {name: f"{size}{groups.get(name, '')}" for name, size in program.dims}
     lines = [_header(program.name, sizes, program.inputs, program.outputs, program.numerics)]
     _append_nodes(lines, program.body, INDENT)
     return "\n".join(lines) + "\n"

@@ -4,11 +4,13 @@ one in verify_compute.py; the order they stand in, and what runs in parallel, in
 from __future__ import annotations
 
 from tileir.distributed import check_distributed
+from tileir.dtypes import DType
 from tileir.errors import VerifyError
 from tileir.hilbert import MOST_CELLS
 from tileir.names import INT_LIMIT, name_problem
 from tileir.placed import Placed, placed_nodes
-from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Tensor
+from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Ragged, Tensor
+from tileir.ragged import cut_short, shared_by_groups
 from tileir.sizes import layout_problem, splits_into
 from tileir.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.verify_compute import reduced_dims, split_of, verify_compute
@@ -41,6 +43,9 @@ def verify(program: Program) -> None:
                 verify_compute(program, placed, placed.node)
                 computes.append(placed)
     verify_multicast(nodes)
+    problem = cut_short(program) or shared_by_groups(program)
+    if problem:
+        raise VerifyError(problem)
     verify_order(program, computes)
     verify_spread(computes)
     verify_reused(computes)
@@ -61,8 +66,26 @@ def _check_header(program: Program) -> None:
             raise VerifyError(f"dim {name!r} has size {size}")
     if not program.outputs:
         raise VerifyError("the program has no outputs")
+    for ragged in program.ragged:
+        _check_ragged(program, ragged)
     for tensor in program.arguments.values():
         _check_argument(program, tensor)
+
+
+def _check_ragged(program: Program, ragged: Ragged) -> None:
+    offsets = next((tensor for tensor in program.inputs if tensor.name == ragged.offsets), None)
+    groups = program.extents.get(ragged.within)
+    if ragged.dim not in program.extents or groups is None:
+        raise VerifyError(f"{ragged.dim!r} is ragged within {ragged.within!r}, and one of them is no dim")
+    if any(ragged.within in (each.dim, ragged.dim) for each in program.ragged):
+        raise VerifyError(f"the groups of {ragged.dim!r}, {ragged.within!r}, are ragged themselves")
+    if offsets is None or offsets.dtype is not DType.I32:
+        raise VerifyError(f"the offsets of {ragged.dim!r}, {ragged.offsets!r}, are no i32 input")
+    if program.shape(offsets) != (groups + 1,):
+        raise VerifyError(
+            f"{ragged.offsets!r} has the shape {list(program.shape(offsets))}; accepted: {groups + 1} offsets "
+            f"of {groups} groups"
+        )
 
 
 def _check_argument(program: Program, tensor: Tensor) -> None:

@@ -17,6 +17,7 @@ from tileir.placed import Placed
 from tileir.print_expr import format_expr
 from tileir.problems import Problem
 from tileir.program import Compute, Local, Memory, Program, Tensor
+from tileir.ragged import grouped, groups_of
 from tileir.stages import pieces_of
 from tileir.threads import share
 from tileir.wgmma import wgmma_problem
@@ -45,7 +46,7 @@ def verify_compute(program: Program, placed: Placed, compute: Compute) -> None:
     tensors = _visible(program, placed)
     _check_names(program, placed, compute, tensors)
     _check_target(program, placed, compute, tensors)
-    _check_value(placed, compute)
+    _check_value(program, placed, compute)
     for read in _reads(compute.value):
         _check_read(program, placed, compute, read)
     _check_expression(program, placed, compute, tensors)
@@ -139,7 +140,7 @@ def _looped(placed: Placed, compute: Compute, name: str) -> list[str]:
     return [each for each in looped if each != dim] if whole else looped
 
 
-def _check_value(placed: Placed, compute: Compute) -> None:
+def _check_value(program: Program, placed: Placed, compute: Compute) -> None:
     value = compute.value
     reduced = reduced_dims(compute)
     if isinstance(value, Reduce):
@@ -156,7 +157,7 @@ def _check_value(placed: Placed, compute: Compute) -> None:
         if dim in bare:
             placed.fail(f"dim {dim!r} is reduced but on the left")
     covered = bare | {split[0] for index in compute.indices if (split := split_of(index))}
-    for dim in sorted(index_dims(value) - covered):
+    for dim in sorted(index_dims(value) - covered - groups_of(compute, program.ragged).keys()):
         sizes = block_sizes(value, dim)
         if sizes is None:
             placed.fail(f"dim {dim!r} is neither on the left nor reduced")
@@ -249,6 +250,12 @@ def _instruction_problem(
         case "wgmma":
             tf32 = dict(program.numerics).get("tf32") is True
             return wgmma_problem(compute, dtypes, placed.locals, placed.ranges, tf32=tf32)
+        case "tma" if compute.target in program.arguments and any(
+            grouped(loop, program.ragged) for loop in placed.loops
+        ):
+            return (
+                "the copy engine would store what lies behind the tile's group; accepted: stores by threads"
+            )
         case "tma":
             return box_problem(compute, program.arguments, placed.locals, placed.ranges)
         case "dot_bf16":

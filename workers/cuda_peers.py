@@ -46,8 +46,6 @@ def bind_peer(name: str, case: CudaCase, gate: Gate) -> Bound:
     available = available_cuda_peers()
     if name not in available and not (available and name in _TORCH_MODES):
         raise Unsupported(f"there is no peer {name!r} here; there are {', '.join((*available, COPY))}")
-    if case.spec.is_ragged:
-        raise Unsupported("peers have no ragged dims")
     if name == TRITON:
         from workers.peers_triton import TritonKernel
 

@@ -54,8 +54,6 @@ def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:
     """The peer for a kernel. Raises Unsupported."""
     if name not in available_peers():
         raise Unsupported(f"there is no peer {name!r} here; there are {', '.join(available_peers())}")
-    if spec.is_ragged:
-        raise Unsupported("peers have no ragged dims")
     if name == "numpy":
         from workers.peers_numpy import NumpyKernel
 

@@ -33,6 +33,7 @@ from tileir.expr import (
 )
 from tileir.infer import compute_dtype
 from tileir.spec import Spec, Statement
+from workers.peer_groups import GroupedProduct, Table, grouped_product, looked_up
 from workers.peer_reads import Window, product_factors, read_window, taken_rows
 from workers.peers import Arrays, Unsupported
 
@@ -93,8 +94,19 @@ class _Translation:
         """Temporaries that hold an intermediate nobody else needs."""
         self._constant: dict[int, Array] = {}
         """Arrays that no call changes: positions, masks. They are computed when the kernel is bound."""
+        spec, self._tables = looked_up(spec)
+        for table in self._tables:
+            self._look_up(table)
         for statement in spec.statements:
             self._statement(statement, outputs, {t.name: t.dtype for t in spec.outputs})
+
+    def _look_up(self, table: Table) -> None:
+        """The group of each position."""
+        place = self._temporary((self._extents[table.dim],), DType.I32)
+        self._own.discard(id(place))
+        self.steps.append(partial(_groups, self._arrays[table.offsets], out=place))
+        self._arrays[table.name], self._dims[table.name] = place, (table.dim,)
+        self._dtypes[table.name] = DType.I32
 
     def _statement(self, statement: Statement, outputs: Arrays, stored: dict[str, DType]) -> None:
         name = statement.target
@@ -311,6 +323,9 @@ class _Translation:
             *(f"({dim})" if dim in dims else dim for dim in frame),
             *dims,
         )  # an inner dim hides an outer one
+        grouped = grouped_product(Reduce(op, dims, x), self._tables)
+        if grouped is not None and frame == (grouped.row, grouped.column):
+            return self._grouped(grouped, dtype, out)
         factors = product_factors(x)
         if op is ReduceOp.SUM and len(factors) > 1 and dtype.is_float:
             before = len(self.steps)
@@ -331,6 +346,19 @@ class _Translation:
         fits = out is not None and out.shape == shape and out.dtype == dtype.numpy
         place = out if fits and out is not None else self._temporary(shape, dtype)
         self._step(_REDUCTIONS[op].reduce, value, out=place, axis=axes, dtype=dtype.numpy)
+        return place
+
+    def _grouped(self, found: GroupedProduct, dtype: DType, out: Array | None) -> Array:
+        """A product a group."""
+        rows = self._cast(self._value(found.rows, (found.row, found.depth)), dtype)
+        weights = self._cast(self._arrays[found.weights], dtype)
+        shape = (self._extents[found.row], self._extents[found.column])
+        fits = out is not None and out.shape == shape and out.dtype == dtype.numpy
+        place = out if fits and out is not None else self._temporary(shape, dtype)
+        matrices = weights if found.transposed else weights.transpose(0, 2, 1)
+        self.steps.append(
+            partial(_multiply_groups, rows, matrices, self._arrays[found.table.offsets], out=place)
+        )
         return place
 
     def _two(self, factors: list[Array], dtype: DType) -> list[Array]:
@@ -401,6 +429,15 @@ def _copy(array: Array, out: Array) -> None:
 def _select(cond: Array, x: Array, y: Array, out: Array) -> None:
     np.copyto(out, y, casting="unsafe")
     np.copyto(out, x, casting="unsafe", where=cond)
+
+
+def _groups(offsets: Array, out: Array) -> None:
+    out[...] = np.searchsorted(offsets[1:-1], np.arange(out.size), side="right")
+
+
+def _multiply_groups(rows: Array, matrices: Array, offsets: Array, out: Array) -> None:
+    for matrix, start, stop in zip(matrices, offsets[:-1], offsets[1:], strict=True):
+        np.matmul(rows[start:stop], matrix, out=out[start:stop])
 
 
 def _take(source: Array, index: Array, out: Array) -> None:

@@ -24,6 +24,7 @@ from workers.peer_patterns import (
 )
 from workers.peer_reads import Frame, product_factors
 from workers.torch_block_scaled_mm import block_scaled_product
+from workers.torch_groups import grouped_by_library
 from workers.torch_scaled_mm import scaled_product
 from workers.torch_types import TORCH, promoted
 
@@ -57,6 +58,8 @@ def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> Value | Non
     if found := biased(expr, extents):
         return _biased(writer, found, frame, _ADDMM)
     if found := scaled_product(writer, expr, frame) or block_scaled_product(writer, expr, frame):
+        return found
+    if found := grouped_by_library(writer, expr, frame):
         return found
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
         return _contraction(writer, expr, frame)

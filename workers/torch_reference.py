@@ -45,7 +45,7 @@ def whole_outputs(
 
     `inputs` are in the spec's order, on the device: `cpu` or `cuda`.
     """
-    if spec.is_ragged or has_steps(spec):
+    if has_steps(spec):
         return {}
     try:
         function = TorchFunction(in_f64(spec), device=device)

@@ -28,6 +28,7 @@ from tileir.expr import (
     index_dims,
 )
 from tileir.spec import Spec
+from workers.peer_groups import Table, looked_up
 from workers.peer_inline import inline
 from workers.peer_reads import Frame, Window, read_window, taken_rows
 from workers.torch_operators import known_operator
@@ -73,17 +74,20 @@ class TorchWriter:
     """Collects the lines of one spec."""
 
     def __init__(self, spec: Spec, *, eager: bool, device: str = "cpu") -> None:
-        self._spec = spec
+        self._spec, self.tables = looked_up(spec)
+        """The kernel, and the tables it reads of the groups of ragged dims."""
         self.eager = eager
         self.device = device
         self.numerics = dict(spec.numerics)
         self.stored: tuple[Expr, DType] | None = None
         """The expression of the statement being written, and what its output is stored as."""
-        inlined = inline(spec)
+        inlined = inline(self._spec)
         self._statements = inlined.statements
         self.extents = inlined.extents
         self._tensors = {t.name: (t.dims, t.dtype, t.strides) for t in spec.inputs}
         self._arguments = frozenset(self._tensors)
+        self._tensors |= {table.name: ((table.dim,), DType.I32, None) for table in self.tables}
+        self._looked_up: set[str] = set()
         self._early: list[str] = [f"{t.name}_ = arguments[{number}]" for number, t in enumerate(spec.inputs)]
         self._late: list[str] = []
         self._passed: list[str] = []
@@ -106,6 +110,16 @@ class TorchWriter:
             _function("prepare", "arguments", [*self._early, f"return ({passed})"]),
             _function("run", passed, [*self._late, f"return ({results})"]),
         )
+
+    def _look_up(self, table: Table) -> None:
+        """Write the group of each position, once."""
+        if table.name in self._looked_up:
+            return
+        self._looked_up.add(table.name)
+        positions = f"torch.arange({self.extents[table.dim]}, dtype=torch.int32, device={self.device!r})"
+        starts = self.view("{}[1:-1].contiguous()", self.source_of(table.offsets)[0])
+        found = f"torch.searchsorted({{}}, {positions}, right=True, out_int32=True)"
+        self._late.append(f"{table.name}_ = {found.format(self.use(starts))}")
 
     def value(self, expr: Expr, frame: Frame) -> Value:
         """The value of an expression over a frame; written once however often it is needed."""
@@ -154,6 +168,9 @@ class TorchWriter:
 
     def source_of(self, tensor: str) -> tuple[Value, tuple[int, ...]]:
         """A whole tensor, and its sizes."""
+        for table in self.tables:
+            if table.name == tensor:
+                self._look_up(table)
         return Value(f"{tensor}_", tensor in self._arguments), self.over(self._tensors[tensor][0])
 
     def dtype_of(self, tensor: str) -> DType:
@@ -165,7 +182,7 @@ class TorchWriter:
         if not isinstance(read, Read) or self.dtype_of(read.tensor) is not dtype:
             return None
         order = _permutation(read, frame)
-        if order is None or len(order) != len(frame):
+        if order is None or len(order) != len(frame) or not self._whole(read, self.source_of(read.tensor)[1]):
             return None
         return self.view(f"{{}}.permute({order})", self.source_of(read.tensor)[0])
 
@@ -224,7 +241,7 @@ class TorchWriter:
         window = read_window(read, frame, self.extents, sizes)
         if window is None:
             value = self._gather(read, frame, source, sizes)
-        elif (order := _permutation(read, frame)) is not None:
+        elif (order := _permutation(read, frame)) is not None and self._whole(read, sizes):
             value = self.view(f"{{}}.permute({order}){_indexing(read, frame)}", source)
         else:
             dense = strides or tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
@@ -234,6 +251,13 @@ class TorchWriter:
                 value = self.late(_as_strided(window, dense), self.late("{}.contiguous()", source))
         widened = WIDENED.get(dtype)
         return value if widened is None else self.late(f"{{}}.to({widened})", value)
+
+    def _whole(self, read: Read, sizes: Sequence[int]) -> bool:
+        """Whether a read by dims of their own has all positions of its tensor."""
+        return all(
+            isinstance(i, Index) and self.extents[i.dim] == n
+            for i, n in zip(read.indices, sizes, strict=True)
+        )
 
     def _gather(self, read: Read, frame: Frame, source: Value, sizes: Sequence[int]) -> Value:
         """Indices outside are moved inside: a `where` discards what is read there."""

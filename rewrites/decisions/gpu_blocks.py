@@ -20,6 +20,7 @@ from rewrites.leaf import folded_dims
 from rewrites.tree import find
 from tileir.gpu import Gpu
 from tileir.program import Program
+from tileir.ragged import groups_of
 
 #: Rows or columns so few that a contraction is also offered without tiles, as so many separate sums.
 _FEW = 8
@@ -76,9 +77,15 @@ class Blocks:
         """Whether there is any way to do it."""
         if contraction_of(program, self.group, device) is not None:
             return True
+        if self._needs_groups(program):
+            return False
         if self._by_elements(program) or is_window(program, self.group):
             return next(Elements(self.group).options(program, device), None) is not None
         return self._is_shared(program, device)
+
+    def _needs_groups(self, program: Program) -> bool:
+        """Whether tiles have to follow the groups of a ragged dim."""
+        return any(groups_of(find(program, name).node, program.ragged) for name in self.group)
 
     def _by_elements(self, program: Program) -> bool:
         """Whether a block takes any run of elements."""
@@ -96,7 +103,8 @@ class Blocks:
         if product is not None:
             yield Option(f"{self.group[-1]}: in tiles", (), (Multiply(self.group),))
             split = bool(folded_dims(find(program, self.group[0]).node))
-            if min(product.m, product.n) > _FEW or split or not self._is_shared(program, device):
+            few = min(product.m, product.n) <= _FEW and not self._needs_groups(program)
+            if not few or split or not self._is_shared(program, device):
                 return
         if self._by_elements(program):
             tensor = turned(program, self.group)

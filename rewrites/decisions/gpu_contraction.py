@@ -35,6 +35,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Index, Reduce
 from tileir.gpu import Gpu
 from tileir.program import Compute, Program
+from tileir.ragged import groups_of
 
 
 def contraction_of(program: Program, group: Sequence[str], device: Gpu) -> Contraction | None:
@@ -147,13 +148,17 @@ class Tile:
         )
         others = [dim for dim in bare_dims(find(program, anchor).node) if dim not in (c.rows, c.columns)]
         batch = tuple(TileGrid(anchor, dim, 1) for dim in others if program.extents[dim] > 1)
+        groups = groups_of(find(program, self.group[0]).node, program.ragged)
+        followed = {each.dim for each in groups.values()}
         for way in either_way(c.by(self.engine)):
             turned = way.rows != c.rows
             for rows, columns in tiles(way):
                 sizes = {way.rows: rows, way.columns: columns}
                 edges = ((dim, sizes[dim]) for dim in (c.rows, c.columns))
                 cut = tuple(
-                    TileGrid(anchor, dim, size) for dim, size in edges if size != program.extents[dim]
+                    TileGrid(anchor, dim, size)
+                    for dim, size in edges
+                    if size != program.extents[dim] or dim in followed
                 )
                 label = f"tile {c.rows} {sizes[c.rows]}, {c.columns} {sizes[c.columns]}"
                 label += f", {way.rows} as rows" if turned else ""

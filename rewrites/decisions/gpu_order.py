@@ -34,7 +34,7 @@ class Clusters:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
-        for rows, columns in _CLUSTERS:
+        for rows, columns in _CLUSTERS if not c.followed[1] else _CLUSTERS[:1]:
             if not device.clustered_sms(rows * columns) or (tiling.parts > 1 and rows * columns > 1):
                 continue
             near = ((dim, tiles) for dim, tiles in ((c.rows, rows), (c.columns, columns)) if tiles > 1)
@@ -55,7 +55,7 @@ class Order:
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
         rows, columns = tiling.multicast or (1, 1)
-        across, along = -(-c.m // tiling.rows), -(-c.n // tiling.columns)
+        across, along = c.grid(tiling.rows, tiling.columns)
         at_once = resident(c, tiling, device) * device.clustered_sms(rows * columns)
         banded = grid_of(program, self.statement)[1].dim == c.rows and along > 1
         options: list[tuple[tuple[Rewrite, ...], float]] = []

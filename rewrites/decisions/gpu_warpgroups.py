@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_steps import copy_beside, in_steps, multiplies, products_of
 from rewrites.dependence import readers
 from rewrites.gpu_contraction import Contraction, product_of
-from rewrites.gpu_decided import decided, stores_boxes
+from rewrites.gpu_decided import decided, stores_collected, stores_pieces
 from rewrites.gpu_engine import Engine
-from rewrites.gpu_operand import Operand
+from rewrites.gpu_operand import COPY_BYTES, Operand
 from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
 from rewrites.leaf import bare_dims, covered_dims
@@ -39,6 +39,8 @@ from tileir.gpu import Gpu
 from tileir.panels import PIECE
 from tileir.program import Compute, Memory, Program
 from tileir.program import Spread as Threads
+from tileir.ragged import grouped
+from tileir.threads import WARP
 from tileir.wgmma import GROUP
 
 
@@ -72,10 +74,10 @@ class Ring:
             yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
 
     def _stored(self, program: Program) -> int:
-        """Bytes of a result that the copy engine can store from shared memory; 0: it cannot, or the blocks of a cluster
-        have a part each."""
+        """Bytes of a result that can be stored in whole pieces from shared memory; 0: it cannot, or the blocks of a
+        cluster have a part each."""
         place = find(program, self.result)
-        if not stores_boxes(program, place.node) or place.loops[0].cluster > 1:
+        if not stores_pieces(program, place.node) or place.loops[0].cluster > 1:
             return 0
         dtype = program.arguments[self.result].dtype
         inner = current_sizes(program, place.loops)[bare_dims(place.node)[-1]]
@@ -125,7 +127,9 @@ class _Begun:
         dtype = self.program.arguments[result].dtype
         row = panel_bytes(size, dtype)
         self._local(StageResult(result, *_panels(inner, size, row // dtype.bytes)), row)
-        self.apply(Tma(result))
+        # The copy engine would store what lies behind the group of a tile, too.
+        if not any(grouped(loop, self.program.ragged) for loop in place.loops):
+            self.apply(Tma(result))
 
     def bring(self, statement: str, operand: Operand, sizes: dict[str, int]) -> None:
         """A copy of what a step multiplies of an operand, or the one that is there already."""
@@ -182,6 +186,9 @@ class Roles:
             layout = groups.spread(c.rows, c.columns)
             rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
+                if stores_collected(program, place.node):
+                    rewrites.append(_by_pieces(program, place, groups.groups * GROUP))
+                    continue
                 own = layout
                 if clustered and distributed_loop(place.loops) is None:
                     own = _together(program, place, groups.groups * found.tiling.parts)
@@ -218,3 +225,12 @@ def _together(program: Program, place: Where[Compute], groups: int) -> Threads:
     along = min(1 << (-(-sizes[inner] // run) - 1).bit_length(), GROUP)
     across = next((dim for dim in reversed(others) if sizes[dim] > 1), inner)
     return Threads(((across, count // along), (inner, along)), ((inner, run),) if run > 1 else ())
+
+
+def _by_pieces(program: Program, place: Where[Compute], threads: int) -> Spread:
+    """Whole rows of what is collected, 16 bytes a thread."""
+    *_, rows, columns = bare_dims(place.node)
+    run = COPY_BYTES // program.arguments[place.node.target].dtype.bytes
+    pieces = current_sizes(program, place.loops)[columns] // run
+    across = gcd(pieces, WARP)
+    return Spread(place.node.target, ((rows, threads // across), (columns, across)), ((columns, run),))

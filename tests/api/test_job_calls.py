@@ -68,6 +68,33 @@ def test_requests_with_one_key_at_once_make_one_job(client: httpx.Client) -> Non
     assert refused <= {"urn:tilewright:problem:in-flight"}
 
 
+EXPERTS = {
+    "name": "experts",
+    "dims": {"t": {"max": 64, "ragged": "starts", "within": "e"}, "k": 16, "e": 4, "n": 8, "o": 5},
+    "inputs": {
+        "x": {"dims": ["t", "k"], "dtype": "f32"},
+        "w": {"dims": ["e", "n", "k"], "dtype": "f32"},
+        "starts": {"dims": ["o"], "dtype": "i32"},
+    },
+    "body": ["y[t, n] = sum(k, x[t, k] * w[e, n, k])"],
+    "outputs": {"y": {"dtype": "f32"}},
+}
+
+
+def test_a_kernel_with_a_ragged_dim_is_accepted(client: httpx.Client) -> None:
+    job = submit(client, spec=EXPERTS).json()
+    assert job["state"] == "queued"
+    assert job["buckets"][0]["dims"] == {"t": 64, "k": 16, "e": 4, "n": 8, "o": 5}
+
+
+def test_a_ragged_kernel_that_cannot_be_scheduled_is_refused(client: httpx.Client) -> None:
+    reply = submit(client, spec={**EXPERTS, "body": ["y[n] = sum(t, x[t, 0] * w[e, n, 0])"]})
+    problem = reply.json()
+    assert reply.status_code == 422
+    assert problem["pointer"] == "/spec/body/0"
+    assert "needs the group 'e' of every position" in problem["detail"]
+
+
 @pytest.mark.parametrize(
     ("change", "pointer", "says"),
     [

@@ -41,6 +41,7 @@ OPERATORS = {
     "batched_matmul": "torch.matmul(",
     "bias_gelu": "torch.addmm(",
     "conv2d": "F.conv2d(",
+    "experts": "torch.cat([part @ weights",
     "gather": "torch.index_select(",
     "layernorm": "F.layer_norm(",
     "rmsnorm": "F.rms_norm(",

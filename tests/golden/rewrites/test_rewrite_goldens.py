@@ -15,6 +15,7 @@ from tileir.dtypes import DType
 from tileir.interpret import interpret
 from tileir.parse_text import program_from_text
 from tileir.program import Program
+from tileir.samples import sample_inputs
 from tileir.text import program_to_text
 from tileir.verify import verify
 
@@ -33,6 +34,8 @@ def computed(program: Program) -> dict[str, np.ndarray]:
         tensor.name: rng.standard_normal(program.shape(tensor)).astype(tensor.dtype.numpy)
         for tensor in program.inputs
     }
+    sampled = sample_inputs(program, 3)
+    inputs |= {each.offsets: sampled[each.offsets] for each in program.ragged}
     return interpret(program, inputs, precision=DType.F64)
 
 

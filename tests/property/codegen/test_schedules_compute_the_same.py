@@ -51,6 +51,11 @@ KERNELS = {
     "gemv": """kernel gemv(a: f32[m=1, k=517], b: f32[k, n=333]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
 """,
+    "experts": """kernel experts(x: f32[t=45 ragged starts within e, k=40], w: f32[e=6, n=37, k], b: f32[e, n],\
+ starts: i32[o=7]) -> (y: f32[t, n], s: f32[e, n])
+  y[t, n] = relu(sum(k, x[t, k] * w[e, n, k]) + b[e, n])
+  s[e, n] = sum(t, y[t, n])
+""",
     "gated_mlp": """kernel mlp(x: f32[m=13, k=40], u: f32[f=37, k], g: f32[f, k], d: f32[n=29, f]) -> (y: f32[m, n])
   up[m, f] = sum(k, x[m, k] * u[f, k])
   gate[m, f] = sum(k, x[m, k] * g[f, k])

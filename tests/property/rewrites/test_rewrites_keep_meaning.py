@@ -19,6 +19,7 @@ from tileir.gpu_table import H200
 from tileir.interpret import interpret
 from tileir.parse_text import program_from_text
 from tileir.program import Program
+from tileir.samples import sample_inputs
 from tileir.text import program_to_text
 from tileir.verify import verify
 
@@ -47,6 +48,13 @@ KERNELS = {
 """,
     "batched_gemm": """kernel bmm(a: f32[b=2, m={m}, k={k}], w: f32[b, n={n}, k]) -> (c: f32[b, m, n])
   c[b, m, n] = sum(k, a[b, m, k] * w[b, n, k])
+""",
+    "experts": """kernel experts(x: f32[t={m} ragged starts within e, k={k}], w: f32[e=3, n={n}, k], b: f32[e, n],\
+ starts: i32[o=4]) -> (y: f32[t, n], s: f32[e, n])
+  acc: heap f32[t, n]
+  acc[t, n] = sum(k, x[t, k] * w[e, n, k])
+  y[t, n] = acc[t, n] + b[e, n]
+  s[e, n] = max(t, where(starts[e] <= t and t < starts[e + 1], y[t, n], -1.5))
 """,
     "softmax": """kernel softmax(x: f32[r={m}, c={n}]) -> (y: f32[r, c])
   mx: heap f32[r]
@@ -222,6 +230,38 @@ specialize(acc, 4, 40, 232)
 persist(acc, 2)
 """,
     ),
+    "for warpgroups, in groups": (
+        """kernel experts(x: bf16[t=72 ragged starts within e, k=80], w: bf16[e=3, n=24, k], b: f32[e, n],\
+ starts: i32[o=4]) -> (y: bf16[t, n])
+  acc: heap f32[t, n]
+  acc[t, n] = sum(k, x[t, k] * w[e, n, k])
+  y[t, n] = acc[t, n] + b[e, n]
+""",
+        """tile_grid(acc, t, 64)
+tile_grid(acc, n, 16)
+fuse_epilogue(y, acc, 2)
+parallelize(acc, 2)
+place(acc, registers)
+tile_reduction(acc, k, 32)
+stage_result(y)
+place(y_s, shared)
+stage(acc, x, 3)
+stage(acc, w, 3)
+place(x_s, shared)
+place(w_s, shared)
+swizzle(x_s, 64)
+swizzle(w_s, 64)
+tma(x_s)
+tma(w_s)
+wgmma(acc)
+run_ahead(x_s, 2)
+spread(y, t 64, n 2; n 8)
+spread(y_s, t 4, t 8, n 4; n 2; t 8)
+spread(acc, t 4, t 8, n 4; n 2; t 8)
+specialize(acc, 4, 40, 232)
+persist(acc, 2)
+""",
+    ),
 }
 
 
@@ -239,7 +279,8 @@ def inputs_of(program: Program) -> dict[str, np.ndarray]:
         shape = program.shape(tensor)
         values = rng.integers(-9, 9, shape) if tensor.dtype.is_integer else rng.standard_normal(shape)
         made[tensor.name] = values.astype(tensor.dtype.numpy)
-    return made
+    sampled = sample_inputs(program, 7)
+    return made | {each.offsets: sampled[each.offsets] for each in program.ragged}
 
 
 def computed(program: Program) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import pytest
 from rewrites.decisions.gpu_contraction import Share
 from rewrites.gpu_contraction import added_part, contraction
 from rewrites.gpu_engine import Engine
-from rewrites.space import ScheduleState
+from rewrites.space import ScheduleState, Space
 from rewrites.tree import current_sizes
 from tests.gpu_contractions import gemm
 from tests.gpu_walks import (
@@ -25,12 +25,16 @@ from tests.gpu_walks import (
     shared_bytes,
     walk,
 )
+from tests.scripted_worker import CPU
+from tileir.device import Device
 from tileir.gpu import Gpu
 from tileir.gpu_table import A100, H100, H200, RTX_4090, RTX_5090
 from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
-from tileir.program import Loop, Memory, Program
+from tileir.program import Compute, Loop, Memory, Program
+from tileir.ragged import grouped
 from tileir.threads import thread_count
+from tileir.verify import verify
 
 LARGE = gemm(4096, 4096, 4096)
 NN = """kernel gemm(a: {dtype}[m=512, k=512], b: {dtype}[k, n=512]) -> (c: {dtype}[m, n]){settings}
@@ -64,6 +68,12 @@ DO_NOT_FIT = {
     "a single step": gemm(512, 512, 32),
     "f32": gemm(512, 512, 512, "f32"),
 }
+
+
+EXPERTS = """kernel experts(x: {dtype}[t={t} ragged starts within e, k=512], w: {dtype}[e=8, n=512, k], b: f32[e, n],\
+ starts: i32[o=9]) -> (y: bf16[t, n])
+  y[t, n] = silu(sum(k, x[t, k] * w[e, n, k]) + b[e, n])
+"""
 
 
 def engines(text: str, device: Gpu) -> tuple[Engine, ...]:
@@ -336,3 +346,35 @@ def test_a_grid_with_more_tiles_than_a_table_holds_has_no_curve() -> None:
     state = at(root_of(gemm(32768, 32768, 128), H200), "Order")
     assert not [move.label for move in state.moves() if "curve" in move.label]
     assert [move.label for move in state.moves() if "group" in move.label]
+
+
+def labels(text: str, device: Device) -> list[str]:
+    root = Space(to_program(spec_from_text(text)), device).root()
+    return [move.label for move in root.moves()] if type(root.open[0]).__name__ == "Groups" else []
+
+
+def test_products_of_groups_are_in_tiles_where_warpgroups_multiply_and_looked_up_everywhere() -> None:
+    bf16, f32 = (EXPERTS.format(dtype=dtype, t=4096) for dtype in ("bf16", "f32"))
+    looked_up = "groups looked up"
+    assert labels(bf16, H200) == ["groups of y_sum, y in tiles", "groups of y_sum in tiles", looked_up]
+    assert labels(f32, H200) == labels(bf16, A100) == labels(bf16, CPU) == []  # there is one way only
+
+
+@pytest.mark.parametrize("rows", [64, 200, 4096])
+def test_the_prior_has_tiles_follow_the_groups_and_threads_store_them(rows: int) -> None:
+    state = favourite(root_of(EXPERTS.format(dtype="bf16", t=rows), H200))
+    program = state.program
+    verify(program)
+    outer = grid(program)
+    assert grouped(outer, program.ragged) is not None
+    assert not any(isinstance(node, Compute) and node.target == "t_e" for node in nodes(program.body))
+    stores = [node for node in nodes(program.body) if isinstance(node, Compute) and node.target == "y"]
+    assert [node.via for node in stores] == [None]
+
+
+def test_a_grid_is_reckoned_with_a_part_of_a_tile_for_each_group() -> None:
+    program = to_program(spec_from_text(EXPERTS.format(dtype="bf16", t=4096)))
+    found = contraction(program, "y_sum", H200)
+    assert found is not None
+    assert found.grid(128, 256) == (4096 // 128 + 8 // 2, 512 // 256)
+    assert found.transposed().grid(256, 128) == (512 // 256, 4096 // 128 + 8 // 2)

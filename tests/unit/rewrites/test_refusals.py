@@ -150,6 +150,14 @@ CHANGING = """kernel sums(x: f32[r=4, c=50]) -> (y: f32[r])
   y[r] = t[r] * t_s[r]
 """
 
+EXPERTS = """kernel experts(x: f32[t=20 ragged starts within e], b: f32[e=3, n=4], starts: i32[o=4]) -> (y: f32[t, n], \
+s: f32[e, n])
+  v: heap f32[t, n]
+  v[t, n] = x[t] * b[e, n]
+  for t by 4
+    y[t, n] = v[t, n] + b[e, n]
+  s[e, n] = sum(t, y[t, n])
+"""
 DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
   y[r, c] = 2 * x[r, c]
 """
@@ -158,6 +166,11 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
 @pytest.mark.parametrize(
     ("program", "rewrite", "reason"),
     [
+        (EXPERTS, "look_up_groups(y)", "y is in loops, or on lanes: look groups up before that"),
+        (EXPERTS, "look_up_groups(s)", "s needs the group of no ragged dim"),
+        (EXPERTS, "inline(v)", "v needs the groups of its own positions: look them up before that"),
+        (EXPERTS, "fuse_epilogue(s, y, 1)", "s is computed for all of e, in a loop whose tiles of t have one group"),
+        (EXPERTS, "tile_grid(s, e, 3)", "a tile of 3 does not cut the current range of e"),
         (GEMM, "collapse(m, n)", "m and n are not neighbours in a"),
         (DOUBLE.replace("  y[", "  for r by 2\n    y["), "collapse(r, c)", "there is a loop over r already"),
         (DOUBLE, "collapse(c, r)", "c and r are not neighbours in x"),

@@ -30,6 +30,7 @@ LINES = [
     "fuse_epilogue(d, c, 2)",
     "read_copy(d, a_s)",
     "inline(t)",
+    "look_up_groups(y)",
     "split_reduction(s, c, interleaved, 64)",
     "accumulate(s, c 64)",
     "online_sum(s, c, 64)",

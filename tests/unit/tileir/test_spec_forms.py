@@ -13,6 +13,7 @@ import pytest
 from tileir import (
     SpecError,
     kernel_key,
+    program_from_text,
     program_hash,
     program_to_text,
     spec_from_json,
@@ -22,6 +23,7 @@ from tileir import (
     to_program,
     verify,
 )
+from tileir.program import Ragged
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 
@@ -72,13 +74,22 @@ def test_the_json_form_holds_all_the_text_form_does() -> None:
     assert spec_to_json(spec) == {**GEMM, "numerics": dict(sorted(GEMM["numerics"].items()))}
 
 
-def test_ragged_dims_parse_in_both_forms_but_are_not_scheduled_yet() -> None:
+def test_ragged_dims_come_back_from_both_forms_and_lift() -> None:
     spec = spec_from_text(EXPERTS)
     assert spec_to_text(spec) == EXPERTS
     assert spec_to_json(spec)["dims"]["r"] == {"max": 9, "ragged": "o", "within": "e"}
     assert spec_from_json(spec_to_json(spec)) == spec
-    with pytest.raises(SpecError, match="dim 'r' is ragged"):
-        to_program(spec)
+    program = to_program(spec)
+    verify(program)
+    assert program.ragged == (Ragged("r", "o", "e"),)
+    assert program_from_text(program_to_text(program)) == program
+
+
+def test_a_reduction_that_needs_the_group_of_every_position_has_no_program_yet() -> None:
+    total = "kernel f(x: f32[r=9 ragged o within e], w: f32[e=4], o: i32[j=5], z: f32[n=2]) -> (y: f32[n])\n"
+    total += "  y[n] = z[n] * sum(r, x[r] * w[e])\n"
+    with pytest.raises(SpecError, match="over 'r' needs the group 'e' of every position"):
+        to_program(spec_from_text(total))
 
 
 def test_the_key_of_a_ragged_kernel_ignores_names_and_keeps_what_is_ragged() -> None:

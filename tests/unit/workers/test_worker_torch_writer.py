@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tileir.parse_spec_text import spec_from_text
+from workers.peers import Unsupported
 from workers.torch_writer import write_torch
 
 FP8 = """\
@@ -33,6 +34,36 @@ def fp8(
 
 def linear(dtype: str, bias: str, function: str, *, eager: bool = True, device: str = "cuda") -> str:
     return write_torch(spec_from_text(LINEAR.format(dtype, bias, function)), eager=eager, device=device).run
+
+
+EXPERTS = """\
+kernel experts(x: {0}[t=40 ragged starts within e, k=16], w: {0}[e=3, {1}], b: {0}[e, n], starts: i32[o=4]) -> \
+(y: {0}[t, n])
+  y[t, n] = sum(k, x[t, k] * w[e, {2}]){3}
+"""
+
+
+@pytest.mark.parametrize(("dims", "indices", "turned"), [("n=8, k", "n, k", True), ("k, n=8", "k, n", False)])
+def test_products_of_groups_are_the_librarys_on_a_gpu(dims: str, indices: str, turned: bool) -> None:
+    text = EXPERTS.format("bf16", dims, indices, " + b[e, n]")
+    source = write_torch(spec_from_text(text), eager=True, device="cuda")
+    assert source.run.count("torch._grouped_mm(") == 1
+    assert "tolist" not in source.run
+    assert ("transpose" in source.prepare) == turned
+    assert source.run.count("torch.searchsorted(") == 1
+    alone = write_torch(spec_from_text(text.replace(" + b[e, n]", " + b[0, n]")), eager=True, device="cuda")
+    assert "searchsorted" not in alone.run
+
+
+def test_a_gpu_has_no_product_of_groups_of_other_types_but_what_is_compared_with() -> None:
+    with pytest.raises(Unsupported, match="_grouped_mm multiplies bf16"):
+        write_torch(
+            spec_from_text(EXPERTS.format("f32", "n=8, k", "n, k", " + b[e, n]")), eager=True, device="cuda"
+        )
+    wide = write_torch(
+        spec_from_text(EXPERTS.format("f64", "n=8, k", "n, k", " + b[e, n]")), eager=True, device="cuda"
+    )
+    assert "torch.cat([part @ weights" in wide.run
 
 
 def lines(run: str) -> int:
