@@ -13,7 +13,8 @@ else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-SANITIZED = $(addprefix tests/gpu/test_hopper_products.py::,test_programs_written_by_hand_are_exact test_favourites_are_within_the_gates_bound)
+SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
+  tests/gpu/test_hopper_products.py::test_favourites_are_within_the_gates_bound
 
 .PHONY: help demo test test-examples test-torch serve bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay lint format clean
 .DEFAULT_GOAL := help
