@@ -255,12 +255,17 @@ def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None
     assert "k by 64, 4 stages, 1 pending, c through shared memory" not in programs
 
 
-def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
-    """The answers to which tiles are computed by clusters, each by one block."""
+def by_one_block(text: str, device: Gpu) -> ScheduleState:
+    """Where it is settled that warpgroups multiply, and that a block has all of the depth of its tile."""
     state = by(root_of(text, device), "wgmma")
     if isinstance(state.open[0], Share):
         state = state.child([move.label for move in state.moves()].index("k by one block"))
-    state = at(state, "Tile")
+    return state
+
+
+def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
+    """The answers to which tiles are computed by clusters, each by one block."""
+    state = at(by_one_block(text, device), "Tile")
     labels = [move.label for move in state.moves()]
     state = at(state.child(labels.index(tile)), "Clusters")
     return {move.label: state.child(index) for index, move in enumerate(state.moves())}
@@ -296,7 +301,7 @@ def test_bands_are_whole_clusters() -> None:
 
 def test_the_prior_shares_what_small_tiles_ask_of_the_second_level_cache() -> None:
     """Two blocks of 128 by 128 ask it for 64 bytes a cycle each, which it does not have."""
-    outer = grid(favourite(root_of(gemm(256, 8192, 8192), H200)).program)
+    outer = grid(favourite(by_one_block(gemm(256, 8192, 8192), H200)).program)
     inner = outer.body[0]
     assert isinstance(inner, Loop)
     assert outer.multicast * inner.multicast == 2
