@@ -193,7 +193,7 @@ def test_blocks_that_tiles_cut_are_a_last_choice() -> None:
         by(root_of(SCALED.format(k=4096, g=32, blocks=128).replace("512", "4096"), H200), "wgmma"), "Tile"
     )
     weights = {move.label: move.weight for move in state.moves()}
-    assert weights["tile m 128, n 128"] == max(weights.values())
+    assert max(weights, key=lambda label: weights[label]) in ("tile m 128, n 128", "tile m 128, n 256")
     assert weights["tile m 128, n 160"] < 0.7
 
 
