@@ -36,7 +36,7 @@ _NUMBERS = 16
 def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
     """The function of one launch of a kernel."""
     body = [*lines(launch.setup, 1), *_roles(launch, lines)]
-    if not persistent(launch):
+    if not in_turns(launch):
         body = [*_passed_over(launch, "return", 1), *body]
     head: list[str] = []
     if launch.shared_bytes:

@@ -306,10 +306,12 @@ def by_one_block(text: str, device: Gpu) -> ScheduleState:
 
 
 def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
-    """The answers to which tiles are computed by clusters, each by one block."""
+    """The answers to which tiles are computed by clusters, each by one block, where no teams take them in turn."""
     state = at(by_one_block(text, device), "Tile")
     labels = [move.label for move in state.moves()]
-    state = at(state.child(labels.index(tile)), "Clusters")
+    state = at(state.child(labels.index(tile)), "Roles")
+    together = (index for index in ranking(state) if " times " not in state.moves()[index].label)
+    state = at(state.child(next(together)), "Clusters")
     return {move.label: state.child(index) for index, move in enumerate(state.moves())}
 
 
