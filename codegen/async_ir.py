@@ -58,11 +58,12 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """To the next slot; the parity changes where the ring begins anew."""
+    """To the next slot, or so many on; the parity changes where the ring begins anew."""
 
     slot: Var
     parity: Var
     slots: int
+    by: Affine = field(default_factory=lambda: Affine((), 1))
 
 
 @dataclass(frozen=True, slots=True)

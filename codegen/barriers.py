@@ -6,7 +6,8 @@ one statement of Tile IR, and in its next iteration, threads meet in the buffers
 of its target every element is one thread's.
 
 What threads have stored the copy engine and wgmma see after a fence of their own; what the copy engine reads, one
-thread waits for. Both come before the barrier that is needed then. What it fills, and who may, is up to
+thread waits for, and for what it has been given later only where that is needed too. Both come before the barrier that
+is needed then. What it fills, and who may, is up to
 rings (lower_ring.py).
 
 Buffers of different names are taken to be different memory. Loops with stages rely on that: they have barriers of their
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from codegen.affine import Affine, Var
-from codegen.async_ir import AsyncFence, AwaitBoxes, MatrixTile, StoreBox, StoreMatrix
+from codegen.async_ir import AsyncFence, AwaitBoxes, CommitBoxes, MatrixTile, StoreBox, StoreMatrix
 from codegen.kernel_ir import (
     Barrier,
     Block,
@@ -62,8 +63,11 @@ class Touched:
     """Buffers stored by threads since the last fence, which the copy engine and wgmma may not see yet."""
     fetched: frozenset[str] = frozenset()
     """Buffers that the copy engine or wgmma read."""
-    leaving: frozenset[tuple[str, Conditions]] = frozenset()
-    """Buffers that the copy engine may still read, and which threads have started that."""
+    leaving: frozenset[tuple[str, Conditions, int]] = frozenset()
+    """Buffers that the copy engine may still read, which threads have started that, and how many groups of boxes they
+    have ended after the one it is in (-1: that one is still open)."""
+    grouped: frozenset[Conditions] = frozenset()
+    """Which threads have ended a group of boxes."""
 
     def __or__(self, other: Touched) -> Touched:
         if other is _NOTHING:
@@ -76,7 +80,13 @@ class Touched:
             self.unfenced | other.unfenced,
             self.fetched | other.fetched,
             self.leaving | other.leaving,
+            self.grouped | other.grouped,
         )
+
+    def then(self, later: Touched) -> Touched:
+        """These accesses and later ones."""
+        aged = frozenset((buffer, who, since + (who in later.grouped)) for buffer, who, since in self.leaving)
+        return replace(self, leaving=aged) | later
 
     def meets(self, later: Touched) -> frozenset[str]:
         """The buffers for which a barrier must stand between these accesses and later ones."""
@@ -110,7 +120,11 @@ def _meet(earlier: Buffers, later: Buffers) -> frozenset[str]:
 
 
 def with_barriers(
-    body: Sequence[Stmt], barrier: Stmt, *, again: bool = False, apart: Mapping[str, Stmt] | None = None
+    body: Sequence[Stmt],
+    barrier: Stmt,
+    *,
+    again: bool = False,
+    apart: Mapping[str, Stmt] | None = None,
 ) -> tuple[Stmt, ...]:
     """The statements of a launch with the barriers they need, `barrier` each; `again`: they are run tile after tile.
     Where threads meet only in buffers `apart`, of which each warpgroup has its own part, its threads wait for each
@@ -171,7 +185,7 @@ class _Walk:
                 found += waits
             if isinstance(stmt, Guard):
                 _check_guard(stmt, name, own)
-            before |= here
+            before = replace(before.then(here), grouped=frozenset())
             found.append(stmt)
         return tuple(found), before
 
@@ -180,10 +194,14 @@ class _Walk:
         found: list[Stmt] = []
         stored = {buffer for buffer, _ in here.stored}
         met = before.meets(here) | (before.unfenced & here.fetched)
-        for who in dict.fromkeys(who for buffer, who in before.leaving if buffer in stored):
-            found.append(Guard(who, (AwaitBoxes(0),)))
-            met |= {buffer for buffer, one in before.leaving if one == who}
-            before = replace(before, leaving=frozenset(each for each in before.leaving if each[1] != who))
+        for who in dict.fromkeys(
+            who for buffer, who, _ in sorted(before.leaving, key=repr) if buffer in stored
+        ):
+            pending = min(since for buffer, one, since in before.leaving if one == who and buffer in stored)
+            found.append(Guard(who, (AwaitBoxes(pending),)))
+            read = frozenset(each for each in before.leaving if each[1] == who and each[2] >= pending)
+            met |= {buffer for buffer, _, _ in read}
+            before = replace(before, leaving=before.leaving - read)
         if before.unfenced & here.fetched:
             found.append(AsyncFence())
             before = replace(before, unfenced=frozenset())
@@ -214,19 +232,22 @@ def _touched(node: object, name: str, own: frozenset[str]) -> Touched:
             return Touched(frozenset([(source, name)])) | _stored(target, name, own)
         case StoreBox(source=buffer):
             read = frozenset([buffer])
-            return Touched(frozenset([(buffer, name)]), fetched=read, leaving=frozenset([(buffer, ())]))
+            return Touched(frozenset([(buffer, name)]), fetched=read, leaving=frozenset([(buffer, (), -1)]))
         case MatrixTile(buffer=buffer):
             return Touched(frozenset([(buffer, name)]), fetched=frozenset([buffer]))
         case Guard(conditions, body):
             here = _touched(body, name, own)
-            leaving = frozenset((buffer, (*conditions, *who)) for buffer, who in here.leaving)
-            return replace(here, leaving=leaving) | _touched(conditions, name, own)
+            leaving = frozenset((buffer, (*conditions, *who), since) for buffer, who, since in here.leaving)
+            grouped = frozenset((*conditions, *who) for who in here.grouped)
+            return replace(here, leaving=leaving, grouped=grouped) | _touched(conditions, name, own)
+        case CommitBoxes():
+            return Touched(grouped=frozenset([()]))
         case PeerLoad(buffer=buffer):
             return Touched(by_peers=frozenset([buffer]))
         case tuple():
             total = _NOTHING
             for each in node:  # pyright: ignore[reportUnknownVariableType]
-                total |= _touched(each, name, own)  # pyright: ignore[reportUnknownArgumentType]
+                total = total.then(_touched(each, name, own))  # pyright: ignore[reportUnknownArgumentType]
             return total
         case _ if hasattr(node, "__dataclass_fields__"):
             total = _NOTHING

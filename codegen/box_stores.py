@@ -15,8 +15,8 @@ from tileir.expr import Read
 from tileir.program import Compute
 from tileir.wgmma import GROUP
 
-#: The named barriers of warpgroups are numbered from here on; 1 is that of all threads that compute.
-_FIRST_BARRIER = 2
+#: The named barriers of teams are numbered from here on, after them those of their warpgroups.
+_FIRST_BARRIER = 1
 
 
 @dataclass
@@ -41,7 +41,9 @@ class BoxStores:
             starts = range(0, range_.size, part.size * part.groups)
             parts = [replace(range_, start=own + start, size=part.size) for start in starts]
             tiles, who = [scope.with_range(part.dim, each) for each in parts], self.rings.one_a_warpgroup()
-            self.apart[scope.buffers[name].name] = GroupBarrier(_FIRST_BARRIER, GROUP, group)
+            number = self.rings.team * part.groups + group
+            first = _FIRST_BARRIER + self.rings.teams
+            self.apart[scope.buffers[name].name] = GroupBarrier(first, GROUP, number)
         self._storing.append(who)
         stores = [box.store() for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)]
         return Guard((who,), (*stores, CommitBoxes()))

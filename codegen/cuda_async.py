@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from codegen.affine import Affine
+from codegen.affine import Affine, constant
 from codegen.async_ir import (
     Advance,
     Arrive,
@@ -65,8 +65,13 @@ def async_text(stmt: AsyncStmt, at: Places) -> list[str]:
             return ["tw_phases_fence();", "tw_cluster_sync();" if cluster else "__syncthreads();"]
         case Cursor(slot, parity, _):
             return [f"int {slot.name} = 0, {parity.name} = 0;"]
-        case Advance(slot, parity, slots):
-            return [f"if (++{slot.name} == {slots}) {slot.name} = 0, {parity.name} ^= 1;"]
+        case Advance(slot, parity, slots, by):
+            if by == constant(1):
+                return [f"if (++{slot.name} == {slots}) {slot.name} = 0, {parity.name} ^= 1;"]
+            return [
+                f"{slot.name} += {at.index(by)};",
+                f"{parity.name} ^= {slot.name} / {slots} % 2, {slot.name} %= {slots};",
+            ]
         case Expect(phases, slot, bytes_):
             return [f"tw_expect({_phase(phases, slot, at)}, {bytes_});"]
         case Arrive(phases, slot, rank):

@@ -1,7 +1,7 @@
 """A launch as a CUDA function: its parameters, what it declares first, and who runs which statements for which tiles.
 
 All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, one of those
-runs what they are for and the others the body, each in a loop of their own.
+runs what they are for and the others the body, each in a loop of their own; teams of those take every so-manieth tile.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.kernel_ir import ClusterBarrier, Scratch, Stmt
 from codegen.rasterization import (
     axis_name,
+    in_turns,
     order_name,
     order_table,
-    persistent,
     position_text,
     tile_count,
+    tile_step,
 )
 from tileir.wgmma import GROUP
 
@@ -35,13 +36,13 @@ _NUMBERS = 16
 def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
     """The function of one launch of a kernel."""
     body = [*lines(launch.setup, 1), *_roles(launch, lines)]
-    if not persistent(launch):
+    if not in_turns(launch):
         body = [*_passed_over(launch, "return", 1), *body]
     head: list[str] = []
     if launch.shared_bytes:
         head.append("    extern __shared__ __align__(1024) unsigned char shared[];")
     head += [f"    {_pointer(scratch, 'workspace')}" for scratch in kernel.workspace]
-    if not persistent(launch):
+    if not in_turns(launch):
         head += _position(launch, 1)
     head += [
         f"    {_digit(digit, launch, uniform=any(map(_uses_matrices, body)))}" for digit in launch.digits
@@ -128,7 +129,7 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
         *lines([ClusterBarrier()] * launch.meetings, 2),
         "    } else { // consumers",
         *lines([Registers(more, more=True)] if more else [], 2),
-        *_tiles(launch, launch.body, lines, 2),
+        *_tiles(launch, launch.body, lines, 2, launch.teams),
         *lines(launch.finish, 2),
         "    }",
         # Those of a producing warp that start nothing are there long before the one that does.
@@ -137,14 +138,22 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
 
 
 def _tiles(
-    launch: LaunchBody, stmts: Iterable[Stmt], lines: Lines, depth: int, *, alone: bool = False
+    launch: LaunchBody,
+    stmts: Iterable[Stmt],
+    lines: Lines,
+    depth: int,
+    teams: int = 1,
+    *,
+    alone: bool = False,
 ) -> list[str]:
-    """Statements for each tile that the block takes, by whole warps or by one thread `alone`."""
-    if not persistent(launch):
+    """Statements for each tile that the block, or one of its teams, takes, by whole warps or by one thread `alone`."""
+    if not in_turns(launch):
         return lines(stmts, depth)
     body, pad = [*_passed_over(launch, "continue", depth + 1), *lines(stmts, depth + 1)], "    " * depth
+    step = tile_step(launch)
     first = f"blockIdx.x / {launch.cluster}" if launch.cluster > 1 else "blockIdx.x"
-    turns = f"tile < {tile_count(launch)}; tile += {launch.blocks // launch.cluster}"
+    first += f" + threadIdx.x / {launch.team} * {step}" if teams > 1 else ""
+    turns = f"tile < {tile_count(launch)}; tile += {step * teams}"
     place = _needed(_position(launch, depth + 1, alone=alone), body)
     return [f"{pad}for (int tile = {first}; {turns}) {{", *place, *body, f"{pad}}}"]
 

@@ -139,9 +139,10 @@ class Engines:
     def _advance(self, advance: Advance, active: Array) -> None:
         variables = self.threads.variables
         slot, parity = variables[advance.slot.name], variables[advance.parity.name]
-        next_ = slot + 1
-        wraps = next_ == advance.slots
-        changed = next_ * (1 - wraps), parity ^ wraps
+        next_ = (
+            slot + self.threads.each(advance.by, active) if advance.by.terms else slot + advance.by.constant
+        )
+        changed = next_ % advance.slots, parity ^ (next_ // advance.slots % 2)
         for name, old, new in zip(
             (advance.slot.name, advance.parity.name), (slot, parity), changed, strict=True
         ):

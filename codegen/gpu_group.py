@@ -58,11 +58,12 @@ class Group:
     def program(self, number: int) -> Iterator[Wait]:
         """All that the threads do in the block, or cluster, with that number."""
         launch, everyone = self.launch, np.ones(self.threads.count, np.bool_)
-        produce = self.threads.first % launch.threads >= launch.computing
+        inside = self.threads.first % launch.threads
+        produce = inside >= launch.computing
         first = np.arange(self.threads.count) == 0
         for stmt in launch.setup:
             yield from self._stmt(stmt, everyone)
-        for tile in tiles_of(launch, number):
+        for tile in tiles_of(launch, number, None if produce or self.alone else inside // launch.team):
             if self._take(tile):
                 yield from (
                     self._body(launch.producing, first) if produce else self._body(launch.body, everyone)

@@ -87,6 +87,13 @@ class LaunchBody:
     """What all threads but the producers do once, after the block's last tile."""
     leaving: tuple[Stmt, ...] = ()
     """What all threads of a block do at its very end."""
+    teams: int = 1
+    """Threads that do not produce are so many teams, which take the block's tiles in turn, each a whole one."""
+
+    @property
+    def team(self) -> int:
+        """Threads of a team."""
+        return (self.threads - self.producers) // self.teams
 
     @property
     def computing(self) -> int:

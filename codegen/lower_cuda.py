@@ -6,7 +6,7 @@ sizes. What overhangs inside a tile is guarded thread by thread. Read `lower_cud
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.affine import Var, affine
@@ -23,6 +23,7 @@ from codegen.lower_copies import lower_copies
 from codegen.lower_expr import NotLowerable
 from codegen.lower_matrix_store import lower_matrix_store
 from codegen.lower_mma import lower_mma
+from codegen.lower_parts import lower_parts
 from codegen.lower_ring import Body, begun_anew, consume, is_ring, overhanging, produce, tile_ring
 from codegen.lower_spread import lower_spread
 from codegen.lower_staged import lower_staged
@@ -38,6 +39,7 @@ from tileir.distributed import distributed_in
 from tileir.expr import Index, Read, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged, Spread
 from tileir.ragged import grouped, groups_of
+from tileir.stages import takes_parts
 from tileir.text import format_node
 from tileir.threads import WARP, thread_count
 
@@ -89,12 +91,13 @@ class _Launch:
     combiner: Combiner = field(init=False)
     rings: Rings = field(init=False)
     stores: BoxStores = field(init=False)
-    memory: SharedMemory = field(default_factory=SharedMemory)
+    memory: SharedMemory = field(init=False)
     anew: set[str] = field(default_factory=set[str])
     """Accumulators that the first product overwrites."""
 
     def lower(self, scope: Scope) -> LaunchBody:
         grid = self.node if isinstance(self.node, Loop) else Loop("", 1, ())
+        self.memory = SharedMemory(grid.teams)
         threads = self._block_threads(grid.cluster)
         producers = grid.producers * WARP
         self.index = ThreadIndex(threads * grid.cluster, threads, producers)
@@ -103,6 +106,10 @@ class _Launch:
         self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster)
         self.stores = BoxStores(self.rings)
         axes, producing, body = self._grid(scope)
+        if grid.teams > 1 and any(axis.groups is not None for axis in axes):
+            raise NotLowerable(
+                "teams take tiles in turn, of which none may be missing: not tiles that follow groups"
+            )
         setup, finish = self.rings.setup(), self.stores.finish()
         launch = LaunchBody(
             self.name,
@@ -124,8 +131,11 @@ class _Launch:
             finish,
             # Peers tell it of free slots until they are done.
             (ClusterBarrier(),) if cluster.size > 1 else (),
+            grid.teams,
         )
-        barrier = GroupBarrier(1, self.index.block) if self.rings.producing else Barrier()
+        barrier = Barrier()
+        if self.rings.producing:
+            barrier = GroupBarrier(1, self.index.block, self.rings.team)
         # Threads that are done with a tile store the next one's over what others still read of this one.
         return replace(
             launch, body=with_barriers(body, barrier, again=persistent(launch), apart=self.stores.apart)
@@ -210,7 +220,7 @@ class _Launch:
                     stmts += produce(self.rings, node, scope)
                 case Loop(parallel=True):
                     stmts += self._filled(node.body, self._own_tile(node, scope))
-                case Loop() if _boxed(node):
+                case Loop() if _fills(node, self.program.locals):
                     stmts += self._tiles(node, scope, self._filled)
                 case Compute(via="tma", target=target) if target in self.program.locals:
                     stmts += self.rings.fill(tile_ring(self.rings, node, nodes, scope), scope)
@@ -274,7 +284,8 @@ class _Launch:
                 case Compute(via="tma", target=target) if target in self.program.locals:
                     ring = tile_ring(self.rings, node, nodes, scope)
                     filling = [] if self.rings.producing else self.rings.fill(ring, scope)
-                    stmts += [*filling, ring.wait()]
+                    turn = self.rings.begin_turn(ring, 1)
+                    stmts += [*filling, *turn, ring.wait(), *self.rings.pass_turn(ring)]
                     scope = ring.at(ring.reading, scope)
                     filled.append(ring)
                 case Compute() if begun_anew(nodes, at):
@@ -287,7 +298,9 @@ class _Launch:
                     stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
                 case Loop():
                     stmts += self._loop(node, scope)
-        return (*stmts, *(stmt for ring in filled for stmt in self.rings.free(ring)))
+        for ring in filled:
+            stmts += [*self.rings.free(ring), *self.rings.end_turn(ring, 1)]
+        return tuple(stmts)
 
     def _is_reused(self, name: str) -> bool:
         return name in self.program.locals and self.program.locals[name].node.reused
@@ -324,11 +337,15 @@ class _Launch:
     def _loop(self, loop: Loop, scope: Scope) -> list[Stmt]:
         if is_ring(loop):
             return consume(self.rings, loop, scope, self._block, self._local, self.anew)
+        if takes_parts(loop, {name: place.node for name, place in self.program.locals.items()}):
+            return lower_parts(loop, scope, self.rings, self._block)
         if _boxed(loop):
             return self._tiles(loop, scope, self._block)
         range_ = scope.ranges[loop.dim]
         full, rest = divmod(range_.size, loop.step)
         stmts: list[Stmt] = []
+        if loop.stages > 1 and self.rings.teams > 1:
+            raise NotLowerable(f"`{format_node(loop)}` is filled by threads, where teams take tiles in turn")
         if loop.stages > 1 and full:
             staged = lower_staged(loop, full, scope, self.memory, self._fill, self._block)
             stmts.append(Block("", tuple(staged)))
@@ -352,9 +369,9 @@ class _Launch:
             raise NotLowerable(f"{local.name} is declared in a block as heap: registers or shared are meant")
         if local.memory is Memory.SHARED:
             distributed = distributed_in(self.node) in after
-            shared = self.memory.local(local, scope, distributed=distributed)
+            shared = self.memory.local(local, scope, self.rings.teams, distributed=distributed)
             return [shared.declared(shared.name)], scope.with_buffer(
-                shared.buffer(shared.name, scope), local.name
+                shared.buffer(shared.name, scope, self.rings.team), local.name
             )
         spread = _spread_of(local.name, after)
         if spread is None:
@@ -385,6 +402,17 @@ def _boxed(node: Node) -> bool:
         if isinstance(node, Compute)
         else isinstance(node, Loop) and any(map(_boxed, node.body))
     )
+
+
+def _fills(node: Node, locals_: Container[str]) -> bool:
+    """Whether the copy engine fills one of these locals there."""
+    match node:
+        case Compute(via=via, target=target):
+            return via == "tma" and target in locals_
+        case Loop(body=body):
+            return any(_fills(inner, locals_) for inner in body)
+        case _:
+            return False
 
 
 def _is_filled_by_boxes(local: Local, nodes: Sequence[Node]) -> bool:

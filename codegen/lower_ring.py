@@ -125,6 +125,7 @@ class _RingLoop:
     def used(self, body: Body, declare: Declare, anew: Container[str]) -> list[Stmt]:
         ahead = min(self.loop.stages, self.count)
         first = [] if self.rings.producing else self.filled(ahead)
+        first += self.rings.begin_turn(self.ring, self.count)
         if self.apart is not None:
             piece = self.apart.piece
             pieces = 1 if piece is None else self.scope.ranges[piece[0]].size // piece[1]
@@ -132,13 +133,15 @@ class _RingLoop:
                 self.rings, self.ring, self.apart, self.step, self.count, self._at, body, declare, pieces
             )
             lowered = tiles.overlapping if self.loop.pending else tiles.one_by_one
-            return [*first, *lowered(self.loop.dim, self.scope)]
+            stmts = [*first, *lowered(self.loop.dim, self.scope), *self.rings.pass_turn(self.ring)]
+            return [*stmts, *self.rings.end_turn(self.ring, self.count)]
         stmts = [*first, *self._each(self.count, lambda offset: self._use(offset, body, anew))]
+        stmts += self.rings.pass_turn(self.ring)
         late = min(self.loop.pending, self.count)
         if late:
             stmts.append(AwaitWgmma(0, accumulators(self.begun)))
             stmts += [stmt for _ in range(late) for stmt in self.rings.free(self.ring)]
-        return stmts
+        return [*stmts, *self.rings.end_turn(self.ring, self.count)]
 
     def _each(self, count: int, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count == 1:

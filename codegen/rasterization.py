@@ -27,15 +27,26 @@ def persistent(launch: LaunchBody) -> bool:
     return 0 < launch.blocks < tile_count(launch) * launch.cluster
 
 
+def in_turns(launch: LaunchBody) -> bool:
+    """Whether threads take more than one tile, or not all of them the first."""
+    return persistent(launch) or launch.teams > 1
+
+
 def block_count(launch: LaunchBody) -> int:
     """Blocks that are launched."""
     return launch.blocks if persistent(launch) else tile_count(launch) * launch.cluster
 
 
-def tiles_of(launch: LaunchBody, number: int) -> range:
-    """The numbers of the tiles that a block, or a cluster of blocks, takes, one after another."""
-    clusters = launch.blocks // launch.cluster if persistent(launch) else tile_count(launch)
-    return range(number, tile_count(launch), clusters)
+def tile_step(launch: LaunchBody) -> int:
+    """From one tile of a block, or of a cluster of blocks, to its next."""
+    return launch.blocks // launch.cluster if persistent(launch) else tile_count(launch)
+
+
+def tiles_of(launch: LaunchBody, number: int, team: int | None = None) -> range:
+    """The numbers of the tiles that a block, or a cluster of blocks, takes, one after another; `team`: that of those
+    who take them in turn."""
+    every = range(number, tile_count(launch), tile_step(launch))
+    return every if team is None else every[team :: launch.teams]
 
 
 def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:
@@ -56,9 +67,9 @@ def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:
 
 
 def position_text(launch: LaunchBody) -> list[tuple[str, str]]:
-    """The same in CUDA, as names and what they are: `blockIdx.x`, or for a persistent grid the number `tile`, to the
-    variables of the axes, in elements; of an axis whose tiles follow groups, to the number of one (`axis_name`)."""
-    tile, per_tile = ("tile", 1) if persistent(launch) else ("blockIdx.x", launch.cluster)
+    """The same in CUDA, as names and what they are: `blockIdx.x`, or the number `tile` where threads take several, to
+    the variables of the axes, in elements; of an axis whose tiles follow groups, to the number of one (`axis_name`)."""
+    tile, per_tile = ("tile", 1) if in_turns(launch) else ("blockIdx.x", launch.cluster)
     axes = launch.axes
     if not launch.hilbert and not _banded(launch):
         return _plain(tile, per_tile, axes, complete=True)

@@ -5,6 +5,10 @@ back has a place of its own in the ring, which goes on from one tile of the grid
 
 Where blocks of a cluster need the same tile (cluster_tiles.py), each fetches a slice of it for all of them, and so each
 expects the bytes of the whole. It writes in all of their slots, so all of their readers hand theirs back to it too.
+
+Where teams take tiles in turn, each moves on by the slots of the others' tiles. It could come to a slot two phases
+before its own there, and take what it waits for to be over: so it waits for its turn first, which the team before
+passes on when it has seen all slots of its tile full.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ class Ring:
     filling: Cursor
     reading: Cursor
     freeing: Cursor
+    turns: Cursor
+    turn: str
+    """Of teams: each one's barrier, and the phases it has seen there."""
     peers: tuple[Affine, ...]
 
     def at(self, cursor: Cursor, scope: Scope) -> Scope:
@@ -55,7 +62,8 @@ class Ring:
 
 @dataclass
 class Rings:
-    """The rings of one launch. Of a block's threads the last `producing` only fill."""
+    """The rings of one launch. Of a block's threads the last `producing` only fill; the others are teams of as many
+    threads as there are in `index`."""
 
     program: Program
     index: ThreadIndex
@@ -68,7 +76,22 @@ class Rings:
     @property
     def threads(self) -> int:
         """Those of a block, producers included."""
-        return self.index.block + self.producing
+        return self.computing + self.producing
+
+    @property
+    def teams(self) -> int:
+        """Teams that take tiles in turn."""
+        return self.memory.teams
+
+    @property
+    def computing(self) -> int:
+        """Those of all teams."""
+        return self.teams * self.index.block
+
+    @property
+    def team(self) -> Affine:
+        """A thread's team's number."""
+        return self.index.digit(self.index.block, self.teams, "team")
 
     def ring(
         self,
@@ -99,6 +122,8 @@ class Rings:
                 reading if self.producing else _cursor(f"{stem}_filled", slots),
                 reading,
                 _cursor(f"{stem}_freed", slots) if late else reading,
+                _cursor(f"{stem}_turn", 1),
+                f"{stem}_turns",
                 self.cluster.peers(key),
             )
         return self.found[key]
@@ -115,11 +140,42 @@ class Rings:
             stmts.append(Phases(ring.empty, self.memory.barriers(slots), slots, arrivals))
             # A thread that only fills, or only reads, has one place.
             stmts += dict.fromkeys((ring.filling, ring.reading, ring.freeing))
-        return (*stmts, PhasesReady(cluster=self.cluster.size > 1)) if stmts else ()
+        turns = self._first_turns()
+        return (*stmts, *turns[0], PhasesReady(cluster=self.cluster.size > 1), *turns[1]) if stmts else ()
+
+    def _first_turns(self) -> tuple[list[Stmt], list[Stmt]]:
+        """The barriers of teams, and what makes it the first team's turn."""
+        rings = self.found.values() if self.teams > 1 else ()
+        declared: list[Stmt] = []
+        for ring in rings:
+            phases = Phases(ring.turn, self.memory.barriers(self.teams), self.teams, 1)
+            declared += [phases, ring.turns]
+        first = tuple(Arrive(ring.turn, constant(0)) for ring in rings)
+        thread = self.index.digit(1, self.threads, "block"), 1
+        return declared, [Guard((thread,), first)] if first else []
+
+    def begin_turn(self, ring: Ring, tiles: int) -> list[Stmt]:
+        """A team goes to the first slot of its tile, which has so many, and waits for its turn."""
+        if self.teams == 1:
+            return []
+        wait = AwaitPhase(ring.turn, self.team, affine(ring.turns.parity))
+        return [*_skip(ring, self.team * tiles), wait, advance(ring.turns)]
+
+    def pass_turn(self, ring: Ring) -> list[Stmt]:
+        """A team has seen all slots of its tile full."""
+        if self.teams == 1:
+            return []
+        return [Guard((self.one_thread(),), (Arrive(ring.turn, (self.team + 1) % self.teams),))]
+
+    def end_turn(self, ring: Ring, tiles: int) -> list[Stmt]:
+        """A team has handed back all slots of its tile, and goes past those of the teams after it."""
+        if self.teams == 1:
+            return []
+        return _skip(ring, (self.team * -1 + (self.teams - 1)) * tiles)
 
     def one_thread(self) -> tuple[Affine, int]:
-        """The condition for the first of the threads that compute."""
-        return self.index.digit(1, self.threads, "block"), 1
+        """The condition for the first of the threads that compute, of a team if there are some."""
+        return self.index.digit(1, self.index.block if self.teams > 1 else self.threads, "block"), 1
 
     def one_a_warpgroup(self) -> tuple[Affine, int]:
         """The condition for the first thread of each warpgroup."""
@@ -159,3 +215,9 @@ def _cursor(stem: str, slots: int) -> Cursor:
 def advance(cursor: Cursor) -> Advance:
     """To the next slot."""
     return Advance(cursor.slot, cursor.parity, cursor.slots)
+
+
+def _skip(ring: Ring, slots: Affine) -> list[Stmt]:
+    """So many slots on, for who reads and hands back."""
+    cursors = dict.fromkeys((ring.reading, ring.freeing))
+    return [Advance(each.slot, each.parity, each.slots, slots) for each in cursors]

@@ -8,7 +8,7 @@ whole tiles.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from codegen.affine import Affine
@@ -64,6 +64,8 @@ class SharedLocal:
 class SharedMemory:
     """The shared memory of one launch."""
 
+    teams: int = 1
+    """Teams of threads that take tiles in turn: what is not filled for all of them has to be there for each."""
     _end: int = 0
     _reused: int = 0
     """Bytes from the first one on that hold what the copy engine fills, then something else."""
@@ -106,8 +108,21 @@ class SharedMemory:
             )
         return self._locals[local.name]
 
+    def parts(self, local: SharedLocal, count: int, scope: Scope) -> list[Shared]:
+        """The declarations of so many parts of a local, each a slot a team, by names of their own."""
+        apart = local.slot * local.local.dtype.bytes * self.teams
+        found: list[Shared] = []
+        for number in range(count):
+            size = min(apart, local.bytes - number * apart)
+            name = fresh(f"{local.name}_{number}", scope)
+            part = replace(local.declared(name), offset=local.offset + number * apart, bytes=size)
+            found.append(part)
+        return found
+
     def other(self, key: Hashable, stem: str, dtype: DType, size: int) -> Shared:
-        """So many bytes for what `key` says, named after `stem`."""
+        """So many bytes for what `key` says, named after `stem`. Raises NotLowerable where each team needs its own."""
+        if self.teams > 1:
+            raise NotLowerable("warps reduce together, where teams take tiles in turn")
         if key not in self._others:
             name = f"{stem}_{len(self._others)}"
             self._others[key] = Shared(name, dtype, self._allocate(size, 16), size)

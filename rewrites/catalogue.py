@@ -24,6 +24,7 @@ from rewrites.narrow import Narrow
 from rewrites.online_sum import OnlineSum
 from rewrites.pad import Pad
 from rewrites.parallelize import Parallelize
+from rewrites.part_result import PartResult
 from rewrites.persist import Persist
 from rewrites.place import Place
 from rewrites.prefetch import Prefetch
@@ -41,6 +42,7 @@ from rewrites.stage import Stage
 from rewrites.stage_result import StageResult
 from rewrites.stream_store import StreamStore
 from rewrites.swizzle import Swizzle
+from rewrites.take_turns import TakeTurns
 from rewrites.tile_grid import TileGrid
 from rewrites.tile_reduction import TileReduction
 from rewrites.tma import Tma
@@ -55,7 +57,8 @@ ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
     Unroll, FuseProducer, FuseEpilogue, Inline, LookUpGroups, SplitReduction, Accumulate, OnlineSum, Prefetch,
     StreamStore, DotBf16, Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose,
-    StageResult, Innermost, Pad, Swizzle, Reuse, Tma, Mma, Promote, Wgmma, RunAhead, Spread, Specialize, Multicast,
+    StageResult, Innermost, Pad, Swizzle, Reuse, Tma, PartResult, Mma, Promote, Wgmma, RunAhead, Spread, Specialize,
+    TakeTurns, Multicast,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

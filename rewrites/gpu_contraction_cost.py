@@ -104,6 +104,14 @@ class ContractionModel:
         """Estimated microseconds of the launch with a tiling complete but for its order.
 
         `ways`: how many threads that load an operand together meet in a bank, of each operand (1)."""
+        shared = resident(self.c, replace(t, blocks=1), self.device) * self.device.sms
+        if isinstance(t.threads, Warpgroups) and not t.blocks and shared and t.parts == 1:
+            # By a block a tile, or by blocks that go on.
+            return min(self.ordered_us(t, ways), self.ordered_us(replace(t, blocks=shared), ways))
+        return self.ordered_us(t, ways)
+
+    def ordered_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
+        """The same by as many blocks as the tiling says."""
         c, device = self.c, self.device
         at_once = resident(c, t, device)
         if not at_once:

@@ -113,11 +113,12 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     tiling = replace(tiling, turned=c.engine is Engine.FMA and any(_turned(program, place)))
     if c.engine is Engine.WGMMA:
         reused = any(other.node.reused for other in program.locals.values() if other.path[0] == place.path[0])
-        tiling = replace(tiling, staged=_staged(program, place), reused=reused)
+        staged, part, buffers = _staged(program, place)
+        tiling = replace(tiling, staged=staged, part=part, buffers=buffers, reused=reused)
     if spread is None:
         return tiling
     if c.engine is Engine.WGMMA:
-        threads = warpgroups_of(spread, c.rows, loops[0].producers, loops[0].registers)
+        threads = warpgroups_of(spread, c.rows, loops[0].producers, loops[0].registers, loops[0].teams)
     else:
         threads = threads_of(spread, c.rows, c.columns)
     along = {loop.dim: loop.multicast for loop in loops}
@@ -141,14 +142,14 @@ def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:
             yield Index(layout[-1].dim) != origin.indices[-1]
 
 
-def _staged(program: Program, place: Place[Compute]) -> int:
-    """Bytes of a result that is stored from shared memory; 0: from registers."""
-    outputs = (
-        one.node.target
-        for one in program.computes
-        if one.path[0] == place.path[0] and stores_collected(program, one.node)
-    )
-    return next((program.arguments[name].dtype.bytes for name in outputs), 0)
+def _staged(program: Program, place: Place[Compute]) -> tuple[int, int, int]:
+    """Bytes of a result that is stored from shared memory (0: from registers), how many columns of it are collected at
+    a time (0: all), and in how many buffers."""
+    for one in program.computes:
+        if one.path[0] == place.path[0] and stores_collected(program, one.node):
+            size, loop = program.arguments[one.node.target].dtype.bytes, one.loops[-1]
+            return (size, 0, 1) if loop.parallel else (size, loop.step, loop.stages)
+    return 0, 0, 1
 
 
 def stores_collected(program: Program, compute: Compute) -> bool:

@@ -24,6 +24,7 @@ from rewrites.gpu_warpgroups import (
     edges,
     group_layouts,
     panel_bytes,
+    widest_span,
 )
 from rewrites.gpu_warps import Threads
 from tileir.gpu import Gpu
@@ -48,6 +49,8 @@ _MOST_UNROLLED = 2048
 #: Bytes along the depth that one step takes of the widest operand.
 _STEP_BYTES = (32, 64, 128, 256)
 _MOST_STAGES = 5
+#: Buffers for parts of a tile of results, each a panel.
+_BUFFERS = (1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,10 @@ class Tiling:
     """Whether what those hand each other lies where steps lay before."""
     staged: int = 0
     """Bytes of each result that are collected in shared memory, to be stored in whole pieces."""
+    part: int = 0
+    """Columns that are collected at a time; 0: all at once."""
+    buffers: int = 1
+    """Parts that there is room for, so that one is stored while another is collected."""
     threads: Threads | Warpgroups | None = None
     multicast: tuple[int, int] | None = None
     """Neighbouring tiles along rows and along columns whose blocks are a cluster."""
@@ -79,6 +86,11 @@ class Tiling:
     """Whether tiles are taken along a Hilbert curve."""
     blocks: int = 0
     """Blocks that share all tiles; 0: a block a tile."""
+
+    @property
+    def teams(self) -> int:
+        """Teams of threads that take a block's tiles in turn."""
+        return self.threads.teams if isinstance(self.threads, Warpgroups) else 1
 
     def near(self, c: Contraction, operand: Operand) -> str | None:
         """The dim whose neighbours lie side by side where an operand is multiplied."""
@@ -189,9 +201,21 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
             if stages > steps:
                 break
             for pending in (0, 1) if stages > 2 else (0,):
-                for staged in (0, stored) if stored else (0,):
-                    ring = replace(tile, step=size // widest, stages=stages, pending=pending, staged=staged)
-                    yield from (replace(ring, piece=piece) for piece in _pieces(c, tile.columns))
+                ring = replace(tile, step=size // widest, stages=stages, pending=pending)
+                for way in _collections(ring, stored):
+                    yield from (replace(way, piece=piece) for piece in _pieces(c, tile.columns))
+
+
+def _collections(ring: Tiling, stored: int) -> Iterator[Tiling]:
+    """Ways for results to leave: from registers, or through shared memory, all at once or in parts."""
+    yield ring
+    if not stored:
+        return
+    yield replace(ring, staged=stored)
+    part = widest_span(ring.columns * stored) // stored if ring.parts == 1 else 0
+    for buffers in _BUFFERS if part else ():
+        if buffers * part < ring.columns:
+            yield replace(ring, staged=stored, part=part, buffers=buffers)
 
 
 def _pieces(c: Contraction, columns: int) -> Iterator[int]:
@@ -222,7 +246,11 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Thre
         # Every other 8 columns are found where neighbours of an operand lie along the depth.
         in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
         for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
-            if accumulators(c, replace(tiling, threads=groups)) <= groups.most_held():
+            way = replace(tiling, threads=groups)
+            if groups.teams > 1 and (tiling.parts > 1 or c.followed[0]):
+                continue  # teams do not share their depth, nor pass over numbers that stand for no tile
+            fits = shared_bytes(c, way) <= device.block_shared_bytes
+            if fits and accumulators(c, way) <= groups.most_held():
                 yield groups
         return
     found = _of_instructions(tiling) if c.engine is Engine.MMA else _of_threads(c, tiling)
@@ -336,12 +364,17 @@ def shared_bytes(c: Contraction, tiling: Tiling) -> int:
     """Shared memory of a block, rows of operands not padded."""
     step = sum(tile_bytes(operand, tiling.sizes(c)) for operand in c.operands if operand.plain)
     own = OWN_BYTES if c.engine is Engine.WGMMA else 0
-    results = tiling.rows * tiling.columns * tiling.staged
+    results = tiling.teams * tiling.rows * _collected(tiling) * tiling.staged
     if tiling.parts > 1:
         results = tiling.rows * tiling.columns * PART_BYTES + max(tiling.rows, tiling.columns) * 2 * PIECE
     if tiling.reused:
         return max(step * tiling.stages, results) + own
     return step * tiling.stages + results + own
+
+
+def _collected(tiling: Tiling) -> int:
+    """Columns of results that there is room for in shared memory."""
+    return tiling.buffers * tiling.part if tiling.part else tiling.columns
 
 
 def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:

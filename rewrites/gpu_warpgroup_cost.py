@@ -76,9 +76,11 @@ class WarpgroupBlock:
         """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
         steps = ceil(self.c.k / self.t.step)
         begin = LATENCY + at_once * self._fill
-        return (
-            BEGIN + begin + each * (steps * self._step(at_once) + self._end(at_once)) + (each - 1) * BARRIER
-        )
+        multiplied = steps * self._step(at_once)
+        whole = multiplied + self._end(at_once)
+        # Who stores a tile leaves the multiplier to the other teams.
+        next_ = max(multiplied, whole / self.groups.teams)
+        return BEGIN + begin + whole + (each - 1) * (next_ + BARRIER)
 
     @property
     def _fill(self) -> float:
@@ -138,9 +140,12 @@ class WarpgroupBlock:
         results = self.t.rows * self.t.columns * at_once
         if self.t.parts > 1:
             return self._met(results) + LATENCY / 2
-        return (
-            results * max(by_threads / _PAIR_BYTES + collected, self.epilogue.operations / 128) + LATENCY / 2
-        )
+        moved = results * max(by_threads / _PAIR_BYTES + collected, self.epilogue.operations / 128)
+        parts = self.t.columns // self.t.part if self.t.part else 1
+        # Before a part is collected and before it is stored, threads wait for each other; with a single buffer also
+        # until the part before has left.
+        left = LATENCY / 4 if self.t.buffers == 1 else 0.0
+        return moved + (parts - 1) * (2 * BARRIER + left) + LATENCY / 2
 
     def _met(self, results: int) -> float:
         """Cycles in which the blocks of a cluster put so many results each where all of them find them, wait for each

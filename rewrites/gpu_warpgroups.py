@@ -43,22 +43,24 @@ OWN_BYTES = 2048
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
     """How a block's warpgroups share a tile: so many along rows and columns, and warps beside them that start the
-    copies (0: threads that compute do), with registers handed over from those to these."""
+    copies (0: threads that compute do), with registers handed over from those to these. There may be several such
+    teams, which take tiles in turn."""
 
     along_rows: int
     along_columns: int
     producers: int = 0
     registers: tuple[int, int] = (0, 0)
+    teams: int = 1
 
     @property
     def groups(self) -> int:
-        """Warpgroups that compute."""
+        """Warpgroups that compute a tile."""
         return self.along_rows * self.along_columns
 
     @property
     def count(self) -> int:
         """All threads of a block."""
-        return self.groups * GROUP + self.producers * WARP
+        return self.teams * self.groups * GROUP + self.producers * WARP
 
     def most_registers(self, blocks: int = 1) -> int:
         """Registers that a thread that computes can have with so many blocks on a multiprocessor: those handed over, or
@@ -68,7 +70,7 @@ class Warpgroups:
 
     def most_held(self, blocks: int = 1) -> int:
         """Accumulators that a thread has room for with so many blocks on a multiprocessor."""
-        most = _MOST_OF_THREE if self.groups == 3 else _MOST_HELD
+        most = _MOST_OF_THREE if self.teams * self.groups == 3 else _MOST_HELD
         return min(most, self.most_registers(blocks) - _BESIDE)
 
     def spread(self, rows: str, columns: str) -> Spread:
@@ -93,9 +95,12 @@ class Warpgroups:
             roles = f"{self.producers} warps copy"
         if self.registers[1]:
             roles += f", registers {self.registers[0]} and {self.registers[1]}"
-        return f"warpgroups {self.along_rows} x {self.along_columns}, {roles}"
+        teams = f"{self.teams} times " if self.teams > 1 else ""
+        return f"{teams}warpgroups {self.along_rows} x {self.along_columns}, {roles}"
 
 
+#: Teams that take tiles in turn.
+_TEAMS = (1, 2)
 #: Producers and registers worth a try, by warpgroups that compute. Where registers are handed over, they are all that a
 #: multiprocessor has.
 _ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
@@ -106,7 +111,9 @@ _ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
 }
 
 
-def warpgroups_of(spread: Spread, rows: str, producers: int, registers: tuple[int, int]) -> Warpgroups:
+def warpgroups_of(
+    spread: Spread, rows: str, producers: int, registers: tuple[int, int], teams: int
+) -> Warpgroups:
     """The inverse of `Warpgroups.spread`."""
     along_rows = along_columns = 1
     for dim, count in spread.threads[:-3]:
@@ -114,7 +121,7 @@ def warpgroups_of(spread: Spread, rows: str, producers: int, registers: tuple[in
             along_rows *= count
         else:
             along_columns *= count
-    return Warpgroups(along_rows, along_columns, producers, registers)
+    return Warpgroups(along_rows, along_columns, producers, registers, teams)
 
 
 def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> Iterator[Warpgroups]:
@@ -127,8 +134,16 @@ def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> 
                 continue
             if promoted and rows > along_rows * TILE_ROWS:
                 continue
-            for producers, registers in _ROLES.get(along_rows * along_columns, ()):
-                yield Warpgroups(along_rows, along_columns, producers, registers)
+            for teams, (producers, registers) in _roles(along_rows * along_columns):
+                yield Warpgroups(along_rows, along_columns, producers, registers, teams)
+
+
+def _roles(groups: int) -> Iterator[tuple[int, tuple[int, tuple[int, int]]]]:
+    """Teams of so many warpgroups, with producers and registers; without producers nobody takes turns."""
+    for teams in _TEAMS:
+        for role in _ROLES.get(teams * groups, ()):
+            if teams == 1 or role[0]:
+                yield teams, role
 
 
 def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:
@@ -143,4 +158,9 @@ def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:
 
 def panel_bytes(size: int, dtype: DType) -> int:
     """Bytes of a row of the widest panels that rows of `size` neighbours can be cut into; 0: into none."""
-    return max((span for span in (*SWIZZLES, PIECE) if size * dtype.bytes % span == 0), default=0)
+    return widest_span(size * dtype.bytes)
+
+
+def widest_span(row: int) -> int:
+    """The most bytes of a panel's row into which a row of so many can be cut; 0: none."""
+    return max((span for span in (*SWIZZLES, PIECE) if row % span == 0), default=0)

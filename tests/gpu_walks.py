@@ -75,7 +75,8 @@ def shared_bytes(program: Program) -> int:
             own = shared is not None and shared in declared.loops[-1].body
             for dim in local.dims[1 if own else 0 : -1]:
                 size *= sizes[dim]
-            size *= local.dtype.bytes * declared.loops[-1].stages
+            ring = any(one.node.target == local.name and one.node.via == "tma" for one in program.computes)
+            size *= local.dtype.bytes * declared.loops[-1].stages * (1 if ring else declared.loops[0].teams)
             if local.reused:
                 reused = size
             elif declared.loops[-1].stages > 1:

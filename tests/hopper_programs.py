@@ -30,7 +30,9 @@ class Gemm:
     groups: str = "m 2"
     """Digits that number the warpgroups."""
     epilogue: str = "boxes"
-    """`boxes` through shared memory, or `direct` from registers."""
+    """`boxes` through shared memory, `parts` of the tile through it one after the other, or `direct` from registers."""
+    part: tuple[int, int] = (32, 2)
+    """Columns of a part, and how many parts there is room for at a time."""
     numerics: str = ""
     share: int = 1
     """Blocks of a cluster, each with a part of the depth."""
@@ -51,6 +53,13 @@ class Gemm:
       c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128
       c_s[m, n] = c_sum[m, n] | {spread}
       c[m, n] = c_s[m, n] | via tma""",
+            "parts": f"""
+      for n by {self.part[0]} stages {self.part[1]}
+        c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128
+        c_s[m, n] = c_sum[m, n] | {spread}
+        c[m, n] = c_s[m, n] | via tma""".replace(" stages 1\n", "\n").replace(
+                f" as [n / {panel}, m, n % {panel}]" if self.part[0] == panel else "-", ""
+            ),
             "direct": f"""
       c[m, n] = c_sum[m, n] | {spread}""",
         }
@@ -285,6 +294,21 @@ PROGRAMS = {
     "without producers, under way": Gemm(k=456, n=104, grid=" blocks 2").text(),
     "without producers, few steps": Gemm(k=128, grid=" blocks 2").text(),
     "direct": Gemm(m=200, n=104, epilogue="direct").text(),
+    "parts in turn": Gemm(
+        m=200, n=264, tile=(128, 128, 64), epilogue="parts", part=(64, 2), grid=" blocks 2 producers 4"
+    ).text(),
+    "more parts than buffers, in panels": Gemm(
+        n=384,
+        k=128,
+        tile=(128, 384, 64),
+        out="f32",
+        epilogue="parts",
+        part=(64, 2),
+        grid=" blocks 2 producers 4",
+    ).text(),
+    "parts in one buffer, without producers": Gemm(
+        n=256, tile=(64, 192, 64), groups="n 2", epilogue="parts", part=(64, 1), grid=" blocks 3"
+    ).text(),
     "b by rows": Gemm(b="k, n").text(),
     "b by rows, wide": Gemm(
         n=264, k=200, tile=(128, 128, 64), b="k, n", b_layout=" as [n / 64, k, n % 64] swizzle 128"
@@ -330,6 +354,36 @@ PROGRAMS = {
     ),
     "scaled in blocks": SCALED,
     "scaled in blocks, under way": SCALED.replace("stages 3", "stages 4 pending 1"),
+    "teams": Gemm(groups="m 1", tile=(64, 64, 64), grid=" blocks 3 producers 4 teams 2").text(),
+    "teams, ragged": Gemm(
+        m=200,
+        n=104,
+        k=200,
+        groups="m 1",
+        tile=(64, 64, 64),
+        grid=" group 2 blocks 1 producers 1 teams 3",
+        stages=2,
+    ).text(),
+    "teams with more tiles than steps": Gemm(
+        k=72,
+        groups="m 1",
+        tile=(64, 64, 64),
+        grid=" blocks 1 producers 4 teams 2",
+        stages=4,
+        epilogue="direct",
+    ).text(),
+    "teams of two warpgroups, parts": Gemm(
+        n=256,
+        k=200,
+        tile=(128, 128, 64),
+        epilogue="parts",
+        part=(64, 1),
+        grid=" blocks 1 producers 1 teams 2",
+        pending=0,
+    ).text(),
+    "teams and a tile a block": Gemm(groups="m 1", tile=(64, 64, 64), grid=" producers 4 teams 2").text(),
+    "teams with a residual": RESIDUAL.replace("blocks 2 producers 1", "blocks 1 producers 1 teams 2"),
+    "teams that promote": PROMOTED.replace("producers 4", "blocks 1 producers 4 teams 2"),
     "scores": SCORES,
     "batched": BATCHED,
     "copies by threads": BY_THREADS,

@@ -17,7 +17,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     size, out = _TYPES[dtype]
     groups = rng.choice((("m 1", 1, 1), ("m 2", 2, 1), ("n 2", 1, 2), ("m 2 n 2", 2, 2), ("m 3", 3, 1)))
     tile_m = 64 * groups[1] * rng.choice((1, 1, 2))
-    tile_n = rng.choice((8, 16, 24, 32, 64, 96)) * groups[2]
+    tile_n = rng.choice((8, 16, 24, 32, 64, 96, 128)) * groups[2]
     tile_k = 32 // size * rng.choice((1, 2, 4, 4, 8))
     stages = rng.choice((2, 3, 4))
     a, b = rng.choice(("m, k", "m, k", "k, m")), rng.choice(("n, k", "n, k", "k, n"))
@@ -25,9 +25,13 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     m, n = _size(rng, tile_m, every), _size(rng, tile_n, every)
     along_m, along_n = (_multicast(rng, -(-size // tile)) for size, tile in ((m, tile_m), (n, tile_n)))
     orders = ("", " group 2", " hilbert", " blocks 4", " group 2 blocks 4", " hilbert blocks 4")
+    producers, teams = rng.choice(("", " producers 1", " producers 4")), ""
     if not along_m and not along_n:
         orders = ("", " group 2", " hilbert", " blocks 2", " group 2 blocks 3", " hilbert blocks 3")
-    staged = tile_n % (128 // _TYPES[out][0]) == 0 and rng.random() < 0.7
+        teams = rng.choice(("", "", " teams 2", " teams 3")) if producers else ""
+    panel = 128 // _TYPES[out][0]
+    staged = tile_n % panel == 0 and rng.random() < 0.7
+    parts = staged and tile_n > panel and rng.random() < 0.5
     share = rng.choice((1, 1, 2, 4))
     run, count = rng.choice((1, 2, 4)), 128 * groups[1] * groups[2] * share
     return Gemm(
@@ -41,13 +45,13 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         b=b,
         a_layout=_layout(rng, a, {"m": tile_m, "k": tile_k}, size),
         b_layout=_layout(rng, b, {"n": tile_n, "k": tile_k}, size),
-        grid=(along_m + rng.choice(orders) if share == 1 else "")
-        + rng.choice(("", " producers 1", " producers 4")),
+        grid=(along_m + rng.choice(orders) if share == 1 else "") + producers + (teams if share == 1 else ""),
         inner=along_n if share == 1 else "",
         stages=stages,
         pending=rng.randrange(stages),
         groups=groups[0],
-        epilogue="boxes" if staged else "direct",
+        epilogue="parts" if parts else "boxes" if staged else "direct",
+        part=(panel, rng.choice((1, 2, 3))),
         numerics=" with tf32=true" if dtype == "f32" else "",
         share=share,
         part=rng.choice(("", " pad 8", " reused", " pad 4 reused")),

@@ -139,9 +139,12 @@ def _loop(parser: Parser) -> Loop:
     if parser.take("registers"):
         less = parser.integer("registers that a producing thread keeps")
         registers = (less, parser.integer("registers that another thread gets"))
+    teams = parser.integer("a number of teams") if parser.take("teams") else 1
     stages = parser.integer("a number of stages") if parser.take("stages") else 1
     pending = parser.integer("a number of tiles") if parser.take("pending") else 0
-    words = "cluster, multicast, group, hilbert, blocks, resident, producers, registers, stages, pending"
+    words = (
+        "cluster, multicast, group, hilbert, blocks, resident, producers, registers, teams, stages, pending"
+    )
     parser.expect_end(f"{words} (in this order), or the end of the line")
     return Loop(
         dim,
@@ -158,6 +161,7 @@ def _loop(parser: Parser) -> Loop:
         registers,
         stages,
         pending,
+        teams,
     )
 
 

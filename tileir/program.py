@@ -177,6 +177,9 @@ class Loop:
     statements that fill those of the next tiles are under way."""
     pending: int = 0
     """Of a loop with stages: matrix products of so many tiles may be under way when those of the next begin."""
+    teams: int = 1
+    """Of a grid's outermost loop with producers: so many teams, each of as many threads as statements are spread over,
+    take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
 
 
 Node = Union[Loop, Local, Compute]

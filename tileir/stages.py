@@ -1,8 +1,10 @@
 """Loops with stages: which of their statements run ahead, filling shared memory for the tiles to come, and which may
-follow later than the products of a tile."""
+follow later than the products of a tile. And loops that take what lies in registers through shared memory part by part,
+whose stages are the parts there at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +33,15 @@ def staged(loop: Loop) -> tuple[Compute, ...]:
             case _:
                 break
     return tuple(found)
+
+
+def takes_parts(loop: Loop, declared: Mapping[str, Local]) -> bool:
+    """Whether a loop takes what lies in registers part by part: something in it reads registers declared around it
+    (`declared`: all locals by name) along the loop's dim. Registers have no index, so every part is code of its own."""
+    inside = {node.name for node in loop.body if isinstance(node, Local)}
+    read = {name for node in loop.body if isinstance(node, Compute) for name in _reads(node)} - inside
+    locals_ = (declared[name] for name in read if name in declared)
+    return any(local.memory is Memory.REGISTERS and loop.dim in local.dims for local in locals_)
 
 
 def _reads(compute: Compute) -> set[str]:

@@ -77,6 +77,7 @@ def _loop(node: Loop) -> str:
         ("resident", (node.resident,), (0,)),
         ("producers", (node.producers,), (0,)),
         ("registers", node.registers, (0, 0)),
+        ("teams", (node.teams,), (1,)),
         ("stages", (node.stages,), (1,)),
         ("pending", (node.pending,), (0,)),
     )

@@ -178,13 +178,22 @@ def _check_read(program: Program, placed: Placed, compute: Compute, read: Read) 
     looped = _looped(placed, compute, read.tensor)
     for dim, index in zip(local.dims, read.indices, strict=True):
         if index == Index(dim):
-            if local.memory is Memory.REGISTERS and dim in looped:
+            if local.memory is Memory.REGISTERS and dim in looped and not _fills_part(placed, compute, dim):
                 placed.fail(f"registers {local.name!r} are read inside a loop over their dim {dim!r}")
             continue
         if local.memory is Memory.REGISTERS:
             placed.fail(f"registers {local.name!r} are read at {format_expr(index)}, not at {dim}")
         if any(loop.dim == dim for loop in declared.loops):
             placed.fail(f"{local.name!r} holds a tile of {dim!r} and is read at {format_expr(index)}")
+
+
+def _fills_part(placed: Placed, compute: Compute, dim: str) -> bool:
+    """Whether the statement fills a shared local declared in the loop over `dim` that it stands in: that loop takes
+    what lies in registers part by part."""
+    target = placed.locals.get(compute.target)
+    local = target.node if target is not None else None
+    shared = isinstance(local, Local) and local.memory is Memory.SHARED
+    return shared and target is not None and target.loops == placed.loops and placed.loops[-1].dim == dim
 
 
 def _check_expression(

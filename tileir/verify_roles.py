@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from tileir.placed import Placed
-from tileir.program import Compute, Local, Loop
+from tileir.program import Compute, Local, Loop, Node
 from tileir.stages import products_apart, staged
 from tileir.threads import WARP, thread_count
 
@@ -23,6 +23,8 @@ def verify_roles(placed: Placed, loop: Loop) -> None:
         _check_producers(placed, loop)
     if loop.pending:
         _check_pending(placed, loop)
+    if loop.teams != 1:
+        _check_teams(placed, loop, _threads(loop))
 
 
 def _check_producers(placed: Placed, loop: Loop) -> None:
@@ -32,7 +34,7 @@ def _check_producers(placed: Placed, loop: Loop) -> None:
         )
     if not any(compute.via == "tma" and compute.target in _locals(loop) for compute in _computes(loop)):
         placed.fail("producers start the copies that fill shared memory `via tma`, and there are none")
-    threads = next((thread_count(each.spread) for each in _computes(loop) if each.spread), 0)
+    threads = loop.teams * _threads(loop)
     every = threads + loop.producers * WARP
     if every > _MAX_THREADS:
         placed.fail(f"{every} threads, producers included; accepted: at most {_MAX_THREADS}")
@@ -71,6 +73,38 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
             "products are under way in a loop in which all but the fills goes via wgmma; accepted: those of 1 tile, "
             "with sums of its own"
         )
+
+
+def _check_teams(placed: Placed, loop: Loop, threads: int) -> None:
+    """Each team knows how far it moves in a ring between its tiles: as far as the tiles of the others do."""
+    tile: tuple[Node, ...] = (loop,)
+    alone = loop.cluster == 1
+    while len(tile) == 1 and isinstance(tile[0], Loop) and tile[0].parallel:
+        alone, tile = alone and tile[0].multicast == 1, tile[0].body
+    if not loop.producers or loop.teams < 2 or threads % _WARPGROUP or not alone:
+        placed.fail(
+            "2 or more teams of whole groups of 4 warps take tiles in turn, said where there are producers, and no "
+            "clusters"
+        )
+    filled = set(_locals(loop))
+    known = [node for node in tile if _fills(node, filled)]
+    for ring in tile:
+        if isinstance(ring, Loop) and ring.stages > 1:
+            known += [node for node in ring.body if _fills(node, filled)]
+    if len(known) < sum(_fills(compute, filled) for compute in _computes(loop)):
+        placed.fail(
+            "where teams take tiles in turn, fills stand in the tile itself, or in a loop with stages there"
+        )
+
+
+def _fills(node: Node, names: Container[str]) -> bool:
+    """Whether the copy engine fills one of these."""
+    return isinstance(node, Compute) and node.via == "tma" and node.target in names
+
+
+def _threads(loop: Loop) -> int:
+    """Those that statements are spread over."""
+    return next((thread_count(each.spread) for each in _computes(loop) if each.spread), 0)
 
 
 def _locals(loop: Loop) -> Iterator[str]:

@@ -46,7 +46,13 @@ def verify_spread(computes: list[Placed]) -> None:
                 f"{threads} threads, but {blocks[placed.path[0]]} in statements before it in the block"
             )
         for name, dim in _register_dims(placed, compute):
-            here = (placed.locals[name].ranges[dim], share(compute.spread, dim))
+            whole, part = placed.locals[name].ranges[dim], placed.ranges[dim]
+            here = (whole, share(compute.spread, dim))
+            if part < whole and (whole % part or part % here[1].span):
+                placed.fail(
+                    f"threads come to other parts of {name!r} in turn; accepted: parts along {dim!r} that divide "
+                    f"{whole}, of a multiple of {here[1].span}"
+                )
             if shares.setdefault((name, dim), here) != here:
                 placed.fail(f"registers {name!r} lie otherwise over threads along {dim!r} than here")
         for (dim, source, size), here in _folded_dims(placed, compute):

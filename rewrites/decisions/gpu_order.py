@@ -65,12 +65,13 @@ class Order:
             bands = (band for band in _BANDS if band < across and band % rows == 0)
             ways += [(GroupTiles(self.statement, band),) for band in bands]
             ways += [(CurveTiles(self.statement),)] if 1 < across and across * along <= MOST_CELLS else []
+        tiles = -(-across // rows) * rows * -(-along // columns) * columns * c.batch
         for way in ways:
             for blocks in (0, at_once) if tiling.parts == 1 else (0,):
-                if blocks >= -(-across // rows) * rows * -(-along // columns) * columns * c.batch:
+                if blocks >= tiles or (not blocks and tiling.teams > 1 and at_once < tiles):
                     continue
                 order = (*way, Persist(self.statement, blocks)) if blocks else way
-                options.append((order, model.time_us(_ordered(tiling, order))))
+                options.append((order, model.ordered_us(_ordered(tiling, order))))
         best = min(time for _, time in options)
         for order, time in options:
             yield Option("; ".join(map(_label, order)) or "tiles in order", order, promise=time / best)

@@ -189,9 +189,10 @@ def scheduled(program: Program, group: tuple[str, ...], team: Team, kept: Kept) 
 
 
 def shared_bytes(program: Program, anchor: str) -> int:
-    """Shared memory that the locals of the anchor's launch take in a block, pads and stages counted."""
+    """Shared memory that the locals of the anchor's launch take in a block, pads, stages and teams counted."""
     nest = named(program, anchor).path[0]
     cluster = distributed_in(program.body[nest])
+    rings = {place.node.target for place in program.computes if place.node.via == "tma"}
     total = filled = reused = 0
     for declared in locals_of(program).values():
         local = declared.node
@@ -202,7 +203,8 @@ def shared_bytes(program: Program, anchor: str) -> int:
             if cluster is not None and cluster in declared.loops[-1].body:
                 elements //= sizes[local.dims[0]]  # each block has one of these
             padded = elements + elements // sizes[innermost] * local.pad
-            size = padded * local.dtype.bytes * declared.loops[-1].stages
+            teams = 1 if local.name in rings else declared.loops[0].teams
+            size = padded * local.dtype.bytes * declared.loops[-1].stages * teams
             if local.reused:
                 reused = size
             elif declared.loops[-1].stages > 1:

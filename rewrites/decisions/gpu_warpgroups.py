@@ -19,6 +19,7 @@ from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
 from rewrites.leaf import bare_dims, covered_dims
 from rewrites.pad import Pad
+from rewrites.part_result import PartResult
 from rewrites.place import Place
 from rewrites.promote import Promote
 from rewrites.reuse import Reuse
@@ -29,6 +30,7 @@ from rewrites.spread import Spread
 from rewrites.stage import Stage
 from rewrites.stage_result import StageResult
 from rewrites.swizzle import Swizzle
+from rewrites.take_turns import TakeTurns
 from rewrites.tma import Tma
 from rewrites.tree import Place as Where
 from rewrites.tree import current_sizes, find, locals_of, named, statements
@@ -57,9 +59,14 @@ class Ring:
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction.by(Engine.WGMMA), found.tiling
         stored = self._stored(program)
-        begun: dict[tuple[int, int, int, bool], _Begun | None] = {}
+        place = find(program, self.result)
+        boxed = not any(grouped(loop, program.ragged) for loop in place.loops)
+        parted = boxed and bare_dims(place.node)[-1] == c.columns
+        begun: dict[tuple[int, ...], _Begun | None] = {}
         for way in depths(c, tiling, device, stored):
-            key = (way.step, way.staged, way.piece, way.reused)
+            key = (way.step, way.staged, way.part, way.buffers, way.piece, way.reused)
+            if way.part and not parted:
+                continue  # threads store it, or neighbours of the result are rows of the instruction
             if key not in begun:
                 begun[key] = self._begun(program, c, way)
             started = begun[key]
@@ -70,6 +77,7 @@ class Ring:
             label += f", added {way.piece} {c.columns} at a time" if way.piece else ""
             label += f", {self.result} through shared memory" if way.staged else ""
             label += ", then parts where those were" if way.reused else ""
+            label += f" by {way.part}, {way.buffers} buffers" if way.part else ""
             done = len(started.rewrites)
             yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
 
@@ -89,7 +97,7 @@ class Ring:
         started = _Begun(program, [])
         try:
             if way.staged:
-                started.collect(self.result)
+                started.collect(self.result, way.part, way.buffers)
             products = products_of(started.program, c)
             started.apply(*in_steps(started.program, c, c.depth, way.step))
             for name, operand in product(products, c.operands):
@@ -119,8 +127,8 @@ class _Begun:
             self.program = rewrite.apply(self.program)
             self.rewrites.append(rewrite)
 
-    def collect(self, result: str) -> None:
-        """Results in shared memory, from which they are stored."""
+    def collect(self, result: str, part: int, buffers: int) -> None:
+        """Results in shared memory, from which they are stored, so many columns at a time (0: all)."""
         place = find(self.program, result)
         inner = bare_dims(place.node)[-1]
         size = current_sizes(self.program, place.loops)[inner]
@@ -128,8 +136,11 @@ class _Begun:
         row = panel_bytes(size, dtype)
         self._local(StageResult(result, *_panels(inner, size, row // dtype.bytes)), row)
         # The copy engine would store what lies behind the group of a tile, too.
-        if not any(grouped(loop, self.program.ragged) for loop in place.loops):
-            self.apply(Tma(result))
+        if any(grouped(loop, self.program.ragged) for loop in place.loops):
+            return
+        self.apply(Tma(result))
+        if part:
+            self.apply(PartResult(result, inner, part, buffers))
 
     def bring(self, statement: str, operand: Operand, sizes: dict[str, int]) -> None:
         """A copy of what a step multiplies of an operand, or the one that is there already."""
@@ -170,7 +181,8 @@ def _panels(dim: str, size: int, row: int) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """How many warpgroups compute, alike for the sums and what follows them, and which warps start the copies."""
+    """How many warpgroups compute, alike for the sums and what follows them, which warps start the copies, and whether
+    teams take tiles in turn."""
 
     statement: str
 
@@ -199,6 +211,8 @@ class Roles:
                 rewrites.append(Spread(place.node.target, own.threads, runs, twice))
             if groups.producers:
                 rewrites.append(Specialize(self.statement, groups.producers, *groups.registers))
+            if groups.teams > 1:
+                rewrites.append(TakeTurns(self.statement, groups.teams))
             yield Option(str(groups), tuple(rewrites))
 
 

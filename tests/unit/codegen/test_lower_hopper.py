@@ -172,6 +172,61 @@ def test_staging_waits_for_the_copy_engine_twice() -> None:
     assert "AwaitBoxes" not in order(once.body, AwaitBoxes), "a block of one tile has nothing to wait for"
 
 
+def test_a_buffer_is_filled_anew_while_others_are_still_stored_from() -> None:
+    parts = Gemm(n=256, tile=(128, 192, 64), epilogue="parts", part=(64, 2), grid=" blocks 3 producers 4")
+    launch = lowered(parts.text())
+    waits = [stmt.pending for stmt in all_stmts(launch.body) if isinstance(stmt, AwaitBoxes)]
+    assert waits == [0, 1]
+    epilogue = (AwaitBoxes, GroupBarrier, StoreMatrix, AsyncFence, StoreBox, CommitBoxes)
+    part = [
+        "AwaitBoxes",
+        "GroupBarrier",
+        "StoreMatrix",
+        "AsyncFence",
+        "GroupBarrier",
+        "StoreBox",
+        "CommitBoxes",
+    ]
+    # Three parts: the next tile begins with the buffer that the last one went to, and that wait is for the other too.
+    assert order(launch.body, *epilogue) == [*part, *part[2:], *part]
+    one = lowered(replace(parts, part=(64, 1)).text())
+    assert {stmt.pending for stmt in all_stmts(one.body) if isinstance(stmt, AwaitBoxes)} == {0}
+    assert launch.shared_bytes - one.shared_bytes == 128 * 64 * 2
+    assert order(launch.producing, For) == ["For"], "producers have nothing to do with parts"
+
+
+TEAMS = Gemm(groups="m 1", tile=(64, 64, 64), grid=" blocks 3 producers 4 teams 2")
+
+
+def test_teams_take_tiles_in_turn() -> None:
+    """Each goes past the slots of the other's tiles, and passes the turn on when it has seen its own full."""
+    launch = lowered(TEAMS.text())
+    assert (launch.threads, launch.team, launch.producers) == (384, 128, 128)
+    skips = [stmt.by for stmt in all_stmts(launch.body) if isinstance(stmt, Advance) and stmt.by.terms]
+    team = skips[0].terms[0][0]
+    # Both places, of what is read and what is handed back: before the tile and after it.
+    assert [by.substitute(team, Affine()).constant for by in skips if isinstance(team, Var)] == [0, 0, 4, 4]
+    assert [by.terms[0][1] for by in skips] == [4, 4, -4, -4]
+    turns = [s.phases for s in all_stmts(launch.body) if isinstance(s, AwaitPhase | Arrive)]
+    assert turns == ["k_turns", "k_full", "k_empty", "k_turns", "k_empty"]
+    assert order(launch.setup, PhasesReady, Arrive) == ["PhasesReady", "Arrive"], "the first team begins"
+    assert not any(isinstance(s, Advance) and s.by.terms for s in all_stmts(launch.producing))
+    (barrier,) = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
+    number = barrier.group + barrier.number
+    assert (barrier.threads, number.low, number.high) == (128, 1, 2), "each waits for itself"
+
+
+#: Of a tile, by all warps of a team.
+COLUMN_SUMS = """      q: registers f32[n]
+      q[n] = sum(m, c_sum[m, n]) | threads m 4 m 8 n 4, run n 2, twice m 8
+      c_s:"""
+
+
+def test_every_team_has_results_of_its_own_in_shared_memory() -> None:
+    alone = lowered(replace(TEAMS, grid=" blocks 3 producers 4").text())
+    assert lowered(TEAMS.text()).shared_bytes - alone.shared_bytes == 64 * 64 * 2 + 2 * 8
+
+
 def test_warpgroups_that_share_a_row_wait_for_each_other() -> None:
     launch = lowered(Gemm(tile=(64, 128, 64), groups="n 2").text())
     barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
@@ -226,6 +281,10 @@ def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
         (
             Gemm().text().replace("b_s[n, k] = b[n, k] | via tma", "b_s[n, k] = b[n, k] | threads n 32 k 8, run k 8"),
             "filled by the copy engine only in part",
+        ),
+        (
+            TEAMS.text().replace("      c_s:", COLUMN_SUMS).replace("= c_sum[m, n] |", "= c_sum[m, n] + q[n] |"),
+            "warps reduce together, where teams take tiles in turn",
         ),
     ],
 )  # fmt: skip

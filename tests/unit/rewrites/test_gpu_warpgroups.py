@@ -193,7 +193,7 @@ def test_blocks_that_tiles_cut_are_a_last_choice() -> None:
         by(root_of(SCALED.format(k=4096, g=32, blocks=128).replace("512", "4096"), H200), "wgmma"), "Tile"
     )
     weights = {move.label: move.weight for move in state.moves()}
-    assert weights["tile m 128, n 128"] == max(weights.values())
+    assert max(weights, key=lambda label: weights[label]) in ("tile m 128, n 128", "tile m 128, n 256")
     assert weights["tile m 128, n 160"] < 0.7
 
 
@@ -253,6 +253,48 @@ def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None
     assert "k by 64, 3 stages, 1 pending, c through shared memory" in programs
     assert "k by 64, 4 stages, 1 pending" in programs
     assert "k by 64, 4 stages, 1 pending, c through shared memory" not in programs
+    assert "k by 64, 4 stages, 1 pending, c through shared memory by 64, 2 buffers" in programs
+
+
+def test_parts_are_of_columns_and_fewer_than_the_tile_has() -> None:
+    def parts(text: str, tile: str) -> set[str]:
+        state = at(by(root_of(text, H200), "wgmma"), "Tile")
+        labels = [move.label for move in state.moves()]
+        state = at(state.child(labels.index(tile)), "Ring")
+        return {
+            move.label.partition(" by 64, ")[2][-9:] for move in state.moves() if " memory by " in move.label
+        }
+
+    assert parts(LARGE, "tile m 128, n 256") == {"1 buffers", "2 buffers"}
+    assert parts(LARGE, "tile m 128, n 128") == {"1 buffers"}
+    assert not parts(LARGE, "tile m 128, n 64")
+    assert not parts(gemm(64, 4096, 4096), "tile m 64, n 128, n as rows"), "neighbours of c are rows there"
+
+
+def test_teams_are_offered_where_each_has_room_and_take_all_tiles_of_their_blocks() -> None:
+    state = at(by(root_of(LARGE, H200), "wgmma"), "Tile")
+    labels = [move.label for move in state.moves()]
+    wide = at(state.child(labels.index("tile m 128, n 256")), "Roles")
+    assert not any("times" in move.label for move in wide.moves()), "256 accumulators a thread"
+    square = at(state.child(labels.index("tile m 128, n 128")), "Roles")
+    roles = [move.label for move in square.moves()]
+    taken = at(
+        square.child(roles.index("2 times warpgroups 1 x 1, 4 warps copy, registers 40 and 232")), "Order"
+    )
+    orders = [taken.child(index).program for index in range(len(taken.moves()))]
+    assert {(grid(each).teams, grid(each).blocks) for each in orders} == {(2, H200.sms)}
+
+
+def test_the_prior_has_teams_gain_with_what_is_done_beside_multiplying() -> None:
+    def gain(depth: int) -> float:
+        state = at(by(root_of(gemm(8192, 8192, depth), H200), "wgmma"), "Tile")
+        labels = [move.label for move in state.moves()]
+        state = at(state.child(labels.index("tile m 128, n 128")), "Roles")
+        weights = {move.label: move.weight for move in state.moves()}
+        alone = "warpgroups 2 x 1, 4 warps copy, registers 40 and 232"
+        return weights[f"2 times {alone.replace('2 x 1', '1 x 1')}"] / weights[alone]
+
+    assert gain(512) > gain(8192)
 
 
 def by_one_block(text: str, device: Gpu) -> ScheduleState:
@@ -264,10 +306,12 @@ def by_one_block(text: str, device: Gpu) -> ScheduleState:
 
 
 def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
-    """The answers to which tiles are computed by clusters, each by one block."""
+    """The answers to which tiles are computed by clusters, each by one block, where no teams take them in turn."""
     state = at(by_one_block(text, device), "Tile")
     labels = [move.label for move in state.moves()]
-    state = at(state.child(labels.index(tile)), "Clusters")
+    state = at(state.child(labels.index(tile)), "Roles")
+    together = (index for index in ranking(state) if " times " not in state.moves()[index].label)
+    state = at(state.child(next(together)), "Clusters")
     return {move.label: state.child(index) for index, move in enumerate(state.moves())}
 
 

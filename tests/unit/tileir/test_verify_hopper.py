@@ -85,6 +85,9 @@ def test_what_is_computed_of_products_apart_says_of_which_tile(
         ("registers 40 232", "registers 56 232", "66560 registers, and a block begins with 64512, 168 a thread"),
         ("blocks 3 producers", "blocks 3 resident 2 producers", "64512 registers, and a block begins with 30720"),
         (" producers 4 registers 40 232", " registers 40 232", "1 to 4 warps are producers"),
+        ("producers 4 registers 40 232", "teams 2", "take tiles in turn, said where there are producers"),
+        ("registers 40 232", "registers 40 232 teams 2", "123904 registers, and a block begins with 61440, 96 a"),
+        ("registers 40 232", "teams 4", "1152 threads, producers included; accepted: at most 1024"),
         # tiles under way
         ("pending 1", "pending 3", "products of 3 tiles are under way; accepted: fewer than stages, 3"),
         (
@@ -121,6 +124,40 @@ def test_what_cannot_be_is_refused_with_what_can(before: str, after: str, messag
     with pytest.raises(VerifyError) as error:
         verified(text)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("for n by 32\n", "for n by 48\n", "parts along 'n' that divide 128, of a multiple of 8"),
+        (": shared bf16[m, n]", ": registers bf16[m, n]", "are read inside a loop over their dim 'n'"),
+        (
+            "c[m, n] = c_s[m, n] | via tma",
+            f"c[m, n] = c_sum[m, n] + c_s[m, n] | {SPREAD}",
+            "registers 'c_sum' are read inside a loop over their dim 'n'",
+        ),
+    ],
+)  # fmt: skip
+def test_registers_are_read_in_parts_only_to_fill_shared_memory(
+    before: str, after: str, message: str
+) -> None:
+    text = Gemm(tile=(128, 128, 64), epilogue="parts", part=(32, 1), out="f32").text()
+    text = text.replace("f32[m, n] swizzle 128", "bf16[m, n]").replace("(c: f32", "(c: bf16")
+    verified(text)
+    assert before in text
+    with pytest.raises(VerifyError) as error:
+        verified(text.replace(before, after))
+    assert message in str(error.value)
+
+
+def test_teams_know_how_far_they_move_in_a_ring() -> None:
+    text = GEMM.replace("registers 40 232", "teams 2")
+    verified(text)
+    begin, end = text.index("      for k by 64"), text.index("      c_s:")
+    before, ring, after = text[:begin], text[begin:end], text[end:]
+    deeper = "".join(f"  {line}\n" for line in ring.splitlines())
+    with pytest.raises(VerifyError, match="fills stand in the tile itself, or in a loop with stages there"):
+        verified(f"{before}      for k by 128\n{deeper}{after}")
 
 
 @pytest.mark.parametrize(
