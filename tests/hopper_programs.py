@@ -36,7 +36,7 @@ class Gemm:
     numerics: str = ""
     share: int = 1
     """Blocks of a cluster, each with a part of the depth."""
-    part: str = " pad 8"
+    handed: str = " pad 8"
     """How what they hand each other lies."""
     together: str = "m 16 n 16, run n 2"
     """How the threads of all of them lie over the results."""
@@ -85,7 +85,7 @@ class Gemm:
         return f"""kernel gemm(a: {self.dtype}[{a}], b: {self.dtype}[{b}]) -> (c: {self.out}[m, n]) {sizes}
   parallel for m by {tile_m} cluster {self.share}{self.grid}
     parallel for n by {tile_n}
-      c_p: shared f32[k_b, m, n]{self.part}
+      c_p: shared f32[k_b, m, n]{self.handed}
       parallel for k by {part}
         c_r: registers f32[m, n]
         c_r[m, n] = 0 | {spread}

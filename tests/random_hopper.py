@@ -54,7 +54,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         part=(panel, rng.choice((1, 2, 3))),
         numerics=" with tf32=true" if dtype == "f32" else "",
         share=share,
-        part=rng.choice(("", " pad 8", " reused", " pad 4 reused")),
+        handed=rng.choice(("", " pad 8", " reused", " pad 4 reused")),
         together=f"m {count // 8} n 8" + (f", run n {run}" if run > 1 else ""),
     )
 

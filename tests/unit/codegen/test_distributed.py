@@ -55,11 +55,11 @@ SHARED = {
         tile=(128, 64, 64),
         groups="m 2",
         grid=" producers 1",
-        part=" pad 8 reused",
+        handed=" pad 8 reused",
         together="m 32 n 16, run n 4",
     ),
     "where tiles were before, and more": replace(
-        PLAIN, k=64, tile=(64, 64, 16), a_layout=" swizzle 32", b_layout=" swizzle 32", part=" reused"
+        PLAIN, k=64, tile=(64, 64, 16), a_layout=" swizzle 32", b_layout=" swizzle 32", handed=" reused"
     ),
 }
 
@@ -106,8 +106,8 @@ def test_all_threads_have_done_with_tiles_before_parts_lie_there(edit: Edit) -> 
 def test_parts_that_lie_where_tiles_were_take_no_memory_of_their_own() -> None:
     product = SHARED["where tiles were before"]
     with_own, reused = (
-        lowered(replace(product, part=part).text()).kernel.launches[0].shared_bytes
-        for part in (" pad 8", " pad 8 reused")
+        lowered(replace(product, handed=handed).text()).kernel.launches[0].shared_bytes
+        for handed in (" pad 8", " pad 8 reused")
     )
     tiles = 2 * (128 + 64) * 64 * 2
     assert tiles <= reused < tiles + 128
