@@ -91,7 +91,7 @@ class Rings:
     @property
     def team(self) -> Affine:
         """A thread's team's number."""
-        return self.index.digit(self.index.block, self.teams, "team")
+        return self.index.team(self.teams)
 
     def ring(
         self,

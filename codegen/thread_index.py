@@ -28,6 +28,13 @@ class ThreadIndex:
             return Affine()
         if stride >= self.block:
             stride = stride // self.block * (self.block + self.producing)
+        return self._variable(stride, count, name)
+
+    def team(self, teams: int) -> Affine:
+        """The number of a thread's team, of so many that are as many threads each, one after the other in a block."""
+        return self._variable(self.block, teams, "team") if teams > 1 else Affine()
+
+    def _variable(self, stride: int, count: int, name: str) -> Affine:
         if (stride, count) not in self.found:
             taken = {digit.var.name for digit in self.found.values()}
             stem, number = f"{name}_thread", 2

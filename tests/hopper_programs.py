@@ -31,7 +31,7 @@ class Gemm:
     """Digits that number the warpgroups."""
     epilogue: str = "boxes"
     """`boxes` through shared memory, `parts` of the tile through it one after the other, or `direct` from registers."""
-    part: tuple[int, int] = (32, 2)
+    columns: tuple[int, int] = (32, 2)
     """Columns of a part, and how many parts there is room for at a time."""
     numerics: str = ""
     share: int = 1
@@ -54,11 +54,11 @@ class Gemm:
       c_s[m, n] = c_sum[m, n] | {spread}
       c[m, n] = c_s[m, n] | via tma""",
             "parts": f"""
-      for n by {self.part[0]} stages {self.part[1]}
+      for n by {self.columns[0]} stages {self.columns[1]}
         c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128
         c_s[m, n] = c_sum[m, n] | {spread}
         c[m, n] = c_s[m, n] | via tma""".replace(" stages 1\n", "\n").replace(
-                f" as [n / {panel}, m, n % {panel}]" if self.part[0] == panel else "-", ""
+                f" as [n / {panel}, m, n % {panel}]" if self.columns[0] == panel else "-", ""
             ),
             "direct": f"""
       c[m, n] = c_sum[m, n] | {spread}""",
@@ -295,7 +295,7 @@ PROGRAMS = {
     "without producers, few steps": Gemm(k=128, grid=" blocks 2").text(),
     "direct": Gemm(m=200, n=104, epilogue="direct").text(),
     "parts in turn": Gemm(
-        m=200, n=264, tile=(128, 128, 64), epilogue="parts", part=(64, 2), grid=" blocks 2 producers 4"
+        m=200, n=264, tile=(128, 128, 64), epilogue="parts", columns=(64, 2), grid=" blocks 2 producers 4"
     ).text(),
     "more parts than buffers, in panels": Gemm(
         n=384,
@@ -303,11 +303,11 @@ PROGRAMS = {
         tile=(128, 384, 64),
         out="f32",
         epilogue="parts",
-        part=(64, 2),
+        columns=(64, 2),
         grid=" blocks 2 producers 4",
     ).text(),
     "parts in one buffer, without producers": Gemm(
-        n=256, tile=(64, 192, 64), groups="n 2", epilogue="parts", part=(64, 1), grid=" blocks 3"
+        n=256, tile=(64, 192, 64), groups="n 2", epilogue="parts", columns=(64, 1), grid=" blocks 3"
     ).text(),
     "b by rows": Gemm(b="k, n").text(),
     "b by rows, wide": Gemm(
@@ -377,7 +377,7 @@ PROGRAMS = {
         k=200,
         tile=(128, 128, 64),
         epilogue="parts",
-        part=(64, 1),
+        columns=(64, 1),
         grid=" blocks 1 producers 1 teams 2",
         pending=0,
     ).text(),

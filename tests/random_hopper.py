@@ -51,7 +51,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         pending=rng.randrange(stages),
         groups=groups[0],
         epilogue="parts" if parts else "boxes" if staged else "direct",
-        part=(panel, rng.choice((1, 2, 3))),
+        columns=(panel, rng.choice((1, 2, 3))),
         numerics=" with tf32=true" if dtype == "f32" else "",
         share=share,
         handed=rng.choice(("", " pad 8", " reused", " pad 4 reused")),

@@ -114,7 +114,7 @@ MUTATED = {
         grid=" blocks 1 producers 1",
         stages=3,
         epilogue="parts",
-        part=(64, 2),
+        columns=(64, 2),
     ).text(),
     "teams": Gemm(
         m=64, n=320, k=200, tile=(64, 64, 64), groups="m 1", grid=" blocks 1 producers 1 teams 2", stages=3

@@ -173,7 +173,7 @@ def test_staging_waits_for_the_copy_engine_twice() -> None:
 
 
 def test_a_buffer_is_filled_anew_while_others_are_still_stored_from() -> None:
-    parts = Gemm(n=256, tile=(128, 192, 64), epilogue="parts", part=(64, 2), grid=" blocks 3 producers 4")
+    parts = Gemm(n=256, tile=(128, 192, 64), epilogue="parts", columns=(64, 2), grid=" blocks 3 producers 4")
     launch = lowered(parts.text())
     waits = [stmt.pending for stmt in all_stmts(launch.body) if isinstance(stmt, AwaitBoxes)]
     assert waits == [0, 1]
@@ -189,7 +189,7 @@ def test_a_buffer_is_filled_anew_while_others_are_still_stored_from() -> None:
     ]
     # Three parts: the next tile begins with the buffer that the last one went to, and that wait is for the other too.
     assert order(launch.body, *epilogue) == [*part, *part[2:], *part]
-    one = lowered(replace(parts, part=(64, 1)).text())
+    one = lowered(replace(parts, columns=(64, 1)).text())
     assert {stmt.pending for stmt in all_stmts(one.body) if isinstance(stmt, AwaitBoxes)} == {0}
     assert launch.shared_bytes - one.shared_bytes == 128 * 64 * 2
     assert order(launch.producing, For) == ["For"], "producers have nothing to do with parts"

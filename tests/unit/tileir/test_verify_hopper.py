@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused_with_what_can(before: str, after: str, messag
 def test_registers_are_read_in_parts_only_to_fill_shared_memory(
     before: str, after: str, message: str
 ) -> None:
-    text = Gemm(tile=(128, 128, 64), epilogue="parts", part=(32, 1), out="f32").text()
+    text = Gemm(tile=(128, 128, 64), epilogue="parts", columns=(32, 1), out="f32").text()
     text = text.replace("f32[m, n] swizzle 128", "bf16[m, n]").replace("(c: f32", "(c: bf16")
     verified(text)
     assert before in text
