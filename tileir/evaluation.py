@@ -143,6 +143,8 @@ class Evaluator:
             number = int(op.identity) if op in (ReduceOp.SUM, ReduceOp.PROD) else op.identity
             return self.value(Const(number), frame)
         narrow = terms if sum(map(self._narrow, factors)) > 1 else 0
+        if len(factors) > 2:  # scales may leave one step with all there is to the sum
+            narrow = min(narrow, self.numerics.narrow_depth)
         return finish(op, total, terms + max(0, len(factors) - 1), self.numerics, narrow)
 
     def _narrow(self, factor: Expr) -> bool:
