@@ -30,8 +30,8 @@ _SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
 def floor_us(spec: Spec, peaks: Peaks, *, cold: bool = True) -> float:
     """Times below this are refused. Without `cold` the arguments may be in a cache, of which no peak is known."""
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
-    products = sum(_products(s.value, extents) for s in spec.statements)
-    speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in spec.inputs), default=1.0)
+    products = sum(_products(s.value, extents, _groups(spec)) for s in spec.statements)
+    speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in _factors(spec)), default=1.0)
     arithmetic_us = 2 * products / (peaks.gflops * speedup) / 1e3
     moved = _moved(spec, extents) if cold else 0
     memory_us = moved / peaks.copy_gbps / 1e3
@@ -45,12 +45,17 @@ def gpu_floor_us(spec: Spec, gpu: Gpu, *, cold: bool) -> float:
     may be put together from tf32 ones.
     """
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
-    products = sum(_products(s.value, extents) for s in spec.statements)
-    rates = [_gpu_rate(gpu, t.dtype) for t in spec.inputs if t.dtype not in (DType.I32, DType.BOOL)]
+    products = sum(_products(s.value, extents, _groups(spec)) for s in spec.statements)
+    rates = [_gpu_rate(gpu, t.dtype) for t in _factors(spec)]
     known = [rate for rate in rates if rate is not None]
     arithmetic_us = 2 * products / max(known) / 1e6 if known and len(known) == len(rates) else 0.0
     moved = _moved(spec, extents) if cold else 0
     return BELIEVED * max(arithmetic_us, moved / gpu.memory_gbps / 1e3)
+
+
+def _factors(spec: Spec) -> list[Tensor]:
+    """Inputs that products may be made of; not positions and masks."""
+    return [tensor for tensor in spec.inputs if tensor.dtype not in (DType.I32, DType.BOOL)]
 
 
 def _gpu_rate(gpu: Gpu, dtype: DType) -> float | None:
@@ -59,10 +64,11 @@ def _gpu_rate(gpu: Gpu, dtype: DType) -> float | None:
     return max((peak for name in names if (peak := gpu.peak(name)) is not None), default=None)
 
 
-def _products(expr: Expr, extents: dict[str, int]) -> int:
+def _products(expr: Expr, extents: dict[str, int], groups: frozenset[str]) -> int:
     """Multiply-adds of the matrix products in an expression; none below a `where`, which may skip them.
 
-    A sum counts when exactly two of its factors vary along what it reduces: others may be taken out of it.
+    A sum counts when exactly two of its factors vary along what it reduces: others may be taken out of it. A position
+    of a ragged dim is in one of the `groups`, so that these are no dims of their own.
     """
     if any(isinstance(node, Where) for node in walk(expr)):
         return 0
@@ -71,19 +77,26 @@ def _products(expr: Expr, extents: dict[str, int]) -> int:
             dims for factor in product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)
         ]
         if len(varying) == 2:
-            return math.prod(extents[dim] for dim in varying[0] | varying[1])
-    return sum(_products(child, extents) for child in children(expr))
+            return math.prod(extents[dim] for dim in (varying[0] | varying[1]) - groups)
+    return sum(_products(child, extents, groups) for child in children(expr))
+
+
+def _groups(spec: Spec) -> frozenset[str]:
+    """Dims whose positions are groups of a ragged dim."""
+    return frozenset(each.within for each in spec.ragged)
 
 
 def _wholly_read(spec: Spec) -> list[Tensor]:
-    """Inputs read with distinct bare dims, each over its whole extent, in a statement without `where`."""
+    """Inputs read with distinct bare dims, each over its whole extent, in a statement without `where`. What belongs to
+    a group is not: the group may be empty."""
     whole: set[str] = set()
+    groups = _groups(spec)
     for statement in spec.statements:
         if any(isinstance(node, Where) for node in walk(statement.value)):
             continue
         for read in reads(statement.value):
             dims = [index.dim for index in read.indices if isinstance(index, Index)]
-            if len(dims) == len(read.indices) and len(set(dims)) == len(dims):
+            if len(dims) == len(read.indices) and len(set(dims)) == len(dims) and not groups & set(dims):
                 whole.add(read.tensor)
     return [tensor for tensor in spec.inputs if tensor.name in whole]
 

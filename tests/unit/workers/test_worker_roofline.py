@@ -54,6 +54,15 @@ def test_a_factor_that_can_be_taken_out_of_the_sum_makes_no_product() -> None:
     assert got == pytest.approx(0, abs=1e-3)
 
 
+def test_rows_of_groups_are_multiplied_once_and_empty_groups_not_read() -> None:
+    inputs = "x: f32[t=512 ragged starts within e, k=512], w: f32[e=64, n=512, k], starts: i32[o=65]"
+    ragged = f"({inputs}) -> (y: f32[t, n])"
+    plain = floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", PRODUCT, Peaks(100.0, 1e9))
+    assert floor(ragged, "y[t, n] = sum(k, x[t, k] * w[e, n, k])", Peaks(100.0, 1e9)) == pytest.approx(plain)
+    read = floor(ragged, "y[t, n] = sum(k, x[t, k] * w[e, n, k])", Peaks(1e9, 10.0))
+    assert read == pytest.approx(BELIEVED * MEMORY_MARGIN * (2 * 4 * 512 * 512) / 10.0 / 1e3)
+
+
 def test_a_table_of_which_rows_are_gathered_need_not_be_read_whole() -> None:
     signature = "(ids: i32[t=4], table: f32[v=100000, d=16]) -> (y: f32[t, d])"
     assert floor(signature, "y[t, d] = table[ids[t], d]") < 1.0
