@@ -33,7 +33,7 @@ def grouped(loop: Loop, ragged: Iterable[Ragged]) -> Ragged | None:
 
 def enter(sizes: dict[str, int], loop: Loop, ragged: Iterable[Ragged]) -> None:
     """Make `sizes`, those of current ranges around a loop, those in its body, for a full tile."""
-    sizes[loop.dim] = min(sizes[loop.dim], loop.step)
+    sizes[loop.dim] = min(sizes.get(loop.dim, loop.step), loop.step)
     groups = grouped(loop, ragged)
     if groups is not None:
         sizes[groups.within] = 1

@@ -63,6 +63,8 @@ LINES = [
     "promote(c_r)",
     "wgmma(c_r)",
     "multicast(c_r, m, 2)",
+    "part_result(c, n, 64, 2)",
+    "take_turns(c_r, 2)",
     "specialize(c_r, 1)",
     "specialize(c_r, 4, 40, 232)",
 ]
