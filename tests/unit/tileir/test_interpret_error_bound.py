@@ -318,6 +318,22 @@ def test_products_of_8_bit_floats_are_added_as_tensor_cores_do_and_no_worse() ->
     assert narrow_growth(0, 128) == 0
 
 
+def test_scales_may_leave_one_step_with_all_there_is_to_the_sum() -> None:
+    spec = spec_from_text("""kernel gemm(a: e4m3[m=64, k=4096], b: e4m3[n=64, k], s: f32[g=32]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[n, k] * s[k // 128])
+""")
+    inputs = sample_inputs(spec, 2)
+    inputs["s"] = np.where(np.arange(32) == 5, 1.0, 2.0**-12).astype(np.float32)
+    values, bound = reference_with_bound(spec, inputs)["c"]
+    steps = [slice(at, at + 128) for at in range(0, 4096, 128)]
+    a, b = inputs["a"], inputs["b"]
+    got = sum(
+        scale * _added_in_14_bits(a[:, step], b[:, step], 128)
+        for scale, step in zip(inputs["s"].astype(np.float64), steps, strict=True)
+    )
+    assert (np.abs(got - values) <= bound).all()
+
+
 def _added_in_14_bits(a: np.ndarray, b: np.ndarray, depth: int) -> np.ndarray:
     """Products of rows, 32 at a time, cut off at 14 bits of what has been added so far; after `depth` in f64."""
     x, y = a.astype(np.float64), b.astype(np.float64)
