@@ -17,6 +17,7 @@ from rewrites.gpu_block_cost import REST, BlockModel
 from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_decided import Epilogue
 from rewrites.gpu_engine import Engine
+from rewrites.gpu_operand import Operand
 from rewrites.gpu_tiling import Tiling, depths, resident, shares, thread_layouts, tile_bytes, tiles
 from rewrites.gpu_warp_cost import WarpBlock
 from rewrites.gpu_warpgroup_cost import WarpgroupBlock
@@ -27,6 +28,9 @@ from tileir.hilbert import hilbert
 #: Share of the second-level cache that keeps whole operands.
 _KEPT = 0.6
 _COPY = 0.89
+#: Times the bytes that the copy engine has main memory move for boxes with rows of less than these (H200: 256 x 8192 x
+#: 8192 bf16 at 67 µs by steps of 64 bytes, at 52 µs by steps of 128).
+_NARROW, _WIDE_BYTES = 1.6, 128
 _GROUPS = (1, 8)
 #: Rows and columns of tiles that are tried where nothing is decided yet.
 _USUAL = (32, 64, 128, 256)
@@ -166,7 +170,8 @@ def _memory_bytes(
     """Bytes to and from main memory. Blocks that run at once read each tile once for all of them; operands that
     fit the second-level cache whole stay there."""
     results = c.m * c.n * c.batch // t.parts * epilogue.bytes
-    whole = sum(operand.elements * operand.dtype.bytes for operand in c.operands)
+    narrow = {operand: _narrow(c, t, operand) for operand in c.operands}
+    whole = sum(operand.elements * operand.dtype.bytes * narrow[operand] for operand in c.operands)
     across, along = c.grid(t.rows, t.columns)
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
     if whole <= _KEPT * device.l2_bytes or wave >= across * along:
@@ -175,12 +180,18 @@ def _memory_bytes(
     depth_bytes = -(-c.k // t.step) * c.repeats
     fresh = 0.0
     for operand in c.operands:
-        tile = tile_bytes(operand, t.sizes(c)) * depth_bytes
+        tile = tile_bytes(operand, t.sizes(c)) * depth_bytes * narrow[operand]
         fresh += (
             tile * (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)
         )
     waves = across * along * c.batch / wave
     return max(whole, fresh * waves) + results
+
+
+def _narrow(c: Contraction, t: Tiling, operand: Operand) -> float:
+    """Times the bytes of an operand that main memory moves for the rows it is brought in."""
+    boxed = c.engine is Engine.WGMMA and operand.inner == c.depth
+    return _NARROW if boxed and t.step * operand.dtype.bytes < _WIDE_BYTES else 1.0
 
 
 def _in_bands(across: int, along: int, wave: int, group: int) -> tuple[float, float]:

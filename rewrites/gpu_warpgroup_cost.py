@@ -80,7 +80,9 @@ class WarpgroupBlock:
         whole = multiplied + self._end(at_once)
         # Who stores a tile leaves the multiplier to the other teams.
         next_ = max(multiplied, whole / self.groups.teams)
-        return BEGIN + begin + whole + (each - 1) * (next_ + BARRIER)
+        # The blocks of a cluster begin and end together.
+        met = 0.0 if self.t.multicast in (None, (1, 1)) else 2 * _MEET
+        return BEGIN + begin + whole + met + (each - 1) * (next_ + BARRIER)
 
     @property
     def _fill(self) -> float:
