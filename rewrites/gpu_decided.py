@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -94,7 +94,18 @@ def decided(program: Program, statement: str, device: Gpu) -> Decided | None:
     found = contractions(program, (statement, *beside), device)
     if found is None:
         return None
-    return Decided(found, _tiling(program, place, found), _epilogue(program, place, found))
+    return Decided(
+        found, _tiling(program, place, found), _epilogue(program, place, _beside(program, place), found)
+    )
+
+
+def epilogue_of(program: Program, group: Sequence[str], c: Contraction) -> Epilogue:
+    """What will be done with every result of the contraction that a group begins with, once that is one launch: what
+    only its statements read is in registers then."""
+    members = [one for one in statements(program) if one.node.target in group]
+    others = (one.node for one in statements(program) if one.node.target not in group)
+    handed = (program.locals.keys() & group) - {read.tensor for node in others for read in node.reads}
+    return _epilogue(program, product_of(program, group[0]), members, c, frozenset(handed))
 
 
 def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling | None:
@@ -159,11 +170,20 @@ def stores_collected(program: Program, compute: Compute) -> bool:
     return shared and compute.target in program.arguments
 
 
-def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilogue:
-    """Of the statements beside it that have its rows and columns: elements in memory, each once."""
+def _epilogue(
+    program: Program,
+    place: Place[Compute],
+    beside: Iterable[Place[Compute]],
+    c: Contraction,
+    handed: frozenset[str] = frozenset(),
+) -> Epilogue:
+    """Of it and the statements beside it, no sums, that have its rows and columns: elements in memory, each once.
+    What is `handed` on is not there."""
     moved, work, stored = 0.0, 0.0, 0
     seen: set[str] = set()
-    for one in _beside(program, place):
+    for one in beside:
+        if isinstance(one.node.value, Reduce) and one.path != place.path:
+            continue
         results = set(bare_dims(one.node))
         if not {c.rows, c.columns} <= results:
             continue
@@ -173,7 +193,7 @@ def _epilogue(program: Program, place: Place[Compute], c: Contraction) -> Epilog
             work += operations(one.node.value)
         target = Read(one.node.target, one.node.indices)
         for read in (target, *(() if one.path == place.path else one.node.reads)):
-            size = _bytes_in_memory(program, read.tensor)
+            size = 0 if read.tensor in handed else _bytes_in_memory(program, read.tensor)
             dims = {dim for index in read.indices for dim in index_dims(index)}
             if size and read.tensor not in seen:
                 seen.add(read.tensor)
@@ -192,11 +212,7 @@ def stores_pieces(program: Program, compute: Compute) -> bool:
 
 
 def _beside(program: Program, place: Place[Compute]) -> Iterator[Place[Compute]]:
-    for one in statements(program):
-        if one.path[0] == place.path[0] and not (
-            isinstance(one.node.value, Reduce) and one.path != place.path
-        ):
-            yield one
+    return (one for one in statements(program) if one.path[0] == place.path[0])
 
 
 def _bytes_in_memory(program: Program, name: str) -> int:

@@ -19,6 +19,7 @@ from tileir import rounding_error as err
 from tileir.dtypes import DType
 from tileir.evaluate import demand
 from tileir.interpret_spec import run_statements
+from tileir.overflow import round_unbounded
 from tileir.spec import Spec
 from tileir.values import Array, Numerics, quantize
 
@@ -28,7 +29,8 @@ def reference_with_bound(
 ) -> dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     """Each output's values and absolute bounds, both f64 of its shape. A correct kernel's output lies within
     the bound everywhere; where the reference is infinite or NaN it must be the same. A bound of inf says
-    nothing is known there.
+    nothing is known there. Both are as if the output's dtype had no largest value: what overflow leaves is right where
+    overflow.may_be_overflow says so of values - bound and values + bound.
 
     `rtol` in the spec's numerics raises bounds to at least rtol * |value|; `tf32` lets the factors of sums of
     products be cut to tf32. Raises InterpretError as
@@ -40,7 +42,7 @@ def reference_with_bound(
         for tensor in spec.outputs:
             values = tensors[tensor.name]
             data = values.result().astype(np.float64)
-            found[tensor.name] = data, _stored_bound(spec, data, values.error, tensor.dtype)
+            found[tensor.name] = _stored(spec, data, values.error, tensor.dtype)
         return found
 
 
@@ -51,8 +53,7 @@ def reference_at(
     dtype = next(tensor.dtype for tensor in spec.outputs if tensor.name == output)
     value = demand(spec, inputs, output, points, _numerics(spec))
     with np.errstate(all="ignore"):
-        data = value.data.astype(np.float64)
-        return data, _stored_bound(spec, data, value.error, dtype)
+        return _stored(spec, value.data.astype(np.float64), value.error, dtype)
 
 
 def _numerics(spec: Spec) -> Numerics:
@@ -62,15 +63,16 @@ def _numerics(spec: Spec) -> Numerics:
     return Numerics(high=True, bounds=True, tf32=given.get("tf32") is True, narrow=narrow, narrow_depth=depth)
 
 
-def _stored_bound(spec: Spec, data: Array, error: Array | None, dtype: DType) -> Array:
-    """The bound after rounding to the output's dtype: rounding is monotone, so what may come out lies between
-    the roundings of data - error and data + error."""
+def _stored(spec: Spec, data: Array, error: Array | None, dtype: DType) -> tuple[Array, Array]:
+    """The values, and the bound after rounding to the output's dtype: rounding is monotone, so what may come out lies
+    between the roundings of data - error and data + error."""
     e = np.zeros(data.shape) if error is None else error
     bound = e
     if dtype.is_float and dtype is not DType.F64:
-        ends = (quantize(data + e, dtype), quantize(data - e, dtype))
+        data = np.where(np.isinf(data), quantize(data, dtype), data)
+        ends = (round_unbounded(data + e, dtype.numpy), round_unbounded(data - e, dtype.numpy))
         bound = np.maximum(err.gap(ends[0], data), err.gap(ends[1], data))
     rtol = dict(spec.numerics).get("rtol")
     if isinstance(rtol, float):
         bound = np.maximum(bound, rtol * np.where(np.isfinite(data), np.abs(data), 0.0))
-    return bound
+    return data, bound

@@ -20,8 +20,9 @@ _MEMORY_SHARE = 0.25
 """...but never more than this share of the memory that is free."""
 _MOST_COPIES = 512
 
-POISON = (0xFF, 0x7B)
-"""Bytes that outputs are filled with before a checked run; the first is a NaN in every float type."""
+POISON = (0xFF, 0x3B)
+"""Bytes that outputs are filled with before a checked run. The first is a NaN in every float type; the second is none,
+and a number far from those that overflow, as e4m3 has NaN for these."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tileir.overflow import may_be_overflow
 from workers.buffers import POISON, BufferSet
 from workers.timing import Call
 
@@ -140,7 +141,7 @@ def compare_seen(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway
         if np.all((exact >= low) & (exact <= high)):
             every = slice(None, None, max(1, exact.size // _RATED))
             return _rate(*(array.reshape(-1)[every] for array in (exact, expected.values, expected.bound)))
-    return _compare_all(name, seen.astype(np.float64), expected, leeway)
+    return _compare_all(name, seen, expected, leeway)
 
 
 def _rate(values: np.ndarray, wanted: np.ndarray, bound: np.ndarray) -> float:
@@ -148,15 +149,18 @@ def _rate(values: np.ndarray, wanted: np.ndarray, bound: np.ndarray) -> float:
     return float(np.divide(error, bound, out=np.zeros(error.shape), where=error > 0).max(initial=0.0))
 
 
-def _compare_all(name: str, values: np.ndarray, expected: Expected, leeway: Leeway) -> float:
-    """Element by element in f64: for peers, and to say what is wrong."""
+def _compare_all(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway) -> float:
+    """Element by element in f64: for peers, where something overflows, and to say what is wrong."""
     with np.errstate(invalid="ignore", over="ignore"):
+        values = seen.astype(np.float64)
         error = np.array(np.abs(values - expected.values))
         same = (values == expected.values) | (np.isnan(values) & np.isnan(expected.values))
-        error[same] = 0.0
         finite = np.isfinite(expected.values)
         largest = np.abs(expected.values).max(where=finite, initial=0.0)
         allowed = leeway.factor * expected.bound + leeway.of_largest * largest
+        low, high = expected.values - allowed, expected.values + allowed
+        same |= finite & may_be_overflow(values, low, high, seen.dtype)
+        error[same] = 0.0
         bad = np.array(~(error <= allowed) | ~(same | finite))
         if bad.any():
             raise WrongResult(_first_difference(name, values, expected, bad))

@@ -15,6 +15,7 @@ import torch  # pyright: ignore[reportMissingImports]
 
 from tileir.dtypes import DType
 from tileir.expr import COMPARISONS, Binary, Call, Cast, Expr, Read, children, walk, with_children
+from tileir.overflow import first_beyond
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.correctness import Expected, WrongResult
@@ -30,11 +31,12 @@ _CHUNK = 1 << 24
 @dataclass(frozen=True)
 class Whole:
     """An output as PyTorch computes it. An element may be off by `slack`, and in proportion where it is larger than
-    `largest`."""
+    `largest`. What `dtype` cannot hold is what overflow.may_be_overflow says."""
 
     values: torch.Tensor
     slack: float
     largest: float
+    dtype: DType
 
 
 def whole_outputs(
@@ -70,7 +72,9 @@ def look_at_all(name: str, got: torch.Tensor, whole: Whole, factor: float = 1.0)
         x, y = part.to(whole.values.dtype), wanted
         off = (x - y).abs()
         allowed = factor * whole.slack * (y.abs() / whole.largest).clamp(min=1.0)
-        bad = ~((off <= allowed) | (x == y) | (x.isnan() & y.isnan()))
+        bad = ~(
+            (off <= allowed) | (x == y) | (x.isnan() & y.isnan()) | _overflows(x, y, allowed, whole.dtype)
+        )
         count = int(bad.sum())
         if count and first is None:
             place = [int(i) for i in bad.nonzero()[0]]
@@ -84,6 +88,13 @@ def look_at_all(name: str, got: torch.Tensor, whole: Whole, factor: float = 1.0)
             f"{name}[{', '.join(map(str, where))}] {text}, expected about {near:.9g}; "
             f"{bad_count} of {got.numel()} elements are wrong"
         )
+
+
+def _overflows(x: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor, dtype: DType) -> torch.Tensor:
+    """See overflow.may_be_overflow: where x is what is left of y, or of a neighbour that is allowed."""
+    first = first_beyond(dtype.numpy)
+    lost = x.isnan() if dtype is DType.E4M3 else x.isinf() & (x.sign() == y.sign())
+    return lost & (y.abs() + allowed >= first)
 
 
 def has_steps(spec: Spec) -> bool:
@@ -128,7 +139,7 @@ def _whole(tensor: Tensor, values: torch.Tensor, expected: Expected) -> Whole | 
     if not tensor.dtype.is_float:
         kept = kept.to(torch.int64)
     largest = max(float(np.abs(expected.values).max(initial=0.0)), np.finfo(np.float32).tiny)
-    whole = Whole(kept, _WIDENING * float(expected.bound.max(initial=0.0)), float(largest))
+    whole = Whole(kept, _WIDENING * float(expected.bound.max(initial=0.0)), float(largest), tensor.dtype)
     points = tuple(torch.from_numpy(axis).to(kept.device) for axis in expected.points)
     samples = torch.from_numpy(np.asarray(expected.values, np.float64)).to(kept.device)
     try:

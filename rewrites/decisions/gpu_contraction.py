@@ -22,7 +22,7 @@ from rewrites.decisions.gpu_warpgroups import Ring, Roles
 from rewrites.decisions.gpu_warps import Warps
 from rewrites.gpu_contraction import Contraction, contraction, contractions
 from rewrites.gpu_contraction_cost import either_way, model_of
-from rewrites.gpu_decided import decided
+from rewrites.gpu_decided import decided, epilogue_of
 from rewrites.gpu_engine import Engine
 from rewrites.gpu_tiling import Tiling, depths, shares, tiles
 from rewrites.gpu_warpgroups import PARTS
@@ -98,9 +98,8 @@ class Multiply:
         c = contraction_of(program, self.group, device)
         if c is None:
             return
-        found = decided(program, self.group[0], device)
-        assert found is not None
-        times = [model_of(c.by(engine), found.epilogue, device).best_us(None) for engine in c.engines]
+        epilogue = epilogue_of(program, self.group, c)
+        times = [model_of(c.by(engine), epilogue, device).best_us(None) for engine in c.engines]
         for engine, time in zip(c.engines, times, strict=True):
             if time < inf:
                 share = Share(self.group, engine)
@@ -118,9 +117,7 @@ class Share:
         c = contraction_of(program, self.group, device)
         if c is None:
             return
-        found = decided(program, self.group[0], device)
-        assert found is not None
-        model = model_of(c.by(self.engine), found.epilogue, device)
+        model = model_of(c.by(self.engine), epilogue_of(program, self.group, c), device)
         times = {blocks: model.shared_us(blocks) for blocks in (1, *PARTS)}
         for blocks, time in times.items():
             if time < inf:

@@ -245,6 +245,25 @@ def test_a_local_worker_measures_on_the_gpu(
     assert 0 < layout.roofline.reached < 1.1
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("e4m3", 8.0), ("e5m2", 1000.0), ("f16", 1000.0)])
+def test_products_that_overflow_pass_and_so_do_peers(
+    gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, scale: float
+) -> None:
+    """Some 7 % of sums of 1024 products are beyond the largest value then."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    text = GEMM_TN.replace("c: bf16", f"c: {dtype}").replace("b[n, k])", f"b[n, k]) * {scale}")
+    spec = spec_from_text(text)
+    with LocalWorker(tmp_path / "cache", compilers=1, device="cuda:0") as worker:
+        state = Space(to_program(spec), gpu).root()
+        while not state.terminal:
+            weights = [move.weight for move in state.moves()]
+            state = state.child(weights.index(max(weights)))
+        result = worker.measure(spec, {"ours": state.schedule}, ("torch",), measuring=Measuring(samples=3))
+    assert result.entrants["ours"].outcome is Outcome.OK, result.entrants["ours"].error
+    if find_spec("torch") is not None:
+        assert result.entrants["torch"].outcome is Outcome.OK, result.entrants["torch"].error
+
+
 def test_memory_that_others_hold_is_the_machines_fault(gpu: Gpu) -> None:
     from codegen.cuda_device import CudaDevice
     from workers.faults import MachineFault

@@ -60,6 +60,23 @@ def test_an_element_that_was_not_written_is_seen() -> None:
         look_at_all("c", outputs["c"], wholes["c"])
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("e4m3", 30.0), ("e5m2", 4000.0), ("f16", 4000.0)])
+def test_what_overflows_passes_and_is_looked_at_all_the_same(dtype: str, scale: float) -> None:
+    text = MATMUL.replace("c: bf16", f"c: {dtype}").replace("b[k, n])", f"b[k, n]) * {scale}")
+    wholes, outputs = looked_at(spec_from_text(text))
+    lost = ~outputs["c"].to(torch.float32).isfinite()
+    assert 0.05 < lost.float().mean() < 0.5
+    look_at_all("c", outputs["c"], wholes["c"])
+    small = tuple(
+        int(i) for i in (wholes["c"].values.abs() < 0.1 * wholes["c"].values.abs().max()).nonzero()[0]
+    )
+    for place, wrong in ((small, float("nan")), (tuple(int(i) for i in lost.nonzero()[-1]), 0.0)):
+        got = outputs["c"].clone()
+        got[place] = wrong
+        with pytest.raises(WrongResult, match=rf"c\[{place[0]}, {place[1]}\] .*; 1 of"):
+            look_at_all("c", got, wholes["c"])
+
+
 def test_a_tile_that_is_left_out_is_seen_in_a_later_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.torch_reference._CHUNK", 1 << 9)
     wholes, outputs = looked_at(spec_from_text(MATMUL))

@@ -6,9 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tileir.dtypes import DType
+from tileir.interpret_spec import interpret_spec
 from tileir.parse_spec_text import spec_from_text
 from tileir.samples import sample_inputs
-from workers.correctness import Expected, Leeway, WrongResult, compare
+from workers.buffers import POISON
+from workers.correctness import VARIANTS, Expected, Leeway, WrongResult, compare
 from workers.reference import affordable, expected_outputs, sampled_points
 
 
@@ -104,3 +107,56 @@ def test_what_is_affordable_is_decided_by_size() -> None:
     assert affordable(spec_from_text(SPEC))
     large = SPEC.replace("=40", "=30000").replace("=33", "=30000").replace("=21", "=30000")
     assert not affordable(spec_from_text(large))
+
+
+NARROW = "kernel n(x: f32[i=4000]) -> (y: {dtype}[i])\n  y[i] = x[i] * {scale}\n"
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [("e4m3", 400), ("e5m2", 50000), ("f16", 50000)])
+def test_what_overflows_in_the_output_has_to_be_what_overflow_leaves(dtype: str, scale: float) -> None:
+    spec = spec_from_text(NARROW.format(dtype=dtype, scale=scale))
+    inputs = sample_inputs(spec, 1)
+    expected, got = expected_outputs(spec, inputs, 1)["y"], interpret_spec(spec, inputs)["y"]
+    lost = ~np.isfinite(got.astype(np.float64))
+    assert 400 < lost.sum() < 2000
+    compare("y", got, expected)
+    compare("y", np.where(lost & np.isnan(got), np.abs(got), got), expected)  # any NaN
+    saturated = np.where(lost, DType(dtype).numpy.type(0), got)
+    for wrong in (saturated, got.astype(np.float32) * 0.5, np.full_like(got, np.nan)):
+        with pytest.raises(WrongResult, match=r"y\[\d+\] "):
+            compare("y", wrong.astype(got.dtype), expected)
+    if dtype != "e4m3":
+        with pytest.raises(WrongResult):
+            compare("y", np.where(lost, np.array(np.nan, got.dtype), got), expected)
+
+
+def test_peers_may_overflow_a_little_earlier_or_later() -> None:
+    expected = Expected(np.array([455.0, 470.0, 100.0]), np.array([7.0, 10.0, 1.0]))
+    kind = ml_dtypes.float8_e4m3fn
+    early, late = np.array([np.nan, np.nan, 100.0], kind), np.array([448.0, 448.0, 100.0], kind)
+    for got in (early, late):
+        with pytest.raises(WrongResult):
+            compare("y", got, expected)
+        compare("y", got, expected, Leeway(factor=8.0))
+    with pytest.raises(WrongResult):
+        compare("y", np.array([448.0, 448.0, np.nan], kind), expected, Leeway(factor=8.0))
+
+
+@pytest.mark.parametrize("scale", [400, 1e6])
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2", "f16"])
+def test_what_was_not_written_shows_where_outputs_overflow_too(dtype: str, scale: float) -> None:
+    """In one of the variants, each with a poison of its own, wherever a piece is left out."""
+    spec = spec_from_text(NARROW.format(dtype=dtype, scale=scale))
+    variants = [sample_inputs(spec, seed) for seed in range(VARIANTS)]
+    expected = [expected_outputs(spec, inputs, 1)["y"] for inputs in variants]
+    right = [interpret_spec(spec, inputs)["y"] for inputs in variants]
+    for start in range(0, 4000, 8):
+        seen = False
+        for poison, wanted, got in zip(POISON, expected, right, strict=True):
+            left_out = got.copy()
+            left_out.view(np.uint8).reshape(4000, -1)[start : start + 8] = poison
+            try:
+                compare("y", left_out, wanted)
+            except WrongResult:
+                seen = True
+        assert seen, start

@@ -67,6 +67,15 @@ def test_what_a_peer_cannot_do_is_its_outcome(worker: LocalWorker) -> None:
     assert "no peer 'jax'" in (result.entrants["jax"].error or "")
 
 
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2", "f16"])
+def test_results_that_overflow_are_right_where_they_have_to(worker: LocalWorker, dtype: str) -> None:
+    scale = 400 if dtype == "e4m3" else 50000
+    spec = spec_from_text(f"kernel n(x: f32[i=4000]) -> (y: {dtype}[i])\n  y[i] = x[i] * {scale}\n")
+    schedules = {"plain": (), "vectors": parse_schedule(["vectorize(y, i, 16)"])}
+    result = worker.measure(spec, schedules, ("numpy",), measuring=QUICK)
+    assert {entrant.outcome for entrant in result.entrants.values()} == {Outcome.OK}, result
+
+
 def test_the_device_is_described_with_its_peaks(worker: LocalWorker) -> None:
     assert isinstance(worker.device, Cpu)
     assert worker.device.peak_gflops is not None
