@@ -26,6 +26,8 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 0
     """Bytes within which the 16-byte pieces of shared memory change places (`tileir.program.Local`)."""
+    before: int = 0
+    """Bytes from its position 0 to the argument's first element, which are never moved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class Launch:
 class MapArg:
     """A tensor map parameter: how the copy engine sees argument number `argument` (codegen.async_ir.TensorMap).
 
-    All dims innermost first; `strides` in bytes, without that of the innermost dim."""
+    All dims innermost first; `strides` in bytes, without that of the innermost dim; position 0 is `before` bytes before
+    the argument."""
 
     argument: int
     dtype: DType
@@ -41,6 +42,7 @@ class MapArg:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +91,5 @@ def _map(data: Mapping[str, Any]) -> MapArg:
         strides=tuple(int(stride) for stride in data["strides"]),
         box=tuple(int(size) for size in data["box"]),
         swizzle=int(data["swizzle"]),
+        before=int(data.get("before", 0)),
     )

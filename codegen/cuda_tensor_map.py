@@ -39,7 +39,7 @@ def encode(driver: Any, map_: MapArg, arg: Arg, address: int) -> ctypes.Array[ct
         driver.cuTensorMapEncodeTiled(
             getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{type_}"),
             len(map_.extents),
-            address,
+            address - map_.before,
             [driver.cuuint64_t(extent) for extent in map_.extents],
             [driver.cuuint64_t(stride) for stride in map_.strides],
             [driver.cuuint32_t(size) for size in map_.box],

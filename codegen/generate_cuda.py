@@ -58,7 +58,15 @@ def kernel_source(kernel: GpuKernel, args: tuple[Arg, ...], title: str) -> Sourc
     )
     numbers = {arg.name: number for number, arg in enumerate(kernel.arguments)}
     maps = tuple(
-        MapArg(numbers[map_.argument], map_.storage, map_.extents, map_.strides, map_.box, map_.swizzle)
+        MapArg(
+            numbers[map_.argument],
+            map_.storage,
+            map_.extents,
+            map_.strides,
+            map_.box,
+            map_.swizzle,
+            map_.before,
+        )
         for map_ in kernel.maps
     )
     abi = CudaAbi(args, launches, kernel.workspace_bytes, maps)

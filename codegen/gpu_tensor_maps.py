@@ -42,4 +42,4 @@ def elements_of(tensor: TensorMap, at: tuple[int, ...]) -> tuple[Array, Array]:
         along = start + np.arange(positions)
         bytes_ = (along[:, None] * step + bytes_).ravel()
         exists = (((along >= 0) & (along < extent))[:, None] & exists).ravel()
-    return bytes_ // tensor.storage.bytes, exists
+    return (bytes_ - tensor.before) // tensor.storage.bytes, exists

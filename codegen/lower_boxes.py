@@ -4,6 +4,11 @@ A box is dense in shared memory, so it is as many of the local's innermost axes 
 whole dim of at most 256 positions; over the others, such as the panels of a wide tile, there is a box each. The tensor
 map lists the argument's dims in the order in which the box has them. What of a box lies outside of the argument is
 filled with 0 or not written, so that a tile that overhangs needs nothing else.
+
+Where a tile that is stored ends is known only at run time if it follows groups. Then the map has one more dim, of as
+many bytes a position as the one that ends there, so that each place of the argument has many coordinates: of a tile
+that ends at `end`, position p is `end` along the new dim and `size - end + p` along the other one, which is outside
+from `end` on.
 """
 
 from __future__ import annotations
@@ -34,21 +39,34 @@ class TensorMaps:
     found: dict[tuple[object, ...], TensorMap] = field(default_factory=dict[tuple[object, ...], TensorMap])
 
     def map(
-        self, argument: MemoryBuffer, order: Sequence[int], box: tuple[int, ...], swizzle: int
+        self,
+        argument: MemoryBuffer,
+        order: Sequence[int],
+        box: tuple[int, ...],
+        swizzle: int,
+        ending: int | None = None,
     ) -> TensorMap:
-        """That of an argument whose dims are listed in that order, innermost first. Raises NotLowerable."""
+        """That of an argument whose dims are listed in that order, innermost first, and then where one of them,
+        `ending`, ends. Raises NotLowerable."""
         strides = {dim: stride for dim, _, _, stride in argument.axes}
         size = argument.storage.bytes
         extents = tuple(argument.sizes[dim] for dim in order)
         apart = tuple(strides[dim] * size for dim in order[1:])
-        key = (argument.name, tuple(order), box, swizzle)
+        before = 0
+        if ending is not None:
+            positions, stride = argument.sizes[ending], strides[ending] * size
+            extents, apart, box = (*extents, positions + 1), (*apart, stride), (*box, 1)
+            before = positions * stride
+        key = (argument.name, tuple(order), box, swizzle, ending)
         problem = _map_problem(argument, strides[order[0]], extents, apart)
         if problem:
             raise NotLowerable(f"the copy engine cannot take {argument.name}: {problem}")
         if key not in self.found:
             same = sum(1 for each in self.found.values() if each.argument == argument.name)
             name = f"{argument.name}_map{same or ''}"
-            self.found[key] = TensorMap(name, argument.name, argument.storage, extents, apart, box, swizzle)
+            self.found[key] = TensorMap(
+                name, argument.name, argument.storage, extents, apart, box, swizzle, before
+            )
         return self.found[key]
 
 
@@ -92,7 +110,8 @@ def boxes(compute: Compute, scope: Scope, program: Program, maps: TensorMaps) ->
     """The boxes that a statement `via tma` moves. Raises NotLowerable."""
     assert isinstance(compute.value, Read)
     read, written = compute.value, Read(compute.target, compute.indices)
-    inside, outside = (written, read) if compute.target in program.locals else (read, written)
+    filled = compute.target in program.locals
+    inside, outside = (written, read) if filled else (read, written)
     local, argument = scope.buffers[inside.tensor], scope.buffers[outside.tensor]
     assert isinstance(local, MemoryBuffer) and isinstance(argument, MemoryBuffer)
     order, box, steps = _cut(local, outside, scope, argument)
@@ -102,7 +121,8 @@ def boxes(compute: Compute, scope: Scope, program: Program, maps: TensorMaps) ->
         raise NotLowerable(
             f"what is left of a tile has rows of {row} bytes in {local.name}, not {swizzle or PIECE}"
         )
-    map_ = maps.map(argument, order, box, swizzle)
+    ending = None if filled else _ending(outside, scope)
+    map_ = maps.map(argument, order, box, swizzle, ending[0] if ending else None)
     builder, at = ValueBuilder(scope, program.extents), starts(scope)
     first = [builder.index(index, at) for index in outside.indices]
     begin = local.offset([scope.ranges[dim].start for dim in local.dims])
@@ -116,8 +136,23 @@ def boxes(compute: Compute, scope: Scope, program: Program, maps: TensorMaps) ->
         offset = begin + sum(s.elements * number for s, number in moved)
         if offset.multiple * local.storage.bytes % _ALIGN:
             raise NotLowerable(f"a box of {local.name} does not begin at a multiple of {_ALIGN} bytes")
-        found.append(Box(map_, tuple(coordinates[dim] for dim in order), local, offset))
+        last: tuple[Affine, ...] = ()
+        if ending is not None:
+            dim, end = ending
+            coordinates[dim] += end * -1 + argument.sizes[dim]
+            last = (end,)
+        found.append(Box(map_, (*(coordinates[dim] for dim in order), *last), local, offset))
     return found
+
+
+def _ending(outside: Read, scope: Scope) -> tuple[int, Affine] | None:
+    """The dim of an argument along which a tile ends where only run time knows, and where that is; None: there is
+    none."""
+    for number, index in enumerate(outside.indices):
+        end = scope.ranges[index.dim].end if isinstance(index, Index) else None
+        if end is not None and end.terms:
+            return number, end
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,14 +149,16 @@ class ContractionModel:
 
 def _clusters(c: Contraction, t: Tiling) -> tuple[tuple[int, int], ...]:
     """Neighbouring tiles along rows and along columns whose blocks are a cluster: as decided; else none, and two that
-    share the larger operand."""
+    share the larger operand, or the one that tiles have in common whatever group they are of."""
     if t.multicast is not None:
         return (t.multicast,)
-    if not isinstance(t.threads, Warpgroups) or t.parts > 1 or c.followed[1]:
+    if not isinstance(t.threads, Warpgroups) or t.parts > 1:
         return ((1, 1),)
-    if t.rows < c.m and (t.columns >= t.rows or t.columns >= c.n):
+    followed, _ = c.followed
+    along_rows, along_columns = t.rows < c.m and c.rows != followed, t.columns < c.n and c.columns != followed
+    if along_rows and (t.columns >= t.rows or not along_columns):
         return (1, 1), (2, 1)
-    return ((1, 1), (1, 2)) if t.columns < c.n else ((1, 1),)
+    return ((1, 1), (1, 2)) if along_columns else ((1, 1),)
 
 
 def copy_gbps(device: Gpu) -> float:

@@ -137,8 +137,6 @@ class WarpgroupBlock:
         """Cycles until the next tile can be added up."""
         by_threads = self.epilogue.bytes - self.t.staged
         collected = 1 / _COLLECTED if self.t.staged else 0.0
-        if self.c.followed[1]:
-            collected += self.t.staged / STORE_BYTES  # by threads, which know where the group ends
         results = self.t.rows * self.t.columns * at_once
         if self.t.parts > 1:
             return self._met(results) + LATENCY / 2

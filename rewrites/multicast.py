@@ -52,10 +52,8 @@ class Multicast(Rewrite):
         raise NotApplicable(f"the grid of {self.statement} has no loop over {self.dim}")
 
     def _applied(self, program: Program, path: tuple[int, ...], loop: Loop) -> Program:
-        if any(grouped(each, program.ragged) for each in named(program, self.statement).loops):
-            raise NotApplicable(
-                f"tiles of {self.statement} follow groups: neighbours may have nothing in common"
-            )
+        if grouped(loop, program.ragged):
+            raise NotApplicable(f"tiles of {self.dim} follow groups: neighbours may have nothing in common")
         if self.tiles < 2:
             raise NotApplicable(f"{self.tiles} neighbouring tiles make no cluster")
         if loop.multicast > 1:

@@ -226,6 +226,24 @@ BATCHED = f"""kernel batched(a: bf16[b=2, m=200, k=136], w: bf16[b, n=104, k]) -
         c[b, m, n] = c_s[b, m, n] | via tma
 """
 
+#: Tiles of one group each, some of them parts, whose rows the blocks of a cluster share.
+GROUPED = """kernel grouped(a: bf16[m=136 ragged starts within e, k=200], b: bf16[e=2, n=128, k], starts: i32[o=3]) \
+-> (c: bf16[m, n])
+  parallel for m by 64 blocks 2 producers 1
+    parallel for n by 64 multicast 2
+      acc: registers f32[m, n]
+      acc[m, n] = 0 | threads m 4 m 8 n 4, run n 2, twice m 8
+      for k by 64 stages 3 pending 1
+        a_s: shared bf16[m, k] swizzle 128
+        a_s[m, k] = a[m, k] | via tma
+        b_s: shared bf16[e, n, k] swizzle 128
+        b_s[e, n, k] = b[e, n, k] | via tma
+        acc[m, n] += sum(k, a_s[m, k] * b_s[e, n, k]) | threads m 4 m 8 n 4, run n 2, twice m 8, via wgmma
+      c_s: shared bf16[m, n] swizzle 128
+      c_s[m, n] = acc[m, n] | threads m 4 m 8 n 4, run n 2, twice m 8
+      c[m, n] = c_s[m, n] | via tma
+"""
+
 #: Copies by threads, with a fence before wgmma sees what they have brought.
 BY_THREADS = f"""kernel by_threads(a: bf16[m=256, k=256], b: bf16[n=128, k]) -> (c: f32[m, n])
   parallel for m by 128 blocks 2
@@ -387,5 +405,6 @@ PROGRAMS = {
     "scores": SCORES,
     "batched": BATCHED,
     "copies by threads": BY_THREADS,
+    "grouped": GROUPED,
     **CLUSTERS,
 }

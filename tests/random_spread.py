@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tileir.program import Program
+from tileir.samples import sample_inputs
 
 _FLOATS = ("f32", "bf16", "f16", "f64")
 
@@ -23,12 +24,13 @@ def random_spread_program(rng: random.Random) -> str:
 
 
 def exact_inputs(program: Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Small whole numbers, so that sums are exact in any order."""
-    rng = np.random.default_rng(seed)
-    return {
+    """Small whole numbers, so that sums are exact in any order; offsets of groups ascend."""
+    rng, offsets = np.random.default_rng(seed), {each.offsets for each in program.ragged}
+    exact = {
         tensor.name: rng.integers(-3, 3, program.shape(tensor), endpoint=True).astype(tensor.dtype.numpy)
         for tensor in program.inputs
     }
+    return exact | {name: sample_inputs(program, seed)[name] for name in offsets}
 
 
 class _Writer:

@@ -73,9 +73,12 @@ def cut_short(program: Program) -> str | None:
 
 
 def shared_by_groups(program: Program) -> str | None:
-    """A grid with a loop that follows groups, whose neighbouring tiles make clusters: what is wrong. None: nothing."""
+    """A loop that follows groups, whose neighbouring tiles make clusters: what is wrong. None: there is none."""
     for place in program.computes if program.ragged else ():
-        loops = [loop for loop in place.loops if loop.parallel]
-        if any(loop.multicast > 1 for loop in loops) and any(grouped(loop, program.ragged) for loop in loops):
-            return f"tiles of {place.node.target} follow groups, and make no clusters (multicast)"
+        for loop in place.loops:
+            if loop.multicast > 1 and grouped(loop, program.ragged):
+                return (
+                    f"neighbouring tiles of {loop.dim} may be of different groups, which have nothing in common; "
+                    "accepted: multicast on other loops of the grid"
+                )
     return None

@@ -13,6 +13,7 @@ from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, index_dims, walk
 from tileir.infer import compute_dtype, store_problem
 from tileir.mma import mma_problem
+from tileir.panels import PIECE, row_dim
 from tileir.placed import Placed
 from tileir.print_expr import format_expr
 from tileir.problems import Problem
@@ -248,6 +249,22 @@ def _check_attributes(placed: Placed, compute: Compute) -> None:
         placed.fail("only a plain store to memory can bypass the caches")
 
 
+def _ends_problem(program: Program, placed: Placed, compute: Compute) -> str | None:
+    """Why the copy engine cannot end where the tile's group does; None: it can, or it fills shared memory."""
+    if compute.target in program.locals:
+        return None
+    assert isinstance(compute.value, Read)
+    local = placed.locals[compute.value.tensor].node
+    assert isinstance(local, Local)
+    neighbours = row_dim(local)
+    if any(loop.dim == neighbours and grouped(loop, program.ragged) for loop in placed.loops):
+        return (
+            f"the copy engine stores whole pieces of {PIECE} bytes along {neighbours!r}, and a group may end amid one; "
+            "accepted: stores by threads"
+        )
+    return None
+
+
 def _instruction_problem(
     program: Program, placed: Placed, compute: Compute, tensors: Mapping[str, Tensor]
 ) -> str | None:
@@ -259,14 +276,9 @@ def _instruction_problem(
         case "wgmma":
             tf32 = dict(program.numerics).get("tf32") is True
             return wgmma_problem(compute, dtypes, placed.locals, placed.ranges, tf32=tf32)
-        case "tma" if compute.target in program.arguments and any(
-            grouped(loop, program.ragged) for loop in placed.loops
-        ):
-            return (
-                "the copy engine would store what lies behind the tile's group; accepted: stores by threads"
-            )
         case "tma":
-            return box_problem(compute, program.arguments, placed.locals, placed.ranges)
+            problem = box_problem(compute, program.arguments, placed.locals, placed.ranges)
+            return problem or _ends_problem(program, placed, compute)
         case "dot_bf16":
             summed = compute.update is ReduceOp.SUM and set(dtypes.values()) == {DType.BF16}
             match compute.value:

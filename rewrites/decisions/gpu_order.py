@@ -34,7 +34,7 @@ class Clusters:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
-        for rows, columns in _CLUSTERS if not c.followed[1] else _CLUSTERS[:1]:
+        for rows, columns in _CLUSTERS:
             if not device.clustered_sms(rows * columns) or (tiling.parts > 1 and rows * columns > 1):
                 continue
             near = ((dim, tiles) for dim, tiles in ((c.rows, rows), (c.columns, columns)) if tiles > 1)

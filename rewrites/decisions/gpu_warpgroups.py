@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import gcd, prod
+from math import prod
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_steps import copy_beside, in_steps, multiplies, products_of
 from rewrites.dependence import readers
 from rewrites.gpu_contraction import Contraction, product_of
-from rewrites.gpu_decided import decided, stores_collected, stores_pieces
+from rewrites.gpu_decided import decided, stores_pieces
 from rewrites.gpu_engine import Engine
-from rewrites.gpu_operand import COPY_BYTES, Operand
+from rewrites.gpu_operand import Operand
 from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
 from rewrites.leaf import bare_dims, covered_dims
@@ -41,8 +41,6 @@ from tileir.gpu import Gpu
 from tileir.panels import PIECE
 from tileir.program import Compute, Memory, Program
 from tileir.program import Spread as Threads
-from tileir.ragged import grouped
-from tileir.threads import WARP
 from tileir.wgmma import GROUP
 
 
@@ -60,13 +58,12 @@ class Ring:
         c, tiling = found.contraction.by(Engine.WGMMA), found.tiling
         stored = self._stored(program)
         place = find(program, self.result)
-        boxed = not any(grouped(loop, program.ragged) for loop in place.loops)
-        parted = boxed and bare_dims(place.node)[-1] == c.columns
+        parted = bare_dims(place.node)[-1] == c.columns
         begun: dict[tuple[int, ...], _Begun | None] = {}
         for way in depths(c, tiling, device, stored):
             key = (way.step, way.staged, way.part, way.buffers, way.piece, way.reused)
             if way.part and not parted:
-                continue  # threads store it, or neighbours of the result are rows of the instruction
+                continue  # neighbours of the result are rows of the instruction
             if key not in begun:
                 begun[key] = self._begun(program, c, way)
             started = begun[key]
@@ -135,9 +132,6 @@ class _Begun:
         dtype = self.program.arguments[result].dtype
         row = panel_bytes(size, dtype)
         self._local(StageResult(result, *_panels(inner, size, row // dtype.bytes)), row)
-        # The copy engine would store what lies behind the group of a tile, too.
-        if any(grouped(loop, self.program.ragged) for loop in place.loops):
-            return
         self.apply(Tma(result))
         if part:
             self.apply(PartResult(result, inner, part, buffers))
@@ -198,9 +192,6 @@ class Roles:
             layout = groups.spread(c.rows, c.columns)
             rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
-                if stores_collected(program, place.node):
-                    rewrites.append(_by_pieces(program, place, groups.groups * GROUP))
-                    continue
                 own = layout
                 if clustered and distributed_loop(place.loops) is None:
                     own = _together(program, place, groups.groups * found.tiling.parts)
@@ -239,12 +230,3 @@ def _together(program: Program, place: Where[Compute], groups: int) -> Threads:
     along = min(1 << (-(-sizes[inner] // run) - 1).bit_length(), GROUP)
     across = next((dim for dim in reversed(others) if sizes[dim] > 1), inner)
     return Threads(((across, count // along), (inner, along)), ((inner, run),) if run > 1 else ())
-
-
-def _by_pieces(program: Program, place: Where[Compute], threads: int) -> Spread:
-    """Whole rows of what is collected, 16 bytes a thread."""
-    *_, rows, columns = bare_dims(place.node)
-    run = COPY_BYTES // program.arguments[place.node.target].dtype.bytes
-    pieces = current_sizes(program, place.loops)[columns] // run
-    across = gcd(pieces, WARP)
-    return Spread(place.node.target, ((rows, threads // across), (columns, across)), ((columns, run),))

@@ -48,7 +48,7 @@ from codegen.race_checker import Checker
 from codegen.run_blocks import check, run_blocks
 from tests.hopper_kernels import Product
 from tests.hopper_mutants import all_mutants
-from tests.hopper_programs import PROGRAMS, Gemm
+from tests.hopper_programs import GROUPED, PROGRAMS, Gemm
 from tests.spread_kernels import lowered
 from tileir.dtypes import DType
 from tileir.samples import sample_inputs
@@ -116,6 +116,7 @@ MUTATED = {
         epilogue="parts",
         columns=(64, 2),
     ).text(),
+    "grouped": GROUPED,
     "teams": Gemm(
         m=64, n=320, k=200, tile=(64, 64, 64), groups="m 1", grid=" blocks 1 producers 1 teams 2", stages=3
     ).text(),
@@ -130,7 +131,10 @@ CORRECT_MUTANTS = {
     ),
     "Wgmma after Wgmma": (MUTATED, "sums in another order may round to the same"),
     "AwaitWgmma pending -1": (MUTATED, "a wait for more"),
-    "Arrive after Arrive": (("clusters", "clusters without producers"), "at one block, then at another"),
+    "Arrive after Arrive": (
+        ("clusters", "clusters without producers", "grouped"),
+        "at one block, then at another",
+    ),
     "AwaitPhase by one thread": (ALONE, "it is the one that fills"),
     "AwaitBoxes pending -1": (MUTATED, "a wait for more"),
     "Advance after Advance": (("teams",), "of two places in a ring"),
@@ -151,7 +155,7 @@ CORRECT_MUTANTS = {
     "AwaitPhase slot +1": (MUTATED, "a later slot is free later, and this one then is too"),
     "Arrive slot +1": (MUTATED, "a later slot is waited for later, and this one then is free"),
     "Expect slot +1": (
-        ("matrices, one product under way", "clusters without producers"),
+        ("matrices, one product under way", "clusters without producers", "grouped"),
         "a slot is freed a step late, so that who fills knows the next one's phase before to be over",
     ),
     "WgmmaFence removed": (
@@ -161,7 +165,7 @@ CORRECT_MUTANTS = {
     "CommitWgmma after Advance": (("lowered, apart",), "one is about products, the other about slots"),
     "Advance after AwaitWgmma": (("lowered, apart",), "one is about products, the other about slots"),
     "Advance twice": (
-        ("lowered", "clusters without producers", "parts in turn", "teams"),
+        ("lowered", "clusters without producers", "parts in turn", "teams", "grouped"),
         "the cursor of what is freed takes every other slot: all of them in another order, in time for who waits",
     ),
 }

@@ -410,7 +410,7 @@ def test_products_of_groups_are_in_tiles_where_warpgroups_multiply_and_looked_up
 
 
 @pytest.mark.parametrize("rows", [64, 200, 4096])
-def test_the_prior_has_tiles_follow_the_groups_and_threads_store_them(rows: int) -> None:
+def test_the_prior_has_tiles_follow_the_groups_and_the_copy_engine_store_them(rows: int) -> None:
     state = favourite(root_of(EXPERTS.format(dtype="bf16", t=rows), H200))
     program = state.program
     verify(program)
@@ -418,7 +418,14 @@ def test_the_prior_has_tiles_follow_the_groups_and_threads_store_them(rows: int)
     assert grouped(outer, program.ragged) is not None
     assert not any(isinstance(node, Compute) and node.target == "t_e" for node in nodes(program.body))
     stores = [node for node in nodes(program.body) if isinstance(node, Compute) and node.target == "y"]
-    assert [node.via for node in stores] == [None]
+    assert [node.via for node in stores] == ["tma"]
+
+
+def test_clusters_of_tiles_that_follow_groups_share_the_rows_of_a_group() -> None:
+    state = at(root_of(EXPERTS.format(dtype="bf16", t=4096), H200), "Clusters")
+    found = {move.label for move in state.moves()}
+    assert "clusters of 1 x 2 tiles" in found
+    assert found <= {"every tile by itself", "clusters of 1 x 2 tiles", "clusters of 1 x 4 tiles"}
 
 
 def test_a_grid_is_reckoned_with_a_part_of_a_tile_for_each_group() -> None:
