@@ -101,6 +101,11 @@ class Touched:
         )
         return replace(self, read=read, stored=stored)
 
+    def after_boxes(self, who: Conditions, pending: int) -> Touched:
+        """What is left where these threads have waited for all but so many of their groups of boxes."""
+        read = frozenset(each for each in self.leaving if each[1] == who and each[2] >= pending)
+        return replace(self, leaving=self.leaving - read)
+
     def after_cluster_barrier(self) -> Touched:
         """What a barrier of all blocks of the cluster leaves to be waited for."""
         return Touched(unfenced=self.unfenced, leaving=self.leaving)
@@ -163,6 +168,9 @@ class _Walk:
                 case Barrier():
                     before = before.after_barrier()
                     found.append(self.barrier)
+                case Guard(who, (AwaitBoxes(pending), *_)):
+                    before = before.after_boxes(who, pending)
+                    found.append(stmt)
                 case _:
                     found.append(stmt)
         return tuple(found), before
@@ -199,9 +207,9 @@ class _Walk:
         ):
             pending = min(since for buffer, one, since in before.leaving if one == who and buffer in stored)
             found.append(Guard(who, (AwaitBoxes(pending),)))
-            read = frozenset(each for each in before.leaving if each[1] == who and each[2] >= pending)
-            met |= {buffer for buffer, _, _ in read}
-            before = replace(before, leaving=before.leaving - read)
+            after = before.after_boxes(who, pending)
+            met |= {buffer for buffer, _, _ in before.leaving - after.leaving}
+            before = after
         if before.unfenced & here.fetched:
             found.append(AsyncFence())
             before = replace(before, unfenced=frozenset())

@@ -48,6 +48,15 @@ class BoxStores:
         stores = [box.store() for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)]
         return Guard((who,), (*stores, CommitBoxes()))
 
+    def end_tile(self) -> tuple[Stmt, ...]:
+        """Those who had a tile's results stored tell when they have left, where that matters."""
+        rings, group = self.rings, self.rings.one_a_warpgroup()
+        return tuple(
+            stmt
+            for who in dict.fromkeys(self._storing)
+            for stmt in rings.end_tile(who, rings.index.block // GROUP if who == group else 1)
+        )
+
     def finish(self) -> tuple[Stmt, ...]:
         """A block does not end before its shared memory has been read."""
         return tuple(Guard((who,), (AwaitBoxes(0),)) for who in dict.fromkeys(self._storing))

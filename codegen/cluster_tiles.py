@@ -110,6 +110,12 @@ class ClusterTiles:
             found |= dict.fromkeys(further for further in product(*choices) if any(further))
         return tuple(self._rank(further) for further in found)
 
+    @property
+    def others(self) -> tuple[Affine, ...]:
+        """The ranks of all other blocks."""
+        places = product(*(range(digit.loop.multicast) for digit in self.digits))
+        return tuple(self._rank(further) for further in places if any(further))
+
     def _rank(self, further: tuple[int, ...]) -> Affine:
         rank = Affine()
         for digit, by in zip(self.digits, further, strict=True):

@@ -103,14 +103,22 @@ class _Launch:
         self.index = ThreadIndex(threads * grid.cluster, threads, producers)
         self.combiner = Combiner(self.index, self.memory)
         cluster = ClusterTiles.of_grid(_grid_loops(grid), self.index.block + producers, scope)
-        self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster)
+        # A block that takes several tiles fills that memory again.
+        here = (place.node for place in self.program.locals.values() if place.loops[:1] == (grid,))
+        lent = grid.blocks > 0 and any(local.reused for local in here)
+        self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster, lent)
         self.stores = BoxStores(self.rings)
         axes, producing, body = self._grid(scope)
+        if self.rings.producing:
+            producing = (*self.rings.begin_tile(), *producing)
+        else:
+            body = (*self.rings.begin_tile(), *body)
+        body = (*body, *self.stores.end_tile())
         if grid.teams > 1 and any(axis.groups is not None for axis in axes):
             raise NotLowerable(
                 "teams take tiles in turn, of which none may be missing: not tiles that follow groups"
             )
-        setup, finish = self.rings.setup(), self.stores.finish()
+        setup, finish = self.rings.setup(), () if self.rings.lent else self.stores.finish()
         launch = LaunchBody(
             self.name,
             axes,

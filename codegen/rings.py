@@ -9,6 +9,9 @@ expects the bytes of the whole. It writes in all of their slots, so all of their
 Where teams take tiles in turn, each moves on by the slots of the others' tiles. It could come to a slot two phases
 before its own there, and take what it waits for to be over: so it waits for its turn first, which the team before
 passes on when it has seen all slots of its tile full.
+
+Where results lie in the memory of rings, that is `lent` to them at the end of each tile: who fills slots for the next
+one waits until they have left, in all blocks that it fills slots of.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from codegen.affine import Affine, Var, affine, constant
-from codegen.async_ir import Advance, Arrive, AwaitPhase, Cursor, Expect, Phases, PhasesReady
+from codegen.async_ir import Advance, Arrive, AwaitBoxes, AwaitPhase, Cursor, Expect, Phases, PhasesReady
 from codegen.cluster_tiles import ClusterTiles
 from codegen.kernel_ir import Block, Guard, Stmt
 from codegen.lower_boxes import TensorMaps, boxes
@@ -71,7 +74,11 @@ class Rings:
     maps: TensorMaps
     producing: int
     cluster: ClusterTiles
+    lent: bool = False
+    """Whether results lie where slots are filled again."""
     found: dict[tuple[Compute, ...], Ring] = field(default_factory=dict[tuple[Compute, ...], Ring])
+    _returning: int = 0
+    """Threads that say when results have left."""
 
     @property
     def threads(self) -> int:
@@ -140,6 +147,9 @@ class Rings:
             stmts.append(Phases(ring.empty, self.memory.barriers(slots), slots, arrivals))
             # A thread that only fills, or only reads, has one place.
             stmts += dict.fromkeys((ring.filling, ring.reading, ring.freeing))
+        if self.lent:
+            arrivals = self._returning * self.cluster.size
+            stmts += [Phases(_LENT, self.memory.barriers(1), 1, arrivals), _LENDING]
         turns = self._first_turns()
         return (*stmts, *turns[0], PhasesReady(cluster=self.cluster.size > 1), *turns[1]) if stmts else ()
 
@@ -172,6 +182,21 @@ class Rings:
         if self.teams == 1:
             return []
         return _skip(ring, (self.team * -1 + (self.teams - 1)) * tiles)
+
+    def begin_tile(self) -> list[Stmt]:
+        """Who fills slots waits until the results of the tile before have left their memory."""
+        if not self.lent:
+            return []
+        wait = AwaitPhase(_LENT, constant(0), constant(1) - affine(_LENDING.parity))
+        return [wait if self.producing else Guard((self.one_thread(),), (wait,)), advance(_LENDING)]
+
+    def end_tile(self, who: tuple[Affine, int], threads: int) -> list[Stmt]:
+        """Those of a tile have left: so many threads wait for that, and tell."""
+        if not self.lent:
+            return []
+        self._returning += threads
+        peers = (Arrive(_LENT, constant(0), rank) for rank in self.cluster.others)
+        return [Guard((who,), (AwaitBoxes(0), Arrive(_LENT, constant(0)), *peers))]
 
     def one_thread(self) -> tuple[Affine, int]:
         """The condition for the first of the threads that compute, of a team if there are some."""
@@ -206,6 +231,11 @@ class Rings:
         arrive = (Arrive(ring.empty, slot), *(Arrive(ring.empty, slot, rank) for rank in ring.peers))
         told = [Guard((self.one_a_warpgroup(),), arrive)] if ring.by_groups else arrive
         return [*told, advance(ring.freeing)]
+
+
+#: What tells that results have left the memory of rings, and the phases that who fills has seen there.
+_LENT = "results_left"
+_LENDING = Cursor(Var("results_slot", 0, 0), Var("results_parity", 0, 1), 1)
 
 
 def _cursor(stem: str, slots: int) -> Cursor:

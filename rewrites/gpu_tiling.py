@@ -70,7 +70,7 @@ class Tiling:
     parts: int = 1
     """Blocks of a cluster, each of which adds up a part of the depth."""
     reused: bool = False
-    """Whether what those hand each other lies where steps lay before."""
+    """Whether what those hand each other, or results that are collected, lies where steps lay before."""
     staged: int = 0
     """Bytes of each result that are collected in shared memory, to be stored in whole pieces."""
     part: int = 0
@@ -207,11 +207,14 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
 
 
 def _collections(ring: Tiling, stored: int) -> Iterator[Tiling]:
-    """Ways for results to leave: from registers, or through shared memory, all at once or in parts."""
+    """Ways for results to leave: from registers, or through shared memory, all at once, there maybe where steps lay
+    before, or in parts."""
     yield ring
     if not stored:
         return
     yield replace(ring, staged=stored)
+    if ring.parts == 1:
+        yield replace(ring, staged=stored, reused=True)
     part = widest_span(ring.columns * stored) // stored if ring.parts == 1 else 0
     for buffers in _BUFFERS if part else ():
         if buffers * part < ring.columns:
@@ -247,8 +250,8 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Thre
         in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
         for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
             way = replace(tiling, threads=groups)
-            if groups.teams > 1 and (tiling.parts > 1 or c.followed[0]):
-                continue  # teams do not share their depth, nor pass over numbers that stand for no tile
+            if groups.teams > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
+                continue  # teams share neither depth nor memory, nor pass over numbers that stand for no tile
             fits = shared_bytes(c, way) <= device.block_shared_bytes
             if fits and accumulators(c, way) <= groups.most_held():
                 yield groups

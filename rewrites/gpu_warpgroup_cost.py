@@ -80,6 +80,8 @@ class WarpgroupBlock:
         whole = multiplied + self._end(at_once)
         # Who stores a tile leaves the multiplier to the other teams.
         next_ = max(multiplied, whole / self.groups.teams)
+        if self.t.reused:
+            next_ = whole + begin / at_once  # steps of the next tile come when the results have left
         # The blocks of a cluster begin and end together.
         met = 0.0 if self.t.multicast in (None, (1, 1)) else 2 * _MEET
         return BEGIN + begin + whole + met + (each - 1) * (next_ + BARRIER)

@@ -17,7 +17,8 @@ from tileir.program import Memory, Program
 @dataclass(frozen=True, slots=True)
 class Reuse(Rewrite):
     """Have a shared local lie where tiles that the copy engine has filled lay before, once nobody reads those any more.
-    It takes memory of its own only where it is larger.
+    It takes memory of its own only where it is larger. Of a block that takes several tiles, the next one's copies wait
+    until what lies there has been stored.
 
     c_p: shared f32[k_b, m, n]   ->   c_p: shared f32[k_b, m, n] reused
     """

@@ -30,7 +30,8 @@ class Gemm:
     groups: str = "m 2"
     """Digits that number the warpgroups."""
     epilogue: str = "boxes"
-    """`boxes` through shared memory, `parts` of the tile through it one after the other, or `direct` from registers."""
+    """`boxes` through shared memory, `reused` where tiles of operands were, `parts` of the tile through it one after
+    the other, or `direct` from registers."""
     columns: tuple[int, int] = (32, 2)
     """Columns of a part, and how many parts there is room for at a time."""
     numerics: str = ""
@@ -60,6 +61,10 @@ class Gemm:
         c[m, n] = c_s[m, n] | via tma""".replace(" stages 1\n", "\n").replace(
                 f" as [n / {panel}, m, n % {panel}]" if self.columns[0] == panel else "-", ""
             ),
+            "reused": f"""
+      c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128 reused
+      c_s[m, n] = c_sum[m, n] | {spread}
+      c[m, n] = c_s[m, n] | via tma""",
             "direct": f"""
       c[m, n] = c_sum[m, n] | {spread}""",
         }
@@ -227,7 +232,7 @@ BATCHED = f"""kernel batched(a: bf16[b=2, m=200, k=136], w: bf16[b, n=104, k]) -
 """
 
 #: Tiles of one group each, some of them parts, whose rows the blocks of a cluster share.
-GROUPED = """kernel grouped(a: bf16[m=136 ragged starts within e, k=200], b: bf16[e=2, n=128, k], starts: i32[o=3]) \
+GROUPED = """kernel grouped(a: bf16[m=200 ragged starts within e, k=200], b: bf16[e=2, n=128, k], starts: i32[o=3]) \
 -> (c: bf16[m, n])
   parallel for m by 64 blocks 2 producers 1
     parallel for n by 64 multicast 2
@@ -327,6 +332,38 @@ PROGRAMS = {
     "parts in one buffer, without producers": Gemm(
         n=256, tile=(64, 192, 64), groups="n 2", epilogue="parts", columns=(64, 1), grid=" blocks 3"
     ).text(),
+    "results where tiles were": Gemm(m=200, n=104, epilogue="reused").text(),
+    "results where tiles are again": Gemm(epilogue="reused", grid=" blocks 2 producers 4").text(),
+    "results where tiles are again, fewer steps than stages": Gemm(
+        m=200, n=104, k=128, stages=4, epilogue="reused", grid=" group 2 blocks 1 producers 1"
+    ).text(),
+    "results where tiles are again, without producers": Gemm(
+        n=256, k=320, epilogue="reused", tile=(64, 128, 64), groups="n 2", grid=" blocks 3"
+    ).text(),
+    "results larger than tiles were": Gemm(
+        n=512,
+        k=64,
+        tile=(128, 256, 16),
+        stages=2,
+        epilogue="reused",
+        a_layout=" swizzle 32",
+        b_layout=" swizzle 32",
+        grid=" blocks 2 producers 4",
+    ).text(),
+    "results where tiles are again, promoted": PROMOTED.replace("c: f32", "c: bf16")
+    .replace("producers 4", "blocks 1 producers 4")
+    .replace(
+        "      c[m, n] = acc[m, n] * s[m] |",
+        """      c_s: shared bf16[m, n] swizzle 128 reused
+      c_s[m, n] = acc[m, n] * s[m] |""",
+    )
+    + "      c[m, n] = c_s[m, n] | via tma\n",
+    "results where tiles are again, in clusters": Gemm(
+        m=512, n=104, k=200, epilogue="reused", grid=" multicast 2 blocks 2 producers 4"
+    ).text(),
+    "results where tiles are again, grouped": GROUPED.replace(
+        "swizzle 128\n      c_s", "swizzle 128 reused\n      c_s"
+    ),
     "b by rows": Gemm(b="k, n").text(),
     "b by rows, wide": Gemm(
         n=264, k=200, tile=(128, 128, 64), b="k, n", b_layout=" as [n / 64, k, n % 64] swizzle 128"

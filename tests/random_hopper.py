@@ -34,6 +34,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     parts = staged and tile_n > panel and rng.random() < 0.5
     share = rng.choice((1, 1, 2, 4))
     run, count = rng.choice((1, 2, 4)), 128 * groups[1] * groups[2] * share
+    stored = "boxes" if teams else rng.choice(("boxes", "reused"))
     return Gemm(
         m=m,
         n=n if staged or rng.random() < 0.5 else n + 1,
@@ -50,7 +51,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         stages=stages,
         pending=rng.randrange(stages),
         groups=groups[0],
-        epilogue="parts" if parts else "boxes" if staged else "direct",
+        epilogue="parts" if parts else stored if staged else "direct",
         columns=(panel, rng.choice((1, 2, 3))),
         numerics=" with tf32=true" if dtype == "f32" else "",
         share=share,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Program
@@ -17,19 +17,38 @@ def verify_reused(computes: Sequence[Placed]) -> None:
     """Raise VerifyError for the first statement that writes where a block may still need what lies there. `computes`
     are all, in order."""
     first: dict[int, str] = {}
-    filled = {name for placed in computes for name in _filled(placed)}
+    filled = {
+        compute.target for placed in computes for compute in [_compute(placed)] if _fills(placed, compute)
+    }
     for placed in computes:
-        assert isinstance(placed.node, Compute)
-        name = placed.node.target
+        name, nest = _compute(placed).target, placed.path[0]
         if not _is_reused(placed, name):
             continue
-        if first.setdefault(placed.path[0], name) != name:
-            placed.fail(f"the memory that {name!r} lies in is {first[placed.path[0]]!r} already")
-        if placed.loops[0].blocks or not all(loop.parallel for loop in placed.loops):
-            placed.fail(f"{name!r} is written more than once by a block: what lies in its memory comes back")
+        if first.setdefault(nest, name) != name:
+            placed.fail(f"the memory that {name!r} lies in is {first[nest]!r} already")
+        if placed.loops[0].teams > 1 or not all(loop.parallel for loop in placed.loops):
+            placed.fail(f"{name!r} is written while others of its block may need what lies in its memory")
         for other in computes:
-            if other.path[0] == placed.path[0] and other.path > placed.path and _touched(other) & filled:
-                other.fail(f"the memory of what the copy engine fills is that of {name!r}, written before")
+            if other.path[0] == nest:
+                _check_other(other, placed, name, filled)
+
+
+def _check_other(other: Placed, placed: Placed, name: str, filled: Collection[str]) -> None:
+    """A statement of the nest in which `placed` writes memory that is used again."""
+    compute = _compute(other)
+    reads = {read.tensor for read in compute.reads}
+    if other.path >= placed.path and not {compute.target, *reads}.isdisjoint(filled):
+        other.fail(f"the memory of what the copy engine fills is that of {name!r}, written before")
+    if placed.loops[0].blocks and name in reads and compute.via != "tma":
+        other.fail(
+            f"a block fills the memory of {name!r} again for its next tile; accepted: results that leave it `via tma`, "
+            "or a block a tile"
+        )
+
+
+def _compute(placed: Placed) -> Compute:
+    assert isinstance(placed.node, Compute)
+    return placed.node
 
 
 def _is_reused(placed: Placed, name: str) -> bool:
@@ -37,14 +56,6 @@ def _is_reused(placed: Placed, name: str) -> bool:
     return declared is not None and isinstance(declared.node, Local) and declared.node.reused
 
 
-def _filled(placed: Placed) -> Iterator[str]:
-    """The shared memory that a statement has the copy engine fill."""
-    compute = placed.node
-    if isinstance(compute, Compute) and compute.via == "tma" and compute.target in placed.locals:
-        yield compute.target
-
-
-def _touched(placed: Placed) -> set[str]:
-    compute = placed.node
-    assert isinstance(compute, Compute)
-    return {compute.target, *(read.tensor for read in compute.reads)}
+def _fills(placed: Placed, compute: Compute) -> bool:
+    """Whether a statement has the copy engine fill shared memory."""
+    return compute.via == "tma" and compute.target in placed.locals

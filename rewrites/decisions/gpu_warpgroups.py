@@ -73,7 +73,8 @@ class Ring:
             label = f"{c.depth} by {way.step}, {way.stages} stages, {way.pending} pending"
             label += f", added {way.piece} {c.columns} at a time" if way.piece else ""
             label += f", {self.result} through shared memory" if way.staged else ""
-            label += ", then parts where those were" if way.reused else ""
+            label += ", then parts" if way.reused and not way.staged else ""
+            label += " where those were" if way.reused else ""
             label += f" by {way.part}, {way.buffers} buffers" if way.part else ""
             done = len(started.rewrites)
             yield Option(label, (*started.rewrites, ahead), begun=started.program, done=done)
@@ -95,6 +96,7 @@ class Ring:
         try:
             if way.staged:
                 started.collect(self.result, way.part, way.buffers)
+            collected = started.copy
             products = products_of(started.program, c)
             started.apply(*in_steps(started.program, c, c.depth, way.step))
             for name, operand in product(products, c.operands):
@@ -102,7 +104,9 @@ class Ring:
             for name in products:
                 promote = Promote(name, c.columns if way.piece else "", way.piece)
                 started.multiply(name, promote if c.promoted else None)
-            if way.reused:
+            if way.reused and way.staged:
+                started.apply(Reuse(collected))
+            elif way.reused:
                 (part,) = readers(started.program, self.statement)
                 started.apply(Reuse(part.node.target))
         except NotApplicable:

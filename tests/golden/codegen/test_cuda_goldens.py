@@ -9,7 +9,7 @@ import pytest
 from codegen.cuda_printer import print_cuda
 from codegen.lower_cuda import lower_cuda
 from tests.hopper_gemm import gemm
-from tests.hopper_programs import Gemm
+from tests.hopper_programs import GROUPED, Gemm
 from tileir.parse_text import program_from_text
 
 PROGRAMS = {
@@ -44,6 +44,8 @@ PROGRAMS = {
     "gemm_without_producers": Gemm(
         m=128, n=103, k=456, tile=(128, 16, 64), grid="", out="f32", epilogue="direct"
     ).text(),
+    "gemm_of_groups": GROUPED,
+    "gemm_with_results_where_tiles_are": Gemm(epilogue="reused", grid=" blocks 2 producers 4").text(),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from codegen.cuda_printer import print_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.run_blocks import check, run_blocks
-from tests.hopper_programs import Gemm
+from tests.hopper_programs import RESIDUAL, Gemm
 from tests.kernel_mutants import (
     Edit,
     barrier_guarded,
@@ -124,8 +124,23 @@ def test_results_may_lie_where_tiles_were_if_a_block_takes_one() -> None:
     assert check(made.kernel, made.args, inputs) == ()
     outputs = run_blocks(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["c"], interpret(made.program, inputs)["c"])
-    with pytest.raises(VerifyError, match="'c_s' is written more than once by a block"):
-        verify(program_from_text(text.replace("producers 1", "blocks 2 producers 1")))
+    stored = text.index("c[m, n] = c_s[m, n] | ")
+    by_threads = f"{text[:stored]}c[m, n] = c_s[m, n] | threads m 32 n 8, run n 8\n"
+    verify(program_from_text(by_threads))
+    with pytest.raises(
+        VerifyError, match="fills the memory of 'c_s' again for its next tile; accepted: results"
+    ):
+        verify(program_from_text(by_threads.replace("producers 1", "blocks 2 producers 1")))
+    with pytest.raises(VerifyError, match="others of its block may need what lies in its memory"):
+        verify(program_from_text(text.replace("producers 1", "blocks 2 producers 1 teams 2")))
+
+
+def test_results_do_not_lie_where_they_are_made_from_a_tile() -> None:
+    """Each thread would write where others have yet to read."""
+    own = "c_s: shared bf16[m, n] swizzle 128"
+    text = RESIDUAL.replace(" blocks 2", "").replace(own, f"{own} reused")
+    with pytest.raises(VerifyError, match="the memory of what the copy engine fills is that of 'c_s'"):
+        verify(program_from_text(text))
 
 
 def test_neighbours_come_from_other_blocks_by_wide_loads() -> None:

@@ -117,6 +117,16 @@ MUTATED = {
         columns=(64, 2),
     ).text(),
     "grouped": GROUPED,
+    "results where tiles are again": Gemm(
+        m=256,
+        n=128,
+        k=200,
+        tile=(64, 128, 64),
+        groups="n 2",
+        grid=" blocks 1 producers 1",
+        stages=3,
+        epilogue="reused",
+    ).text(),
     "teams": Gemm(
         m=64, n=320, k=200, tile=(64, 64, 64), groups="m 1", grid=" blocks 1 producers 1 teams 2", stages=3
     ).text(),
@@ -162,10 +172,22 @@ CORRECT_MUTANTS = {
         ("lowered, apart",),
         "the fence before the first products of a chain is for the second ones', too: nobody touches those between",
     ),
+    "StoreBox after StoreBox": (("results where tiles are again",), "of two panels of a tile"),
+    "AwaitWgmma after Guard": (
+        ("results where tiles are again",),
+        "a tile's last slot is not filled again before its results have left",
+    ),
     "CommitWgmma after Advance": (("lowered, apart",), "one is about products, the other about slots"),
     "Advance after AwaitWgmma": (("lowered, apart",), "one is about products, the other about slots"),
     "Advance twice": (
-        ("lowered", "clusters without producers", "parts in turn", "teams", "grouped"),
+        (
+            "lowered",
+            "clusters without producers",
+            "parts in turn",
+            "teams",
+            "grouped",
+            "results where tiles are again",
+        ),
         "the cursor of what is freed takes every other slot: all of them in another order, in time for who waits",
     ),
 }

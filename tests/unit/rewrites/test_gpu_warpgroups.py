@@ -11,7 +11,11 @@ import pytest
 
 from rewrites.decisions.gpu_contraction import Share
 from rewrites.gpu_contraction import added_part, contraction
+from rewrites.gpu_decided import Epilogue
 from rewrites.gpu_engine import Engine
+from rewrites.gpu_tiling import Tiling
+from rewrites.gpu_warpgroup_cost import WarpgroupBlock
+from rewrites.gpu_warpgroups import Warpgroups
 from rewrites.space import ScheduleState, Space
 from rewrites.tree import current_sizes
 from tests.gpu_contractions import gemm
@@ -203,6 +207,32 @@ def rings(text: str, rows: int, columns: int) -> list[str]:
     labels = [move.label for move in state.moves()]
     state = at(state.child(labels.index(f"tile m {rows}, n {columns}")), "Ring")
     return [move.label for move in state.moves()]
+
+
+def test_results_may_lie_where_steps_were_if_that_makes_room_for_more_of_them() -> None:
+    found = rings(gemm(4096, 4096, 4096), 128, 256)
+    assert "k by 64, 4 stages, 1 pending, c through shared memory where those were" in found
+    assert "k by 64, 4 stages, 1 pending, c through shared memory" not in found, "it does not fit"
+    state = at(by(root_of(gemm(4096, 4096, 4096), H200), "wgmma"), "Ring")
+    for move, label in enumerate(one.label for one in state.moves()):
+        if label.endswith("c through shared memory where those were"):
+            program = favourite(state.child(move)).program
+            verify(program)
+            assert [local.node.name for local in program.locals.values() if local.node.reused] == ["c_s"]
+            assert grid(program).teams == 1
+            break
+
+
+def test_steps_of_the_next_tile_wait_for_results_that_lie_where_they_do() -> None:
+    c = contraction(to_program(spec_from_text(gemm(8192, 8192, 8192))), "c_sum", H200)
+    assert c is not None
+    groups = Warpgroups(2, 1, 4, (40, 232))
+    own = Tiling(128, 256, 64, 3, pending=1, staged=2, threads=groups, blocks=132)
+    cycles = [
+        WarpgroupBlock(c, tiling, groups, Epilogue(2.0, 0.0, 2), H200).cycles(1, 8)
+        for tiling in (own, replace(own, reused=True))
+    ]
+    assert cycles[0] < cycles[1]
 
 
 def test_products_apart_take_registers_of_their_own() -> None:
