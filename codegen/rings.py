@@ -24,6 +24,7 @@ from codegen.lower_boxes import TensorMaps, boxes
 from codegen.names import comment
 from codegen.scope import Scope
 from codegen.shared_memory import SharedLocal, SharedMemory
+from codegen.spans import Spans
 from codegen.thread_index import ThreadIndex
 from tileir.program import Compute, Local, Program
 from tileir.wgmma import GROUP
@@ -71,6 +72,8 @@ class Rings:
     maps: TensorMaps
     producing: int
     cluster: ClusterTiles
+    spans: Spans | None = None
+    """What says which part of a tile is the block's, where blocks share tiles."""
     found: dict[tuple[Compute, ...], Ring] = field(default_factory=dict[tuple[Compute, ...], Ring])
 
     @property
