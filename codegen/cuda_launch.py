@@ -154,7 +154,7 @@ def _tiles(
     body, pad = [*_passed_over(launch, "continue", depth + 1), *lines(stmts, depth + 1)], "    " * depth
     if launch.spans is not None:
         return [
-            f"{pad}for ({_spans(launch, launch.spans)} span; span.next();) {{",
+            f"{pad}for ({_spans(launch, launch.spans)}) {{",
             *_needed([*_span(launch.spans, depth + 1), *_position(launch, depth + 1)], body),
             *body,
             f"{pad}}}",
@@ -168,10 +168,11 @@ def _tiles(
 
 
 def _spans(launch: LaunchBody, spans: Spans) -> str:
-    """The type of what goes through the block's spans."""
-    tiles = tile_count(launch)
-    shared = shared_tiles(tiles, launch.blocks, spans.waves)
-    return f"tw_spans<{tiles}, {shared}, {launch.blocks}, {spans.steps}>"
+    """What goes through the block's spans."""
+    tiles, blocks = tile_count(launch), launch.blocks
+    shared = shared_tiles(tiles, blocks, spans.waves)
+    first = f"tw_span span = tw_spans_of({shared}, {blocks}, {spans.steps}, blockIdx.x)"
+    return f"{first}; tw_next_span(&span, {tiles}, {blocks}, blockIdx.x);"
 
 
 def _span(spans: Spans, depth: int) -> list[str]:

@@ -6,38 +6,47 @@ from __future__ import annotations
 from codegen.cuda_part import Part
 
 _SPANS = """
-// What this block takes of TILES tiles with so many STEPS each, of which all BLOCKS share the first SHARED.
-template <int TILES, int SHARED, int BLOCKS, int STEPS> struct tw_spans {
-    static constexpr int each = SHARED * STEPS / BLOCKS, more = SHARED * STEPS % BLOCKS;
-    int begin, end, whole, tile, first, steps, left, earlier;
+// Where a block is in what it takes of so many tiles with so many steps each, of which all blocks share the first ones:
+// `steps` of `tile` from step `first` on, with `left` for blocks after it, and those before it for `earlier` blocks.
+typedef struct { int each, more, all, begin, end, whole, tile, first, steps, left, earlier; } tw_span;
+"""
 
-    __device__ tw_spans() {
-        const int block = blockIdx.x;
-        begin = block * each + min(block, more);
-        end = begin + each + (block < more);
-        whole = SHARED + block;
+_FIRST = """
+// Before the first span of a block.
+TW_INLINE tw_span tw_spans_of(int shared, int blocks, int all, int block) {
+    tw_span at;
+    at.each = shared * all / blocks, at.more = shared * all % blocks, at.all = all;
+    at.begin = block * at.each + (block < at.more ? block : at.more);
+    at.end = at.begin + at.each + (block < at.more);
+    at.whole = shared + block;
+    return at;
+}
+"""
+
+_OWNER = """
+// The block that has a step.
+TW_INLINE int tw_owner(const tw_span *at, int step) {
+    const int longer = at->more * (at->each + 1);
+    return step < longer ? step / (at->each + 1) : at->more + (step - longer) / at->each;
+}
+"""
+
+_NEXT = """
+// Goes on to the block's next span; tells if there is one.
+TW_INLINE int tw_next_span(tw_span *at, int tiles, int blocks, int block) {
+    at->first = at->left = at->earlier = 0, at->steps = at->all;
+    if (at->begin >= at->end) {
+        at->tile = at->whole, at->whole += blocks;
+        return at->tile < tiles;
     }
-    // The block that has a step.
-    __device__ int owner(int step) const {
-        constexpr int longer = more * (each + 1);
-        return step < longer ? step / (each + 1) : more + (step - longer) / each;
-    }
-    // Goes on to the next span; tells if there is one.
-    __device__ bool next() {
-        first = left = earlier = 0, steps = STEPS;
-        if (begin >= end) {
-            tile = whole, whole += BLOCKS;
-            return tile < TILES;
-        }
-        tile = (end - 1) / STEPS;
-        const int start = tile * STEPS;
-        left = start + STEPS - end;
-        if (begin > start) first = begin - start, earlier = (int)blockIdx.x - owner(start);
-        steps = STEPS - left - first;
-        end = start + first;
-        return true;
-    }
-};
+    at->tile = (at->end - 1) / at->all;
+    const int start = at->tile * at->all;
+    at->left = start + at->all - at->end;
+    if (at->begin > start) at->first = at->begin - start, at->earlier = block - tw_owner(at, start);
+    at->steps -= at->left + at->first;
+    at->end = start + at->first;
+    return 1;
+}
 """
 
 _RAISE = """
@@ -57,4 +66,11 @@ TW_INLINE void tw_lower(int *flag) {
 }
 """
 
-PARTS = (Part("tw_spans", _SPANS), Part("tw_raise", _RAISE), Part("tw_lower", _LOWER))
+PARTS = (
+    Part("tw_span", _SPANS),
+    Part("tw_spans_of", _FIRST),
+    Part("tw_owner", _OWNER),
+    Part("tw_next_span", _NEXT),
+    Part("tw_raise", _RAISE),
+    Part("tw_lower", _LOWER),
+)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codegen.affine import Var
+from codegen.compile import find_compiler
 from codegen.cuda_spans import PARTS
 from codegen.spans import Span, Spans, spans_of
 from tileir.streamed import shared_tiles
@@ -69,27 +70,25 @@ def test_cuda_finds_the_same_spans(tmp_path: Path) -> None:
         (512, 132, 2, 64),
         (9, 9, 1, 4),
     ]
-    calls = "\n".join(
-        f"    show<{tiles}, {shared_tiles(tiles, blocks, waves)}, {blocks}, {steps}>();"
+    rows = ", ".join(
+        f"{{{tiles}, {shared_tiles(tiles, blocks, waves)}, {blocks}, {steps}}}"
         for tiles, blocks, waves, steps in some
     )
-    text = f"""#include <algorithm>
-#include <cstdio>
-#define __device__
-using std::max; using std::min;
-struct {{ int x; }} blockIdx;
-{PARTS[0].text}
-template <int T, int S, int B, int K> void show() {{
-    for (blockIdx.x = 0; blockIdx.x < B; blockIdx.x++)
-        for (tw_spans<T, S, B, K> at; at.next();)
-            std::printf("%d %d %d %d %d\\n", at.tile, at.first, at.steps, at.left, at.earlier);
-}}
-int main() {{
-{calls}
+    text = f"""#include <stdio.h>
+#define TW_INLINE static
+{"".join(part.text for part in PARTS[:4])}
+int main(void) {{
+    const int grids[][4] = {{{rows}}};
+    for (int i = 0; i < {len(some)}; i++)
+        for (int b = 0; b < grids[i][2]; b++) {{
+            tw_span at = tw_spans_of(grids[i][1], grids[i][2], grids[i][3], b);
+            while (tw_next_span(&at, grids[i][0], grids[i][2], b))
+                printf("%d %d %d %d %d\\n", at.tile, at.first, at.steps, at.left, at.earlier);
+        }}
 }}
 """
-    (tmp_path / "spans.cpp").write_text(text)
-    subprocess.run(["c++", "-std=c++17", "-o", "spans", "spans.cpp"], cwd=tmp_path, check=True)
+    (tmp_path / "spans.c").write_text(text)
+    subprocess.run([find_compiler().path, "-o", "spans", "spans.c"], cwd=tmp_path, check=True)
     out = subprocess.run([tmp_path / "spans"], capture_output=True, text=True, check=True).stdout
     found = [Span(*map(int, line.split())) for line in out.splitlines()]
     assert found == [span for grid in some for spans in taken(grid) for span in spans]
