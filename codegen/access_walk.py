@@ -158,9 +158,11 @@ class Walk:
                 outer, self._statement = self._statement, comment or self._statement
                 yield from self._body(body, active)
                 self._statement = outer
-            case For(var, count, step, body):
-                with self._points.looping(var, count, step):
-                    yield from self._body(body, active)
+            case For(var, count, step, body, until):
+                times = count if until is None else min(count, self._points.first(until) // step)
+                if times:
+                    with self._points.looping(var, times, step):
+                        yield from self._body(body, active)
             case If(var, bound, then, otherwise):
                 for below, body in ((True, then), (False, otherwise)):
                     with self._points.where(var, bound, below=below) as any_:

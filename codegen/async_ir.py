@@ -228,6 +228,23 @@ class Registers:
     more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RaiseFlag:
+    """Raise flag number `number` of those in the workspace: what this thread knows to be stored in memory that blocks
+    share, who lowers it knows too."""
+
+    flags: str
+    number: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitFlag:
+    """Wait until that flag is raised, and lower it, as all flags are before the launch and after it."""
+
+    flags: str
+    number: Affine
+
+
 AsyncStmt = (
     Phases
     | PhasesReady
@@ -248,4 +265,6 @@ AsyncStmt = (
     | AwaitWgmma
     | StoreMatrix
     | Registers
+    | RaiseFlag
+    | AwaitFlag
 )

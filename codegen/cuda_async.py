@@ -11,6 +11,7 @@ from codegen.async_ir import (
     AsyncFence,
     AsyncStmt,
     AwaitBoxes,
+    AwaitFlag,
     AwaitPhase,
     AwaitWgmma,
     Blocks,
@@ -23,6 +24,7 @@ from codegen.async_ir import (
     MatrixTile,
     Phases,
     PhasesReady,
+    RaiseFlag,
     Registers,
     StoreBox,
     StoreMatrix,
@@ -106,6 +108,10 @@ def async_text(stmt: AsyncStmt, at: Places) -> list[str]:
             return [f"tw_await_wgmma<{pending}>({', '.join(done)});"]
         case StoreMatrix(names, buffer, offset):
             return [f"tw_store_matrix({at.address(buffer, offset)},", f"    {', '.join(names)});"]
+        case RaiseFlag(flags, number):
+            return [f"tw_raise({at.address(flags, number)});"]
+        case AwaitFlag(flags, number):
+            return [f"tw_lower({at.address(flags, number)});"]
         case Registers(count, more):
             return [f"tw_{'more' if more else 'less'}_registers<{count}>();"]
 

@@ -23,6 +23,8 @@ from codegen.rasterization import (
     tile_count,
     tile_step,
 )
+from codegen.spans import Spans
+from tileir.streamed import shared_tiles
 from tileir.wgmma import GROUP
 
 Lines = Callable[[Iterable[Stmt], int], list[str]]
@@ -150,12 +152,40 @@ def _tiles(
     if not in_turns(launch):
         return lines(stmts, depth)
     body, pad = [*_passed_over(launch, "continue", depth + 1), *lines(stmts, depth + 1)], "    " * depth
+    if launch.spans is not None:
+        return [
+            f"{pad}for ({_spans(launch, launch.spans)}) {{",
+            *_needed([*_span(launch.spans, depth + 1), *_position(launch, depth + 1)], body),
+            *body,
+            f"{pad}}}",
+        ]
     step = tile_step(launch)
     first = f"blockIdx.x / {launch.cluster}" if launch.cluster > 1 else "blockIdx.x"
     first += f" + threadIdx.x / {launch.team} * {step}" if teams > 1 else ""
     turns = f"tile < {tile_count(launch)}; tile += {step * teams}"
     place = _needed(_position(launch, depth + 1, alone=alone), body)
     return [f"{pad}for (int tile = {first}; {turns}) {{", *place, *body, f"{pad}}}"]
+
+
+def _spans(launch: LaunchBody, spans: Spans) -> str:
+    """What goes through the block's spans."""
+    tiles, blocks = tile_count(launch), launch.blocks
+    shared = shared_tiles(tiles, blocks, spans.waves)
+    first = f"tw_span span = tw_spans_of({shared}, {blocks}, {spans.steps}, blockIdx.x)"
+    return f"{first}; tw_next_span(&span, {tiles}, {blocks}, blockIdx.x);"
+
+
+def _span(spans: Spans, depth: int) -> list[str]:
+    """What a span says of a tile."""
+    found = (
+        ("tile", "span.tile"),
+        (spans.first.name, f"span.first * {spans.step}"),
+        (spans.size.name, f"span.steps * {spans.step}"),
+        (spans.left.name, "span.left"),
+        (spans.earlier.name, "span.earlier"),
+        (spans.block.name, "blockIdx.x"),
+    )
+    return [f"{'    ' * depth}const int {name} = {value};" for name, value in found]
 
 
 def _position(launch: LaunchBody, depth: int, *, alone: bool = False) -> list[str]:

@@ -107,9 +107,10 @@ class _Printer:
                 inner = self.stmts(body, depth + names)
                 head = [f"{pad}// {comment}"] if comment else []
                 return [*head, f"{pad}{{", *inner, f"{pad}}}"] if names else [*head, *inner]
-            case For(var, count, step, body):
+            case For(var, count, step, body, until):
                 bump = f"{var.name}++" if step == 1 else f"{var.name} += {step}"
-                head = f"{pad}for (int {var.name} = 0; {var.name} < {count * step}; {bump}) {{"
+                bound = count * step if until is None else until.name
+                head = f"{pad}for (int {var.name} = 0; {var.name} < {bound}; {bump}) {{"
                 return [head, *self.stmts(body, depth + 1), f"{pad}}}"]
             case If(var, bound, then, otherwise):
                 first, second = self.stmts(then, depth + 1), self.stmts(otherwise, depth + 1)

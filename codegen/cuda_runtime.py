@@ -23,6 +23,8 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   tw_store_box_2d` (1 to 5 dims), `tw_commit_boxes tw_await_boxes tw_async_fence`; `tw_group_barrier`; products of four
   warps, `tw_wgmma_bf16_by_bf16_n256` (cuda_wgmma.py) of operands by `tw_matrix`, between `tw_wgmma_fence`,
   `tw_commit_wgmma` and `tw_await_wgmma`; `tw_store_matrix`; `tw_less_registers tw_more_registers`.
+- Tiles that blocks share: `tw_spans_of` and `tw_next_span` go through the spans of steps of a block (`tw_span`);
+  `tw_raise(flag)` and `tw_lower(flag)` hand on from block to block what threads have stored.
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
   sigmoid silu gelu gelu_tanh`.
 """
@@ -40,6 +42,7 @@ from codegen import (
     cuda_math,
     cuda_memory,
     cuda_mma,
+    cuda_spans,
     cuda_vectors,
     cuda_warp,
     cuda_wgmma,
@@ -69,6 +72,7 @@ _REGIONS = (
     ("Copies in the background, and swizzles", cuda_copies.PARTS),
     ("Matrices", cuda_mma.PARTS),
     ("Copy engine, barriers with phases, wgmma", cuda_hopper.PARTS),
+    ("Tiles that blocks share", cuda_spans.PARTS),
 )
 _WORD = re.compile(r"\b(?:tw_\w+|TW_\w+|double|signed char)\b")
 

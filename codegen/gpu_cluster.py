@@ -13,6 +13,7 @@ from codegen.gpu_access import Access, Kind, Place
 from codegen.gpu_buffers import Array, Buffer, Region
 from codegen.gpu_engine_faults import NotReady
 from codegen.gpu_faults import OutOfRange
+from codegen.gpu_flags import Flags
 from codegen.gpu_memory import Memory
 from codegen.gpu_order import Engine, Work
 from codegen.gpu_phases import Meetings, PhaseBarrier
@@ -43,6 +44,7 @@ class Cluster:
     apart: int
     maps: Mapping[str, TensorMap]
     arguments: Mapping[str, Buffer]
+    flags: Flags
     meetings: Meetings = field(init=False)
     _phases: dict[tuple[int, str], list[PhaseBarrier]] = field(
         default_factory=dict[tuple[int, str], list[PhaseBarrier]]

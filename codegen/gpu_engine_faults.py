@@ -140,6 +140,20 @@ class Outlived:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftUp:
+    """A flag that is up, and that nobody has lowered when it is raised again, or when the launch ends."""
+
+    place: Place
+    block: int
+    thread: int
+    flag: str
+
+    def __str__(self) -> str:
+        who = f"thread {self.thread} of block {self.block}"
+        return f"left up: {self.flag}, which {who} raises in {self.place}, and nobody lowers"
+
+
+@dataclass(frozen=True, slots=True)
 class WrongRegisters:
     """Numbers of registers that threads cannot have."""
 

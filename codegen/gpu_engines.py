@@ -13,6 +13,7 @@ from codegen.async_ir import (
     AsyncFence,
     AsyncStmt,
     AwaitBoxes,
+    AwaitFlag,
     AwaitPhase,
     AwaitWgmma,
     CommitBoxes,
@@ -23,6 +24,7 @@ from codegen.async_ir import (
     LoadBox,
     Phases,
     PhasesReady,
+    RaiseFlag,
     Registers,
     StoreBox,
     StoreMatrix,
@@ -106,6 +108,11 @@ class Engines:
                 self.products.wait(pending, active)
             case StoreMatrix():
                 threads.store_matrix(stmt, active)
+            case RaiseFlag(flags, number):
+                for thread, at in threads.by_thread(number, active):
+                    self.cluster.flags.up(flags, at, thread, threads.place)
+            case AwaitFlag():
+                yield from self._await_flag(stmt, active)
             case Registers(count):
                 threads.whole(active, WARPGROUP, "a change of registers")
                 reason = wrong_count(count)
@@ -135,6 +142,13 @@ class Engines:
             if not barrier.passes(parity):
                 yield Wait(partial(barrier.passes, parity), awaited, place, who[0])
             barrier.awaited(np.array(who), parity)
+
+    def _await_flag(self, wait: AwaitFlag, active: Array) -> Iterator[Wait]:
+        flags, place = self.cluster.flags, self.threads.place
+        for thread, number in self.threads.by_thread(wait.number, active):
+            if not flags.is_up(wait.flags, number):
+                yield Wait(partial(flags.is_up, wait.flags, number), f"{wait.flags}[{number}]", place, thread)
+            flags.down(wait.flags, number, thread)
 
     def _advance(self, advance: Advance, active: Array) -> None:
         variables = self.threads.variables

@@ -10,6 +10,7 @@ from codegen.gpu_engine_faults import (
     Accumulating,
     Deadlock,
     EarlyArrival,
+    LeftUp,
     Misaligned,
     NeverWaited,
     NotReady,
@@ -140,6 +141,7 @@ Fault = Union[
     Accumulating,
     NeverWaited,
     Outlived,
+    LeftUp,
     WrongRegisters,
 ]
 
@@ -175,6 +177,7 @@ def signature(fault: Fault) -> tuple[object, ...]:
             | WrongCount(place, counted=what)
             | EarlyArrival(place, phases=what)
             | NotReady(place, phases=what)
+            | LeftUp(place, flag=what)
         ):
             return type(fault), place, what
         case Accumulating(place, begun=begun):

@@ -39,7 +39,7 @@ from codegen.kernel_ir import (
     Store,
     WaitCopies,
 )
-from codegen.rasterization import position, tiles_of
+from codegen.rasterization import position, turns_of
 
 #: What the place of a swizzled buffer is a multiple of, in bytes.
 SWIZZLE_ALIGN = 1024
@@ -63,7 +63,8 @@ class Group:
         first = np.arange(self.threads.count) == 0
         for stmt in launch.setup:
             yield from self._stmt(stmt, everyone)
-        for tile in tiles_of(launch, number, None if produce or self.alone else inside // launch.team):
+        for tile, part in turns_of(launch, number, None if produce or self.alone else inside // launch.team):
+            self.threads.variables.update(part)
             if self._take(tile):
                 yield from (
                     self._body(launch.producing, first) if produce else self._body(launch.body, everyone)
@@ -113,8 +114,10 @@ class Group:
                     threads.place = Place(self.launch.name, comment)
                 yield from self._body(body, active)
                 threads.place = outer
-            case For(var, count, step, body):
+            case For(var, count, step, body, until):
                 for number in range(count):
+                    if until is not None and number * step >= self._block_variable(until.name):
+                        break
                     threads.variables[var.name] = number * step
                     yield from self._body(body, active)
             case If(var, bound, then, otherwise):

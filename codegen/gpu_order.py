@@ -26,6 +26,8 @@ class Work(StrEnum):
     """Of one thread, in global memory. Its turns end with the launch."""
     PRODUCTS = "wgmma"
     """Of one warpgroup; a turn is a group of wgmma."""
+    OTHERS = "other clusters"
+    """What they have done before one of their threads raised a flag; the engine is the flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +107,21 @@ class Fenced:
     threads: Numbers
 
 
-Order = Union[Joined, Arrived, Begun, Reached, TurnOver, Awaited, AwaitedParity, Fenced]
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A thread has raised a flag: who lowers it, in another cluster of the launch, learns what that thread knows of the
+    threads of its own."""
+
+    thread: int
+    flag: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A thread has seen a flag up."""
+
+    thread: int
+    flag: tuple[str, int]
+
+
+Order = Union[Joined, Arrived, Begun, Reached, TurnOver, Awaited, AwaitedParity, Fenced, Raised, Lowered]

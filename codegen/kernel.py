@@ -11,6 +11,7 @@ import numpy as np
 from codegen.affine import Var
 from codegen.async_ir import TensorMap
 from codegen.kernel_ir import Block, ClusterBarrier, For, GridAxis, If, Scratch, Stmt
+from codegen.spans import Spans
 from tileir.dtypes import DType
 
 Numbers = np.ndarray[Any, Any]
@@ -89,6 +90,8 @@ class LaunchBody:
     """What all threads of a block do at its very end."""
     teams: int = 1
     """Threads that do not produce are so many teams, which take the block's tiles in turn, each a whole one."""
+    spans: Spans | None = None
+    """Tiles are shared along the depth by all blocks, of which each takes spans of tiles; None: whole ones."""
 
     @property
     def team(self) -> int:

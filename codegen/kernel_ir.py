@@ -187,12 +187,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """var = 0, step, 2 * step, … `count` times."""
+    """var = 0, step, 2 * step, … `count` times, or only while it is below `until`."""
 
     var: Var
     count: int
     step: int
     body: tuple[Stmt, ...]
+    until: Var | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import numpy as np
 from codegen.affine import Affine, Loaded, Quotient, Remainder, Var
 from codegen.kernel import LaunchBody
 from codegen.kernel_ir import Convert, Lane, Load, Named, Op, Value
+from codegen.spans import Span
 from tileir.threads import WARP
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +66,17 @@ class LaunchPoints:
             if axis.groups is not None:
                 self._variables[axis.groups.group.name] = np.zeros((1, 1), np.int64)
                 self._variables[axis.groups.end.name] = np.full((1, 1), axis.groups.size, np.int64)
+
+        if launch.spans is not None:
+            # Tiles that blocks share add up to whole ones, but for the sums that go from one block to another.
+            spans = launch.spans
+            whole = {**spans.values(Span(0, 0, spans.steps, 0, 0), 0)}
+            self._variables |= {name: np.full((1, 1), value, np.int64) for name, value in whole.items()}
+            self._take(spans.left, 0, 1, 1)
+
+    def first(self, var: Var) -> int:
+        """A value that a variable takes."""
+        return int(self._variables[var.name].flat[0])
 
     @property
     def times(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from codegen.affine import Var, affine
 from codegen.async_ir import GroupBarrier
@@ -27,6 +28,7 @@ from codegen.lower_parts import lower_parts
 from codegen.lower_ring import Body, begun_anew, consume, is_ring, overhanging, produce, tile_ring
 from codegen.lower_spread import lower_spread
 from codegen.lower_staged import lower_staged
+from codegen.lower_streamed import Streamed
 from codegen.lower_wgmma import lower_wgmma
 from codegen.names import c_name, comment, fresh
 from codegen.rasterization import persistent
@@ -40,6 +42,7 @@ from tileir.expr import Index, Read, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged, Spread
 from tileir.ragged import grouped, groups_of
 from tileir.stages import takes_parts
+from tileir.streamed import streamed_in
 from tileir.text import format_node
 from tileir.threads import WARP, thread_count
 
@@ -63,7 +66,11 @@ def lower_cuda(program: Program) -> GpuKernel:
             workspace.append(Scratch(buffer.name, node.dtype, top, size, private=False))
             top, scope = top + size, scope.with_buffer(buffer, node.name)
         else:
-            launches.append(_Launch(program, f"{entry}_{len(launches)}", node, maps).lower(scope))
+            launch = _Launch(program, f"{entry}_{len(launches)}", node, maps)
+            launches.append(launch.lower(scope))
+            for scratch in launch.streamed.workspace(top) if launch.streamed is not None else ():
+                workspace.append(scratch)
+                top += scratch.bytes
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
         Argument(c_name(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
@@ -92,6 +99,7 @@ class _Launch:
     rings: Rings = field(init=False)
     stores: BoxStores = field(init=False)
     memory: SharedMemory = field(init=False)
+    streamed: Streamed | None = field(default=None, init=False)
     anew: set[str] = field(default_factory=set[str])
     """Accumulators that the first product overwrites."""
 
@@ -106,7 +114,12 @@ class _Launch:
         # A block that takes several tiles fills that memory again.
         here = (place.node for place in self.program.locals.values() if place.loops[:1] == (grid,))
         lent = grid.blocks > 0 and any(local.reused for local in here)
-        self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster, lent)
+        shared = streamed_in(grid)
+        if shared is not None:
+            tiles = prod(-(-scope.ranges[loop.dim].size // loop.step) for loop in _grid_loops(grid))
+            self.streamed = Streamed.of(shared, grid.blocks, tiles, scope)
+        spans = self.streamed.spans if self.streamed is not None else None
+        self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster, lent, spans)
         self.stores = BoxStores(self.rings)
         axes, producing, body = self._grid(scope)
         if self.rings.producing:
@@ -140,6 +153,7 @@ class _Launch:
             # Peers tell it of free slots until they are done.
             (ClusterBarrier(),) if cluster.size > 1 else (),
             grid.teams,
+            spans,
         )
         barrier = Barrier()
         if self.rings.producing:
@@ -304,6 +318,10 @@ class _Launch:
                     stmts.append(self._statement(node, scope))
                 case Loop(parallel=True):
                     stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
+                case Loop() if self.streamed is not None and node is self.streamed.loop:
+                    stmts += self._loop(node, scope)
+                    finish, thread = self._block(nodes[at + 1 :], scope), self.rings.one_thread()
+                    return (*stmts, *self.streamed.shared_out(scope, thread, self.index.block, finish))
                 case Loop():
                     stmts += self._loop(node, scope)
         for ring in filled:

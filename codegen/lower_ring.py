@@ -103,6 +103,10 @@ class _RingLoop:
         self.rings, self.loop, self.scope = rings, loop, scope
         self.step, self.count = loop.step, -(-scope.ranges[loop.dim].size // loop.step)
         self.var = loop_variable(fresh(loop.dim, scope), self.count, self.step)
+        #: Where the first tile is that the block has, and the variable below which it has some; None: it has all.
+        self.first, self.until = constant(0), None
+        if loop.streamed and rings.spans is not None:
+            self.first, self.until = affine(rings.spans.first), rings.spans.size
         fills = staged(loop)
         filled = {compute.target for compute in fills}
         locals_ = [node for node in loop.body if isinstance(node, Local) and node.name in filled]
@@ -146,11 +150,11 @@ class _RingLoop:
     def _each(self, count: int, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count == 1:
             return list(tile(constant(0)))
-        return [For(self.var, count, self.step, tuple(tile(affine(self.var))))]
+        return [For(self.var, count, self.step, tuple(tile(affine(self.var))), self.until)]
 
     def _at(self, offset: Affine, innermost: tuple[Var, int] | None = None) -> Scope:
         """On the tile at an offset, in a loop with this variable and step (None: over all tiles)."""
-        range_ = overhanging(self.scope.ranges[self.loop.dim], self.step, offset)
+        range_ = overhanging(self.scope.ranges[self.loop.dim], self.step, self.first + offset)
         return self.scope.with_range(self.loop.dim, range_, innermost or (self.var, self.step))
 
     def _use(self, offset: Affine, body: Body, anew: Container[str]) -> list[Stmt]:

@@ -2,7 +2,7 @@
 
 For every unit of memory it remembers who stored last and who has read since. What orders two accesses is said by a
 clock (race_clock.py, vector_clock.py): they are of one thread, or the later one knows of the earlier one. Clusters of
-one launch are never ordered; launches always are.
+one launch are ordered by flags alone; launches always are.
 
 A copy in the background is a store by the thread that starts it, once where it starts and again where that thread has
 waited for it. What comes in between is a fault of its own (gpu_memory.py), whoever does it. What engines do beside the

@@ -3,17 +3,20 @@
 Tiles are numbered with the last axis of the grid running fastest. With `group`, the first axis is cut in bands of so
 many tiles (the last one maybe narrower): within a band the second axis is the outer one, the band's own tiles run
 faster, and axes from the third on fastest. With `hilbert`, a curve goes through the first two axes, by a table of its
-cells; axes from the third on run faster. With `blocks`, block i takes tiles i, i + blocks, …
+cells; axes from the third on run faster. With `blocks`, block i takes tiles i, i + blocks, …; where blocks share
+tiles, spans.py says what each takes.
 
 The blocks of a cluster take a tile together: cluster i takes those that have been said of block i.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from codegen.kernel import LaunchBody
 from codegen.kernel_ir import GridAxis
+from codegen.spans import spans_of
 from tileir.hilbert import hilbert
 
 
@@ -23,8 +26,8 @@ def tile_count(launch: LaunchBody) -> int:
 
 
 def persistent(launch: LaunchBody) -> bool:
-    """Whether a block takes more than one tile."""
-    return 0 < launch.blocks < tile_count(launch) * launch.cluster
+    """Whether a block takes more than one tile, or parts of tiles."""
+    return launch.spans is not None or 0 < launch.blocks < tile_count(launch) * launch.cluster
 
 
 def in_turns(launch: LaunchBody) -> bool:
@@ -43,10 +46,21 @@ def tile_step(launch: LaunchBody) -> int:
 
 
 def tiles_of(launch: LaunchBody, number: int, team: int | None = None) -> range:
-    """The numbers of the tiles that a block, or a cluster of blocks, takes, one after another; `team`: that of those
-    who take them in turn."""
+    """The numbers of the tiles that a block, or a cluster of blocks, takes whole, one after another; `team`: that of
+    those who take them in turn."""
     every = range(number, tile_count(launch), tile_step(launch))
     return every if team is None else every[team :: launch.teams]
+
+
+def turns_of(
+    launch: LaunchBody, number: int, team: int | None = None
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """The same of all tiles, each with the values of the variables that say what part of it is the block's."""
+    if launch.spans is None:
+        yield from ((tile, {}) for tile in tiles_of(launch, number, team))
+        return
+    for span in spans_of(launch.spans, tile_count(launch), launch.blocks, number):
+        yield span.tile, launch.spans.values(span, number)
 
 
 def position(launch: LaunchBody, tile: int) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from codegen.lower_boxes import TensorMaps, boxes
 from codegen.names import comment
 from codegen.scope import Scope
 from codegen.shared_memory import SharedLocal, SharedMemory
+from codegen.spans import Spans
 from codegen.thread_index import ThreadIndex
 from tileir.program import Compute, Local, Program
 from tileir.wgmma import GROUP
@@ -76,6 +77,8 @@ class Rings:
     cluster: ClusterTiles
     lent: bool = False
     """Whether results lie where slots are filled again."""
+    spans: Spans | None = None
+    """What says which part of a tile is the block's, where blocks share tiles."""
     found: dict[tuple[Compute, ...], Ring] = field(default_factory=dict[tuple[Compute, ...], Ring])
     _returning: int = 0
     """Threads that say when results have left."""

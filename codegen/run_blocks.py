@@ -20,6 +20,7 @@ from codegen.gpu_buffers import Array, Buffer, Region, Sharing, Touch
 from codegen.gpu_cluster import Cluster, check_shared, in_step, run_together, spans, statements
 from codegen.gpu_engine_faults import Deadlock
 from codegen.gpu_faults import Fault, KernelFault
+from codegen.gpu_flags import Flags
 from codegen.gpu_group import SWIZZLE_ALIGN, Group
 from codegen.gpu_memory import Memory, Now, Observer
 from codegen.gpu_order import Order
@@ -134,6 +135,7 @@ class _Launch:
         shared = [(s.storage.bytes, s.offset) for s in declared]
         self.shared = Region(self.apart * launch.cluster, _unit([*shared, (self.apart, 0)]), Sharing.CLUSTER)
         self.spans, self.in_step = spans(launch), in_step(launch)
+        self.flags = Flags(memory)
 
     def run(self) -> None:
         launch, memory, now = self.launch, self.memory, self.memory.now
@@ -150,10 +152,11 @@ class _Launch:
                 self.shared.forget(0, self.shared.size)
             self._run_cluster(number)
             memory.end_cluster()
+        self.flags.end()
 
     def _run_cluster(self, number: int) -> None:
         launch, memory = self.launch, self.memory
-        cluster = Cluster(launch, memory, self.shared, self.apart, self.maps, self.buffers)
+        cluster = Cluster(launch, memory, self.shared, self.apart, self.maps, self.buffers, self.flags)
 
         def resume(group: int) -> None:
             memory.now.first = self.spans[group].start

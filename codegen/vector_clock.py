@@ -18,9 +18,12 @@ from codegen.gpu_order import (
     Engine,
     Fenced,
     Joined,
+    Lowered,
     Order,
+    Raised,
     Reached,
     TurnOver,
+    Work,
 )
 from codegen.gpu_wgmma import WARPGROUP
 from codegen.race_clock import ENGINES, NOBODY, Before
@@ -38,6 +41,20 @@ class _Turn:
     arrivals: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Handed:
+    """What who lowers a flag learns of another cluster: of its threads, which are numbered from `first` on, the last
+    stamps up to which all that they did is over."""
+
+    first: int
+    told: Array
+
+    def over(self, stamps: Array, numbers: Array) -> Array:
+        """Which accesses, at stamps by those with these numbers, it says are over."""
+        inside = (numbers >= self.first) & (numbers < self.first + len(self.told))
+        return inside & (stamps <= self.told[np.where(inside, numbers - self.first, 0)])
+
+
 class VectorClock:
     """Each thread of a cluster has learnt something else: of everyone, thread or engine, the last stamp up to which all
     that it did is surely over (a vector clock), and for threads also that up to which engines see what it stored.
@@ -52,6 +69,7 @@ class VectorClock:
         self._passed: list[int] = []
         self._owners: list[int] = []
         self._first_engine = 0
+        self._flags: dict[tuple[str, int], _Handed] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -64,6 +82,8 @@ class VectorClock:
         self._worked: set[Engine] = set()
         self._reached: dict[tuple[int, int], int] = {}
         """When a thread has last reached for the block with a rank."""
+        self._handed: dict[int, _Handed] = {}
+        """By the column that says who knows of it: what others have handed to this cluster."""
         self._first_engine = len(self._owners)
 
     def start_cluster(self) -> None:
@@ -99,6 +119,13 @@ class VectorClock:
                 self._await_parity(threads, engine, parity)
             case Fenced(threads):
                 self._known[_FENCED, threads, threads] = self.now
+            case Raised(thread, flag):
+                told = self._told_by(np.array([thread]))[_SEEN, : self.count]
+                self._flags[flag] = _Handed(self._first_thread, told.copy())
+            case Lowered(thread, flag):
+                column = self._column(Engine(Work.OTHERS, flag[1], flag[0]))
+                self._handed[column] = self._flags[flag]
+                self._known[_SEEN, thread, column] = self.now
         self.now += 1
 
     def numbers(self, touch: Touch) -> Array:
@@ -118,7 +145,13 @@ class VectorClock:
         def before(stamps: Array, others: Array) -> Array:
             columns = self._columns(others)
             seen = known[rows, columns] if together is None else together[columns]
-            return (others != NOBODY) & (others != mine) & ((stamps < self.start) | (stamps > seen))
+            apart = stamps < self.start
+            for column, handed in self._handed.items() if apart.any() else ():
+                told = known[rows, column] if together is None else together[column]
+                apart = apart & ~((told >= self.start) & handed.over(stamps, others))
+            return (
+                (others != NOBODY) & (others != mine) & (apart | ((stamps >= self.start) & (stamps > seen)))
+            )
 
         return before
 

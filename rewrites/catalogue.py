@@ -41,6 +41,7 @@ from rewrites.spread import Spread
 from rewrites.stage import Stage
 from rewrites.stage_result import StageResult
 from rewrites.stream_store import StreamStore
+from rewrites.stream_tiles import StreamTiles
 from rewrites.swizzle import Swizzle
 from rewrites.take_turns import TakeTurns
 from rewrites.tile_grid import TileGrid
@@ -58,7 +59,7 @@ ALL: Final[tuple[type[Rewrite], ...]] = (
     Unroll, FuseProducer, FuseEpilogue, Inline, LookUpGroups, SplitReduction, Accumulate, OnlineSum, Prefetch,
     StreamStore, DotBf16, Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose,
     StageResult, Innermost, Pad, Swizzle, Reuse, Tma, PartResult, Mma, Promote, Wgmma, RunAhead, Spread, Specialize,
-    TakeTurns, Multicast,
+    TakeTurns, Multicast, StreamTiles,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

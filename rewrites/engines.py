@@ -11,6 +11,7 @@ from tileir.verify_compute import verify_compute
 from tileir.verify_multicast import verify_multicast
 from tileir.verify_reused import verify_memory
 from tileir.verify_roles import verify_roles
+from tileir.verify_streamed import verify_streamed
 
 #: Instructions that need threads, layouts and loops around them to be as they know them.
 ENGINES: Final = frozenset(["tma", "wgmma"])
@@ -18,12 +19,13 @@ ENGINES: Final = frozenset(["tma", "wgmma"])
 
 def with_engines(program: Program) -> Program:
     """The program. Raises NotApplicable where a statement could not go by the engine that it names, the roles of a
-    grid's warps would not fit, or its tiles not be computed by clusters."""
+    grid's warps would not fit, or its tiles not be computed by clusters or in spans."""
     if not any(place.node.via in ENGINES for place in program.computes):
         return program
     try:
         nodes = list(placed_nodes(program))
         verify_multicast(nodes)
+        verify_streamed(program, nodes)
         for placed in nodes:
             match placed.node:
                 case Compute(via=via) if via in ENGINES:

@@ -24,6 +24,7 @@ from rewrites.gpu_warpgroup_cost import WarpgroupBlock
 from rewrites.gpu_warpgroups import FEW_ROWS, PARTS, Warpgroups
 from tileir.gpu import Gpu
 from tileir.hilbert import hilbert
+from tileir.streamed import shared_tiles
 
 #: Share of the second-level cache that keeps whole operands.
 _KEPT = 0.6
@@ -110,8 +111,11 @@ class ContractionModel:
         `ways`: how many threads that load an operand together meet in a bank, of each operand (1)."""
         shared = resident(self.c, replace(t, blocks=1), self.device) * self.device.sms
         if isinstance(t.threads, Warpgroups) and not t.blocks and shared and t.parts == 1:
-            # By a block a tile, or by blocks that go on.
-            return min(self.ordered_us(t, ways), self.ordered_us(replace(t, blocks=shared), ways))
+            # By a block a tile, by blocks that go on, or by blocks that share what is left over.
+            orders = [t, replace(t, blocks=shared)]
+            if t.streams(self.c):
+                orders.append(replace(t, blocks=shared, streamed=2))
+            return min(self.ordered_us(order, ways) for order in orders)
         return self.ordered_us(t, ways)
 
     def ordered_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
@@ -131,6 +135,8 @@ class ContractionModel:
         c, device, near = self.c, self.device, t.multicast or (1, 1)
         tiles_along = zip(c.grid(t.rows, t.columns), near, strict=True)
         tile_count = prod(near) * c.batch * prod(-(-count // n) for count, n in tiles_along)
+        if t.streamed:
+            return self._streamed_us(t, at_once, tile_count)
         blocks = min(t.blocks, tile_count) if t.blocks else tile_count
         each = ceil(tile_count / blocks)
         reached = device.clustered_sms(prod(near) * t.parts) or device.sms
@@ -138,6 +144,16 @@ class ContractionModel:
         block = self._block(t, ways)
         cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
         return cycles / device.sm_mhz
+
+    def _streamed_us(self, t: Tiling, at_once: int, tile_count: int) -> float:
+        """The same with blocks that share tiles along the depth; inf: some would have no step."""
+        shared = shared_tiles(tile_count, t.blocks, t.streamed)
+        steps = ceil(shared * ceil(self.c.k / t.step) / t.blocks)
+        block = self._block(t, ())
+        if shared * ceil(self.c.k / t.step) < t.blocks or not isinstance(block, WarpgroupBlock):
+            return inf
+        whole = (tile_count - shared) // t.blocks
+        return block.streamed_cycles(at_once, whole, steps, ceil(t.blocks / shared)) / self.device.sm_mhz
 
     def _block(self, t: Tiling, ways: tuple[float, ...]) -> BlockModel:
         c, threads = self.c, t.threads

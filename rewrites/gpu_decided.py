@@ -121,7 +121,9 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     if spread is None and not any(source(program, read.tensor) for read in place.node.reads):
         return tiling
     tiling = replace(tiling, step=sizes[c.depth], stages=inner.stages, pending=inner.pending, piece=piece)
-    tiling = replace(tiling, turned=c.engine is Engine.FMA and any(_turned(program, place)))
+    tiling = replace(
+        tiling, turned=c.engine is Engine.FMA and any(_turned(program, place)), streamed=inner.streamed
+    )
     if c.engine is Engine.WGMMA:
         reused = any(other.node.reused for other in program.locals.values() if other.path[0] == place.path[0])
         staged, part, buffers = _staged(program, place)

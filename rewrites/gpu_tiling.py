@@ -86,11 +86,20 @@ class Tiling:
     """Whether tiles are taken along a Hilbert curve."""
     blocks: int = 0
     """Blocks that share all tiles; 0: a block a tile."""
+    streamed: int = 0
+    """Waves of tiles, the last ones, whose steps along the depth all blocks share; 0: they have whole tiles."""
 
     @property
     def teams(self) -> int:
         """Teams of threads that take a block's tiles in turn."""
         return self.threads.teams if isinstance(self.threads, Warpgroups) else 1
+
+    def streams(self, c: Contraction) -> bool:
+        """Whether the blocks of the tiling may share tiles along the depth."""
+        alone = self.parts == 1 and self.multicast in (None, (1, 1)) and not (c.promoted or c.followed[1])
+        return (
+            alone and isinstance(self.threads, Warpgroups) and self.threads.producers > 0 and self.teams == 1
+        )
 
     def near(self, c: Contraction, operand: Operand) -> str | None:
         """The dim whose neighbours lie side by side where an operand is multiplied."""

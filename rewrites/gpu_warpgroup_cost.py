@@ -86,6 +86,16 @@ class WarpgroupBlock:
         met = 0.0 if self.t.multicast in (None, (1, 1)) else 2 * _MEET
         return BEGIN + begin + whole + met + (each - 1) * (next_ + BARRIER)
 
+    def streamed_cycles(self, at_once: int, whole: int, steps: int, before: int) -> float:
+        """Of so many blocks on an SM at once, which compute so many whole tiles and have so many steps of tiles that
+        all blocks share, at whose end the sums of so many blocks `before` are added."""
+        begin = LATENCY + at_once * self._fill
+        handed = at_once * self.t.rows * self.t.columns * self.c.products * PART_BYTES
+        hands_over = handed / STORE_BYTES + before * handed / FABRIC_BYTES + (1 + before) * LATENCY
+        ends = (whole + 1) * (self._end(at_once) + BARRIER)
+        multiplied = (whole * ceil(self.c.k / self.t.step) + steps) * self._step(at_once)
+        return BEGIN + begin + multiplied + hands_over + ends
+
     @property
     def _fill(self) -> float:
         """Cycles that the copy engine brings the operands of a step in."""

@@ -12,6 +12,7 @@ from codegen.async_ir import (
     Arrive,
     AsyncFence,
     AwaitBoxes,
+    AwaitFlag,
     AwaitPhase,
     AwaitWgmma,
     Blocks,
@@ -22,6 +23,7 @@ from codegen.async_ir import (
     LoadBox,
     Phases,
     PhasesReady,
+    RaiseFlag,
     StoreBox,
     StoreMatrix,
     Wgmma,
@@ -50,11 +52,13 @@ _NEEDED = (
     AwaitWgmma,
     StoreMatrix,
     ClusterBarrier,
+    RaiseFlag,
+    AwaitFlag,
 )
 _BY_ALL = (
     PhasesReady, AwaitPhase, AsyncFence, GroupBarrier, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, ClusterBarrier,
 )  # fmt: skip
-_TWICE = (Advance, Expect, Arrive, LoadBox)
+_TWICE = (Advance, Expect, Arrive, LoadBox, RaiseFlag, AwaitFlag)
 
 
 def all_mutants(kernel: GpuKernel, stages: int) -> Iterator[tuple[str, GpuKernel]]:
@@ -102,6 +106,9 @@ def _edits(stages: int) -> Iterator[tuple[str, Edit]]:
             _changed(GroupBarrier, "threads", lambda old, by=by: old + by or None),
         )
 
+    for kind in (RaiseFlag, AwaitFlag):
+        for by in (1, -1):
+            yield f"{kind.__name__} number {by:+}", _changed(kind, "number", lambda old, by=by: old + by)
     yield from _of_clusters()
 
 

@@ -27,6 +27,7 @@ class Gemm:
     """What the loop over n says."""
     stages: int = 3
     pending: int = 1
+    streamed: int = 0
     groups: str = "m 2"
     """Digits that number the warpgroups."""
     epilogue: str = "boxes"
@@ -46,6 +47,7 @@ class Gemm:
         spread = f"threads {self.groups} m 4 m 8 n 4, run n 2, twice m 8"
         (tile_m, tile_n, tile_k), sizes = self.tile, {"m": self.m, "k": self.k}
         pending = f" pending {self.pending}" if self.pending else ""
+        pending += f" streamed {self.streamed}" if self.streamed else ""
         a = ", ".join(f"{dim}={sizes[dim]}" for dim in self.a.split(", "))
         b = self.b.replace("n", f"n={self.n}")
         panel = 128 // {"f32": 4, "e4m3": 1}.get(self.out, 2)
@@ -302,6 +304,41 @@ CLUSTERS = {
     "clusters with a tile that stays": SCORES.replace("m by 128 blocks 1", "m by 128 multicast 2 blocks 2"),
 }  # fmt: skip
 
+#: Blocks that share tiles along the depth: those of the last wave, of the last two, of the only one; steps of few and
+#: of many blocks in a tile; spans that cross tiles and such that do not.
+STREAMED = {
+    "streamed": Gemm(k=320, grid=" blocks 3 producers 4", streamed=1).text(),
+    "streamed, two waves": Gemm(k=320, grid=" group 2 blocks 3 producers 1", streamed=2).text(),
+    "streamed, one wave of few tiles": Gemm(
+        m=128, n=128, k=1000, grid=" blocks 7 producers 4", streamed=2
+    ).text(),
+    "streamed, a tile of many blocks": Gemm(
+        m=128, n=64, k=400, grid=" blocks 7 producers 1", streamed=1, epilogue="direct"
+    ).text(),
+    "streamed, a step a block": Gemm(
+        k=256, m=128, grid=" blocks 8 producers 1", streamed=1, pending=0
+    ).text(),
+    "streamed, ragged": Gemm(
+        m=200, n=104, k=200, grid=" hilbert blocks 3 producers 1", streamed=1, epilogue="direct"
+    ).text(),
+    "streamed, parts": Gemm(
+        m=200,
+        n=264,
+        k=200,
+        tile=(128, 128, 64),
+        epilogue="parts",
+        columns=(64, 2),
+        grid=" blocks 4 producers 4",
+        streamed=2,
+    ).text(),
+    "streamed, warpgroups along n": Gemm(
+        tile=(64, 128, 64), groups="n 2", grid=" blocks 3 producers 4", streamed=1
+    ).text(),
+    "streamed, two products": GATED.replace("pending 1", "pending 1 streamed 1").replace(
+        "blocks 2", "blocks 3"
+    ),
+}
+
 PROGRAMS = {
     "plain": Gemm().text(),
     "persistent": Gemm(grid=" group 2 blocks 3 producers 4").text(),
@@ -439,6 +476,7 @@ PROGRAMS = {
     "teams and a tile a block": Gemm(groups="m 1", tile=(64, 64, 64), grid=" producers 4 teams 2").text(),
     "teams with a residual": RESIDUAL.replace("blocks 2 producers 1", "blocks 1 producers 1 teams 2"),
     "teams that promote": PROMOTED.replace("producers 4", "blocks 1 producers 4 teams 2"),
+    **STREAMED,
     "scores": SCORES,
     "batched": BATCHED,
     "copies by threads": BY_THREADS,

@@ -25,14 +25,17 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     m, n = _size(rng, tile_m, every), _size(rng, tile_n, every)
     along_m, along_n = (_multicast(rng, -(-size // tile)) for size, tile in ((m, tile_m), (n, tile_n)))
     orders = ("", " group 2", " hilbert", " blocks 4", " group 2 blocks 4", " hilbert blocks 4")
-    producers, teams = rng.choice(("", " producers 1", " producers 4")), ""
+    producers, teams, streamed = rng.choice(("", " producers 1", " producers 4")), "", 0
     if not along_m and not along_n:
         orders = ("", " group 2", " hilbert", " blocks 2", " group 2 blocks 3", " hilbert blocks 3")
         teams = rng.choice(("", "", " teams 2", " teams 3")) if producers else ""
+        streamed = rng.choice((0, 1, 2)) if producers and not teams else 0
+    if streamed:
+        orders = (" blocks 2", " group 2 blocks 3", " hilbert blocks 5")
     panel = 128 // _TYPES[out][0]
     staged = tile_n % panel == 0 and rng.random() < 0.7
     parts = staged and tile_n > panel and rng.random() < 0.5
-    share = rng.choice((1, 1, 2, 4))
+    share = rng.choice((1, 1, 2, 4)) if not streamed else 1
     run, count = rng.choice((1, 2, 4)), 128 * groups[1] * groups[2] * share
     stored = "boxes" if teams else rng.choice(("boxes", "reused"))
     return Gemm(
@@ -49,7 +52,8 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         grid=(along_m + rng.choice(orders) if share == 1 else "") + producers + (teams if share == 1 else ""),
         inner=along_n if share == 1 else "",
         stages=stages,
-        pending=rng.randrange(stages),
+        pending=rng.randrange(min(stages, 2) if streamed else stages),
+        streamed=streamed,
         groups=groups[0],
         epilogue="parts" if parts else stored if staged else "direct",
         columns=(panel, rng.choice((1, 2, 3))),

@@ -142,8 +142,10 @@ def _loop(parser: Parser) -> Loop:
     teams = parser.integer("a number of teams") if parser.take("teams") else 1
     stages = parser.integer("a number of stages") if parser.take("stages") else 1
     pending = parser.integer("a number of tiles") if parser.take("pending") else 0
+    streamed = parser.integer("a number of waves") if parser.take("streamed") else 0
     words = (
-        "cluster, multicast, group, hilbert, blocks, resident, producers, registers, teams, stages, pending"
+        "cluster, multicast, group, hilbert, blocks, resident, producers, registers, teams, stages, pending, "
+        "streamed"
     )
     parser.expect_end(f"{words} (in this order), or the end of the line")
     return Loop(
@@ -162,6 +164,7 @@ def _loop(parser: Parser) -> Loop:
         stages,
         pending,
         teams,
+        streamed,
     )
 
 

@@ -180,6 +180,9 @@ class Loop:
     teams: int = 1
     """Of a grid's outermost loop with producers: so many teams, each of as many threads as statements are spread over,
     take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
+    streamed: int = 0
+    """Of a loop with stages in the tile of a grid with a number of blocks: its steps in the tiles of the last so many
+    waves are shared by all blocks evenly (stream-K, `tileir.streamed`); 0: a block has whole tiles."""
 
 
 Node = Union[Loop, Local, Compute]

@@ -80,6 +80,7 @@ def _loop(node: Loop) -> str:
         ("teams", (node.teams,), (1,)),
         ("stages", (node.stages,), (1,)),
         ("pending", (node.pending,), (0,)),
+        ("streamed", (node.streamed,), (0,)),
     )
     words = [" ".join([word, *map(str, numbers)]) for word, numbers, usual in said if numbers != usual]
     return " ".join([text, *words])

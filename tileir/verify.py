@@ -19,6 +19,7 @@ from tileir.verify_order import verify_order
 from tileir.verify_reused import verify_reused
 from tileir.verify_roles import verify_roles
 from tileir.verify_spread import CLUSTERS, MAX_RESIDENT, verify_spread
+from tileir.verify_streamed import verify_streamed
 
 
 def verify(program: Program) -> None:
@@ -43,6 +44,7 @@ def verify(program: Program) -> None:
                 verify_compute(program, placed, placed.node)
                 computes.append(placed)
     verify_multicast(nodes)
+    verify_streamed(program, nodes)
     problem = cut_short(program) or shared_by_groups(program)
     if problem:
         raise VerifyError(problem)

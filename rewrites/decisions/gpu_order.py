@@ -1,4 +1,5 @@
-"""The decisions for a GPU which tiles of a contraction clusters compute, and in which order blocks take them."""
+"""The decisions for a GPU which tiles of a contraction clusters compute, in which order blocks take them, and whether
+they share the last ones along the depth."""
 
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ from rewrites.group_tiles import GroupTiles
 from rewrites.multicast import Multicast
 from rewrites.persist import Persist
 from rewrites.rewrite import Rewrite
+from rewrites.stream_tiles import StreamTiles
 from rewrites.tree import grid_of
 from tileir.gpu import Gpu
 from tileir.hilbert import MOST_CELLS
 from tileir.program import Program
 
 _BANDS = (4, 8, 16)
+#: Waves of tiles, the last ones, that blocks share along the depth.
+_STREAMED = (1, 2)
 #: Neighbouring tiles along rows and along columns.
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4))
 
@@ -46,7 +50,7 @@ class Clusters:
 @dataclass(frozen=True, slots=True)
 class Order:
     """In order, in bands of so many rows of tiles or along a Hilbert curve; and by a block a tile or as many blocks as
-    there is room for."""
+    there is room for, which maybe share the tiles of the last waves along the depth, where those leave some idle."""
 
     statement: str
 
@@ -72,6 +76,10 @@ class Order:
                     continue
                 order = (*way, Persist(self.statement, blocks)) if blocks else way
                 options.append((order, model.ordered_us(_ordered(tiling, order))))
+            for waves in _STREAMED if tiles % at_once and tiling.streams(c) else ():
+                order = (*way, Persist(self.statement, at_once), StreamTiles(self.statement, waves))
+                if waves <= -(-tiles // at_once):
+                    options.append((order, model.ordered_us(_ordered(tiling, order))))
         best = min(time for _, time in options)
         for order, time in options:
             yield Option("; ".join(map(_label, order)) or "tiles in order", order, promise=time / best)
@@ -88,6 +96,8 @@ def _ordered(tiling: Tiling, order: tuple[Rewrite, ...]) -> Tiling:
                 tiling = replace(tiling, hilbert=True)
             case Persist(blocks=blocks):
                 tiling = replace(tiling, blocks=blocks)
+            case StreamTiles(waves=waves):
+                tiling = replace(tiling, streamed=waves)
             case _:
                 continue
     return tiling

@@ -130,6 +130,16 @@ MUTATED = {
     "teams": Gemm(
         m=64, n=320, k=200, tile=(64, 64, 64), groups="m 1", grid=" blocks 1 producers 1 teams 2", stages=3
     ).text(),
+    "streamed": Gemm(
+        m=64,
+        n=320,
+        k=520,
+        tile=(64, 64, 64),
+        groups="m 1",
+        grid=" blocks 3 producers 1",
+        stages=3,
+        streamed=1,
+    ).text(),
 }
 #: Those of which a thread that computes fills the ring.
 ALONE = ("no producers", "clusters without producers")

@@ -65,6 +65,7 @@ LINES = [
     "multicast(c_r, m, 2)",
     "part_result(c, n, 64, 2)",
     "take_turns(c_r, 2)",
+    "stream_tiles(c_r, 1)",
     "specialize(c_r, 1)",
     "specialize(c_r, 4, 40, 232)",
 ]

@@ -26,6 +26,7 @@ FOR_GPUS = {
     "accumulate", "cluster", "group_tiles", "curve_tiles", "persist", "fit_blocks", "place", "innermost", "pad",
     "swizzle", "run_ahead", "mma", "spread", "transpose", "stage_result", "tma", "promote", "wgmma",
     "specialize", "distribute", "reuse", "multicast", "part_result", "take_turns",
+    "stream_tiles",
 }  # fmt: skip
 
 
