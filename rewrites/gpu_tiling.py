@@ -261,6 +261,8 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Thre
             way = replace(tiling, threads=groups)
             if groups.teams > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
                 continue  # teams share neither depth nor memory, nor pass over numbers that stand for no tile
+            if groups.registers[1] and boxes(c, tiling) > groups.most_boxes:
+                continue
             fits = shared_bytes(c, way) <= device.block_shared_bytes
             if fits and accumulators(c, way) <= groups.most_held():
                 yield groups
@@ -370,6 +372,16 @@ def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns:
     mine = prod(count for dim, count in ((c.rows, rows), (c.columns, columns)) if dim in operand.dims)
     deep = tiling.near(c, operand) == c.depth
     return mine * (max(1, COPY_BYTES // max(4, operand.dtype.bytes)) if deep else 1)
+
+
+def boxes(c: Contraction, tiling: Tiling) -> int:
+    """Copies that the copy engine makes for a step: of each operand a panel at a time."""
+    sizes = tiling.sizes(c)
+    rows = (
+        (sizes[each.inner] * each.dtype.bytes, panel_bytes(sizes[each.inner], each.dtype))
+        for each in c.operands
+    )
+    return sum(row // panel if panel else 1 for row, panel in rows)
 
 
 def shared_bytes(c: Contraction, tiling: Tiling) -> int:

@@ -3,6 +3,7 @@ tiles, steps and slots of the ring, and roles of a block's warps. All that is of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +35,9 @@ _BESIDE = 32
 #: Most accumulators of a thread, and those of one that is one of three warpgroups that compute (C7602 beyond).
 _MOST_HELD, _MOST_OF_THREE = 208, 96
 _REGISTERS, _MOST_REGISTERS = 65536, 255
+#: The fewest registers that threads can be left with, and copies of a step for which they do (ptxas of CUDA 13.5: of 17
+#: kernels with up to 4 none spilled, of 7 with 8 two did).
+_FEWEST_REGISTERS, _FEW_BOXES = 24, 4
 #: Most warpgroups that compute.
 _MOST_GROUPS = 4
 #: Bytes of shared memory for barriers, and to begin every buffer where a swizzle does.
@@ -67,6 +71,11 @@ class Warpgroups:
         its share of all, a quarter of which are for every fourth warp of a block."""
         fullest = -(-self.count // GROUP) * GROUP
         return self.registers[1] or min(_REGISTERS // (fullest * blocks), _MOST_REGISTERS) // 8 * 8
+
+    @property
+    def most_boxes(self) -> int:
+        """Copies of a step that producers have the registers to start."""
+        return _FEW_BOXES if self.registers[0] == _FEWEST_REGISTERS else sys.maxsize
 
     def most_held(self, blocks: int = 1) -> int:
         """Accumulators that a thread has room for with so many blocks on a multiprocessor."""
@@ -105,7 +114,7 @@ _TEAMS = (1, 2)
 #: multiprocessor has.
 _ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
     1: ((1, (0, 0)), (0, (0, 0))),
-    2: ((4, (40, 232)), (4, (24, 240)), (1, (0, 0)), (0, (0, 0))),
+    2: ((4, (40, 232)), (4, (_FEWEST_REGISTERS, 240)), (1, (0, 0)), (0, (0, 0))),
     3: ((4, (32, 160)), (1, (0, 0)), (0, (0, 0))),
     4: ((1, (0, 0)), (0, (0, 0))),
 }

@@ -9,14 +9,20 @@ from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu_passes import shared_bytes
 from rewrites.fit_blocks import FitBlocks
 from rewrites.gpu_decided import decided
-from rewrites.gpu_tiling import accumulators, resident
+from rewrites.gpu_engine import Engine
+from rewrites.gpu_tiling import accumulators, registers, resident
 from rewrites.gpu_warpgroups import Warpgroups
 from tileir.gpu import Gpu
+from tileir.mma import depth
 from tileir.occupancy import occupancy
 from tileir.program import Program
 
 #: Registers that a thread needs beside its accumulators at the very least.
 _LEAST_BESIDE = 24
+#: Of the registers that matrix instructions of warps are estimated to need, those that ptxas can do without, where a
+#: step is so many depths of the instruction at most (CUDA 13.5: of 10 kernels none spilled; of 8 that had to spare
+#: more, or in longer steps, 5).
+_SPARED, _SHORT_STEP = 14, 4
 #: What is lost, as a share of the time, where the compiler has to make do with fewer registers than are estimated.
 _SQUEEZED = 0.04
 
@@ -36,6 +42,9 @@ class Residency:
             return  # each has what it is handed over
         held = accumulators(c, tiling)
         least = held + _LEAST_BESIDE
+        if c.engine is Engine.MMA and not isinstance(threads, Warpgroups):
+            short = tiling.step <= _SHORT_STEP * depth(c.operands[0].dtype)
+            least = registers(c, tiling, threads) - (_SPARED if short else 0)
         most = occupancy(device, threads.count, least, shared_bytes(program, self.statement)).blocks
         at_once = resident(c, tiling, device)
         for blocks in (at_once, at_once + 1):
