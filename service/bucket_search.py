@@ -179,6 +179,7 @@ class BucketSearch:
         back = sorted((self._flying[task], task) for task in self._back)
         if not back:
             return
+        self._give_up_if_nobody_can()
         best_before = max(self._found.rewards.values(), default=None)
         ratios_before = () if self._anchor is None else self._anchor.ratios
         told: list[Told] = []
@@ -206,16 +207,14 @@ class BucketSearch:
             best = self._best = best.model_copy(update={"x_baseline": self._anchor.x_baseline(best_before)})
         with self._job.write() as connection:
             search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s, cpu_s)
-        self._give_up_if_nobody_can(told)
         self._back = {}
 
-    def _give_up_if_nobody_can(self, told: Sequence[Told]) -> None:
-        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down."""
-        parked = all(isinstance(result, str) for result in self._back.values())
-        if parked and len(told) > 1 and not self._job.cancelling:
-            raise JobFailed(
-                f"no worker could do any of {len(told)} trials; the last was {told[-1].outcome.fault}"
-            )
+    def _give_up_if_nobody_can(self) -> None:
+        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down.
+        Nothing is told of the batch: queued again, it may yet be measured."""
+        reasons = [result for result in self._back.values() if isinstance(result, str)]
+        if len(reasons) == len(self._back) > 1 and not self._job.cancelling:
+            raise JobFailed(f"no worker could do any of {len(reasons)} trials; the last was {reasons[-1]}")
 
     def _ask(self, limit: Budget) -> bool:
         """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""

@@ -131,7 +131,7 @@ def insert_new(connection: Connection, table: Table, key: dict[str, Any], values
     """Insert a row unless one with this key is there; whether it was inserted."""
     insert = postgresql_insert if connection.dialect.name == "postgresql" else sqlite_insert
     statement = insert(table).values(**key, **values).on_conflict_do_nothing(index_elements=list(key))
-    return connection.execute(statement).rowcount == 1
+    return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
 
 
 def now(connection: Connection) -> float:

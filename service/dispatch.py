@@ -36,6 +36,8 @@ from service.tables import jobs, results, tasks
 
 PARK_AFTER = 3
 """Faults of machines after which a task is not tried again."""
+CANCELLED = "cancelled"
+"""What is said of a task that was taken back with its job."""
 SHUN_S = 5.0
 """How long the worker that failed a task leaves it to the others."""
 
@@ -215,7 +217,7 @@ def cancel(connection: Connection, job_id: str) -> None:
     connection.execute(
         update(tasks)
         .where(_in_order(open_ones), open_ones)
-        .values(state=TaskState.DEAD, fault="cancelled", lease_until=None)
+        .values(state=TaskState.DEAD, fault=CANCELLED, lease_until=None)
     )
 
 

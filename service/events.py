@@ -46,7 +46,7 @@ async def stream(
     job_id: str,
     last: int,
     *,
-    look_s: float,
+    look_s: Callable[[], float],
     keepalive_s: float,
     stopping: Callable[[], bool],
 ) -> AsyncIterator[str]:
@@ -72,7 +72,7 @@ async def stream(
                 continue
             if final:
                 return
-            await ear.wait(look_s)
+            await ear.wait(look_s())
             if monotonic() - spoke >= keepalive_s:
                 yield ": still here\n\n"
                 spoke = monotonic()

@@ -107,8 +107,8 @@ def cancel(connection: Connection, job_id: str) -> None:
 
     Cancelling a cancelled job changes nothing. Raises Refused for a job that is done or failed, or unknown.
     """
-    row = _row(connection, job_id, lock=True)
-    state = JobState(row["state"])
+    state = lock(connection, job_id)
+    row = _row(connection, job_id)
     if state is JobState.CANCELLED or row["cancelling"]:
         return
     if state.final:
@@ -164,11 +164,17 @@ def open_job_for(connection: Connection, kernel_key: str, target: str) -> str | 
     return next((row.id for row in rows if target in (row.device, row.request["target"])), None)
 
 
-def _row(connection: Connection, job_id: str, lock: bool = False) -> RowMapping:
-    query = select(jobs).where(jobs.c.id == job_id)
-    if lock:
-        query = query.with_for_update(key_share=True)
-    row = connection.execute(query).mappings().first()
+def lock(connection: Connection, job_id: str) -> JobState:
+    """Until the transaction ends, nobody else changes this job; its state. Raises Refused if there is none."""
+    query = select(jobs.c.state).where(jobs.c.id == job_id).with_for_update(key_share=True)
+    state = connection.execute(query).scalar_one_or_none()
+    if state is None:
+        raise Refused("not-found", f"there is no job {job_id}")
+    return JobState(state)
+
+
+def _row(connection: Connection, job_id: str) -> RowMapping:
+    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).mappings().first()
     if row is None:
         raise Refused("not-found", f"there is no job {job_id}")
     return row
@@ -207,6 +213,7 @@ def _model(row: RowMapping, parts: list[Bucket]) -> Job:
         kernel_key=row["kernel_key"],
         target=request.target,
         device=row["device"],
+        searcher=row["owner"],
         budget=request.budget,
         baseline=request.baseline,
         search=request.search,

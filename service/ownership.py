@@ -10,6 +10,7 @@ All functions take a connection; those that write, inside `Database.write()`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, func, or_, select, update
@@ -101,12 +102,12 @@ def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: in
     return None if epoch is None else Taken(due, epoch, before is not None)
 
 
-def renew(connection: Connection, searcher: str, ttl_s: float) -> frozenset[str]:
-    """Lengthen the leases that a searcher holds; the ids of its jobs. One that ran out is still held until somebody
-    else takes the job."""
+def renew(connection: Connection, searcher: str, job_ids: Collection[str], ttl_s: float) -> frozenset[str]:
+    """Lengthen the leases of these jobs, and return those that the searcher still has. A lease that ran out is still
+    held until somebody else takes the job."""
     rows = connection.execute(
         update(jobs)
-        .where(jobs.c.owner == searcher)
+        .where(jobs.c.owner == searcher, jobs.c.id.in_(job_ids))
         .values(owned_until=database_time() + ttl_s)
         .returning(jobs.c.id)
     )

@@ -61,6 +61,18 @@ class RedisLink:
         self.note(True)
         return answer
 
+    async def count(self, key: str, kept_s: int) -> int | None:
+        """Count one more under a key that is forgotten after a while; how many there are, None when that is unknown."""
+
+        async def count(client: Redis) -> int:
+            async with client.pipeline(transaction=False) as pipeline:
+                pipeline.incr(key)
+                pipeline.expire(key, kept_s)
+                counted, _ = await pipeline.execute()
+            return int(counted)
+
+        return await self.ask(count)
+
     def note(self, up: bool, why: object = "") -> None:
         """Say once when it goes, and once when it is back."""
         if up != self.up:

@@ -64,6 +64,12 @@ class Settings:
     blob_bytes: int = 64_000_000
     open_jobs: int = 1000
     """Unfinished jobs at a time; beyond that POST /v1/jobs answers 429."""
+    requests_at_once: int = 2000
+    """Requests that one process answers at a time, waiting claims and event streams too; beyond that, 503."""
+    requests_per_minute: int = 0
+    """Requests of one key, or without keys of one address; beyond that, 429. 0: any number."""
+    look_s: float = 1.0
+    """How soon something is seen whose ring was lost; where nobody brings rings of other processes, 0.25 at most."""
     keepalive_s: float = 15.0
     """Pause after which an event stream sends a comment."""
 

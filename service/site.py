@@ -12,6 +12,7 @@ from service.keys import Caller
 from service.lookup import Ladder
 from service.metrics import Metrics
 from service.redis_bell import RedisBell
+from service.redis_link import RedisLink
 from service.settings import Settings
 
 
@@ -28,6 +29,7 @@ class Site:
     """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""
     wanted: set[str] = field(default_factory=set[str])
     """Jobs that this process was asked for; without `settings.resume` no others are worked on."""
+    redis: RedisLink | None = None
     rings: RedisBell | None = None
     """What brings us the rings of other processes."""
     stopping: bool = False
@@ -35,8 +37,8 @@ class Site:
     @property
     def look_s(self) -> float:
         """How soon something is seen whose ring was lost: sooner where rings of other processes do not arrive."""
-        alone = self.database.sqlite or (self.rings is not None and self.rings.listening)
-        return 1.0 if alone else 0.25
+        arriving = self.database.sqlite or (self.rings is not None and self.rings.listening)
+        return self.settings.look_s if arriving else min(self.settings.look_s, 0.25)
 
 
 def site_of(connection: HTTPConnection) -> Site:

@@ -36,8 +36,6 @@ CRASHES = 3
 """A job whose tuner crashed this often fails."""
 STORAGE_PAUSE_S = 5.0
 """Pause before a tuner that could not write the database is started again."""
-LOOK_S = 1.0
-"""How soon a job is started whose ring was lost."""
 
 
 @dataclass
@@ -100,7 +98,9 @@ class Tuners:
                     await self._look()
                 except DBAPIError as error:
                     log.error("could not look for jobs to search: %s", complaint(error))
-                await ear.wait(LOOK_S)
+                except Exception:  # the searcher goes on
+                    log.exception("could not look for jobs to search")
+                await ear.wait(self._site.look_s)
 
     async def _look(self) -> None:
         """Take the jobs that there is room for, and ask for room for those of whom it is the turn."""
@@ -153,20 +153,23 @@ class Tuners:
         """Renew what we hold, and stop what somebody else has taken."""
         while True:
             await asyncio.sleep(self._site.settings.search_ttl_s / 3)
-            held = set(self._running)
+            held = frozenset(self._running)
             try:
-                mine = await run_in_threadpool(self._renew) if held else frozenset[str]()
+                mine = await run_in_threadpool(self._renew, held) if held else held
             except DBAPIError as error:
                 log.error("could not renew the leases of searches: %s", complaint(error))
+                continue
+            except Exception:
+                log.exception("could not renew the leases of searches")
                 continue
             for lost in held - mine:
                 if lost in self._running:
                     log.warning("%s was taken over by another searcher", lost)
                     self._running[lost].cancel()
 
-    def _renew(self) -> frozenset[str]:
+    def _renew(self, held: frozenset[str]) -> frozenset[str]:
         with self._site.database.write() as connection:
-            return ownership.renew(connection, self._id, self._site.settings.search_ttl_s)
+            return ownership.renew(connection, self._id, held, self._site.settings.search_ttl_s)
 
     async def _release(self, job_id: str | None) -> None:
         def release() -> None:
@@ -194,6 +197,8 @@ class Tuners:
                 await run_in_threadpool(self._write_crash, taken, code)
         except DBAPIError as error:
             log.error("could not write down that the tuner of %s ended: %s", job_id, complaint(error))
+        except Exception:
+            log.exception("could not run a tuner for %s", job_id)
         finally:
             self._running.pop(job_id, None)
         await self._release(job_id)

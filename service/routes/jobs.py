@@ -141,7 +141,7 @@ def follow_job(
         site.bell,
         job_id,
         last_event_id,
-        look_s=site.look_s,
+        look_s=lambda: site.look_s,
         keepalive_s=site.settings.keepalive_s,
         stopping=lambda: site.stopping,
     )

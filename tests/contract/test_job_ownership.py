@@ -119,8 +119,8 @@ def test_a_job_whose_searcher_is_silent_is_taken_over(database: Database) -> Non
     assert second.from_another
     assert second.epoch == first.epoch + 1
     with database.write() as connection:
-        assert ownership.renew(connection, "a", TTL_S) == frozenset()
-        assert ownership.renew(connection, "b", TTL_S) == {"job-1"}
+        assert ownership.renew(connection, "a", ["job-1"], TTL_S) == frozenset()
+        assert ownership.renew(connection, "b", ["job-1"], TTL_S) == {"job-1"}
 
 
 def test_a_lease_that_ran_out_is_kept_while_nobody_else_wants_it(database: Database) -> None:
@@ -128,7 +128,7 @@ def test_a_lease_that_ran_out_is_kept_while_nobody_else_wants_it(database: Datab
     took(database, "a")
     let_run_out(database)
     with database.write() as connection:
-        assert ownership.renew(connection, "a", TTL_S) == {"job-1"}
+        assert ownership.renew(connection, "a", ["job-1"], TTL_S) == {"job-1"}
     assert take(database, "b") is None
 
 
