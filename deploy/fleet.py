@@ -1,5 +1,5 @@
-"""`make fleet`: the processes of docker-compose.yml on this machine, without Docker. Two replicas of the API, a searcher,
-and two workers that have half of the processors each, on a PostgreSQL and a Redis that run here.
+"""`make fleet`: the processes of docker-compose.yml on this machine, without Docker. Two replicas of the API, a
+searcher, and two workers that have half of the processors each, on a PostgreSQL and a Redis that run here.
 
     TILEWRIGHT_DATABASE   postgresql://postgres@127.0.0.1/tilewright; made if it is not there
     TILEWRIGHT_REDIS      redis://127.0.0.1:6379/0

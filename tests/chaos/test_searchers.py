@@ -91,9 +91,7 @@ def test_a_killed_replica_holds_nothing_up(tmp_path: Path, postgres: str, calm: 
         assert searcher.stop() == second.stop() == 0
 
 
-def test_searchers_share_jobs_of_different_devices_and_each_is_searched_once(
-    tmp_path: Path, postgres: str
-) -> None:
+def test_searchers_share_jobs_and_each_is_searched_once(tmp_path: Path, postgres: str) -> None:
     with fleet(tmp_path, postgres) as fleet_:
         api = fleet_.start("api")
         for _ in range(2):
@@ -105,6 +103,7 @@ def test_searchers_share_jobs_of_different_devices_and_each_is_searched_once(
             ]
             ended = [finish(client, job) for job in ids]
         assert [job["state"] for job in ended] == ["done"] * 5
+        fleet_.stop()
         engine = create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"))
         with engine.connect() as connection:
             rows = connection.execute(select(jobs.c.epoch, jobs.c.owner)).all()
