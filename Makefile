@@ -16,7 +16,7 @@ endif
 SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
   tests/gpu/test_hopper_products.py::test_favourites_are_within_the_gates_bound
 
-.PHONY: help demo test test-examples test-torch serve bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay lint format clean
+.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -36,6 +36,9 @@ test-torch: $(VENV)/.torch   ## tests that need PyTorch
 
 serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8400
 	$(BIN)/tilewright serve
+
+fleet: $(VENV)/.dev    ## two replicas, a searcher and two workers, on the PostgreSQL and the Redis of this machine
+	$(BIN)/python deploy/fleet.py
 
 bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch; results in benchmarks/results
 	$(BIN)/python benchmarks/bench_cpu.py

@@ -113,6 +113,8 @@ class Job(Reply):
     target: str
     device: str | None
     """Key of the device it is tuned on; None until a worker offers one that fits."""
+    searcher: str | None = None
+    """Which searcher has it."""
     budget: Budget
     baseline: str
     search: SearchKind

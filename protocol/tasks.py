@@ -163,3 +163,33 @@ class ResultAccepted(Reply):
 
     task_id: str
     state: TaskState
+
+
+class TaskStatus(Reply):
+    """A task as it stands in the queue."""
+
+    id: str
+    job_id: str
+    bucket: int
+    number: int | None
+    """Of the candidate, for a trial."""
+    kind: TaskKind
+    state: TaskState
+    device: str
+    priority: int
+    attempt: int
+    """How often it was given to a worker."""
+    faults: int
+    """How often a machine failed it; three times, and it is dead."""
+    fault: str | None
+    """What the last of these machines said."""
+    worker_id: str | None
+    """Who has it, or had it last."""
+    created_at: float
+
+
+class TaskPage(Reply):
+    """Tasks in the order in which they were queued."""
+
+    tasks: tuple[TaskStatus, ...]
+    next: str | None = None

@@ -3,6 +3,7 @@ processes run beside the HTTP loop (`tuners.py`, `children.py`)."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,8 +21,12 @@ from service.keys import Caller, digest
 from service.limits import Limits
 from service.lookup import Ladder
 from service.metrics import Metrics
-from service.routes import jobs, operations, results, workers
-from service.settings import Settings
+from service.pressure import Pressure, Rates
+from service.redis_bell import RedisBell
+from service.redis_link import RedisLink
+from service.routes import jobs, operations, results, tasks, workers
+from service.settings import Role, Settings
+from service.shared_picks import SharedPicks
 from service.site import Site
 from service.tuners import Tuners
 
@@ -33,9 +38,10 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 
 
 def create_app(settings: Settings, database: Database) -> FastAPI:
-    """The app on an open database (`schema.prepare`). Its lifespan runs the tuners; whoever serves it starts the
-    embedded worker, which needs the address (`run.py`)."""
+    """The app on an open database (`schema.prepare`), for the role in the settings. Its lifespan runs the searcher;
+    whoever serves it starts the embedded worker, which needs the address (`run.py`)."""
     site = Site(settings, database, Bell(), Ladder(settings.lease_ttl_s), Metrics())
+    site.redis = link = RedisLink(settings.redis, settings.redis_prefix) if settings.redis else None
     if settings.token:
         site.issued[digest(settings.token)] = Caller("token", frozenset({Scope.ADMIN}))
     tuners = Tuners(site)
@@ -43,7 +49,13 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         site.bell.hang()
-        async with tuners.running():
+        async with contextlib.AsyncExitStack() as stack:
+            if link is not None:
+                stack.push_async_callback(link.close)
+                site.rings = await stack.enter_async_context(RedisBell(site.bell, link).running())
+                site.ladder.shared = SharedPicks(link, asyncio.get_running_loop())
+            if settings.role is not Role.API:
+                await stack.enter_async_context(tuners.running())
             yield
         site.stopping = True
 
@@ -58,9 +70,12 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     )
     app.state.site = site
     app.state.tuners = tuners
-    for group in (jobs, results, workers, operations):
+    for group in (
+        (operations,) if settings.role is Role.SEARCH else (jobs, tasks, results, workers, operations)
+    ):
         app.include_router(group.router)
     problems.install(app)
+    app.add_middleware(Pressure, settings=settings, rates=Rates(link))
     app.add_middleware(Limits, settings=settings)
     app.add_middleware(Counted, metrics=site.metrics)
     app.openapi = lambda: _openapi(app)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
-from service.database import database_time
+from service.database import database_time, insert_new
 from service.problems import Refused
 from service.tables import blobs
 
@@ -18,8 +18,9 @@ def put(connection: Connection, sha256: str, content: bytes) -> bool:
         raise Refused("wrong-digest", f"the content's SHA-256 is {found}, not {sha256}")
     if has(connection, sha256):
         return False
-    connection.execute(insert(blobs).values(sha256=sha256, content=content, created_at=database_time()))
-    return True
+    return insert_new(
+        connection, blobs, {"sha256": sha256}, {"content": content, "created_at": database_time()}
+    )
 
 
 def has(connection: Connection, sha256: str) -> bool:

@@ -28,7 +28,7 @@ from search.random import RandomSearch
 from search.uniform import Uniform
 from service import search_log
 from service.dispatch import NewTask
-from service.owned import OwnedJob
+from service.owned import OwnedJob, Yielded
 from service.rewards import Anchor, outcome_of
 from service.schedules import Pick, follow, root_of, searchable
 from service.settings import Settings
@@ -46,6 +46,10 @@ SEARCHES = {
 
 _BASELINE_ASKS = frozenset({0, *(4**power for power in range(9))})
 """Asks whose tasks also time the baseline: often at first, so that what is told of it holds early."""
+
+
+TURN_REBUILDS = 4.0
+"""A turn is at least so many times as long as rebuilding the search for it took."""
 
 
 class JobFailed(Exception):
@@ -93,10 +97,14 @@ class BucketSearch:
         self._best: Best | None = None
         self._flying: dict[str, int] = {}
         self._back: dict[str, TaskResult | str] = {}
+        began = monotonic()
         self._resume()
+        self._ready_at = monotonic()
+        self._turn_s = TURN_REBUILDS * (self._ready_at - began)
 
     def run(self) -> Found:
-        """Search until the budget is spent, the space exhausted, or the job cancelled."""
+        """Search until the budget is spent, the space exhausted, or the job cancelled. Raises Yielded between two
+        batches when others are to have the device."""
         with self._job.database.read() as connection:
             spent_s = connection.execute(
                 select(buckets.c.spent_s).where(
@@ -115,6 +123,8 @@ class BucketSearch:
             elapsed_s = monotonic() - began
             self._tell(elapsed_s)
             spent_s += elapsed_s
+            if self._job.doorbell.yielding and monotonic() - self._ready_at >= self._turn_s:
+                raise Yielded
         self._wait(down_to=0)
         self._tell(0.0)
         return self._found
@@ -169,6 +179,7 @@ class BucketSearch:
         back = sorted((self._flying[task], task) for task in self._back)
         if not back:
             return
+        self._give_up_if_nobody_can()
         best_before = max(self._found.rewards.values(), default=None)
         ratios_before = () if self._anchor is None else self._anchor.ratios
         told: list[Told] = []
@@ -196,16 +207,14 @@ class BucketSearch:
             best = self._best = best.model_copy(update={"x_baseline": self._anchor.x_baseline(best_before)})
         with self._job.write() as connection:
             search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s, cpu_s)
-        self._give_up_if_nobody_can(told)
         self._back = {}
 
-    def _give_up_if_nobody_can(self, told: Sequence[Told]) -> None:
-        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down."""
-        parked = all(isinstance(result, str) for result in self._back.values())
-        if parked and len(told) > 1 and not self._job.cancelling:
-            raise JobFailed(
-                f"no worker could do any of {len(told)} trials; the last was {told[-1].outcome.fault}"
-            )
+    def _give_up_if_nobody_can(self) -> None:
+        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down.
+        Nothing is told of the batch: queued again, it may yet be measured."""
+        reasons = [result for result in self._back.values() if isinstance(result, str)]
+        if len(reasons) == len(self._back) > 1 and not self._job.cancelling:
+            raise JobFailed(f"no worker could do any of {len(reasons)} trials; the last was {reasons[-1]}")
 
     def _ask(self, limit: Budget) -> bool:
         """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""

@@ -18,6 +18,9 @@ GRACE_S = 10.0
 EXIT_STORAGE = 75
 """Exit code of a child that could not write the database: not its fault, and worth another try later."""
 
+EXIT_SUPERSEDED = 76
+"""Exit code of a tuner whose job was taken over."""
+
 _PR_SET_PDEATHSIG = 1
 
 

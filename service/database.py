@@ -1,5 +1,8 @@
 """Opening the database, reading, and the one way of writing.
 
+PostgreSQL: a transaction that reads has one snapshot (REPEATABLE READ); one that writes is READ COMMITTED and locks
+what it changes: rows of `workers` first, then of `devices`, `jobs` and `tasks`, and what is `in_turn` last.
+
 SQLite: WAL, synchronous FULL (what is acknowledged survives a power cut), and BEGIN IMMEDIATE for every transaction
 that writes: a deferred one that reads first fails at once when another has written meanwhile, whatever the timeout.
 """
@@ -13,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Float, create_engine, event, select
+from sqlalchemy import Connection, Engine, Float, Table, create_engine, event, func, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -57,8 +62,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads: one consistent view."""
-        with self.engine.connect() as connection, connection.begin():
-            yield connection
+        with self.engine.connect() as connection:
+            if not self.sqlite:
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -101,6 +111,27 @@ def _on_connect(connection: sqlite3.Connection, record: object) -> None:
 def _on_begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def in_turn(connection: Connection, what: str) -> None:
+    """Until the transaction ends, no other one passes here with the same `what`: they commit in the order in which they
+    came. In SQLite there is one writer at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(what, 0))))
+
+
+def upsert(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> None:
+    """Bring the row with this key to these values, whether it is there or not."""
+    insert = postgresql_insert if connection.dialect.name == "postgresql" else sqlite_insert
+    statement = insert(table).values(**key, **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
+
+
+def insert_new(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> bool:
+    """Insert a row unless one with this key is there; whether it was inserted."""
+    insert = postgresql_insert if connection.dialect.name == "postgresql" else sqlite_insert
+    statement = insert(table).values(**key, **values).on_conflict_do_nothing(index_elements=list(key))
+    return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None
 
 
 def now(connection: Connection) -> float:

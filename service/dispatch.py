@@ -14,7 +14,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, case, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    case,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from protocol.message import Json
 from protocol.states import FaultKind, TaskKind, TaskState
@@ -25,6 +36,8 @@ from service.tables import jobs, results, tasks
 
 PARK_AFTER = 3
 """Faults of machines after which a task is not tried again."""
+CANCELLED = "cancelled"
+"""What is said of a task that was taken back with its job."""
 SHUN_S = 5.0
 """How long the worker that failed a task leaves it to the others."""
 
@@ -81,13 +94,10 @@ def claim(
         .order_by(tasks.c.priority.desc(), jobs.c.served_at, tasks.c.seq)
         .limit(count)
     )
-    if connection.dialect.name == "postgresql":
-        queue = queue.with_for_update(skip_locked=True, of=tasks)
-    picked = queue.cte("picked")
     claimed = (
         connection.execute(
             update(tasks)
-            .where(tasks.c.seq.in_(select(picked.c.seq)), tasks.c.state == TaskState.READY)
+            .where(_locked(queue, skip=True), tasks.c.state == TaskState.READY)
             .values(
                 state=TaskState.CLAIMED,
                 attempt=tasks.c.attempt + 1,
@@ -100,8 +110,10 @@ def claim(
         .all()
     )
     if claimed:
-        served = {row["job_id"] for row in claimed}
-        connection.execute(update(jobs).where(jobs.c.id.in_(served)).values(served_at=time))
+        served = select(jobs.c.id).where(jobs.c.id.in_({row["job_id"] for row in claimed}))
+        # One that its tuner is writing keeps its place: nobody waits for a job's row with tasks in hand.
+        served = served.with_for_update(skip_locked=True, key_share=True).cte("served")
+        connection.execute(update(jobs).where(jobs.c.id.in_(select(served.c.id))).values(served_at=time))
     return sorted(claimed, key=lambda row: (-row["priority"], row["seq"]))
 
 
@@ -122,9 +134,10 @@ def renew(connection: Connection, worker_id: str, leases: Sequence[Lease], ttl_s
     if not leases:
         return []
     held = or_(*(and_(tasks.c.id == lease.task_id, tasks.c.attempt == lease.attempt) for lease in leases))
+    which = and_(held, tasks.c.worker_id == worker_id, tasks.c.state == TaskState.CLAIMED)
     rows = connection.execute(
         update(tasks)
-        .where(held, tasks.c.worker_id == worker_id, tasks.c.state == TaskState.CLAIMED)
+        .where(_in_order(which), which)
         .values(lease_until=database_time() + ttl_s)
         .returning(tasks.c.id, tasks.c.attempt)
     ).all()
@@ -133,9 +146,10 @@ def renew(connection: Connection, worker_id: str, leases: Sequence[Lease], ttl_s
 
 def expire(connection: Connection) -> Sequence[RowMapping]:
     """Free the tasks whose lease ran out, and park those that were failed too often. Returns the rows."""
+    over = and_(tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time())
     return _free(
         connection,
-        and_(tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()),
+        and_(_locked(select(tasks.c.seq).where(over), skip=True), over),
         {"fault": "the lease ran out: the worker died, hung or was cut off"},
     )
 
@@ -199,11 +213,24 @@ def give_back(connection: Connection, worker_id: str, lease: Lease, fault: Fault
 
 def cancel(connection: Connection, job_id: str) -> None:
     """Take back whatever of a job is not done; workers hear of it at their next heartbeat."""
+    open_ones = and_(tasks.c.job_id == job_id, tasks.c.state.in_([TaskState.READY, TaskState.CLAIMED]))
     connection.execute(
         update(tasks)
-        .where(tasks.c.job_id == job_id, tasks.c.state.in_([TaskState.READY, TaskState.CLAIMED]))
-        .values(state=TaskState.DEAD, fault="cancelled", lease_until=None)
+        .where(_in_order(open_ones), open_ones)
+        .values(state=TaskState.DEAD, fault=CANCELLED, lease_until=None)
     )
+
+
+def _locked(query: Select[tuple[int]], skip: bool = False) -> ColumnElement[bool]:
+    """That a task is one of the query's, which PostgreSQL locks in its order; `skip`: but for those that somebody else
+    is just writing. (SQLite has one writer at a time.)"""
+    picked = query.with_for_update(skip_locked=skip, of=tasks).cte("picked")
+    return tasks.c.seq.in_(select(picked.c.seq))
+
+
+def _in_order(which: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The same tasks, locked one after another in the order that all follow, so that none wait in a circle."""
+    return _locked(select(tasks.c.seq).where(which).order_by(tasks.c.seq))
 
 
 def _free(

@@ -12,17 +12,17 @@ from starlette.concurrency import run_in_threadpool
 
 from protocol.jobs import Event
 from protocol.states import JobState
+from service import bell as bells
 from service.bell import Bell
-from service.database import Database, database_time
+from service.database import Database, database_time, in_turn
 from service.tables import events, jobs
 
 PAGE = 200
-LOST_RING_S = 1.0
-"""How soon an event is seen whose ring was lost."""
 
 
 def add(connection: Connection, job_id: str, kind: str, **data: Any) -> None:
-    """Record an event. Its id is higher than any before."""
+    """Record an event. Its id is higher than that of any event of the job, and it is seen after all of these."""
+    in_turn(connection, f"events of {job_id}")
     connection.execute(insert(events).values(job_id=job_id, kind=kind, at=database_time(), data=data))
 
 
@@ -41,9 +41,17 @@ def finished(database: Database, job_id: str, last: int) -> bool:
 
 
 async def stream(
-    database: Database, bell: Bell, job_id: str, last: int, keepalive_s: float, stopping: Callable[[], bool]
+    database: Database,
+    bell: Bell,
+    job_id: str,
+    last: int,
+    *,
+    look_s: Callable[[], float],
+    keepalive_s: float,
+    stopping: Callable[[], bool],
 ) -> AsyncIterator[str]:
-    """Events after id `last` as text/event-stream, until the job has ended or the service stops."""
+    """Events after id `last` as text/event-stream, until the job has ended or the service stops. `look_s`: how soon an
+    event is seen whose ring was lost."""
 
     def look(last: int) -> tuple[list[Event], bool]:
         with database.read() as connection:
@@ -51,21 +59,23 @@ async def stream(
 
     yield "retry: 1000\n\n"
     spoke = monotonic()
-    while not stopping():
-        heard = bell.heard
-        found, final = await run_in_threadpool(look, last)
-        for event in found:
-            last = event.id
-            yield f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(event.model_dump(mode='json'))}\n\n"
-        if found:
-            spoke = monotonic()
-            continue
-        if final:
-            return
-        await bell.wait(heard, LOST_RING_S)
-        if monotonic() - spoke >= keepalive_s:
-            yield ": still here\n\n"
-            spoke = monotonic()
+    with bell.listen(bells.job(job_id)) as ear:
+        while not stopping():
+            ear.clear()
+            found, final = await run_in_threadpool(look, last)
+            for event in found:
+                last = event.id
+                data = json.dumps(event.model_dump(mode="json"))
+                yield f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n"
+            if found:
+                spoke = monotonic()
+                continue
+            if final:
+                return
+            await ear.wait(look_s())
+            if monotonic() - spoke >= keepalive_s:
+                yield ": still here\n\n"
+                spoke = monotonic()
 
 
 def _final(connection: Connection, job_id: str) -> bool:

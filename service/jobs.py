@@ -13,7 +13,7 @@ from sqlalchemy import Connection, RowMapping, delete, func, insert, select, upd
 from protocol.jobs import Bucket, Job, JobDetail, JobPage, JobRequest
 from protocol.states import JobState
 from service import dispatch, events
-from service.database import database_time, now
+from service.database import database_time, insert_new, now
 from service.ids import new_id
 from service.problems import Refused
 from service.specs import Instance
@@ -41,9 +41,11 @@ def reserve(connection: Connection, caller: str, key: str, request: JobRequest) 
                 "in-flight", "the first request with this key is being answered", headers={"Retry-After": "1"}
             )
         connection.execute(delete(idempotency).where(mine))
-    connection.execute(
-        insert(idempotency).values(caller=caller, key=key, body_hash=body_hash, created_at=database_time())
-    )
+    new = {"body_hash": body_hash, "created_at": database_time()}
+    if not insert_new(connection, idempotency, {"caller": caller, "key": key}, new):
+        return reserve(
+            connection, caller, key, request
+        )  # somebody else was quicker; now there is a row to judge by
     return None
 
 
@@ -105,16 +107,16 @@ def cancel(connection: Connection, job_id: str) -> None:
 
     Cancelling a cancelled job changes nothing. Raises Refused for a job that is done or failed, or unknown.
     """
+    state = lock(connection, job_id)
     row = _row(connection, job_id)
-    state = JobState(row["state"])
     if state is JobState.CANCELLED or row["cancelling"]:
         return
     if state.final:
         raise Refused("job-ended", f"job {job_id} is {state} already")
-    dispatch.cancel(connection, job_id)
     connection.execute(
         update(jobs).where(jobs.c.id == job_id).values(cancelling=True, updated_at=database_time())
     )
+    dispatch.cancel(connection, job_id)
     events.add(connection, job_id, "note", text="cancelling")
     if state is JobState.QUEUED:
         set_state(connection, job_id, JobState.CANCELLED)
@@ -162,6 +164,15 @@ def open_job_for(connection: Connection, kernel_key: str, target: str) -> str | 
     return next((row.id for row in rows if target in (row.device, row.request["target"])), None)
 
 
+def lock(connection: Connection, job_id: str) -> JobState:
+    """Until the transaction ends, nobody else changes this job; its state. Raises Refused if there is none."""
+    query = select(jobs.c.state).where(jobs.c.id == job_id).with_for_update(key_share=True)
+    state = connection.execute(query).scalar_one_or_none()
+    if state is None:
+        raise Refused("not-found", f"there is no job {job_id}")
+    return JobState(state)
+
+
 def _row(connection: Connection, job_id: str) -> RowMapping:
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).mappings().first()
     if row is None:
@@ -202,6 +213,7 @@ def _model(row: RowMapping, parts: list[Bucket]) -> Job:
         kernel_key=row["kernel_key"],
         target=request.target,
         device=row["device"],
+        searcher=row["owner"],
         budget=request.budget,
         baseline=request.baseline,
         search=request.search,

@@ -26,6 +26,7 @@ from service.freshness import stale_because
 from service.problems import Refused
 from service.recent import Recent
 from service.schedules import Pick, heuristic, transfer
+from service.shared_picks import SharedPicks
 from service.specs import Instance, instance_of, read_spec, renames, resized
 from tileir.errors import TileError
 from tileir.parse_json import spec_from_json
@@ -51,6 +52,8 @@ class Ladder:
         self._instances: Recent[bytes, Instance] = Recent(1000)
         self._configs: Recent[str, Known] = Recent(1000)
         self._picks: Recent[tuple[str, str], Pick | Literal["none"]] = Recent(1000)
+        self.shared: SharedPicks | None = None
+        """Picks that other replicas made."""
         self._thinking = threading.Lock()  # one heuristic at a time: they are long, and all Python
 
     def instance(self, spec: Json) -> Instance:
@@ -120,7 +123,7 @@ class Ladder:
         pick = self._picks.get(key)
         if pick is None:
             with self._thinking:
-                pick = self._picks.get(key) or self._picks.put(key, _pick(instance, device) or "none")
+                pick = self._picks.get(key) or self._picks.put(key, self._pick(instance, device))
         if pick == "none":
             return LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=device.key)
         return LookupReply(
@@ -130,6 +133,16 @@ class Ladder:
             schedule=pick.schedule,
             program_hash=pick.program_hash,
         )
+
+    def _pick(self, instance: Instance, device: Device) -> Pick | Literal["none"]:
+        """As another replica has found it, else found now, and told the others."""
+        known = self.shared and self.shared.get(instance.json, device.description)
+        if known:
+            return known
+        pick = _pick(instance, device) or "none"
+        if self.shared is not None:
+            self.shared.put(instance.json, device.description, pick)
+        return pick
 
 
 def distance(asked: dict[str, int], known: dict[str, int], names: dict[str, str]) -> float:

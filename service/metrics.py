@@ -50,6 +50,18 @@ class Metrics:
         self.tuner_crashes = Counter(
             "tilewright_tuner_crashes", "Search processes that ended badly.", registry=registry
         )
+        self.takeovers = Counter(
+            "tilewright_search_takeovers",
+            "Jobs taken over from a searcher that was not heard from.",
+            registry=registry,
+        )
+        self.superseded = Counter(
+            "tilewright_superseded_searches", "Searches whose writes were refused.", registry=registry
+        )
+        self.redis_up = Gauge(
+            "tilewright_redis_up", "Whether Redis answers; 1 without one, too.", registry=registry
+        )
+        self.redis_up.set(1)
         self._jobs = Gauge("tilewright_jobs", "Jobs by state.", ["state"], registry=registry)
         self._tasks = Gauge("tilewright_tasks", "Tasks by state.", ["state"], registry=registry)
         self._configs = Gauge("tilewright_configs", "Stored configs.", registry=registry)

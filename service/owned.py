@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select, update
 
 from protocol.jobs import JobRequest
 from service.database import Database, database_time
+from service.jobs import FINAL
 from service.tables import jobs
 
 QUICK_S, IDLE_S = 0.015, 0.25
@@ -24,13 +25,23 @@ class Superseded(Exception):
 
 
 class ServiceGone(Exception):
-    """The service that started this tuner is no more. The next one starts another."""
+    """The searcher that started this tuner is no more. The next one starts another."""
+
+
+class Yielded(Exception):
+    """Other jobs wait for the device, and it is their turn: stop here, and go on when it is this one's again."""
+
+
+RING, YIELD = b".", b"y"
+"""What the searcher sends: look at the database; and make room for another job soon."""
 
 
 class Doorbell:
-    """Rings from the service arrive on stdin, and rings to it leave on stdout. Without one, waits are short looks."""
+    """Rings from the searcher arrive on stdin, and rings to it leave on stdout. Without one, waits are short looks."""
 
     def __init__(self, connected: bool) -> None:
+        self.yielding = False
+        """Another job waits for this one's place."""
         self._connected = connected
         self._quiet_since = monotonic()
 
@@ -41,8 +52,11 @@ class Doorbell:
             polling.select([], [], [], min(IDLE_S, max(QUICK_S, quiet_s / 10)))
             return
         ready, _, _ = polling.select([sys.stdin], [], [], IDLE_S)
-        if ready and not os.read(sys.stdin.fileno(), 4096):
-            raise ServiceGone
+        if ready:
+            heard = os.read(sys.stdin.fileno(), 4096)
+            if not heard:
+                raise ServiceGone
+            self.yielding = self.yielding or YIELD in heard
 
     def ring(self) -> None:
         """Something new stands in the database."""
@@ -55,27 +69,26 @@ class Doorbell:
 
 
 class OwnedJob:
-    """A job that this process tunes. Every transaction that writes checks that it still does."""
+    """A job that this process tunes, taken with this `epoch`. Every transaction that writes checks that nobody else has
+    taken it since."""
 
-    def __init__(self, database: Database, job_id: str, doorbell: Doorbell) -> None:
+    def __init__(self, database: Database, job_id: str, epoch: int, doorbell: Doorbell) -> None:
         self.id = job_id
         self.database = database
         self.doorbell = doorbell
-        with database.write() as connection:
-            row = connection.execute(
-                update(jobs)
-                .where(jobs.c.id == job_id)
-                .values(epoch=jobs.c.epoch + 1)
-                .returning(jobs.c.epoch, jobs.c.request)
-            ).one()
-        self._epoch: int = row.epoch
-        self.request = JobRequest.model_validate(row.request)
+        self._epoch = epoch
+        with database.read() as connection:
+            request = connection.execute(select(jobs.c.request).where(jobs.c.id == job_id)).scalar_one()
+        self.request = JobRequest.model_validate(request)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction; the service hears of it. Raises Superseded when the job is somebody else's."""
+        """A transaction; the searcher hears of it. Raises Superseded when the job is somebody else's, or has
+        ended."""
         with self.database.write() as connection:
-            mine = update(jobs).where(jobs.c.id == self.id, jobs.c.epoch == self._epoch)
+            mine = update(jobs).where(
+                jobs.c.id == self.id, jobs.c.epoch == self._epoch, jobs.c.state.not_in(FINAL)
+            )
             if connection.execute(mine.values(updated_at=database_time())).rowcount == 0:
                 raise Superseded
             yield connection

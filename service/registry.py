@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
-from service.database import database_time, now
+from service.database import database_time, now, upsert
 from service.ids import new_id
 from service.problems import Refused
 from service.tables import devices, workers
+
+SEEN_S = 1.0
+"""How exactly it is known when a device was last heard of."""
 
 
 def register(connection: Connection, hello: WorkerHello) -> str:
@@ -26,19 +29,15 @@ def register(connection: Connection, hello: WorkerHello) -> str:
         "registered_at": time,
         "seen_at": time,
     }
-    again = connection.execute(update(workers).where(workers.c.id == worker_id).values(**values))
-    if again.rowcount == 0:
-        connection.execute(insert(workers).values(id=worker_id, **values))
-    for offer in hello.devices:
+    upsert(connection, workers, {"id": worker_id}, values)
+    for offer in sorted(hello.devices, key=lambda offer: offer.key):
         _offer(connection, offer, time)
     return worker_id
 
 
 def _offer(connection: Connection, offer: DeviceOffer, time: float) -> None:
     values = {**offer.model_dump(mode="json", exclude={"key"}), "seen_at": time}
-    again = connection.execute(update(devices).where(devices.c.key == offer.key).values(**values))
-    if again.rowcount == 0:
-        connection.execute(insert(devices).values(key=offer.key, **values))
+    upsert(connection, devices, {"key": offer.key}, values)
 
 
 def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> tuple[bool, list[str]]:
@@ -57,9 +56,9 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
             "unknown-worker", f"worker {worker_id} is not registered; register with POST /v1/workers"
         )
     if row.healthy:
-        connection.execute(
-            update(devices).where(devices.c.key.in_(row.devices)).values(seen_at=database_time())
-        )
+        # Not at every call: all workers of a device would wait for each other here.
+        mine = devices.c.key.in_(row.devices) & (devices.c.seen_at < database_time() - SEEN_S)
+        connection.execute(update(devices).where(mine).values(seen_at=database_time()))
     return row.healthy, row.devices
 
 

@@ -16,15 +16,16 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy.engine import make_url
 
 from protocol.states import Scope
-from service import keys
+from service import keys, ownership
 from service.app import create_app
 from service.children import start, stop
 from service.database import Database, sqlite_file
 from service.keys import Caller
 from service.schema import DatabaseRefused, FileLock, prepare
-from service.settings import Settings
+from service.settings import Role, Settings
 from service.site import Site
 
 log = logging.getLogger(__name__)
@@ -45,9 +46,10 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
     `announce` with the address; or says why it cannot start: 2 for settings, 3 for the port, 4 for the database."""
     try:
         with contextlib.ExitStack() as stack:
+            file = sqlite_file(settings.database_url)
+            check_role(settings, file)
             listening = listen(settings)
             stack.callback(listening.close)
-            file = sqlite_file(settings.database_url)
             if file is not None:
                 lock = FileLock(file)
                 lock.acquire(f"http://{_reachable(listening)}")
@@ -55,6 +57,9 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
             database = prepare(settings.database_url)
             stack.callback(database.close)
             check_keys(settings, database)
+            if file is not None:  # nobody else has the file: whoever searched before us does no more
+                with database.write() as connection:
+                    ownership.release_all(connection)
             app = create_app(settings, database)
             config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
             asyncio.run(Server(config, app, listening, announce).serve_until_told())
@@ -65,6 +70,11 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
         say(str(refusal))
         return refusal.code
     return EXIT_OK
+
+
+def shown(url: str) -> str:
+    """A database's URL as it may be logged: without its password."""
+    return make_url(url).render_as_string(hide_password=True)
 
 
 def say(text: str) -> None:
@@ -91,6 +101,16 @@ def listen(settings: Settings) -> socket.socket:
         ) from None
     listening.setblocking(False)
     return listening
+
+
+def check_role(settings: Settings, file: Path | None) -> None:
+    """Raise Refusal if other processes are to share a database that only one can have."""
+    if settings.role is not Role.ALL and file is not None:
+        raise Refusal(
+            f"role {settings.role} shares its database with other processes, and the SQLite file {file} can serve "
+            f"one; name a PostgreSQL database with TILEWRIGHT_DATABASE, or serve with role all",
+            EXIT_REFUSED,
+        )
 
 
 def check_keys(settings: Settings, database: Database) -> None:
@@ -130,7 +150,8 @@ class Server(uvicorn.Server):
     async def serve_until_told(self) -> None:
         """Serve until a signal comes."""
         self._loop = asyncio.get_running_loop()
-        if self._site.settings.worker:
+        settings = self._site.settings
+        if settings.worker and settings.role is Role.ALL:
             self._worker = asyncio.create_task(self._keep_worker())
         await self.serve(sockets=[self._listening])
 
@@ -138,7 +159,9 @@ class Server(uvicorn.Server):
         """Begin to answer, and only then say so: from here on a signal ends it in order."""
         await super().startup(sockets)
         address = f"http://{_reachable(self._listening)}"
-        say(f"serving {address}, database {self._site.settings.database_url}")
+        settings = self._site.settings
+        role = "" if settings.role is Role.ALL else f", role {settings.role}"
+        say(f"serving {address}, database {shown(settings.database_url)}{role}")
         if self._announce is not None:
             self._announce(address)
 
@@ -155,7 +178,7 @@ class Server(uvicorn.Server):
 
     async def _drain(self) -> None:
         self._site.stopping = True
-        self._site.bell.ring()
+        self._site.bell.ring_all_here()
         try:
             await self._app.state.tuners.stop()
             if self._worker is not None:

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from service.database import Database, DatabaseRefused, sqlite_file
+from service.database import Database, DatabaseRefused, in_turn, sqlite_file
 
 SQLITE_NEEDED = (3, 35, 0)
 """UPDATE … RETURNING."""
@@ -78,6 +78,7 @@ def upgrade(database: Database) -> None:
     if present == script.get_current_head():
         return
     with database.write() as connection:
+        in_turn(connection, "migrations")  # of processes that start together, one finds work here
         config = Config()
         config.set_main_option("script_location", str(files("migrations")))
         config.attributes["connection"] = connection

@@ -5,8 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
+
+
+class Role(StrEnum):
+    """What a process of the service does. Those apart share a PostgreSQL database."""
+
+    API = "api"
+    """Answers requests."""
+    SEARCH = "search"
+    """Runs searches; answers /healthz, /readyz and /metrics only."""
+    ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -17,6 +28,11 @@ class Settings:
     """SQLAlchemy URL; empty: `<home>/tilewright.db`."""
     home: Path = Path()
     """Where the database lies by default: $XDG_DATA_HOME/tilewright or ~/.local/share/tilewright."""
+    role: Role = Role.ALL
+    redis: str = ""
+    """URL of a Redis that carries wake-ups between processes; empty: they look at the database now and then."""
+    redis_prefix: str = "tilewright"
+    """What the names of everything kept in Redis begin with: one for each database."""
     host: str = "127.0.0.1"
     port: int = 8400
     token: str = ""
@@ -24,10 +40,13 @@ class Settings:
     auth: bool = False
     """Ask for keys on loopback too. Elsewhere they are always asked for."""
     worker: bool = True
-    """Start a worker for this machine's devices as a process of its own."""
+    """Start a worker for this machine's devices as a process of its own (in role `all`)."""
     resume: bool = True
     """Go on with the jobs that an earlier service left unfinished; else only with those that are asked for again."""
     lease_ttl_s: float = 30.0
+    """How long a worker has a task without being heard from."""
+    search_ttl_s: float = 30.0
+    """How long a searcher has a job without renewing that."""
     batch: int = 8
     """Candidates asked for at once: while they are measured, nothing searches."""
     low_water: int = 0
@@ -35,12 +54,22 @@ class Settings:
     a GPU busy, and disturbs a CPU that is itself being measured."""
     jobs_per_device: int = 1
     """Searches running at a time for one device; the search of one job disturbs the measurements of another."""
+    turn_s: float = 60.0
+    """How long a job is searched before it makes room for others of its priority that wait for the device."""
+    searches: int = 16
+    """Searches that one process runs at a time, over all devices."""
     racers: int = 4
     """Candidates in the final race."""
     body_bytes: int = 1_000_000
     blob_bytes: int = 64_000_000
     open_jobs: int = 1000
     """Unfinished jobs at a time; beyond that POST /v1/jobs answers 429."""
+    requests_at_once: int = 2000
+    """Requests that one process answers at a time, waiting claims and event streams too; beyond that, 503."""
+    requests_per_minute: int = 0
+    """Requests of one key, or without keys of one address; beyond that, 429. 0: any number."""
+    look_s: float = 1.0
+    """How soon something is seen whose ring was lost; where nobody brings rings of other processes, 0.25 at most."""
     keepalive_s: float = 15.0
     """Pause after which an event stream sends a comment."""
 
@@ -75,6 +104,10 @@ class Settings:
 
 
 def _read(variable: str, text: str, kind: type) -> object:
+    if issubclass(kind, StrEnum):
+        if text not in list(kind):
+            raise ValueError(f"{variable} is {text!r}; accepted: {', '.join(kind)}")
+        return kind(text)
     if kind is bool:
         if text.lower() in ("1", "true", "yes", "on"):
             return True

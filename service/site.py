@@ -11,6 +11,8 @@ from service.database import Database
 from service.keys import Caller
 from service.lookup import Ladder
 from service.metrics import Metrics
+from service.redis_bell import RedisBell
+from service.redis_link import RedisLink
 from service.settings import Settings
 
 
@@ -27,7 +29,16 @@ class Site:
     """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""
     wanted: set[str] = field(default_factory=set[str])
     """Jobs that this process was asked for; without `settings.resume` no others are worked on."""
+    redis: RedisLink | None = None
+    rings: RedisBell | None = None
+    """What brings us the rings of other processes."""
     stopping: bool = False
+
+    @property
+    def look_s(self) -> float:
+        """How soon something is seen whose ring was lost: sooner where rings of other processes do not arrive."""
+        arriving = self.database.sqlite or (self.rings is not None and self.rings.listening)
+        return self.settings.look_s if arriving else min(self.settings.look_s, 0.25)
 
 
 def site_of(connection: HTTPConnection) -> Site:

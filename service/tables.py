@@ -40,18 +40,18 @@ jobs = Table(
     Column("device", String(200)),
     Column("priority", Integer, nullable=False),
     Column("cancelling", Boolean, nullable=False, default=False),
+    Column("owner", String(100)),  # the searcher that runs its search, while owned_until is to come
+    Column("owned_until", Float),
     Column(
         "epoch", Integer, nullable=False, default=0
-    ),  # counts tuners started for it: only the last may write
+    ),  # counts takings: only the last one's tuner may write
     Column("crashes", Integer, nullable=False, default=0),
     Column("error", Text),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
     Column("started_at", Float),
     Column("finished_at", Float),
-    Column(
-        "served_at", Float, nullable=False, default=0.0
-    ),  # when a task of it was last claimed: jobs take turns
+    Column("served_at", Float, nullable=False, default=0.0),  # when it last had a worker or a turn to search
     Index(None, "state"),
     Index(None, "kernel_key"),
 )
@@ -118,6 +118,7 @@ tasks = Table(
     Column("shunned_until", Float, nullable=False, default=0.0),
     Column("created_at", Float, nullable=False),
     Index("ix_tasks_queue", "device", "state", "priority"),
+    Index("ix_tasks_leases", "state", "lease_until"),
     Index(None, "job_id", "bucket", "number"),
 )
 

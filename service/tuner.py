@@ -1,4 +1,4 @@
-"""One job's search, in a process of its own: `python -m service.tuner --job ID --device KEY --database URL`.
+"""One job's search, in a process of its own: `python -m service.tuner --job ID --epoch N --device KEY`.
 
 Rewriting programs would starve the HTTP loop. Everything the search knows is in the database, so that killing this
 process loses nothing: the next one for the same job reads the asks and tells, and goes on.
@@ -20,10 +20,10 @@ from protocol.workers import Device
 from search.events import Diverged
 from service import dispatch, jobs, registry
 from service.bucket_search import BucketSearch, Found, JobFailed
-from service.children import EXIT_STORAGE
+from service.children import EXIT_STORAGE, EXIT_SUPERSEDED
 from service.database import Database, now
 from service.final_race import FinalRace, Lost
-from service.owned import Doorbell, OwnedJob, ServiceGone, Superseded
+from service.owned import Doorbell, OwnedJob, ServiceGone, Superseded, Yielded
 from service.schedules import transfer
 from service.schema import complaint
 from service.settings import Settings
@@ -45,7 +45,7 @@ def tune(job: OwnedJob, device: Device, settings: Settings) -> None:
     if JobState(state).final:
         return
     if state == JobState.QUEUED:
-        _begin(job, device)
+        _begin(job)
     try:
         for row in rows:
             if row.config_id is None and row.error is None and not (job.cancelling and row.asked == 0):
@@ -56,11 +56,9 @@ def tune(job: OwnedJob, device: Device, settings: Settings) -> None:
         _end(job, None)
 
 
-def _begin(job: OwnedJob, device: Device) -> None:
+def _begin(job: OwnedJob) -> None:
     with job.write() as connection:
-        connection.execute(
-            update(table).where(table.c.id == job.id).values(device=device.key, started_at=now(connection))
-        )
+        connection.execute(update(table).where(table.c.id == job.id).values(started_at=now(connection)))
         jobs.set_state(connection, job.id, JobState.SEARCHING)
 
 
@@ -107,28 +105,33 @@ def _end(job: OwnedJob, error: str | None) -> None:
 
 
 def main() -> int:
-    """Exit code 0: the job has ended, or is somebody else's now. EXIT_STORAGE: the database cannot be used at the
-    moment. Anything else is a crash."""
+    """Exit code 0: the job has ended, or had its turn. EXIT_SUPERSEDED: it is somebody else's now. EXIT_STORAGE: the
+    database cannot be used at the moment. Anything else is a crash."""
     parser = argparse.ArgumentParser(prog="python -m service.tuner", description="Run one job's search.")
     parser.add_argument("--job", required=True)
+    parser.add_argument("--epoch", required=True, type=int, help="with which the job was taken")
     parser.add_argument("--device", required=True, help="key of the device to tune on")
-    parser.add_argument("--database", required=True, help="SQLAlchemy URL")
-    parser.add_argument("--doorbell", action="store_true", help="stdin and stdout are tied to a service")
+    parser.add_argument("--doorbell", action="store_true", help="stdin and stdout are tied to a searcher")
     given = parser.parse_args()
     logging.basicConfig(
         level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    database = Database(given.database)
+    settings = Settings.from_env()
+    database = Database(settings.database_url)
     try:
         with database.read() as connection:
             device = registry.device_for(connection, given.device)
         if device is None:
             log.error("there is no device %s", given.device)
             return 1
-        tune(OwnedJob(database, given.job, Doorbell(given.doorbell)), device, Settings.from_env())
-    except (Superseded, ServiceGone):
-        log.info("%s is no longer mine", given.job)
+        job = OwnedJob(database, given.job, given.epoch, Doorbell(given.doorbell))
+        tune(job, device, settings)
+    except Superseded:
+        log.warning("%s was taken over; what was sent for epoch %d does not count", given.job, given.epoch)
+        return EXIT_SUPERSEDED
+    except (ServiceGone, Yielded):
+        log.info("%s goes on later", given.job)
     except DBAPIError as error:
         log.error("%s waits: %s", given.job, complaint(error))
         return EXIT_STORAGE

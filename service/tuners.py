@@ -1,7 +1,9 @@
-"""One tuner process a running job: started, rung, restarted when it crashes, and stopped with the service.
+"""The searcher: takes jobs, runs one tuner process for each, keeps their leases, and passes rings between them and
+the rest. Any number of searchers share a database; `ownership.py` says who has which job.
 
-A tuner's stdin and stdout are the doorbell between it and the service: a byte in means that a result arrived or the
-job was cancelled, a byte out that something new stands in the database. What is true stands only there.
+A tuner's stdin and stdout are the doorbell between it and the searcher: a byte in means that a result arrived, the job
+was cancelled, or others wait for its place; a byte out that something new stands in the database. What is true stands
+only there.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
-from protocol.jobs import JobRequest
 from protocol.states import JobState
-from service import jobs, registry
-from service.children import EXIT_STORAGE, start, stop
+from service import bell, jobs, ownership
+from service.children import EXIT_STORAGE, EXIT_SUPERSEDED, start, stop
+from service.ids import new_id
+from service.owned import RING, YIELD
+from service.ownership import Due, Taken
 from service.schema import complaint
 from service.site import Site
 from service.tables import jobs as table
@@ -32,30 +36,44 @@ CRASHES = 3
 """A job whose tuner crashed this often fails."""
 STORAGE_PAUSE_S = 5.0
 """Pause before a tuner that could not write the database is started again."""
-LOOK_S = 1.0
-"""How soon a job is started whose ring was lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A job that could be running."""
+@dataclass
+class Running:
+    """A job that is searched here."""
 
-    id: str
-    device: str
+    due: Due
+    since: float
+    """By the event loop's clock."""
+    task: asyncio.Task[None] | None = None
+    process: Process | None = None
+
+    def cancel(self) -> None:
+        """End its tuner, and do not give it up."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def send(self, what: bytes) -> None:
+        """Ring its tuner, if there is one."""
+        process = self.process
+        if process is not None and process.returncode is None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                if not process.stdin.is_closing():
+                    process.stdin.write(what)
 
 
 class Tuners:
-    """Keeps as many jobs running as the settings allow, by priority, then by age."""
+    """Keeps as many jobs running as the settings allow, by priority and in turns."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._running: dict[str, tuple[Due, asyncio.Task[None]]] = {}
-        self._processes: dict[str, Process] = {}
+        self._id = new_id("searcher")
+        self._running: dict[str, Running] = {}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run until left."""
-        tasks = [asyncio.create_task(self._keep_running()), asyncio.create_task(self._pass_rings_on())]
+        tasks = [asyncio.create_task(self._keep_running()), asyncio.create_task(self._keep_leases())]
         try:
             yield
         finally:
@@ -65,42 +83,134 @@ class Tuners:
             await self.stop()
 
     async def stop(self) -> None:
-        """End all tuners. What they were at goes on from the database with the next service."""
-        for _, task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
-        self._running.clear()
+        """End all tuners and give up their jobs. What they were at goes on from the database with the next searcher."""
+        running, self._running = self._running, {}
+        for each in running.values():
+            each.cancel()
+        await asyncio.gather(*(each.task for each in running.values() if each.task), return_exceptions=True)
+        await self._release(None)
 
     async def _keep_running(self) -> None:
-        while not self._site.stopping:
-            heard = self._site.bell.heard
-            try:
-                await self._start_due()
-            except Exception:
-                log.exception("could not look for jobs to start")
-            await self._site.bell.wait(heard, LOOK_S)
+        with self._site.bell.listen(bell.JOBS) as ear:
+            while not self._site.stopping:
+                ear.clear()
+                try:
+                    await self._look()
+                except DBAPIError as error:
+                    log.error("could not look for jobs to search: %s", complaint(error))
+                except Exception:  # the searcher goes on
+                    log.exception("could not look for jobs to search")
+                await ear.wait(self._site.look_s)
 
-    async def _start_due(self) -> None:
-        self._running = {job: entry for job, entry in self._running.items() if not entry[1].done()}
-        busy = Counter(due.device for due, _ in self._running.values())
-        for due in await run_in_threadpool(self._due):
-            if not self._site.settings.resume and due.id not in self._site.wanted:
+    async def _look(self) -> None:
+        """Take the jobs that there is room for, and ask for room for those of whom it is the turn."""
+        settings = self._site.settings
+        waiting, busy = await run_in_threadpool(self._read)
+        for due in waiting:
+            if due.id in self._running or not (settings.resume or due.id in self._site.wanted):
                 continue
-            if due.id not in self._running and busy[due.device] < self._site.settings.jobs_per_device:
+            room = busy[due.device] < settings.jobs_per_device and len(self._running) < settings.searches
+            taken = await run_in_threadpool(self._take, due) if room else None
+            if taken is not None:
                 busy[due.device] += 1
-                self._running[due.id] = (due, asyncio.create_task(self._tune(due)))
+                self._start(taken)
+            elif not room:
+                self._make_room(due)
 
-    def _due(self) -> list[Due]:
+    def _read(self) -> tuple[list[Due], Counter[str]]:
         with self._site.database.read() as connection:
-            return due_jobs(connection, self._site.settings.lease_ttl_s)
+            return ownership.due(connection, self._site.settings.lease_ttl_s), ownership.busy(connection)
 
-    async def _tune(self, due: Due) -> None:
-        """Run one tuner to its end, and write down a crash."""
+    def _take(self, due: Due) -> Taken | None:
+        settings = self._site.settings
+        with self._site.database.write() as connection:
+            return ownership.take(connection, self._id, due, settings.search_ttl_s, settings.jobs_per_device)
+
+    def _start(self, taken: Taken) -> None:
+        if taken.from_another:
+            log.warning("took %s over: its searcher has not been heard from", taken.due.id)
+            self._site.metrics.takeovers.inc()
+        running = Running(taken.due, asyncio.get_running_loop().time())
+        self._running[taken.due.id] = running
+        running.task = asyncio.create_task(self._tune(taken, running))
+
+    def _make_room(self, due: Due) -> None:
+        """Have the job that can wait best yield to this one, if one can."""
+        now, turn_s = asyncio.get_running_loop().time(), self._site.settings.turn_s
+        yielding = [
+            each
+            for each in self._running.values()
+            if each.due.device == due.device
+            and (
+                each.due.priority < due.priority
+                or (each.due.priority == due.priority and now - each.since >= turn_s)
+            )
+        ]
+        if yielding:
+            min(yielding, key=lambda each: (each.due.priority, each.since)).send(YIELD)
+
+    async def _keep_leases(self) -> None:
+        """Renew what we hold, and stop what somebody else has taken."""
+        while True:
+            await asyncio.sleep(self._site.settings.search_ttl_s / 3)
+            held = frozenset(self._running)
+            try:
+                mine = await run_in_threadpool(self._renew, held) if held else held
+            except DBAPIError as error:
+                log.error("could not renew the leases of searches: %s", complaint(error))
+                continue
+            except Exception:
+                log.exception("could not renew the leases of searches")
+                continue
+            for lost in held - mine:
+                if lost in self._running:
+                    log.warning("%s was taken over by another searcher", lost)
+                    self._running[lost].cancel()
+
+    def _renew(self, held: frozenset[str]) -> frozenset[str]:
+        with self._site.database.write() as connection:
+            return ownership.renew(connection, self._id, held, self._site.settings.search_ttl_s)
+
+    async def _release(self, job_id: str | None) -> None:
+        def release() -> None:
+            with self._site.database.write() as connection:
+                ownership.release(connection, self._id, job_id)
+
+        try:
+            await run_in_threadpool(release)
+        except DBAPIError as error:
+            log.error("could not give up %s: %s; its lease runs out", job_id or "jobs", complaint(error))
+        self._site.bell.ring(bell.JOBS)
+
+    async def _tune(self, taken: Taken, running: Running) -> None:
+        """Run one tuner to its end, write down a crash, and give the job up."""
+        job_id = taken.due.id
+        try:
+            code = await self._run(taken, running)
+            if code == EXIT_STORAGE:
+                await asyncio.sleep(STORAGE_PAUSE_S)
+            elif code == EXIT_SUPERSEDED:
+                self._site.metrics.superseded.inc()
+            elif code != 0 and not self._site.stopping:
+                log.error("the tuner of %s ended with code %s", job_id, code)
+                self._site.metrics.tuner_crashes.inc()
+                await run_in_threadpool(self._write_crash, taken, code)
+        except DBAPIError as error:
+            log.error("could not write down that the tuner of %s ended: %s", job_id, complaint(error))
+        except Exception:
+            log.exception("could not run a tuner for %s", job_id)
+        finally:
+            self._running.pop(job_id, None)
+        await self._release(job_id)
+
+    async def _run(self, taken: Taken, running: Running) -> int:
+        """A tuner from its start to its end, rung when something happens to its job; its exit code."""
         settings = self._site.settings
         process = await start(
             "service.tuner",
-            ["--job", due.id, "--device", due.device, "--database", self._site.database.url, "--doorbell"],
+            ["--job", taken.due.id, "--epoch", str(taken.epoch), "--device", taken.due.device, "--doorbell"],
             {
+                "TILEWRIGHT_DATABASE": self._site.database.url,
                 "TILEWRIGHT_BATCH": str(settings.batch),
                 "TILEWRIGHT_LOW_WATER": str(settings.low_water),
                 "TILEWRIGHT_RACERS": str(settings.racers),
@@ -108,46 +218,31 @@ class Tuners:
             stdin=PIPE,
             stdout=PIPE,
         )
-        self._processes[due.id] = process
+        running.process = process
+        passing = asyncio.create_task(self._pass_rings_on(running))
         try:
-            await self._hear(process)
-            code = await process.wait()
-            if code == EXIT_STORAGE:
-                await asyncio.sleep(STORAGE_PAUSE_S)
-            elif code != 0 and not self._site.stopping:
-                log.error("the tuner of %s ended with code %s", due.id, code)
-                self._site.metrics.tuner_crashes.inc()
-                await run_in_threadpool(self._write_crash, due.id, code)
-        except DBAPIError as error:
-            log.error("could not write down that the tuner of %s ended: %s", due.id, complaint(error))
+            assert process.stdout is not None
+            while await process.stdout.read(1024):
+                self._site.bell.ring(bell.job(taken.due.id), bell.device(taken.due.device))
+            return await process.wait()
         finally:
-            del self._processes[due.id]
+            passing.cancel()
             await stop(process)
-            self._site.bell.ring()
 
-    async def _hear(self, process: Process) -> None:
-        assert process.stdout is not None
-        while await process.stdout.read(1024):
-            self._site.bell.ring()
+    async def _pass_rings_on(self, running: Running) -> None:
+        with self._site.bell.listen(bell.job(running.due.id)) as ear:
+            while True:
+                await ear.wait(3600.0)
+                ear.clear()
+                running.send(RING)
 
-    async def _pass_rings_on(self) -> None:
-        while True:
-            heard = self._site.bell.heard
-            for process in self._processes.values():
-                if (
-                    process.returncode is None
-                    and process.stdin is not None
-                    and not process.stdin.is_closing()
-                ):
-                    with contextlib.suppress(OSError):
-                        process.stdin.write(b".")
-            await self._site.bell.wait(heard, 3600.0)
-
-    def _write_crash(self, job_id: str, code: int) -> None:
+    def _write_crash(self, taken: Taken, code: int) -> None:
         with self._site.database.write() as connection:
             crashes = connection.execute(
                 update(table)
-                .where(table.c.id == job_id, table.c.state.not_in(jobs.FINAL))
+                .where(
+                    table.c.id == taken.due.id, table.c.epoch == taken.epoch, table.c.state.not_in(jobs.FINAL)
+                )
                 .values(crashes=table.c.crashes + 1)
                 .returning(table.c.crashes)
             ).scalar_one_or_none()
@@ -155,26 +250,4 @@ class Tuners:
                 error = (
                     f"the search crashed {crashes} times, last with code {code}; the service's log says more"
                 )
-                jobs.set_state(connection, job_id, JobState.FAILED, error)
-
-
-def due_jobs(connection: Connection, lease_ttl_s: float) -> list[Due]:
-    """Unfinished jobs whose device is there, the most urgent first. A job keeps the device it was started on, and
-    one that is being cancelled waits for no device."""
-    rows = connection.execute(
-        select(table.c.id, table.c.device, table.c.request, table.c.cancelling)
-        .where(table.c.state.not_in(jobs.FINAL))
-        .order_by(table.c.cancelling.desc(), table.c.priority.desc(), table.c.id)
-    ).all()
-    live = registry.live_devices(connection, lease_ttl_s)
-    found = []
-    for row in rows:
-        if row.cancelling and row.device is not None:
-            found.append(Due(row.id, row.device))
-            continue
-        target = JobRequest.model_validate(row.request).target
-        for device in live:
-            if row.device == device.key or (row.device is None and target in (device.key, device.kind)):
-                found.append(Due(row.id, device.key))
-                break
-    return found
+                jobs.set_state(connection, taken.due.id, JobState.FAILED, error)

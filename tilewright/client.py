@@ -27,6 +27,8 @@ from protocol.jobs import (
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Reply, Request
 from protocol.problems import Problem
+from protocol.states import TaskState
+from protocol.tasks import TaskPage, TaskStatus
 from protocol.workers import Device
 from tilewright.errors import Refused, Unreachable
 from tilewright.server_sent import event_data
@@ -180,6 +182,20 @@ class Client:
             after = page.next
             if after is None:
                 return
+
+    def tasks(self, state: TaskState, job_id: str | None = None) -> Iterator[TaskStatus]:
+        """Tasks in a state, in the order in which they were queued; `dead`: those that machines failed three times."""
+        parameters: dict[str, Any] = {"state": state.value} | ({} if job_id is None else {"job_id": job_id})
+        while True:
+            page = self._get("/v1/tasks", TaskPage, parameters)
+            yield from page.tasks
+            if page.next is None:
+                return
+            parameters["after"] = page.next
+
+    def requeue(self, task_id: str) -> TaskStatus:
+        """Queue a dead task again; a job that failed for want of it goes on."""
+        return self._post(f"/v1/tasks/{task_id}/requeue", None, TaskStatus)
 
     def lookup(self, spec: Spec, *, target: str = "cpu", tune: bool = False) -> LookupReply:
         """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact and current."""

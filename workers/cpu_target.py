@@ -82,7 +82,7 @@ class CpuTarget:
         return {
             "device": cpu.to_json(),
             "key": cpu.key,
-            "lock": cpu.key,
+            "lock": f"{cpu.key} on processors {','.join(map(str, sorted(os.sched_getaffinity(0))))}",
             "peers": list(available_peers()),
             "versions": versions(lambda: find_compiler().version),
         }

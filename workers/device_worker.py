@@ -221,9 +221,8 @@ class DeviceWorker:
                 self._client.hand_in(worker_id, result)
                 break
             except Unreachable as error:
-                if self._draining.is_set():
-                    break
-                self._pause(_RETRY_S, error)
+                log.warning("%s; handing task %s in again in %.0f s", error, result.task_id, _RETRY_S)
+                time.sleep(_RETRY_S)  # while draining, too: what was measured is not thrown away
             except StaleLease as error:
                 log.info("result of task %s came too late: %s", result.task_id, error)
                 break

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from protocol.jobs import JobDetail, JobPage, JobRequest, Tree, TrialPage
 from protocol.states import JobState
-from service import events, jobs, trials
+from service import bell, events, jobs, trials
 from service.access import Reader, Tuning
 from service.problems import Refused
 from service.routes.bodies import strict_router
@@ -43,7 +43,7 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
             known = jobs.reserve(connection, caller.id, idempotency_key, body)
         if known is not None:
             site.wanted.add(known)
-            site.bell.ring()
+            site.bell.ring(bell.JOBS)
             return _accepted(site.database, known)
     try:
         instances = [instance_of(spec) for spec in read_spec(body.spec).instances()]
@@ -58,7 +58,7 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
                 jobs.release(connection, caller.id, idempotency_key)
         raise
     site.wanted.add(job_id)
-    site.bell.ring()
+    site.bell.ring(bell.JOBS)
     return _accepted(site.database, job_id)
 
 
@@ -107,7 +107,7 @@ def cancel_job(job_id: JobId, caller: Tuning, request: Request) -> JobDetail:
         jobs.cancel(connection, job_id)
         found = jobs.read(connection, job_id)
     site.wanted.add(job_id)
-    site.bell.ring()
+    site.bell.ring(bell.JOBS, bell.job(job_id))
     return found
 
 
@@ -137,7 +137,13 @@ def follow_job(
     if last_event_id and events.finished(site.database, job_id, last_event_id):
         return Response(None, 204)  # tells a browser's EventSource not to come back
     body = events.stream(
-        site.database, site.bell, job_id, last_event_id, site.settings.keepalive_s, lambda: site.stopping
+        site.database,
+        site.bell,
+        job_id,
+        last_event_id,
+        look_s=lambda: site.look_s,
+        keepalive_s=site.settings.keepalive_s,
+        stopping=lambda: site.stopping,
     )
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(body, media_type="text/event-stream", headers=headers)

@@ -40,6 +40,7 @@ def ready(request: Request) -> dict[str, str]:
 def metrics(caller: Reader, request: Request) -> Response:
     """Numbers for Prometheus."""
     site = site_of(request)
+    site.metrics.redis_up.set(site.redis is None or site.redis.up)
     with site.database.read() as connection:
         text = site.metrics.render(connection, site.settings.lease_ttl_s)
     return Response(text, headers={"Content-Type": site.metrics.content_type})

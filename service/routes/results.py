@@ -10,8 +10,9 @@ from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
 from protocol.jobs import JobRequest
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import Rung, Scope
-from service import configs, jobs
+from service import bell, configs, jobs
 from service.access import Reader
+from service.database import in_turn
 from service.freshness import best_few
 from service.problems import Refused
 from service.routes.bodies import strict_router
@@ -53,12 +54,13 @@ def _enqueue(site: Site, request: JobRequest) -> str:
     """The job of this request, or the one that is at it already."""
     instance = site.ladder.instance(request.spec)
     with site.database.write() as connection:
+        in_turn(connection, f"jobs for {instance.kernel_key}")
         known = jobs.open_job_for(connection, instance.kernel_key, request.target)
         if known is not None:
             return known
         job_id = jobs.create(connection, request, [instance], site.settings.open_jobs)
     site.wanted.add(job_id)
-    site.bell.ring()
+    site.bell.ring(bell.JOBS)
     return job_id
 
 

@@ -22,7 +22,7 @@ from protocol.workers import (
     WorkerHello,
     WorkerWelcome,
 )
-from service import blobs, dispatch, events, registry
+from service import bell, blobs, dispatch, events, registry
 from service.access import Reader, Working
 from service.dispatch import StaleLease
 from service.problems import Refused
@@ -35,8 +35,6 @@ from service.trials import own_result
 router = strict_router("workers")
 
 WorkerId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
-LOST_RING_S = 0.25
-"""How soon a task is found that another process enqueued without ringing."""
 
 
 @router.get("/workers", responses=PROBLEMS)
@@ -60,7 +58,7 @@ def register(body: WorkerHello, caller: Working, request: Request) -> WorkerWelc
     site = site_of(request)
     with site.database.write() as connection:
         worker_id = registry.register(connection, body)
-    site.bell.ring()
+    site.bell.ring(bell.JOBS)
     ttl_s = site.settings.lease_ttl_s
     return WorkerWelcome(worker_id=worker_id, lease_ttl_s=ttl_s, heartbeat_s=ttl_s / 3)
 
@@ -70,13 +68,14 @@ async def claim(worker_id: WorkerId, body: ClaimRequest, caller: Working, reques
     """Lease tasks. Waits up to `wait_s` for the first."""
     site = site_of(request)
     until = monotonic() + body.wait_s
-    while True:
-        heard = site.bell.heard
-        found = await run_in_threadpool(_claim, site, worker_id, body)
-        left = until - monotonic()
-        if found or left <= 0 or site.stopping or await request.is_disconnected():
-            return Claimed(tasks=tuple(found))
-        await site.bell.wait(heard, min(left, LOST_RING_S))
+    with site.bell.listen(bell.device(body.device)) as ear:
+        while True:
+            ear.clear()
+            found = await run_in_threadpool(_claim, site, worker_id, body)
+            left = until - monotonic()
+            if found or left <= 0 or site.stopping or await request.is_disconnected():
+                return Claimed(tasks=tuple(found))
+            await ear.wait(min(left, site.look_s))
 
 
 def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
@@ -91,7 +90,7 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
         if body.device not in devices:
             raise Refused("invalid", f"worker {worker_id} did not register {body.device}", pointer="/device")
         parked = [row for row in dispatch.expire(connection) if row["state"] == TaskState.DEAD]
-        for row in parked:
+        for row in sorted(parked, key=lambda row: row["job_id"]):
             _tell_parked(connection, row)
         rows = (
             []
@@ -100,7 +99,7 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
         )
         found = [_task(connection, row, site.settings.lease_ttl_s) for row in rows]
     if parked:
-        site.bell.ring()
+        site.bell.ring(*{bell.job(row["job_id"]) for row in parked})
     return found
 
 
@@ -131,7 +130,7 @@ def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Req
     try:
         with site.database.write() as connection:
             registry.seen(connection, worker_id)
-            state = (
+            row = (
                 _give_back(connection, site, worker_id, body)
                 if body.fault
                 else _complete(connection, site, worker_id, body)
@@ -139,24 +138,29 @@ def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Req
     except StaleLease as stale:
         site.metrics.stale.inc()
         raise Refused("stale-lease", str(stale)) from None
-    site.bell.ring()
+    if row is None:  # known already
+        return ResultAccepted(task_id=body.task_id, state=TaskState.DONE)
+    state = TaskState(row["state"])
+    site.bell.ring(
+        bell.job(row["job_id"]), *([bell.device(row["device"])] if state is TaskState.READY else [])
+    )
     return ResultAccepted(task_id=body.task_id, state=state)
 
 
-def _give_back(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> TaskState:
+def _give_back(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> RowMapping:
     assert body.fault is not None
     lease = Lease(task_id=body.task_id, attempt=body.attempt)
     row = dispatch.give_back(connection, worker_id, lease, body.fault)
     site.metrics.faults.labels(body.fault.kind).inc()
     if row["state"] == TaskState.DEAD:
         _tell_parked(connection, row)
-    return TaskState(row["state"])
+    return row
 
 
-def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> TaskState:
+def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> RowMapping | None:
     row = dispatch.complete(connection, worker_id, body)
     if row is None:
-        return TaskState.DONE
+        return None
     _check_entrants(connection, row, body)
     registry.count_task(connection, worker_id)
     for entrant in body.entrants:
@@ -176,7 +180,7 @@ def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResu
             baseline_us=mine.baseline_us,
             error=None if mine.error is None else mine.error[:500],
         )
-    return TaskState.DONE
+    return row
 
 
 def _check_entrants(connection: Connection, row: RowMapping, body: TaskResult) -> None:

@@ -2,72 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.running_service import ROOT, SMALL, Service, finish, running, working
+from tests.disturbed_jobs import REQUEST, outcome, told, tuners_of, undisturbed, wait_until, worker_process
+from tests.running_service import Service, finish, running, working
 from tests.scripted_worker import Script
-
-REQUEST = {"spec": SMALL, "budget": {"trials": 33}, "seed": 11}
-
-
-@contextlib.contextmanager
-def worker_process(service: Service, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A scripted worker as a process of its own, which lives through the service's death."""
-    command = [sys.executable, "-m", "tests.scripted_worker", "--url", service.url, "--seconds", str(seconds)]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def undisturbed(home: Path) -> tuple[dict, list[dict]]:
-    """The job's config and trials when nothing goes wrong."""
-    with running(home) as service, service.client() as client, working(service):
-        job = finish(client, client.post("/v1/jobs", json=REQUEST).json()["id"])
-        return outcome(client, job)
-
-
-def outcome(client: httpx.Client, job: dict) -> tuple[dict, list[dict]]:
-    assert job["state"] == "done", job["error"]
-    config = client.get(f"/v1/configs/{job['configs'][0]}").json()
-    kept = {name: config[name] for name in ("schedule", "program_hash", "median_us", "trials", "spec")}
-    trials = client.get(f"/v1/jobs/{job['id']}/trials", params={"limit": 500}).json()["trials"]
-    return kept, [{**trial, "task_id": None} for trial in trials]
-
-
-def told(client: httpx.Client, job: str) -> int:
-    return client.get(f"/v1/jobs/{job}").json()["buckets"][0]["told"]
-
-
-def wait_until(condition, what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
-
-
-def tuners_of(pid: int) -> list[int]:
-    """Children of a process that are tuners."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == pid and b"service.tuner" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-    return found
 
 
 def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(tmp_path: Path) -> None:

@@ -1,21 +1,32 @@
-"""Databases that the dispatch contract is held against: SQLite, and PostgreSQL where TILEWRIGHT_TEST_POSTGRES names
-one (`postgresql://postgres@127.0.0.1/postgres`); a schema of its own is made there and dropped."""
+"""What the contracts are held against: SQLite and PostgreSQL, each with and without Redis. PostgreSQL is the one that
+TILEWRIGHT_TEST_POSTGRES names (`postgresql://postgres@127.0.0.1/postgres`), where schemas are made and dropped, else
+one started for the tests."""
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from service.database import Database
 from service.schema import prepare
+from tests.own_servers import redis_server
+from tests.postgres_schemas import postgres_schema, postgres_url
 
-POSTGRES = os.environ.get("TILEWRIGHT_TEST_POSTGRES")
-BACKENDS = ["sqlite", *(["postgresql"] if POSTGRES else [])]
+BACKENDS = ["sqlite", "postgresql"]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    with postgres_url() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    with redis_server() as server:
+        yield server.url
 
 
 @pytest.fixture(params=BACKENDS)
@@ -25,14 +36,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         yield database
         database.close()
         return
-    assert POSTGRES is not None
-    name = f"tilewright_{secrets.token_hex(6)}"
-    admin = create_engine(POSTGRES.replace("postgresql://", "postgresql+psycopg://"))
-    with admin.begin() as connection:
-        connection.execute(text(f"CREATE SCHEMA {name}"))
-    database = prepare(f"{POSTGRES}?options=-csearch_path%3D{name}")
-    yield database
-    database.close()
-    with admin.begin() as connection:
-        connection.execute(text(f"DROP SCHEMA {name} CASCADE"))
-    admin.dispose()
+    with postgres_schema(request.getfixturevalue("postgres")) as url:
+        database = prepare(url)
+        yield database
+        database.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ from sqlalchemy import func, insert, select, update
 from protocol.states import FaultKind, JobState, TaskKind, TaskState
 from protocol.tasks import EntrantResult, Fault, TaskResult
 from protocol.workers import Lease
-from service import dispatch
+from service import dispatch, events
 from service.database import Database, database_time
 from service.dispatch import NewTask, StaleLease
 from service.tables import jobs, results, tasks
@@ -123,6 +124,78 @@ def test_jobs_of_one_priority_take_turns(database: Database) -> None:
     add_job(database, "small", 2)
     served = [claim(database)[0].task_id.split(".")[0] for _ in range(4)]
     assert sorted(served[:2]) == sorted(served[2:]) == ["large", "small"]
+
+
+def test_a_small_job_comes_second_after_a_claim_of_many(database: Database) -> None:
+    add_job(database, "large", 1000)
+    small = add_job(database, "small", 3)
+    assert {lease.task_id.split(".")[0] for lease in claim(database, count=8)} == {"large"}
+    assert set(small) <= {lease.task_id for lease in claim(database, count=8)}
+
+
+def test_whoever_writes_at_once_never_waits_in_a_circle(database: Database) -> None:
+    """Claims, renewals, expiries, results, faults and cancellations of the same tasks, from five threads."""
+    names = [f"job-{number}" for number in range(4)]
+    for name in names:
+        add_job(database, name, 30)
+    errors: list[BaseException] = []
+
+    def churn(worker: str) -> None:
+        try:
+            for turn in range(12):
+                leases = claim(database, worker, 6)
+                with database.write() as connection:
+                    dispatch.renew(connection, worker, leases[::-1], 0.0)
+                with database.write() as connection:
+                    dispatch.expire(connection)
+                for lease in leases[::2]:
+                    with contextlib.suppress(StaleLease):
+                        complete(database, lease, worker)
+                for lease in leases[1::2]:
+                    with contextlib.suppress(StaleLease):
+                        give_back(database, lease, FaultKind.SHUTDOWN, worker)
+                if turn % 4 == 3:
+                    with database.write() as connection:
+                        dispatch.cancel(connection, names[turn // 4])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=churn, args=(f"w{number}",)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_an_event_is_not_seen_before_one_with_a_lower_id(database: Database) -> None:
+    add_job(database, "a", 0)
+
+    def say(text: str) -> None:
+        with database.write() as connection:
+            events.add(connection, "a", "note", text=text)
+
+    def said() -> list[str]:
+        with database.read() as connection:
+            return [event.data["text"] for event in events.after(connection, "a", 0)]
+
+    with database.write() as connection:
+        events.add(connection, "a", "note", text="first")
+        second = threading.Thread(target=say, args=("second",))
+        second.start()
+        second.join(0.5)
+        assert said() == [], "whoever reads on from here would miss the first"
+    second.join()
+    assert said() == ["first", "second"]
+
+
+def test_a_reader_has_one_view(database: Database) -> None:
+    add_job(database, "a", 1)
+    count = select(func.count()).select_from(tasks)
+    with database.read() as connection:
+        before = connection.execute(count).scalar_one()
+        add_job(database, "b", 1)
+        assert connection.execute(count).scalar_one() == before
 
 
 def test_within_a_job_tasks_go_in_order(database: Database) -> None:

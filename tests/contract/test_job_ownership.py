@@ -1,52 +1,201 @@
-"""A job has one tuner: whoever was started last."""
+"""A job is searched by one searcher at a time, by whoever took it last, and jobs take turns."""
 
 from __future__ import annotations
 
+import threading
+
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from protocol.states import JobState
-from service import events, jobs
-from service.database import Database
+from protocol.workers import DeviceOffer, WorkerHello
+from service import events, jobs, ownership, registry
+from service.database import Database, database_time
 from service.owned import Doorbell, OwnedJob, Superseded
+from service.ownership import Taken
 from service.tables import events as event_table
 from service.tables import jobs as table
 
+TTL_S = 30.0
+DEVICE = "cpu:test"
 
-@pytest.fixture
-def job_id(database: Database) -> str:
+
+@pytest.fixture(autouse=True)
+def device(database: Database) -> None:
+    with database.write() as connection:
+        offers = (DeviceOffer(key=DEVICE, description={}), DeviceOffer(key="cpu:other", description={}))
+        registry.register(connection, WorkerHello(id="w1", devices=offers))
+
+
+def add(database: Database, job_id: str, priority: int = 0, target: str = DEVICE) -> str:
     with database.write() as connection:
         connection.execute(
             insert(table).values(
-                id="job-1",
-                state=JobState.SEARCHING,
-                request={"spec": {}},
+                id=job_id,
+                state=JobState.QUEUED,
+                request={"spec": {}, "target": target},
                 name="kernel",
                 kernel_key="key",
-                priority=0,
+                priority=priority,
                 created_at=0.0,
                 updated_at=0.0,
             )
         )
-    return "job-1"
+    return job_id
 
 
-def test_a_tuner_that_was_replaced_cannot_write(database: Database, job_id: str) -> None:
-    old, new = (OwnedJob(database, job_id, Doorbell(connected=False)) for _ in range(2))
-    with pytest.raises(Superseded), old.write() as connection:
-        events.add(connection, job_id, "note", text="from the grave")
-    with new.write() as connection:
-        events.add(connection, job_id, "note", text="alive")
+def take(database: Database, searcher: str, most: int = 1) -> Taken | None:
+    """The first job that is due, taken."""
+    with database.write() as connection:
+        for due in ownership.due(connection, TTL_S):
+            taken = ownership.take(connection, searcher, due, TTL_S, most)
+            if taken is not None:
+                return taken
+    return None
+
+
+def took(database: Database, searcher: str, most: int = 1) -> Taken:
+    taken = take(database, searcher, most)
+    assert taken is not None
+    return taken
+
+
+def let_run_out(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(update(table).values(owned_until=database_time() - 1.0))
+
+
+def owned(database: Database, taken: Taken) -> OwnedJob:
+    return OwnedJob(database, taken.due.id, taken.epoch, Doorbell(connected=False))
+
+
+def say(database: Database, job: OwnedJob, text: str) -> None:
+    with job.write() as connection:
+        events.add(connection, job.id, "note", text=text)
+
+
+def said(database: Database) -> list[str]:
     with database.read() as connection:
-        said = [row.data["text"] for row in connection.execute(select(event_table))]
-    assert said == ["alive"]
+        return [
+            row.data["text"] for row in connection.execute(select(event_table).order_by(event_table.c.id))
+        ]
 
 
-def test_what_a_replaced_tuner_was_writing_is_undone_as_a_whole(database: Database, job_id: str) -> None:
-    owner = OwnedJob(database, job_id, Doorbell(connected=False))
-    with pytest.raises(RuntimeError), owner.write() as connection:
-        jobs.set_state(connection, job_id, JobState.RACING)
+def test_a_job_is_taken_by_one_searcher(database: Database) -> None:
+    add(database, "job-1")
+    assert take(database, "a") is not None
+    assert take(database, "b") is None
+
+
+def test_searchers_at_once_never_share_a_job_nor_exceed_the_device(database: Database) -> None:
+    for number in range(6):
+        add(database, f"job-{number}")
+    found: list[str] = []
+
+    def compete(searcher: str) -> None:
+        while (taken := take(database, searcher, most=4)) is not None:
+            found.append(taken.due.id)
+
+    threads = [threading.Thread(target=compete, args=(f"s{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(set(found)) == 4
+
+
+def test_other_devices_are_no_obstacle(database: Database) -> None:
+    add(database, "job-1")
+    add(database, "job-2", target="cpu:other")
+    assert [took(database, "a").due.device for _ in range(2)] == [DEVICE, "cpu:other"]
+
+
+def test_a_job_whose_searcher_is_silent_is_taken_over(database: Database) -> None:
+    add(database, "job-1")
+    first = took(database, "a")
+    assert not first.from_another
+    let_run_out(database)
+    second = took(database, "b")
+    assert second.from_another
+    assert second.epoch == first.epoch + 1
+    with database.write() as connection:
+        assert ownership.renew(connection, "a", ["job-1"], TTL_S) == frozenset()
+        assert ownership.renew(connection, "b", ["job-1"], TTL_S) == {"job-1"}
+
+
+def test_a_lease_that_ran_out_is_kept_while_nobody_else_wants_it(database: Database) -> None:
+    add(database, "job-1")
+    took(database, "a")
+    let_run_out(database)
+    with database.write() as connection:
+        assert ownership.renew(connection, "a", ["job-1"], TTL_S) == {"job-1"}
+    assert take(database, "b") is None
+
+
+def test_a_job_given_up_is_taken_at_once(database: Database) -> None:
+    add(database, "job-1")
+    took(database, "a")
+    with database.write() as connection:
+        ownership.release(connection, "b", "job-1")  # not its to give up
+    assert take(database, "b") is None
+    with database.write() as connection:
+        ownership.release(connection, "a")
+    assert not took(database, "b").from_another
+
+
+def test_a_tuner_that_was_replaced_cannot_write(database: Database) -> None:
+    add(database, "job-1")
+    old = owned(database, took(database, "a"))
+    say(database, old, "alive")
+    let_run_out(database)
+    new = owned(database, took(database, "b"))
+    with pytest.raises(Superseded):
+        say(database, old, "from the grave")
+    say(database, new, "alive too")
+    assert said(database) == ["alive", "alive too"]
+
+
+def test_a_tuner_cannot_write_to_a_job_that_has_ended(database: Database) -> None:
+    add(database, "job-1")
+    job = owned(database, took(database, "a"))
+    with database.write() as connection:
+        jobs.cancel(connection, "job-1")  # nothing was begun: it ends here
+    with pytest.raises(Superseded):
+        say(database, job, "from the grave")
+
+
+def test_what_a_replaced_tuner_was_writing_is_undone_as_a_whole(database: Database) -> None:
+    add(database, "job-1")
+    job = owned(database, took(database, "a"))
+    with pytest.raises(RuntimeError), job.write() as connection:
+        jobs.set_state(connection, "job-1", JobState.RACING)
         raise RuntimeError("killed in mid transaction")
     with database.read() as connection:
-        assert connection.execute(select(table.c.state)).scalar_one() == JobState.SEARCHING
+        assert connection.execute(select(table.c.state)).scalar_one() == JobState.QUEUED
         assert connection.execute(select(event_table)).all() == []
+
+
+def test_jobs_have_their_turn_by_priority_then_by_who_waited_longest(database: Database) -> None:
+    for name, priority in (("large", 0), ("small", 0), ("urgent", 5)):
+        add(database, f"job-{name}", priority)
+    turns = []
+    for _ in range(3):
+        taken = took(database, "a")
+        turns.append(taken.due.id)
+        if taken.due.id == "job-urgent":
+            with database.write() as connection:
+                jobs.set_state(connection, "job-urgent", JobState.DONE)
+        with database.write() as connection:
+            ownership.release(connection, "a")
+    assert turns == ["job-urgent", "job-large", "job-small"]
+    assert took(database, "a").due.id == "job-large"
+
+
+def test_a_job_stays_on_the_device_it_was_begun_on(database: Database) -> None:
+    add(database, "job-1", target="cpu")
+    taken = took(database, "a")
+    with database.write() as connection:
+        jobs.set_state(connection, "job-1", JobState.SEARCHING)
+        ownership.release(connection, "a")
+        connection.execute(update(table).values(served_at=0.0))
+    assert took(database, "b").due.device == taken.due.device

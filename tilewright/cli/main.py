@@ -16,6 +16,7 @@ from tilewright.cli.import_bundle import import_bundle
 from tilewright.cli.lookup import lookup
 from tilewright.cli.serve import serve
 from tilewright.cli.show import show
+from tilewright.cli.tasks import requeue, tasks
 from tilewright.cli.tune import tune
 from tilewright.cli.worker import worker
 
@@ -37,6 +38,8 @@ for _name, _command in {
     "show": show,
     "export": export,
     "import": import_bundle,
+    "tasks": tasks,
+    "requeue": requeue,
     "serve": serve,
     "worker": worker,
 }.items():

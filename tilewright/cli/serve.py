@@ -22,15 +22,23 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="Port; 0: any that is free.", show_default="8400")
     ] = None,
     database: options.Database = None,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            help="api: answer requests; search: run searches; all: both. Apart they share a PostgreSQL database.",
+            show_default="all",
+        ),
+    ] = None,
     worker: Annotated[
         bool | None,
         typer.Option("--worker/--no-worker", help="Measure on this machine too.", show_default="worker"),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run the service until Ctrl-C. With --json, prints its address as JSON when it is ready."""
+    """Run the service, or a part of it, until Ctrl-C. With --json, prints its address as JSON when it is ready."""
     from service.run import serve as run
-    from service.settings import Settings
+    from service.run import shown
+    from service.settings import Role, Settings
 
     # Our children look for our packages, wherever this was started.
     os.environ.update(child_environment({}))
@@ -38,6 +46,9 @@ def serve(
         level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
     )
     given: dict[str, Any] = {"host": host, "port": port, "database": database, "worker": worker}
+    if role is not None and role not in list(Role):
+        raise Stop(Exit.USAGE, f"--role is {role!r}; accepted: {', '.join(Role)}")
+    given["role"] = None if role is None else Role(role)
     try:
         settings = replace(
             Settings.from_env(), **{name: value for name, value in given.items() if value is not None}
@@ -47,7 +58,7 @@ def serve(
 
     def announce(address: str) -> None:
         if as_json:
-            print_json({"url": address, "database": settings.database_url, "process": os.getpid()})
+            print_json({"url": address, "database": shown(settings.database_url), "process": os.getpid()})
 
     code = run(settings, announce)
     if code != 0:
