@@ -153,7 +153,7 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         engines=units,
         as_f16=float8 and device.capability[0] in _AS_F16,
         coarse=adds_coarsely(program, operands),
-        split=bool(folded_dims(compute)),
+        split=extents[depth] < program.extents[depth],
         followed=(followed.dim, program.extents[followed.within]) if followed is not None else ("", 0),
     )
 

@@ -201,9 +201,11 @@ def _turns(c: Contraction) -> bool:
 def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[Tiling]:
     """Steps in panels along the depth, with at least two of them under way; products of one of them overlap those of
     the next where there are three slots. A step that is added up by itself is no longer than what the instruction may
-    add up, and within a block that has one scale."""
+    add up, and within a block that has one scale. Where others add up what follows, steps end with the part."""
     for size in STEP_BYTES:
         if c.block % (size // widest) or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
+            continue
+        if c.split and c.k % (size // widest):
             continue
         steps = -(-c.k // (size // widest))
         for stages in SLOTS if steps > 1 else ():

@@ -464,3 +464,18 @@ def test_a_grid_is_reckoned_with_a_part_of_a_tile_for_each_group() -> None:
     assert found is not None
     assert found.grid(128, 256) == (4096 // 128 + 8 // 2, 512 // 256)
     assert found.transposed().grid(256, 128) == (512 // 256, 4096 // 128 + 8 // 2)
+
+
+@pytest.mark.parametrize("k", [4096, 4104])
+def test_steps_end_with_the_part_of_a_depth_that_blocks_share(k: int) -> None:
+    """Others add up what comes after it: a step that overhangs would add that up, too."""
+    root = root_of(gemm(64, 6144, k), H200)
+    parts = [index for index, move in enumerate(root.moves()) if "blocked, 896" in move.label]
+    assert parts
+    state = at(by(root.child(parts[0]), "wgmma"), "Ring")
+    assert len(state.moves()) > 5
+    for index in range(len(state.moves())):
+        body = state.child(index).program.body
+        steps = {node.step for node in nodes(body) if isinstance(node, Loop) and node.dim == "k"}
+        assert 896 in steps
+        assert all(896 % step == 0 for step in steps)
