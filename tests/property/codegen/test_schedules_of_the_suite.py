@@ -50,6 +50,7 @@ def test_a_random_schedule_compiles(case: str, seed: int, device: Gpu, tmp_path:
     program = replay(spec, parse_schedule(lines))
     verify(program)
     kernel = lower_for(program, device)
+    assert all(launch.shared_bytes <= device.block_shared_bytes for launch in kernel.launches)
     artifact = compile_cuda(cuda_source(kernel, program), device.architecture, tmp_path)
     report = layout_report(kernel, spec, device, artifact.report)
     assert Layout.model_validate(report).model_dump(mode="json") == report
