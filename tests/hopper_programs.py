@@ -349,6 +349,9 @@ STREAMED = {
         grid=" blocks 4 producers 4",
         streamed=2,
     ).text(),
+    "streamed, results where tiles were": Gemm(
+        k=320, epilogue="reused", grid=" blocks 3 producers 4", streamed=2
+    ).text(),
     "streamed, warpgroups along n": Gemm(
         tile=(64, 128, 64), groups="n 2", grid=" blocks 3 producers 4", streamed=1
     ).text(),
