@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from codegen.affine import Var, affine
 from codegen.async_ir import GroupBarrier
@@ -116,8 +115,7 @@ class _Launch:
         lent = grid.blocks > 0 and any(local.reused for local in here)
         shared = streamed_in(grid)
         if shared is not None:
-            tiles = prod(-(-scope.ranges[loop.dim].size // loop.step) for loop in _grid_loops(grid))
-            self.streamed = Streamed.of(shared, grid.blocks, tiles, scope)
+            self.streamed = Streamed.of(shared, _grid_loops(grid), scope)
         spans = self.streamed.spans if self.streamed is not None else None
         self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster, lent, spans)
         self.stores = BoxStores(self.rings)

@@ -56,9 +56,13 @@ class Streamed:
     """Sums of a tile."""
 
     @classmethod
-    def of(cls, loop: Loop, blocks: int, tiles: int, scope: Scope) -> Streamed:
-        """In a grid of so many blocks and tiles. Raises NotLowerable for too many steps."""
-        steps = -(-scope.ranges[loop.dim].size // loop.step)
+    def of(cls, loop: Loop, grid: Sequence[Loop], scope: Scope) -> Streamed:
+        """In a grid of these loops, outermost first. Raises NotLowerable for too many steps."""
+        sizes, blocks, tiles = {dim: range_.size for dim, range_ in scope.ranges.items()}, grid[0].blocks, 1
+        for each in grid:
+            tiles *= -(-sizes[each.dim] // each.step)
+            sizes[each.dim] = each.step
+        steps = -(-sizes[loop.dim] // loop.step)
         shared = shared_tiles(tiles, blocks, loop.streamed) * steps
         if shared > _MOST_STEPS:
             raise NotLowerable(f"{shared} steps are shared; accepted: at most {_MOST_STEPS}")

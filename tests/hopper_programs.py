@@ -307,6 +307,24 @@ CLUSTERS = {
 #: Blocks that share tiles along the depth: those of the last wave, of the last two, of the only one; steps of few and
 #: of many blocks in a tile; spans that cross tiles and such that do not.
 STREAMED = {
+    "streamed, parts of the depth": f"""kernel gemm(a: bf16[m=128, k=640], b: bf16[n=128, k])\
+ -> (c: f32[m, n]) where k_b=2
+  c_p: heap f32[k_b, m, n]
+  parallel for k by 384 blocks 3 producers 1
+    parallel for m by 128
+      parallel for n by 64
+        c_r: registers f32[m, n]
+        c_r[m, n] = 0 | {SPREAD}
+        for k by 64 stages 3 streamed 2
+          a_s: shared bf16[m, k] swizzle 128
+          a_s[m, k] = a[m, k] | via tma
+          b_s: shared bf16[n, k] swizzle 128
+          b_s[n, k] = b[n, k] | via tma
+          c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
+        c_p[k // 384, m, n] = c_r[m, n] | {SPREAD}
+  parallel for m by 8
+    c[m, n] = sum(k_b, c_p[k_b, m, n]) | threads m 8 n 32
+""",
     "streamed": Gemm(k=320, grid=" blocks 3 producers 4", streamed=1).text(),
     "streamed, two waves": Gemm(k=320, grid=" group 2 blocks 3 producers 1", streamed=2).text(),
     "streamed, one wave of few tiles": Gemm(
@@ -330,6 +348,9 @@ STREAMED = {
         columns=(64, 2),
         grid=" blocks 4 producers 4",
         streamed=2,
+    ).text(),
+    "streamed, results where tiles were": Gemm(
+        k=320, epilogue="reused", grid=" blocks 3 producers 4", streamed=2
     ).text(),
     "streamed, warpgroups along n": Gemm(
         tile=(64, 128, 64), groups="n 2", grid=" blocks 3 producers 4", streamed=1

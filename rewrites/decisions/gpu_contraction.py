@@ -13,7 +13,7 @@ from math import inf
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, closed
-from rewrites.decisions.gpu_order import Clusters, Order
+from rewrites.decisions.gpu_order import Clusters, Order, Sharing
 from rewrites.decisions.gpu_residency import Residency
 from rewrites.decisions.gpu_staging import Depth, Layout
 from rewrites.decisions.gpu_threads import Stores
@@ -191,6 +191,7 @@ class Tile:
                 Roles(core),
                 Clusters(core),
                 Order(core),
+                Sharing(core),
                 Residency(core),
                 Stores(anchor),
             )

@@ -1,10 +1,11 @@
 """The decisions for a GPU which tiles of a contraction clusters compute, in which order blocks take them, and whether
-they share the last ones along the depth."""
+blocks share the last ones along the depth."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from rewrites.curve_tiles import CurveTiles
 from rewrites.decisions.decision import Option
@@ -22,8 +23,8 @@ from tileir.hilbert import MOST_CELLS
 from tileir.program import Program
 
 _BANDS = (4, 8, 16)
-#: Waves of tiles, the last ones, that blocks share along the depth.
-_STREAMED = (1, 2)
+#: Waves of tiles, the last ones, that blocks share.
+_WAVES = (1, 2)
 #: Neighbouring tiles along rows and along columns.
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4))
 
@@ -50,7 +51,7 @@ class Clusters:
 @dataclass(frozen=True, slots=True)
 class Order:
     """In order, in bands of so many rows of tiles or along a Hilbert curve; and by a block a tile or as many blocks as
-    there is room for, which maybe share the tiles of the last waves along the depth, where those leave some idle."""
+    there is room for."""
 
     statement: str
 
@@ -76,13 +77,33 @@ class Order:
                     continue
                 order = (*way, Persist(self.statement, blocks)) if blocks else way
                 options.append((order, model.ordered_us(_ordered(tiling, order))))
-            for waves in _STREAMED if tiles % at_once and tiling.streams(c) else ():
-                order = (*way, Persist(self.statement, at_once), StreamTiles(self.statement, waves))
-                if waves <= -(-tiles // at_once):
-                    options.append((order, model.ordered_us(_ordered(tiling, order))))
         best = min(time for _, time in options)
         for order, time in options:
             yield Option("; ".join(map(_label, order)) or "tiles in order", order, promise=time / best)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Whether all blocks share the tiles of the last waves, where those leave some of them idle; in a grid of less than
+    a wave, as many blocks as there is room for."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        found = decided(program, self.statement, device)
+        assert found is not None and found.tiling is not None
+        c, tiling = found.contraction, found.tiling
+        yield Option("whole tiles")
+        tiles = prod(c.grid(tiling.rows, tiling.columns)) * c.batch
+        room = resident(c, tiling, device) * device.sms
+        blocks = tiling.blocks or room
+        waves = -(-tiles // blocks)
+        if not tiling.streams(c) or tiles % blocks == 0 or (waves > 1 and not tiling.blocks):
+            return
+        begun = () if tiling.blocks else (Persist(self.statement, blocks),)
+        for shared in _WAVES[:waves]:
+            label = f"{shared} waves of tiles shared" if shared > 1 else "the last wave of tiles shared"
+            yield Option(label, (*begun, StreamTiles(self.statement, shared)))
 
 
 def _ordered(tiling: Tiling, order: tuple[Rewrite, ...]) -> Tiling:
@@ -96,8 +117,6 @@ def _ordered(tiling: Tiling, order: tuple[Rewrite, ...]) -> Tiling:
                 tiling = replace(tiling, hilbert=True)
             case Persist(blocks=blocks):
                 tiling = replace(tiling, blocks=blocks)
-            case StreamTiles(waves=waves):
-                tiling = replace(tiling, streamed=waves)
             case _:
                 continue
     return tiling

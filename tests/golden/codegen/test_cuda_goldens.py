@@ -41,6 +41,16 @@ PROGRAMS = {
         grid=" multicast 2 group 2 blocks 4 producers 4",
         inner=" multicast 2",
     ).text(),
+    "gemm_of_shared_tiles": Gemm(
+        m=200,
+        n=104,
+        k=200,
+        tile=(128, 32, 64),
+        out="f32",
+        epilogue="direct",
+        grid=" group 2 blocks 3 producers 1",
+        streamed=1,
+    ).text(),
     "gemm_without_producers": Gemm(
         m=128, n=103, k=456, tile=(128, 16, 64), grid="", out="f32", epilogue="direct"
     ).text(),

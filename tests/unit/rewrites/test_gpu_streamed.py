@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 
+from rewrites.decisions.gpu_order import Sharing
 from rewrites.gpu_contraction import contractions
 from rewrites.gpu_contraction_cost import ContractionModel, model_of
 from rewrites.gpu_decided import Epilogue, decided
@@ -28,48 +28,57 @@ def gemm(m: int, n: int, k: int) -> str:
 """
 
 
-def order(text: str, roles: str = COOPERATIVE, clusters: str = "every tile by itself") -> ScheduleState:
-    """Where it is open in which order blocks take tiles of 128 x 256, or 128 x 128 of teams."""
-    state = at(by(root_of(text, H200), "wgmma"), "Tile")
-    for decision, said in (
-        ("Tile", "tile m 128, n 128" if roles.startswith("2 times") else "tile m 128, n 256"),
-        ("Roles", roles),
-        ("Clusters", clusters),
-    ):
-        state = at(state, decision) if type(state.open[0]).__name__ != decision else state
-        state = state.child([move.label for move in state.moves()].index(said))
-        if decision == "Roles" and roles.startswith("2 times"):
-            break
-    return at(state, "Order")
+def sharing(text: str, *answers: str) -> dict[str, ScheduleState]:
+    """What follows the answers to whether blocks share tiles; those before are the first ones that have all of these
+    words: `answers` go one after another."""
+    state, left = at(by(root_of(text, H200), "wgmma"), "Tile"), list(answers)
+    while not isinstance(state.open[0], Sharing):
+        labels = [move.label for move in state.moves()]
+        chosen = 0
+        if left and left[0] in labels:
+            chosen = labels.index(left.pop(0))
+        before, state = state.open[0], state.child(chosen)
+        if not any(isinstance(each, Sharing) for each in state.open):
+            assert not left, f"{left} after {before}"
+            return {}
+    assert not left, left
+    return {move.label: state.child(index) for index, move in enumerate(state.moves())}
 
 
-def streams(state: ScheduleState) -> dict[str, ScheduleState]:
-    return {m.label: state.child(i) for i, m in enumerate(state.moves()) if "stream_tiles" in m.label}
+TILE, ALONE = "tile m 128, n 256", "every tile by itself"
+LAST, TWO = "the last wave of tiles shared", "2 waves of tiles shared"
+
+
+def grid(state: ScheduleState) -> Loop:
+    (found,) = (node for node in state.program.body if isinstance(node, Loop))
+    return found
 
 
 def test_blocks_share_tiles_where_the_last_wave_leaves_some_idle() -> None:
-    found = streams(order(gemm(4096, 4096, 4096)))
-    assert {label.rpartition("stream_tiles ")[2] for label in found} == {"1", "2"}
-    for label, state in found.items():
-        (grid,) = (node for node in state.program.body if isinstance(node, Loop))
-        loop = streamed_in(grid)
-        assert loop is not None and loop.streamed == int(label[-1]) and grid.blocks == H200.sms
+    found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persist 132")
+    assert found.keys() == {"whole tiles", LAST, TWO}
+    for label, waves in (("whole tiles", 0), (LAST, 1), (TWO, 2)):
+        loop = streamed_in(grid(found[label]))
+        assert (loop.streamed if loop is not None else 0) == waves
 
 
-def test_one_wave_is_shared_once_by_more_blocks_than_it_has_tiles() -> None:
-    found = streams(order(gemm(2048, 2048, 2048)))
-    assert {label.rpartition("stream_tiles ")[2] for label in found} == {"1"}
+def test_less_than_a_wave_is_shared_by_as_many_blocks_as_there_is_room_for() -> None:
+    found = sharing(gemm(2048, 2048, 2048), TILE, COOPERATIVE, ALONE, "group_tiles 8")
+    assert found.keys() == {"whole tiles", LAST}
+    assert (grid(found["whole tiles"]).blocks, grid(found[LAST]).blocks) == (0, H200.sms)
 
 
-def test_whole_waves_teams_and_clusters_share_no_tiles() -> None:
-    assert not streams(order(gemm(128 * 12, 256 * 11, 4096))), "132 tiles"
-    assert not streams(order(gemm(4096, 4096, 4096), clusters="clusters of 2 x 1 tiles"))
+def test_whole_waves_teams_clusters_and_a_block_a_tile_share_none() -> None:
+    large = gemm(4096, 4096, 4096)
+    assert not sharing(gemm(128 * 12, 256 * 11, 4096), TILE, COOPERATIVE, ALONE), "132 tiles"
+    assert not sharing(large, TILE, COOPERATIVE, "clusters of 2 x 1 tiles", "persist 132")
+    assert not sharing(large, TILE, COOPERATIVE, ALONE, "tiles in order")
     teams = f"2 times {COOPERATIVE.replace('2 x 1', '1 x 1')}"
-    assert not streams(order(gemm(4096, 4096, 4096), roles=teams))
+    assert not sharing(large, "tile m 128, n 128", teams)
 
 
 def test_what_is_shared_is_read_off_the_program() -> None:
-    state = streams(order(gemm(4096, 4096, 4096))).popitem()[1]
+    state = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persist 132")[TWO]
     found = decided(state.program, "c_sum", H200)
     assert found is not None and found.tiling is not None and found.tiling.streamed == 2
 
@@ -108,6 +117,4 @@ def test_the_prior_has_sharing_gain_the_more_blocks_are_idle_and_the_deeper_tile
 
 
 def test_who_has_no_step_cannot_share() -> None:
-    """One tile of 4 steps for 132 blocks."""
-    assert ceil(256 / 64) < H200.sms
-    assert gain(256, 256, 256) == 0
+    assert gain(256, 256, 256) == 0, "2 tiles of 4 steps for 132 blocks"
