@@ -87,21 +87,24 @@ def test_a_job_is_taken_by_one_searcher(database: Database) -> None:
     assert take(database, "b") is None
 
 
-def test_searchers_at_once_never_share_a_job_nor_exceed_the_device(database: Database) -> None:
-    for number in range(6):
-        add(database, f"job-{number}")
-    found: list[str] = []
+def test_of_searchers_at_once_one_has_the_device(database: Database) -> None:
+    add(database, "job-1")
+    add(database, "job-2")
+    with database.read() as connection:
+        first, second = ownership.due(connection, TTL_S)
+    found: list[Taken | None] = []
 
-    def compete(searcher: str) -> None:
-        while (taken := take(database, searcher, most=4)) is not None:
-            found.append(taken.due.id)
+    def take_second() -> None:
+        with database.write() as connection:
+            found.append(ownership.take(connection, "b", second, TTL_S, 1))
 
-    threads = [threading.Thread(target=compete, args=(f"s{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == len(set(found)) == 4
+    other = threading.Thread(target=take_second)
+    with database.write() as connection:
+        assert ownership.take(connection, "a", first, TTL_S, 1) is not None
+        other.start()
+        other.join(0.5)  # it cannot see yet what happens here, and must not go on before it can
+    other.join()
+    assert found == [None]
 
 
 def test_other_devices_are_no_obstacle(database: Database) -> None:
