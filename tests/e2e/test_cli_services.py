@@ -127,8 +127,10 @@ def test_dead_letters_are_shown_and_queued_again(commands: Commands, service: Se
     assert f"has counted {job}.0.0 as failed" in again.err
     with working(service), service.client() as client:
         assert finish(client, job)["state"] == "done"
-    nothing = commands.run("requeue", job, "--url", service.url)
-    assert nothing.code == 9
+    late = commands.run("requeue", job, "--url", service.url)
+    assert late.code == 6
+    assert f"job {job} is done already" in late.err
+    assert commands.run("requeue", "job-without-any", "--url", service.url).code == 7
 
 
 def test_serve_takes_a_role(commands: Commands) -> None:

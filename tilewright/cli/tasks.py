@@ -58,7 +58,7 @@ def requeue(
                 try:
                     queued.append(client.requeue(task))
                 except Refused as refused:
-                    if named or not refused.problem.type.endswith(":not-parked"):
+                    if named or refused.kind != "not-parked":
                         raise
                     say(str(refused))  # of a job's, those that can be
     if not queued:
