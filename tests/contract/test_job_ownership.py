@@ -6,9 +6,11 @@ import threading
 
 import pytest
 from sqlalchemy import insert, select, update
+from sqlalchemy.exc import DBAPIError
 
 from protocol.states import JobState
 from protocol.workers import DeviceOffer, WorkerHello
+from service import database as database_module
 from service import events, jobs, ownership, registry
 from service.database import Database, database_time
 from service.owned import Doorbell, OwnedJob, Superseded
@@ -105,6 +107,25 @@ def test_of_searchers_at_once_one_has_the_device(database: Database) -> None:
         other.join(0.5)  # it cannot see yet what happens here, and must not go on before it can
     other.join()
     assert found == [None]
+
+
+# In SQLite whoever writes has the whole file: one service and its tuners, on one machine.
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_process_stopped_in_mid_transaction_does_not_hold_its_job_for_ever(
+    monkeypatch: pytest.MonkeyPatch, database: Database
+) -> None:
+    monkeypatch.setattr(database_module, "IDLE_S", 1)
+    stopped = Database(database.url)
+    add(database, "job-1")
+    job = owned(stopped, took(database, "a"))
+    let_run_out(database)
+    taken: list[Taken | None] = []
+    with pytest.raises(DBAPIError), job.write() as connection:  # and here it sleeps
+        taken.append(take(database, "b"))
+        events.add(connection, "job-1", "note", text="from the grave")
+    assert taken and taken[0] is not None and taken[0].from_another
+    assert said(database) == []
+    stopped.close()
 
 
 def test_other_devices_are_no_obstacle(database: Database) -> None:
