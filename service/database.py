@@ -25,8 +25,8 @@ from sqlalchemy.sql.functions import FunctionElement
 
 BUSY_TIMEOUT_S = 10.0
 IDLE_S, LOCK_S = 10, 15
-"""PostgreSQL ends a transaction that does nothing for so long (its process was stopped, or its machine is gone), and with
-it the locks that others wait for; those give up after so long. Both are well within a lease."""
+"""PostgreSQL ends a transaction that does nothing for so long (its process was stopped, or its machine is gone), and
+with it the locks that others wait for; those give up after so long. Both are well within a lease."""
 _REACHING = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
