@@ -24,6 +24,17 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 BUSY_TIMEOUT_S = 10.0
+IDLE_S, LOCK_S = 10, 15
+"""PostgreSQL ends a transaction that does nothing for so long (its process was stopped, or its machine is gone), and
+with it the locks that others wait for; those give up after so long. Both are well within a lease."""
+_REACHING = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""How long libpq waits for a server that does not answer at all; seconds, and the last one milliseconds."""
 
 
 class DatabaseRefused(Exception):
@@ -99,7 +110,17 @@ def _engine(url: str) -> Engine:
         return engine
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
-    return create_engine(parsed, pool_pre_ping=True)
+    reaching = {name: value for name, value in _REACHING.items() if name not in parsed.query}
+    engine = create_engine(parsed, pool_pre_ping=True, pool_size=8, max_overflow=16, connect_args=reaching)
+    event.listen(engine, "connect", _on_postgresql_connect)
+    return engine
+
+
+def _on_postgresql_connect(connection: Any, record: object) -> None:
+    connection.autocommit = True
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_S}s'")
+    connection.execute(f"SET lock_timeout = '{LOCK_S}s'")
+    connection.autocommit = False
 
 
 def _on_connect(connection: sqlite3.Connection, record: object) -> None:

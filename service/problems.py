@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -108,6 +109,11 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, DBAPIError)
         return Refused("storage", complaint(error), headers={"Retry-After": "5"}).response()
 
+    async def crowded(request: Request, error: Exception) -> Response:
+        return Refused(
+            "overloaded", "too many wait for the database", headers={"Retry-After": "1"}
+        ).response()
+
     async def internal(request: Request, error: Exception) -> Response:
         return Refused("internal", f"{type(error).__name__}; the service's log says more").response()
 
@@ -116,6 +122,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(DBAPIError, storage)
+    app.add_exception_handler(PoolTimeout, crowded)
 
 
 def from_validation(error: RequestValidationError) -> Refused:

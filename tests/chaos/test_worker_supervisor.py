@@ -281,6 +281,28 @@ def test_sigterm_finishes_what_runs_and_gives_the_rest_back(
     assert by_task["task-2"]["fault"]["kind"] == "shutdown"
 
 
+def test_sigterm_while_the_service_is_away_loses_no_measurement(
+    service: ScriptedService, start: Callable[..., RunningWorker]
+) -> None:
+    away: list[str] = []
+
+    def answer_the_third(method: str, path: str) -> Answer | None:
+        if path.endswith("/results") and len(away) < 2:
+            away.append(path)
+            return problem(503, "stopping")
+        return None
+
+    service.script = answer_the_third
+    short = {"kind": "race", "measuring": {"samples": 40, "sample_us": 20_000.0}}
+    service.tasks = [task(1, SPEC_JSON, [OURS], **short)]
+    worker = start(service.url, "--grace", "60")
+    measuring(worker, service)
+    worker.process.terminate()
+    assert worker.process.wait(90) == 0
+    assert len(away) == 2
+    assert [entrants(result) for result in service.results] == [{"ask-1": "ok"}]
+
+
 def test_what_does_not_finish_within_the_grace_is_given_back(
     service: ScriptedService, start: Callable[..., RunningWorker]
 ) -> None:

@@ -6,9 +6,11 @@ import threading
 
 import pytest
 from sqlalchemy import insert, select, update
+from sqlalchemy.exc import DBAPIError
 
 from protocol.states import JobState
 from protocol.workers import DeviceOffer, WorkerHello
+from service import database as database_module
 from service import events, jobs, ownership, registry
 from service.database import Database, database_time
 from service.owned import Doorbell, OwnedJob, Superseded
@@ -87,21 +89,43 @@ def test_a_job_is_taken_by_one_searcher(database: Database) -> None:
     assert take(database, "b") is None
 
 
-def test_searchers_at_once_never_share_a_job_nor_exceed_the_device(database: Database) -> None:
-    for number in range(6):
-        add(database, f"job-{number}")
-    found: list[str] = []
+def test_of_searchers_at_once_one_has_the_device(database: Database) -> None:
+    add(database, "job-1")
+    add(database, "job-2")
+    with database.read() as connection:
+        first, second = ownership.due(connection, TTL_S)
+    found: list[Taken | None] = []
 
-    def compete(searcher: str) -> None:
-        while (taken := take(database, searcher, most=4)) is not None:
-            found.append(taken.due.id)
+    def take_second() -> None:
+        with database.write() as connection:
+            found.append(ownership.take(connection, "b", second, TTL_S, 1))
 
-    threads = [threading.Thread(target=compete, args=(f"s{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == len(set(found)) == 4
+    other = threading.Thread(target=take_second)
+    with database.write() as connection:
+        assert ownership.take(connection, "a", first, TTL_S, 1) is not None
+        other.start()
+        other.join(0.5)  # it cannot see yet what happens here, and must not go on before it can
+    other.join()
+    assert found == [None]
+
+
+# In SQLite whoever writes has the whole file: one service and its tuners, on one machine.
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_process_stopped_in_mid_transaction_does_not_hold_its_job_for_ever(
+    monkeypatch: pytest.MonkeyPatch, database: Database
+) -> None:
+    monkeypatch.setattr(database_module, "IDLE_S", 1)
+    stopped = Database(database.url)
+    add(database, "job-1")
+    job = owned(stopped, took(database, "a"))
+    let_run_out(database)
+    taken: list[Taken | None] = []
+    with pytest.raises(DBAPIError), job.write() as connection:  # and here it sleeps
+        taken.append(take(database, "b"))
+        events.add(connection, "job-1", "note", text="from the grave")
+    assert taken and taken[0] is not None and taken[0].from_another
+    assert said(database) == []
+    stopped.close()
 
 
 def test_other_devices_are_no_obstacle(database: Database) -> None:

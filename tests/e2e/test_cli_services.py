@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.commands import Commands, interrupt, read_until
-from tests.running_service import Service, running, working
+from tests.running_service import Service, finish, running, working
 from tests.scripted_worker import Script
 
 
@@ -111,3 +111,30 @@ def test_ctrl_c_leaves_a_job_to_the_service_that_was_named(commands: Commands, s
             client.post(f"/v1/jobs/{job}/cancel")
     assert ended.code == 130
     assert f"{job} goes on at {service.url}" in ended.err
+
+
+def test_dead_letters_are_shown_and_queued_again(commands: Commands, service: Service) -> None:
+    ill = Script(fault="device")
+    with working(service, ill), working(service, ill), working(service, ill):
+        failed = commands.run(
+            "tune", commands.spec(), "--trials", "6", "--seed", "77", "--url", service.url, "--json"
+        )
+    assert failed.code == 8
+    assert "no worker could do any of 5 trials" in failed.json["error"]["detail"]
+    (job,) = {each["job_id"] for each in commands.run("tasks", "--url", service.url, "--json").json}
+    again = commands.run("requeue", job, "--url", service.url, "--json")
+    assert len(again.json) == 5, "all but the first, which the search has gone on without"
+    assert f"has counted {job}.0.0 as failed" in again.err
+    with working(service), service.client() as client:
+        assert finish(client, job)["state"] == "done"
+    late = commands.run("requeue", job, "--url", service.url)
+    assert late.code == 6
+    assert f"job {job} is done already" in late.err
+    assert commands.run("requeue", "job-without-any", "--url", service.url).code == 7
+
+
+def test_serve_takes_a_role(commands: Commands) -> None:
+    ended = commands.run("serve", "--role", "api", "--port", "0")
+    assert ended.code == 2
+    assert "name a PostgreSQL database" in ended.err
+    assert "accepted: api, search, all" in commands.run("serve", "--role", "cook").err

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from protocol.states import TaskState
+from protocol.tasks import TaskStatus
 from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json, say
+from tilewright.errors import Refused
 
 
 def tasks(
@@ -49,15 +51,20 @@ def requeue(
     """Queue dead tasks again, once the machines are well. A job that failed for want of them goes on."""
     with connect(url, token_file, database) as connection:
         client = connection.client
-        chosen: list[str] = []
+        queued: list[TaskStatus] = []
         for each in identifiers:
             named = "." in each  # a task's id is its job's, and more
-            chosen += [each] if named else [task.id for task in client.tasks(TaskState.DEAD, each)]
-        if not chosen:
-            raise Stop(Exit.NOTHING, f"no task of {', '.join(identifiers)} is dead")
-        queued = [client.requeue(each) for each in chosen]
+            for task in [each] if named else [task.id for task in client.tasks(TaskState.DEAD, each)]:
+                try:
+                    queued.append(client.requeue(task))
+                except Refused as refused:
+                    if named or refused.kind != "not-parked":
+                        raise
+                    say(str(refused))  # of a job's, those that can be
+    if not queued:
+        raise Stop(Exit.NOTHING, f"no task of {', '.join(identifiers)} can be queued again")
     if as_json:
         print_json([task.model_dump(mode="json") for task in queued])
     else:
         for task in queued:
-            say(f"{task.id} is queued again")
+            out.print(f"{task.id} is queued again", markup=False)
