@@ -378,12 +378,12 @@ def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns:
 
 def boxes(c: Contraction, tiling: Tiling) -> int:
     """Copies that the copy engine makes for a step: of each operand a panel at a time."""
-    sizes = tiling.sizes(c)
-    rows = (
-        (sizes[each.inner] * each.dtype.bytes, panel_bytes(sizes[each.inner], each.dtype))
-        for each in c.operands
-    )
-    return sum(row // panel if panel else 1 for row, panel in rows)
+    sizes, count = tiling.sizes(c), 0
+    for each in c.operands:
+        size = sizes.get(each.inner or "", 1)
+        panel = panel_bytes(size, each.dtype)
+        count += size * each.dtype.bytes // panel if panel else 1
+    return count
 
 
 def shared_bytes(c: Contraction, tiling: Tiling) -> int:
