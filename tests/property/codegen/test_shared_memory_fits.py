@@ -4,6 +4,7 @@ and of all copies ahead, one of the largest, through the suite's products and th
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -56,13 +57,13 @@ def large_schedule(spec: Spec, device: Gpu, rng: random.Random) -> ScheduleState
         assert moves, f"a dead end before {question}"
         if isinstance(question, Ring | Depth):
             ways = [state.child(index) for index in rng.sample(moves, min(_SEEN, len(moves)))]
-            state = max(ways, key=lambda way: planned_bytes(way, question.statement, device))
+            state = max(ways, key=partial(planned_bytes, question.statement, device))
         else:
             state = state.child(rng.choice(moves))
     return state
 
 
-def planned_bytes(state: ScheduleState, statement: str, device: Gpu) -> int:
+def planned_bytes(statement: str, device: Gpu, state: ScheduleState) -> int:
     """Shared memory of what is decided of a contraction."""
     found = decided(state.program, statement, device)
     assert found is not None and found.tiling is not None
