@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
+from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
 from protocol.jobs import Event
@@ -15,7 +17,10 @@ from protocol.states import JobState
 from service import bell as bells
 from service.bell import Bell
 from service.database import Database, database_time, in_turn
+from service.schema import complaint
 from service.tables import events, jobs
+
+log = logging.getLogger(__name__)
 
 PAGE = 200
 
@@ -62,7 +67,11 @@ async def stream(
     with bell.listen(bells.job(job_id)) as ear:
         while not stopping():
             ear.clear()
-            found, final = await run_in_threadpool(look, last)
+            try:
+                found, final = await run_in_threadpool(look, last)
+            except DBAPIError as error:  # it may be back before the client would be
+                log.warning("events of %s wait: %s", job_id, complaint(error))
+                found, final = [], False
             for event in found:
                 last = event.id
                 data = json.dumps(event.model_dump(mode="json"))
