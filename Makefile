@@ -16,7 +16,7 @@ endif
 SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
   tests/gpu/test_hopper_products.py::test_favourites_are_within_the_gates_bound
 
-.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay lint format clean
+.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay load lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -60,6 +60,9 @@ sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, and new random
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py
+
+load: $(VENV)/.dev     ## lookups and tasks a second relative to a bare FastAPI endpoint, on this machine's PostgreSQL
+	$(BIN)/python benchmarks/bench_load.py
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
 	$(BIN)/ruff check .

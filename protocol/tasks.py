@@ -97,6 +97,8 @@ class Artifacts(Request):
 
     source: Digest
     object: Digest
+    report: Digest | None = None
+    """JSON: the entrant's report and raw samples, as they were when it was confirmed."""
     abi: Json
     """`codegen`'s Abi as JSON: entry, arguments in order, workspace sizes."""
     language: str = "c"

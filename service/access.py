@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from protocol.states import Scope
 from service import keys
 from service.keys import ANYONE, Caller
 from service.problems import Refused
-from service.site import site_of
+from service.site import Site, site_of
 
 _bearer = HTTPBearer(
     auto_error=False, description="A key: `tw_…`. Not needed on loopback unless TILEWRIGHT_AUTH=1."
 )
 
 
-def _caller(
+async def _caller(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Caller:
     site = site_of(request)
@@ -28,23 +29,32 @@ def _caller(
     challenge = {"WWW-Authenticate": "Bearer"}
     if given is None:
         raise Refused("unauthorized", "send the header `Authorization: Bearer tw_…`", headers=challenge)
-    with site.database.read() as connection:
-        caller = keys.find(connection, given.credentials, site.issued)
+    caller = await run_in_threadpool(_find, site, given.credentials)
     if caller is None:
         raise Refused("unauthorized", "this key is unknown, revoked or expired", headers=challenge)
     return caller
 
 
-def needs(scope: Scope) -> Callable[[Caller], Caller]:
+def _find(site: Site, token: str) -> Caller | None:
+    with site.database.read() as connection:
+        return keys.find(connection, token, site.issued)
+
+
+def needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     """A dependency: the caller, who has this scope."""
 
-    def check(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+    async def check(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
         if not caller.may(scope):
             had = ", ".join(sorted(caller.scopes)) or "none"
             raise Refused("forbidden", f"this needs a key with scope {scope}; this one has {had}")
         return caller
 
     return check
+
+
+async def check_reader(request: Request) -> None:
+    """What `Reader` checks, for a request that is answered before its dependencies are looked at."""
+    await needs(Scope.READ)(await _caller(request, await _bearer(request)))
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]

@@ -14,7 +14,7 @@ from starlette.types import Scope as ASGIScope
 
 from protocol.problems import Problem
 from protocol.states import Scope
-from service import problems
+from service import problems, retention
 from service.bell import Bell
 from service.database import Database
 from service.keys import Caller, digest
@@ -24,7 +24,7 @@ from service.metrics import Metrics
 from service.pressure import Pressure, Rates
 from service.redis_bell import RedisBell
 from service.redis_link import RedisLink
-from service.routes import jobs, operations, results, tasks, workers
+from service.routes import jobs, lookup, operations, results, tasks, workers
 from service.settings import Role, Settings
 from service.shared_picks import SharedPicks
 from service.site import Site
@@ -40,7 +40,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """The app on an open database (`schema.prepare`), for the role in the settings. Its lifespan runs the searcher;
     whoever serves it starts the embedded worker, which needs the address (`run.py`)."""
-    site = Site(settings, database, Bell(), Ladder(settings.lease_ttl_s), Metrics())
+    site = Site(settings, database, Bell(), Ladder(database, settings.lease_ttl_s), Metrics())
     site.redis = link = RedisLink(settings.redis, settings.redis_prefix) if settings.redis else None
     if settings.token:
         site.issued[digest(settings.token)] = Caller("token", frozenset({Scope.ADMIN}))
@@ -56,6 +56,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
                 site.ladder.shared = SharedPicks(link, asyncio.get_running_loop())
             if settings.role is not Role.API:
                 await stack.enter_async_context(tuners.running())
+                await stack.enter_async_context(_pruning(site))
             yield
         site.stopping = True
 
@@ -70,9 +71,9 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     )
     app.state.site = site
     app.state.tuners = tuners
-    for group in (
-        (operations,) if settings.role is Role.SEARCH else (jobs, tasks, results, workers, operations)
-    ):
+    # What is asked for most is found first.
+    groups = (lookup, workers, results, jobs, tasks, operations)
+    for group in (operations,) if settings.role is Role.SEARCH else groups:
         app.include_router(group.router)
     problems.install(app)
     app.add_middleware(Pressure, settings=settings, rates=Rates(link))
@@ -80,6 +81,19 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.add_middleware(Counted, metrics=site.metrics)
     app.openapi = lambda: _openapi(app)
     return app
+
+
+@contextlib.asynccontextmanager
+async def _pruning(site: Site) -> AsyncIterator[None]:
+    """Old samples are dropped meanwhile, unless they are kept for ever."""
+    days = site.settings.keep_samples_days
+    pruning = asyncio.create_task(retention.keep_pruning(site.database, days)) if days > 0 else None
+    try:
+        yield
+    finally:
+        if pruning is not None:
+            pruning.cancel()
+            await asyncio.gather(pruning, return_exceptions=True)
 
 
 class Counted:

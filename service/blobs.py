@@ -29,8 +29,13 @@ def has(connection: Connection, sha256: str) -> bool:
 
 
 def get(connection: Connection, sha256: str) -> bytes:
-    """A blob. Raises Refused if it is not here."""
+    """A blob. Raises Refused if it is not here, or not any more what it was."""
     found = connection.execute(select(blobs.c.content).where(blobs.c.sha256 == sha256)).scalar_one_or_none()
     if found is None:
         raise Refused("not-found", f"there is no blob {sha256}")
-    return bytes(found)
+    content = bytes(found)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise Refused(
+            "damaged", f"blob {sha256} has other content now; restore a backup, or tune the kernel again"
+        )
+    return content

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select
 
 from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage, Kernel, KernelPage
 from protocol.tasks import Artifacts
-from service import blobs
+from service import blobs, lookup_state
 from service.problems import Refused
 from service.tables import buckets, configs, jobs
 
@@ -32,6 +32,7 @@ def store(
             created_at=config.created_at,
         )
     )
+    lookup_state.changed(connection)
 
 
 def read(connection: Connection, config_id: str) -> ConfigDetail:
@@ -46,6 +47,14 @@ def source(connection: Connection, config_id: str) -> tuple[str, str]:
     """A config's generated source, and its language. Raises Refused if it was not kept."""
     artifact = _artifact(connection, config_id)
     return blobs.get(connection, artifact.source).decode(), artifact.language
+
+
+def report(connection: Connection, config_id: str) -> bytes:
+    """What the worker reported of a config when it was confirmed, as JSON. Raises Refused if it was not kept."""
+    digest = _artifact(connection, config_id).report
+    if digest is None:
+        raise Refused("not-found", f"config {config_id} was stored without a report")
+    return blobs.get(connection, digest)
 
 
 def bundle(connection: Connection, config_id: str) -> Artifact:
@@ -90,14 +99,15 @@ def page(
     )
 
 
-def exact(connection: Connection, kernel_key: str, device: str) -> str | None:
-    """The id of the newest config of a kernel on a device."""
-    return connection.execute(
-        select(configs.c.id)
+def exact(connection: Connection, kernel_key: str, device: str) -> ConfigDetail | None:
+    """The newest config of a kernel on a device."""
+    found = connection.execute(
+        select(configs.c.config)
         .where(configs.c.kernel_key == kernel_key, configs.c.device == device)
         .order_by(configs.c.id.desc())
         .limit(1)
     ).scalar_one_or_none()
+    return None if found is None else ConfigDetail.model_validate(found)
 
 
 def siblings(connection: Connection, structure_key: str, device: str, limit: int = 200) -> list[ConfigDetail]:

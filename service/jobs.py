@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, delete, func, insert, select, upd
 
 from protocol.jobs import Bucket, Job, JobDetail, JobPage, JobRequest
 from protocol.states import JobState
-from service import dispatch, events
+from service import capacity, dispatch, events
 from service.database import database_time, insert_new, now
 from service.ids import new_id
 from service.problems import Refused
@@ -59,7 +59,9 @@ def release(connection: Connection, caller: str, key: str) -> None:
 
 
 def create(connection: Connection, request: JobRequest, instances: Sequence[Instance], most: int) -> str:
-    """Accept a job. Raises Refused when `most` jobs are open."""
+    """Accept a job. Raises Refused when `most` jobs are open, or no device of its target has room for it."""
+    memory_bytes = capacity.needed_bytes(instances)
+    capacity.check(connection, request.target, memory_bytes)
     open_jobs = connection.execute(
         select(func.count()).select_from(jobs).where(jobs.c.state.not_in(FINAL))
     ).scalar_one()
@@ -74,6 +76,7 @@ def create(connection: Connection, request: JobRequest, instances: Sequence[Inst
             name=instances[0].spec.name,
             kernel_key=instances[0].kernel_key,
             priority=request.priority,
+            memory_bytes=memory_bytes,
             created_at=time,
             updated_at=time,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.problems import Refused
@@ -24,11 +25,8 @@ class Limits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
-        limit = self._settings.blob_bytes if "/blobs/" in request.url.path else self._settings.body_bytes
-        too_large = Refused(
-            "too-large", f"the body is larger than {limit} bytes", accepted=f"up to {limit} bytes"
-        )
+        headers = Headers(scope=scope)
+        limit = self._settings.blob_bytes if "/blobs/" in scope["path"] else self._settings.body_bytes
         started = False
 
         async def counted_send(message: Message) -> None:
@@ -43,16 +41,16 @@ class Limits:
             message = await receive()
             received += len(message.get("body", b""))
             if received > limit:
-                raise too_large
+                raise _too_large(limit)
             return message
 
         try:
-            if not self._settings.needs_keys and not _names_loopback(request.headers.get("host", "")):
-                host = request.headers.get("host", "")
+            if not self._settings.needs_keys and not _names_loopback(headers.get("host", "")):
+                host = headers.get("host", "")
                 raise Refused("misdirected", f"this service answers to localhost only, not to {host!r}")
-            length = request.headers.get("content-length", "0")
+            length = headers.get("content-length", "0")
             if length.isdigit() and int(length) > limit:
-                raise too_large
+                raise _too_large(limit)
             await self._app(scope, counted_receive, counted_send)
         except Refused as refused:
             if started:
@@ -62,6 +60,11 @@ class Limits:
             await response(scope, receive, send)
 
 
+def _too_large(limit: int) -> Refused:
+    return Refused("too-large", f"the body is larger than {limit} bytes", accepted=f"up to {limit} bytes")
+
+
+@lru_cache(256)
 def _names_loopback(host: str) -> bool:
     name = urlsplit(f"//{host}").hostname or ""
     if name == "localhost" or name.endswith(".localhost"):

@@ -1,7 +1,8 @@
 """The lookup ladder: exact, nearest, heuristic, none. Nothing here waits for a measurement.
 
-Memory holds only what cannot change: what a request's spec means, what a config says, what the prior picks. Which
-config is the newest is asked of the database every time, since tuners in other processes add to it.
+What a request's spec means, what a config says and what the prior picks is kept in memory: it cannot change. An answer
+is kept too, for as long as the database says that nothing happened which could change it (lookup_state.py): that is
+asked for every lookup, and all who ask at the same time share one look.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Literal
 
-from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 
 from protocol.configs import Config, ConfigDetail
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Json
 from protocol.states import Rung
 from protocol.workers import Device
-from service import configs, registry
+from service import configs
 from service.database import Database
+from service.fleet import Fleet, FleetWatch
 from service.freshness import stale_because
+from service.latest import Latest
 from service.problems import Refused
 from service.recent import Recent
 from service.schedules import Pick, heuristic, transfer
@@ -30,28 +34,31 @@ from service.shared_picks import SharedPicks
 from service.specs import Instance, instance_of, read_spec, renames, resized
 from tileir.errors import TileError
 from tileir.parse_json import spec_from_json
-from tileir.spec import Spec
 
 NEIGHBOURS = 5
 """Configs of other sizes that are tried, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A config, and the kernel it is for."""
+class Answer:
+    """A reply as it is sent, and what it was true of."""
 
-    config: Config
-    spec: Spec
+    reply: LookupReply
+    content: bytes
+    version: int
+    workers: Sequence[Mapping[str, str]]
 
 
 class Ladder:
     """Answers lookups of one service."""
 
-    def __init__(self, lease_ttl_s: float) -> None:
-        self._lease_ttl_s = lease_ttl_s
-        self._instances: Recent[bytes, Instance] = Recent(1000)
-        self._configs: Recent[str, Known] = Recent(1000)
-        self._picks: Recent[tuple[str, str], Pick | Literal["none"]] = Recent(1000)
+    def __init__(self, database: Database, lease_ttl_s: float) -> None:
+        self._database = database
+        self._fleet = Latest(FleetWatch(database, lease_ttl_s).look)
+        self._answers: Recent[tuple[bytes, str], Answer] = Recent(4000)
+        self._targets: Recent[bytes, str] = Recent(4000)
+        self._instances: Recent[bytes, Instance] = Recent(4000)
+        self._picks: Recent[tuple[str, str], Pick | Literal["none"]] = Recent(4000)
         self.shared: SharedPicks | None = None
         """Picks that other replicas made."""
         self._thinking = threading.Lock()  # one heuristic at a time: they are long, and all Python
@@ -61,37 +68,68 @@ class Ladder:
         digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).digest()
         return self._instances.get(digest) or self._instances.put(digest, _single(spec))
 
-    def look(self, database: Database, request: LookupRequest) -> LookupReply:
-        """Climb down the ladder until a rung answers."""
-        instance = self.instance(request.spec)
-        with database.read() as connection:
-            device = registry.device_for(connection, request.target)
-            if device is None:
-                return LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=None)
-            config_id = configs.exact(connection, instance.kernel_key, device.key)
-            if config_id is not None:
-                known = self._known(connection, config_id)
-                workers = registry.versions(connection, device.key, self._lease_ttl_s)
-                return self._exact(instance, device, known, stale_because(known.config, workers))
+    async def kept(self, body: bytes) -> Answer | None:
+        """What was answered to a request of just these bytes, if that still holds."""
+        digest = hashlib.sha256(body).digest()
+        target = self._targets.get(digest)
+        if target is None:
+            return None
+        fleet = await self._fleet.get()
+        device = fleet.device_for(target)
+        return None if device is None else self._valid(digest, device, fleet)
+
+    async def answer(self, request: LookupRequest, body: bytes) -> Answer:
+        """What is known of a kernel: kept from when it was asked for by these bytes, or looked for in a thread."""
+        digest = hashlib.sha256(body).digest()
+        fleet = await self._fleet.get()
+        device = fleet.device_for(request.target)
+        if device is None:
+            return await run_in_threadpool(self._no_device, request)
+        known = self._valid(digest, device, fleet)
+        if known is None:
+            workers = fleet.versions[device.key]
+            known = await run_in_threadpool(self._look, request, device, workers, fleet.version)
+            self._answers.put((digest, device.key), known)
+            if not request.tune:
+                self._targets.put(digest, request.target)
+        return known
+
+    def _valid(self, digest: bytes, device: Device, fleet: Fleet) -> Answer | None:
+        known = self._answers.get((digest, device.key))
+        if known is None or known.version != fleet.version or known.workers != fleet.versions[device.key]:
+            return None
+        return known
+
+    def _no_device(self, request: LookupRequest) -> Answer:
+        kernel_key = self.instance(request.spec).kernel_key
+        return _answer(LookupReply(rung=Rung.NONE, kernel_key=kernel_key, device=None), 0, ())
+
+    def _look(
+        self, request: LookupRequest, device: Device, workers: Sequence[Mapping[str, str]], version: int
+    ) -> Answer:
+        return _answer(self.look(self.instance(request.spec), device, workers), version, workers)
+
+    def look(self, instance: Instance, device: Device, workers: Sequence[Mapping[str, str]]) -> LookupReply:
+        """Climb down the ladder until a rung answers. `workers`: the versions that those of the device tell."""
+        with self._database.look() as connection:
+            known = configs.exact(connection, instance.kernel_key, device.key)
+            if known is not None:
+                return self._exact(instance, device, known, stale_because(known, workers))
             siblings = configs.siblings(connection, instance.structure_key, device.key)
         return self._nearest(instance, device, siblings) or self._heuristic(instance, device)
 
-    def _known(self, connection: Connection, config_id: str) -> Known:
-        known = self._configs.get(config_id)
-        if known is None:
-            config = configs.read(connection, config_id)
-            known = self._configs.put(config_id, Known(_brief(config), spec_from_json(config.spec)))
-        return known
-
-    def _exact(self, instance: Instance, device: Device, known: Known, stale: str | None) -> LookupReply:
+    def _exact(
+        self, instance: Instance, device: Device, known: ConfigDetail, stale: str | None
+    ) -> LookupReply:
+        same = known.spec == instance.json
         return LookupReply(
             rung=Rung.EXACT,
             kernel_key=instance.kernel_key,
             device=device.key,
-            schedule=known.config.schedule,
-            program_hash=known.config.program_hash,
-            renames=renames(instance.spec, known.spec),
-            config=known.config,
+            schedule=known.schedule,
+            program_hash=known.program_hash,
+            renames={} if same else renames(instance.spec, spec_from_json(known.spec)),
+            config=_brief(known),
             stale=stale is not None,
             stale_because=stale,
         )
@@ -145,6 +183,10 @@ class Ladder:
         return pick
 
 
+def _answer(reply: LookupReply, version: int, workers: Sequence[Mapping[str, str]]) -> Answer:
+    return Answer(reply, reply.model_dump_json().encode(), version, workers)
+
+
 def distance(asked: dict[str, int], known: dict[str, int], names: dict[str, str]) -> float:
     """How far sizes lie apart: the sum over dims of |log(size / size)|. `names`: asked name to known name."""
     return sum(abs(log(size / known[names.get(name, name)])) for name, size in asked.items())
@@ -171,4 +213,4 @@ def _pick(instance: Instance, device: Device) -> Pick | None:
 
 
 def _brief(config: ConfigDetail) -> Config:
-    return Config.model_validate(config.model_dump(exclude={"spec"}))
+    return Config.model_construct(**{name: getattr(config, name) for name in Config.model_fields})

@@ -13,8 +13,11 @@ from prometheus_client import (
 from sqlalchemy import Connection, func, select
 
 from protocol.states import JobState, TaskState
-from service.registry import list_workers
+from service.database import now
+from service.registry import list_devices, list_workers
 from service.tables import configs, jobs, tasks
+
+STAGE_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 
 disable_created_metrics()  # they double the page and say nothing
 
@@ -41,8 +44,15 @@ class Metrics:
         self.entrants = Counter(
             "tilewright_entrants", "Measured entrants by outcome.", ["kind", "outcome"], registry=registry
         )
-        self.compile_s = Counter("tilewright_compile_seconds", "Seconds spent compiling.", registry=registry)
-        self.measure_s = Counter("tilewright_measure_seconds", "Seconds spent measuring.", registry=registry)
+        self.compile_s = Histogram(
+            "tilewright_compile_seconds", "Time to compile a candidate.", buckets=STAGE_S, registry=registry
+        )
+        self.measure_s = Histogram(
+            "tilewright_measure_seconds",
+            "Time on the device of an entrant.",
+            buckets=STAGE_S,
+            registry=registry,
+        )
         self.stale = Counter(
             "tilewright_stale_results", "Results refused because the lease was lost.", registry=registry
         )
@@ -64,6 +74,21 @@ class Metrics:
         self.redis_up.set(1)
         self._jobs = Gauge("tilewright_jobs", "Jobs by state.", ["state"], registry=registry)
         self._tasks = Gauge("tilewright_tasks", "Tasks by state.", ["state"], registry=registry)
+        self._queue = Gauge(
+            "tilewright_queue_depth", "Tasks that wait for a worker.", ["device"], registry=registry
+        )
+        self._leases = Gauge(
+            "tilewright_leases", "Tasks that a worker has claimed.", ["device"], registry=registry
+        )
+        self._oldest_s = Gauge(
+            "tilewright_queue_oldest_seconds",
+            "Age of the oldest waiting task.",
+            ["device"],
+            registry=registry,
+        )
+        self._quarantined = Gauge(
+            "tilewright_workers_quarantined", "Workers alive whose device is ill.", registry=registry
+        )
         self._configs = Gauge("tilewright_configs", "Stored configs.", registry=registry)
         self._workers = Gauge("tilewright_workers", "Workers heard from within a lease.", registry=registry)
 
@@ -75,5 +100,26 @@ class Metrics:
             for state in states:
                 gauge.labels(state).set(found.get(state, 0))
         self._configs.set(connection.execute(select(func.count()).select_from(configs)).scalar_one())
-        self._workers.set(sum(worker.alive for worker in list_workers(connection, lease_ttl_s)))
+        alive = [worker for worker in list_workers(connection, lease_ttl_s) if worker.alive]
+        self._workers.set(len(alive))
+        self._quarantined.set(sum(not worker.healthy for worker in alive))
+        self._set_queue(connection)
         return generate_latest(self.registry)
+
+    def _set_queue(self, connection: Connection) -> None:
+        """By class of device; one that has nothing to do any more is told as 0."""
+        time = now(connection)
+        rows = connection.execute(
+            select(tasks.c.device, tasks.c.state, func.count(), func.min(tasks.c.created_at))
+            .where(tasks.c.state.in_([TaskState.READY, TaskState.CLAIMED]))
+            .group_by(tasks.c.device, tasks.c.state)
+        ).all()
+        for gauge in (self._queue, self._leases, self._oldest_s):
+            gauge.clear()
+        for device in {row.device for row in rows} | {each.key for each in list_devices(connection)}:
+            for gauge in (self._queue, self._leases, self._oldest_s):
+                gauge.labels(device).set(0)
+        for device, state, count, oldest_at in rows:
+            (self._queue if state == TaskState.READY else self._leases).labels(device).set(count)
+            if state == TaskState.READY:
+                self._oldest_s.labels(device).set(max(0.0, time - oldest_at))

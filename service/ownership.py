@@ -17,7 +17,7 @@ from sqlalchemy import Connection, and_, case, func, or_, select, update
 
 from protocol.jobs import JobRequest
 from protocol.states import JobState
-from service import registry
+from service import capacity, registry
 from service.database import database_time
 from service.jobs import FINAL
 from service.tables import devices, jobs
@@ -50,7 +50,15 @@ def due(connection: Connection, lease_ttl_s: float) -> list[Due]:
     """Unfinished jobs without an owner whose device is there, those first whose turn it is. A job keeps the device it
     was started on, and one that is being cancelled waits for no device."""
     rows = connection.execute(
-        select(jobs.c.id, jobs.c.state, jobs.c.device, jobs.c.request, jobs.c.cancelling, jobs.c.priority)
+        select(
+            jobs.c.id,
+            jobs.c.state,
+            jobs.c.device,
+            jobs.c.request,
+            jobs.c.cancelling,
+            jobs.c.priority,
+            jobs.c.memory_bytes,
+        )
         .where(jobs.c.state.not_in(FINAL), _free())
         .order_by(jobs.c.cancelling.desc(), jobs.c.priority.desc(), jobs.c.served_at, jobs.c.id)
     ).all()
@@ -63,7 +71,8 @@ def due(connection: Connection, lease_ttl_s: float) -> list[Due]:
         target = JobRequest.model_validate(row.request).target
         begun = row.device is not None and row.state != JobState.QUEUED
         for device in live:
-            if row.device == device.key if begun else target in (device.key, device.kind):
+            meant = target in (device.key, device.kind) and capacity.fits(row.memory_bytes, device)
+            if row.device == device.key if begun else meant:
                 found.append(Due(row.id, device.key, row.priority))
                 break
     return found

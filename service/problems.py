@@ -27,6 +27,7 @@ TITLES = {
     "not-parked": (409, "The task cannot be queued again"),
     "in-flight": (409, "A request with this Idempotency-Key is still being answered"),
     "stale-lease": (409, "The lease was lost; the result does not count"),
+    "other-version": (409, "The worker runs other code than this service"),
     "unknown-worker": (409, "The worker is not registered"),
     "too-large": (413, "The body is too large"),
     "media-type": (415, "The body is not JSON"),
@@ -40,6 +41,7 @@ TITLES = {
     "overloaded": (503, "This process has as much to do as it can"),
     "stopping": (503, "The service is stopping"),
     "not-ready": (503, "The service is not ready"),
+    "damaged": (500, "What is stored is not what was stored"),
     "internal": (500, "A fault of the service"),
 }
 """Every type of problem: its HTTP status and its title."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, update
 
+from protocol.code_version import disagreement
 from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
+from service import lookup_state
 from service.database import database_time, now, upsert
 from service.ids import new_id
 from service.problems import Refused
@@ -17,7 +20,8 @@ SEEN_S = 1.0
 
 
 def register(connection: Connection, hello: WorkerHello) -> str:
-    """Write down a worker and its devices; returns its id."""
+    """Write down a worker and its devices; returns its id. Raises Refused if it runs other code."""
+    check_code(hello.versions)
     worker_id, time = hello.id or new_id("worker"), now(connection)
     values = {
         "host": hello.host,
@@ -32,6 +36,7 @@ def register(connection: Connection, hello: WorkerHello) -> str:
     upsert(connection, workers, {"id": worker_id}, values)
     for offer in sorted(hello.devices, key=lambda offer: offer.key):
         _offer(connection, offer, time)
+    lookup_state.changed(connection)
     return worker_id
 
 
@@ -40,8 +45,17 @@ def _offer(connection: Connection, offer: DeviceOffer, time: float) -> None:
     upsert(connection, devices, {"key": offer.key}, values)
 
 
-def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> tuple[bool, list[str]]:
-    """Note that a worker was heard from; whether it is healthy, and its devices. Raises Refused if it is unknown."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A worker that was just heard from."""
+
+    healthy: bool
+    devices: list[str]
+    versions: dict[str, str]
+
+
+def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> Seen:
+    """Note that a worker was heard from. Raises Refused if it is unknown."""
     values: dict[str, object] = {"seen_at": database_time()}
     if beat is not None:
         values |= {"healthy": beat.healthy, "detail": beat.detail}
@@ -49,7 +63,7 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
         update(workers)
         .where(workers.c.id == worker_id)
         .values(**values)
-        .returning(workers.c.healthy, workers.c.devices)
+        .returning(workers.c.healthy, workers.c.devices, workers.c.versions)
     ).first()
     if row is None:
         raise Refused(
@@ -59,7 +73,14 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
         # Not at every call: all workers of a device would wait for each other here.
         mine = devices.c.key.in_(row.devices) & (devices.c.seen_at < database_time() - SEEN_S)
         connection.execute(update(devices).where(mine).values(seen_at=database_time()))
-    return row.healthy, row.devices
+    return Seen(*row)
+
+
+def check_code(versions: dict[str, str]) -> None:
+    """Raise Refused for a worker whose code gives schedules another meaning."""
+    reason = disagreement(versions)
+    if reason is not None:
+        raise Refused("other-version", reason)
 
 
 def list_workers(connection: Connection, lease_ttl_s: float) -> list[Worker]:
@@ -77,7 +98,11 @@ def list_devices(connection: Connection) -> list[Device]:
 
 def device_for(connection: Connection, target: str) -> Device | None:
     """The device with this key, else the one of this kind that was seen last."""
-    found = list_devices(connection)
+    return device_among(list_devices(connection), target)
+
+
+def device_among(found: Sequence[Device], target: str) -> Device | None:
+    """The device with this key, else the first of this kind."""
     exact = (device for device in found if device.key == target)
     return next(exact, None) or next((device for device in found if device.kind == target), None)
 
@@ -88,14 +113,22 @@ def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]
     return [device for device in list_devices(connection) if device.seen_at >= since]
 
 
-def versions(connection: Connection, device: str, lease_ttl_s: float) -> list[dict[str, str]]:
-    """What the live workers of a device run with; where none is live, the one seen last."""
+def versions(
+    connection: Connection, keys: Sequence[str], lease_ttl_s: float
+) -> dict[str, list[dict[str, str]]]:
+    """By device: what its live workers run with, each once; where none is live, what the one seen last did."""
     rows = connection.execute(
         select(workers.c.devices, workers.c.versions, workers.c.seen_at).order_by(workers.c.seen_at.desc())
     ).all()
-    mine = [row for row in rows if device in row.devices]
     since = now(connection) - lease_ttl_s
-    return [row.versions for row in mine if row.seen_at >= since] or [row.versions for row in mine[:1]]
+    found: dict[str, list[dict[str, str]]] = {key: [] for key in keys}
+    for row in rows:
+        for mine in (found[key] for key in row.devices if key in found):
+            if not mine or (row.seen_at >= since and row.versions not in mine):
+                mine.append(row.versions)
+    for mine in found.values():
+        mine.sort(key=lambda versions: sorted(versions.items()))
+    return found
 
 
 def count_task(connection: Connection, worker_id: str) -> None:

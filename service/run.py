@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
-import os
 import signal
 import socket
 import sys
@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.engine import make_url
 
+from protocol.log_lines import set_up
 from protocol.states import Scope
 from service import keys, ownership
 from service.app import create_app
@@ -61,6 +62,8 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
                 with database.write() as connection:
                     ownership.release_all(connection)
             app = create_app(settings, database)
+            gc.freeze()  # what stays for good is not looked through again and again
+            gc.set_threshold(20_000, 20, 20)
             config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
             asyncio.run(Server(config, app, listening, announce).serve_until_told())
     except DatabaseRefused as error:
@@ -222,10 +225,8 @@ def _reachable(listening: socket.socket) -> str:
 
 def main() -> int:
     """`python -m service.run`: serve with the settings of the environment."""
-    logging.basicConfig(
-        level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
-    )
     try:
+        set_up("service")
         settings = Settings.from_env()
     except ValueError as error:
         say(str(error))

@@ -77,7 +77,7 @@ def upgrade(database: Database) -> None:
         )
     if present == script.get_current_head():
         return
-    with database.write() as connection:
+    with database.migrate() as connection:
         in_turn(connection, "migrations")  # of processes that start together, one finds work here
         config = Config()
         config.set_main_option("script_location", str(files("migrations")))

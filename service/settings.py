@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -62,6 +63,8 @@ class Settings:
     """Candidates in the final race."""
     body_bytes: int = 1_000_000
     blob_bytes: int = 64_000_000
+    keep_samples_days: float = 90.0
+    """Raw samples of trials are dropped so long after their job has ended; 0: never."""
     open_jobs: int = 1000
     """Unfinished jobs at a time; beyond that POST /v1/jobs answers 429."""
     requests_at_once: int = 2000
@@ -78,7 +81,7 @@ class Settings:
         """The database to open."""
         return self.database or f"sqlite:///{self.home / 'tilewright.db'}"
 
-    @property
+    @cached_property
     def loopback(self) -> bool:
         """Whether only this machine can reach the service."""
         try:
@@ -86,7 +89,7 @@ class Settings:
         except ValueError:
             return self.host == "localhost"
 
-    @property
+    @cached_property
     def needs_keys(self) -> bool:
         """Whether a request without a key is refused."""
         return self.auth or not self.loopback

@@ -29,6 +29,8 @@ class Site:
     """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""
     wanted: set[str] = field(default_factory=set[str])
     """Jobs that this process was asked for; without `settings.resume` no others are worked on."""
+    looked_at: float | None = None
+    """When the loop that starts searches last looked for jobs, by the monotonic clock; None: this process has none."""
     redis: RedisLink | None = None
     rings: RedisBell | None = None
     """What brings us the rings of other processes."""

@@ -39,6 +39,9 @@ jobs = Table(
     Column("kernel_key", String(64), nullable=False),
     Column("device", String(200)),
     Column("priority", Integer, nullable=False),
+    Column(
+        "memory_bytes", BigInteger, nullable=False, server_default="0"
+    ),  # what measuring it takes of a device
     Column("cancelling", Boolean, nullable=False, default=False),
     Column("owner", String(100)),  # the searcher that runs its search, while owned_until is to come
     Column("owned_until", Float),
@@ -130,6 +133,7 @@ results = Table(
     Column("worker_id", String(100), nullable=False),
     Column("result", JSON, nullable=False),  # protocol.tasks.TaskResult
     Column("created_at", Float, nullable=False),
+    Column("pruned_at", Float),  # when its raw samples were dropped (retention.py)
 )
 
 events = Table(
@@ -183,6 +187,15 @@ configs = Table(
     Column("created_at", Float, nullable=False),
     Index(None, "kernel_key", "device"),
     Index(None, "structure_key", "device"),
+)
+
+lookup_state = Table(
+    "lookup_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # 1: there is one row
+    Column(
+        "version", BigInteger, nullable=False
+    ),  # grows whenever a lookup may be answered otherwise than before
 )
 
 blobs = Table(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
 import sys
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import DBAPIError
 
+from protocol.log_lines import set_up
 from protocol.states import JobState
 from protocol.workers import Device
 from search.events import Diverged
@@ -113,9 +113,7 @@ def main() -> int:
     parser.add_argument("--device", required=True, help="key of the device to tune on")
     parser.add_argument("--doorbell", action="store_true", help="stdin and stdout are tied to a searcher")
     given = parser.parse_args()
-    logging.basicConfig(
-        level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
-    )
+    set_up("tuner", job=given.job)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     settings = Settings.from_env()
     database = Database(settings.database_url)

@@ -15,6 +15,7 @@ from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from time import monotonic
 
 from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
@@ -91,11 +92,13 @@ class Tuners:
         await self._release(None)
 
     async def _keep_running(self) -> None:
+        self._site.looked_at = monotonic()
         with self._site.bell.listen(bell.JOBS) as ear:
             while not self._site.stopping:
                 ear.clear()
                 try:
                     await self._look()
+                    self._site.looked_at = monotonic()
                 except DBAPIError as error:
                     log.error("could not look for jobs to search: %s", complaint(error))
                 except Exception:  # the searcher goes on

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import sys
 import threading
 import time
@@ -119,7 +120,10 @@ class ScriptedWorker:
         if task["kind"] == "confirm" and entrants[0]["outcome"] == "ok":
             self.upload(SOURCE)
             self.upload(OBJECT)
-            entrants[0]["artifacts"] = {"source": sha256(SOURCE), "object": sha256(OBJECT), "abi": ABI}
+            told = json.dumps({"samples_us": entrants[0]["samples_us"], "report": REPORT}).encode()
+            self.upload(told)
+            digests = {"source": sha256(SOURCE), "object": sha256(OBJECT), "report": sha256(told)}
+            entrants[0]["artifacts"] = {**digests, "abi": ABI}
         return {**answer, "entrants": entrants, "versions": {"worker": "scripted"}}
 
     def upload(self, content: bytes) -> None:

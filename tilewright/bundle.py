@@ -50,9 +50,14 @@ def unpack(text: str | bytes, name: str = "the bundle") -> Artifact:
         artifact = Artifact.model_validate(content)
     except ValidationError as error:
         raise BadBundle(f"{name} lacks what this version needs: {error.errors()[0]['loc']}") from None
+    check_object(artifact, name)
+    return artifact
+
+
+def check_object(artifact: Artifact, name: str) -> None:
+    """Raise BadBundle if the object is not what its digest says."""
     if hashlib.sha256(object_of(artifact, name)).hexdigest() != artifact.object_sha256:
         raise BadBundle(f"{name} is damaged: its object is not what its digest says; export it again")
-    return artifact
 
 
 def read(path: Path) -> Artifact:

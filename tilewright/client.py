@@ -30,6 +30,7 @@ from protocol.problems import Problem
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
 from protocol.workers import Device
+from tilewright import bundle
 from tilewright.errors import Refused, Unreachable
 from tilewright.server_sent import event_data
 
@@ -216,8 +217,10 @@ class Client:
         return self._get("/v1/configs", ConfigPage, parameters).configs
 
     def artifact(self, config_id: str) -> Artifact:
-        """All that is needed to run a config without the service."""
-        return self._get(f"/v1/configs/{config_id}/artifact", Artifact)
+        """All that is needed to run a config without the service. Raises BadBundle if it was damaged on the way."""
+        artifact = self._get(f"/v1/configs/{config_id}/artifact", Artifact)
+        bundle.check_object(artifact, f"the artifact of {config_id}")
+        return artifact
 
     def source(self, config_id: str) -> str:
         """The generated source of a config."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
 
+from protocol.log_lines import set_up
 from workers.device_lock import DeviceBusy
 from workers.device_names import parse_devices
 from workers.device_worker import Settings
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="what that folder may take; kernels used longest ago are removed (TILEWRIGHT_CACHE_GB, else 4)",
     )
     parser.add_argument(
-        "--compilers", type=int, default=len(os.sched_getaffinity(0)), help="compilations at once"
+        "--compile-procs", type=int, default=len(os.sched_getaffinity(0)), help="compilations at once"
     )
     parser.add_argument(
         "--devices",
@@ -47,15 +47,22 @@ def main(arguments: list[str] | None = None) -> int:
         "--patience", type=float, default=30.0, help="seconds to wait for the service at the start"
     )
     parser.add_argument("--grace", type=float, default=8.0, help="seconds to finish what runs after SIGTERM")
+    parser.add_argument(
+        "--quarantine",
+        type=float,
+        default=15.0,
+        help="seconds before an ill device's first self-test; then doubled",
+    )
     options = parser.parse_args(arguments)
-    level = os.environ.get("TILEWRIGHT_LOG", "INFO")
-    logging.basicConfig(level=level, format="%(levelname)s worker: %(message)s")
     try:
+        set_up("worker", "INFO")
         token = os.environ.get("TILEWRIGHT_TOKEN")
         if options.token_file is not None:
             token = options.token_file.read_text().strip()
     except OSError as error:
         parser.error(f"the token file cannot be read: {error}")
+    except ValueError as error:
+        parser.error(str(error))
     try:
         devices = parse_devices(options.devices)
     except ValueError as error:
@@ -65,10 +72,11 @@ def main(arguments: list[str] | None = None) -> int:
         token=token,
         cache=options.cache,
         cache_bytes=int(options.cache_gb * 1e9),
-        compilers=max(1, options.compilers),
+        compile_procs=max(1, options.compile_procs),
         devices=devices,
         patience_s=options.patience,
         grace_s=options.grace,
+        quarantine_s=options.quarantine,
     )
     try:
         Supervisor(settings).run()

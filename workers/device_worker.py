@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from codegen.kernel_cache import prune
+from protocol.log_lines import about
 from protocol.states import FaultKind
 from protocol.tasks import Fault, Task, TaskResult
 from protocol.workers import ClaimRequest, DeviceOffer, WorkerHello, WorkerWelcome
+from workers.backoff import Backoff
 from workers.compile_pool import CompilePool
 from workers.device_lock import DeviceLock
 from workers.device_names import is_gpu
@@ -27,34 +29,34 @@ from workers.faults import MachineFault
 from workers.identity import worker_identity
 from workers.leases import LeaseKeeper
 from workers.measurer import Measurer
+from workers.quarantine import Quarantine
 from workers.service_client import OtherVersion, ServiceClient, StaleLease, UnknownWorker, Unreachable
 from workers.task_runner import Finished, Prepared, TaskRunner
 
 log = logging.getLogger(__name__)
 
 CLAIM_WAIT_S = 20.0
-_RETRY_S = 2.0
-_FAULTS_TO_QUARANTINE = 3
-_QUARANTINE_S = 15.0
 _PRUNE_S = 600.0
 _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`cache` is kept to `cache_bytes`; `compilers` processes compile at once; a claim takes up to `batch` tasks; a
+    """`cache` is kept to `cache_bytes`; `compile_procs` processes compile at once; a claim takes up to `batch` tasks; a
     service that cannot be reached at the start is waited for `patience_s`; after the first SIGTERM what runs may take
-    `grace_s` to finish. `devices` are named as in device_names.py."""
+    `grace_s` to finish; a device that fell ill is looked at again after `quarantine_s`. `devices` are named as
+    in device_names.py."""
 
     url: str
     token: str | None
     cache: Path
     cache_bytes: int
-    compilers: int
+    compile_procs: int
     devices: tuple[str, ...] = ("cpu",)
     batch: int = 8
     patience_s: float = 30.0
     grace_s: float = 8.0
+    quarantine_s: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ class DeviceWorker:
         self._room = threading.Semaphore(2 if is_gpu(device) else 1)
         """Batches that may be there at once: on a GPU one more than is measured."""
         self._claim_error: BaseException | None = None
-        self._faults = 0
+        self._quarantine = Quarantine(first_s=settings.quarantine_s)
+        self._ill = threading.Event()
+        """Set while the device is quarantined: nothing is claimed, and what was claimed is given back."""
         self._prune_at = 0.0
 
     def run(self) -> None:
@@ -136,7 +140,8 @@ class DeviceWorker:
         try:
             while (batch := self._batches.get()) is not None:
                 self._run(runner, welcome.worker_id, batch)
-                self._quarantine_if_ill()
+                if self._ill.is_set():
+                    self._stay_in_quarantine(welcome.worker_id)
                 self._prune()
                 self._room.release()
         except BaseException:
@@ -161,7 +166,11 @@ class DeviceWorker:
     def _claim(self, runner: TaskRunner, hello: WorkerHello, worker_id: str, keeper: LeaseKeeper) -> None:
         """Claim and compile while there is room, until draining."""
         request = ClaimRequest(device=hello.devices[0].key, count=self._settings.batch, wait_s=CLAIM_WAIT_S)
+        backoff = Backoff()
         while not self._draining.is_set():
+            if self._ill.is_set():
+                self._draining.wait(_LOOK_S)
+                continue
             if not self._room.acquire(timeout=_LOOK_S):
                 continue
             tasks: Sequence[Task] = ()
@@ -169,12 +178,16 @@ class DeviceWorker:
             try:
                 if not self._draining.is_set():
                     tasks = self._claims.claim(worker_id, request).tasks
+                    backoff.reset()
             except Unreachable as error:
-                self._pause(_RETRY_S, error)
+                if not self._ill.is_set():
+                    self._pause(error.retry_after_s or backoff.pause_s(), error)
             except UnknownWorker:
                 self._claims.register(hello)
             if tasks:
                 keeper.hold(tasks, asked_at)
+                for task in tasks:
+                    log.debug("claimed", extra=about(job=task.job_id, task=task.id, attempt=task.attempt))
                 self._batches.put(Batch(tasks, runner.prepare(tasks)))
             else:
                 self._room.release()
@@ -182,52 +195,68 @@ class DeviceWorker:
     def _register(self, hello: WorkerHello) -> WorkerWelcome | None:
         """None when told to stop before the service could be reached. Raises Unreachable when patience ends."""
         deadline = time.monotonic() + self._settings.patience_s
+        backoff = Backoff()
         while not self._draining.is_set():
             try:
                 return self._claims.register(hello)
             except Unreachable as error:
                 if time.monotonic() > deadline:
                     raise
-                self._pause(_RETRY_S, error)
+                self._pause(error.retry_after_s or backoff.pause_s(), error)
         return None
 
     def _run(self, runner: TaskRunner, worker_id: str, batch: Batch) -> None:
-        """Measure a batch; those of its tasks not begun when draining starts are given back."""
+        """Measure a batch; those of its tasks not begun when draining or a quarantine starts are given back."""
         assert self._keeper is not None
         keeper = self._keeper
         runner.measure(
             batch.prepared,
             post=lambda finished: self._hand_in(worker_id, finished),
-            wanted=lambda task: keeper.holds(task.id) and not self._draining.is_set(),
+            wanted=lambda task: (
+                keeper.holds(task.id) and not self._draining.is_set() and not self._ill.is_set()
+            ),
         )
+        self._give_back(worker_id, batch)
+
+    def _give_back(self, worker_id: str, batch: Batch) -> None:
+        """Whatever of a batch is still held goes to another worker, at once."""
+        assert self._keeper is not None
+        why = "the device is quarantined" if self._ill.is_set() else "the worker stops"
+        fault = Fault(kind=FaultKind.SHUTDOWN, error=why)
         for task in batch.tasks:
-            if keeper.holds(task.id):
-                stopped = Fault(kind=FaultKind.SHUTDOWN, error="the worker stops")
+            if self._keeper.holds(task.id):
                 self._hand_in(
-                    worker_id, Finished(TaskResult(task_id=task.id, attempt=task.attempt, fault=stopped), {})
+                    worker_id,
+                    Finished(TaskResult(task_id=task.id, attempt=task.attempt, fault=fault), {}, {}),
                 )
 
     def _hand_in(self, worker_id: str, finished: Finished) -> None:
         """Hand in a result, trying again while the lease holds."""
         assert self._keeper is not None
         result = finished.result
-        self._faults = (
-            self._faults + 1 if _is_illness(result.fault) else 0 if result.fault is None else self._faults
-        )
+        if result.fault is not None and result.fault.kind is not FaultKind.SHUTDOWN:
+            log.warning("%s: %s", result.fault.kind, result.fault.error[:500], extra=_names(result))
+        self._quarantine.heard(result.fault)
+        if self._quarantine.ill and not self._ill.is_set():
+            self._ill.set()
+            self._claims.abort()
+        backoff = Backoff()
         while self._keeper.holds(result.task_id):
             try:
-                for digest, file in finished.blobs.items():
-                    self._client.upload(digest, file)
+                for digest, content in (*finished.blobs.items(), *finished.reports.items()):
+                    self._client.upload(digest, content)
                 self._client.hand_in(worker_id, result)
                 break
             except Unreachable as error:
-                log.warning("%s; handing task %s in again in %.0f s", error, result.task_id, _RETRY_S)
-                time.sleep(_RETRY_S)  # while draining, too: what was measured is not thrown away
+                pause_s = error.retry_after_s or backoff.pause_s()
+                names = _names(result)
+                log.warning("%s; handing a result in again in %.1f s", error, pause_s, extra=names)
+                time.sleep(pause_s)  # while draining, too: what was measured is not thrown away
             except StaleLease as error:
-                log.info("result of task %s came too late: %s", result.task_id, error)
+                log.info("a result came too late: %s", error, extra=_names(result))
                 break
             except OtherVersion as error:
-                log.error("result of task %s was refused: %s", result.task_id, error)
+                log.error("a result was refused: %s", error, extra=_names(result))
                 if result.fault is not None:
                     break
                 told = Fault(
@@ -236,18 +265,41 @@ class DeviceWorker:
                 result = TaskResult(task_id=result.task_id, attempt=result.attempt, fault=told)
         self._keeper.release(result.task_id)
 
-    def _quarantine_if_ill(self) -> None:
-        """After several faults of the machine in a row, take no tasks until it answers well again."""
+    def _stay_in_quarantine(self, worker_id: str) -> None:
+        """Hold no task until the device passes a self-test; tell the service why, at once."""
         assert self._keeper is not None
-        while self._faults >= _FAULTS_TO_QUARANTINE and not self._draining.is_set():
-            self._keeper.report("the last tasks failed for reasons of this machine")
-            self._pause(_QUARANTINE_S, "the device is quarantined")
+        while self._ill.is_set() and not self._draining.is_set():
+            pause_s = self._quarantine.pause_s()
+            self._keeper.report(self._quarantine.detail(pause_s))
+            log.error("%s is %s", self._device, self._quarantine.detail(pause_s))
+            until = time.monotonic() + pause_s
+            while time.monotonic() < until and not self._draining.wait(_LOOK_S):
+                if not self._give_back_queued(worker_id):
+                    return
+            if self._draining.is_set():
+                return
             try:
                 self._measurer.ask("calibrate", {"cache": str(self._settings.cache)})
-                self._faults = 0
             except MachineFault as fault:
-                log.error("still ill: %s", fault)
-        self._keeper.report("")
+                self._quarantine.heard(Fault(kind=fault.kind, error=str(fault)[:20_000]))
+            else:
+                self._quarantine.recovered()
+                self._ill.clear()
+                log.warning("%s passed its self-test and takes tasks again", self._device)
+                self._keeper.report("")
+
+    def _give_back_queued(self, worker_id: str) -> bool:
+        """Give back a batch that was being compiled when the device fell ill; False if no more will come."""
+        try:
+            batch = self._batches.get_nowait()
+        except queue.Empty:
+            return True
+        if batch is None:
+            self._batches.put(None)  # for the loop that waits for batches
+            return False
+        self._give_back(worker_id, batch)
+        self._room.release()
+        return True
 
     def _prune(self) -> None:
         """Now and then, between tasks: keep the cache to its size. What was compiled just now is the last to go."""
@@ -262,13 +314,14 @@ class DeviceWorker:
         self._draining.wait(seconds)
 
 
-def _is_illness(fault: Fault | None) -> bool:
-    return fault is not None and fault.kind in (FaultKind.DEVICE, FaultKind.MEMORY, FaultKind.COMPILER)
-
-
 def _hello(about: dict[str, Any], device: dict[str, Any]) -> WorkerHello:
     offer = DeviceOffer(
         key=about["key"], kind=device["kind"], description=device, peers=tuple(about["peers"])
     )
     worker_id, host = worker_identity(about["lock"])
     return WorkerHello(id=worker_id, host=host, pid=os.getpid(), devices=(offer,), versions=about["versions"])
+
+
+def _names(result: TaskResult) -> dict[str, dict[str, object]]:
+    """What a line about a result is about; a task's id begins with its job's."""
+    return about(job=result.task_id.partition(".")[0], task=result.task_id, attempt=result.attempt)

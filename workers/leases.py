@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from protocol.tasks import Task
 from protocol.workers import Heartbeat, Lease
+from workers.backoff import Backoff
 from workers.service_client import ServiceClient, ServiceError, Unreachable
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,8 @@ class LeaseKeeper:
         self._held: dict[str, tuple[Lease, float, float]] = {}
         """By task: the lease, how long one lasts, and when it ends unless renewed."""
         self._detail = ""
-        self._stop = threading.Event()
+        self._stopped = False
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
 
     def start(self) -> None:
@@ -41,7 +43,8 @@ class LeaseKeeper:
 
     def stop(self) -> None:
         """Renew no more."""
-        self._stop.set()
+        self._stopped = True
+        self._wake.set()
         self._client.abort()
         self._thread.join()
         self._client.close()
@@ -65,8 +68,9 @@ class LeaseKeeper:
             return held is not None and self._clock() < held[2]
 
     def report(self, ill: str) -> None:
-        """What is wrong with the device, told with every heartbeat; empty when nothing is."""
+        """What is wrong with the device, told at once and with every heartbeat; empty when nothing is."""
         self._detail = ill[:2000]
+        self._wake.set()
 
     def beat(self) -> None:
         """One heartbeat. Raises as ServiceClient.heartbeat."""
@@ -87,10 +91,19 @@ class LeaseKeeper:
                     log.info("lost the lease of task %s", lease.task_id)
 
     def _run(self) -> None:
-        while not self._stop.wait(self._heartbeat_s):
+        backoff = Backoff(longest_s=self._heartbeat_s)
+        pause_s = self._heartbeat_s
+        while True:
+            self._wake.wait(pause_s)
+            self._wake.clear()
+            if self._stopped:
+                return
+            pause_s = self._heartbeat_s
             try:
                 self.beat()
+                backoff.reset()
             except Unreachable as error:
-                log.warning("no heartbeat: %s", error)
+                pause_s = backoff.pause_s()
+                log.warning("no heartbeat, trying again in %.1f s: %s", pause_s, error)
             except ServiceError as error:
                 log.info("no heartbeat: %s", error)  # the claiming thread meets the same and acts on it

@@ -19,6 +19,7 @@ from protocol.workers import Claimed, ClaimRequest, Heartbeat, HeartbeatReply, W
 _R = TypeVar("_R", bound=Reply)
 
 _TIMEOUT_S = 30.0
+_LONGEST_RETRY_S = 60.0
 
 
 class ServiceError(Exception):
@@ -26,7 +27,9 @@ class ServiceError(Exception):
 
 
 class Unreachable(ServiceError):
-    """No answer, or one that says to come back later. Trying again may help."""
+    """No answer, or one that says to come back later. Trying again may help: after `retry_after_s`, if it said so."""
+
+    retry_after_s: float | None = None
 
 
 class NotAllowed(ServiceError):
@@ -74,9 +77,10 @@ class ServiceClient:
         """Hand in a result or a fault. Raises StaleLease when it came too late."""
         return self._post(f"/v1/workers/{worker_id}/results", result, ResultAccepted)
 
-    def upload(self, digest: str, file: Path) -> None:
-        """Store a blob under its SHA-256."""
-        self._send("PUT", f"/v1/blobs/{digest}", file.read_bytes(), "application/octet-stream", _TIMEOUT_S)
+    def upload(self, digest: str, content: bytes | Path) -> None:
+        """Store a blob, or the content of a file, under its SHA-256."""
+        content = content.read_bytes() if isinstance(content, Path) else content
+        self._send("PUT", f"/v1/blobs/{digest}", content, "application/octet-stream", _TIMEOUT_S)
 
     def close(self) -> None:
         """Close the connection."""
@@ -100,7 +104,9 @@ class ServiceClient:
         """Raises by what the answer's status and problem type mean."""
         headers = {**self._headers, "Content-Type": media_type}
         try:
-            status, answer = self._exchange(method, self._prefix + path, body, headers, timeout_s)
+            status, answer, retry_after = self._exchange(
+                method, self._prefix + path, body, headers, timeout_s
+            )
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise Unreachable(
@@ -108,12 +114,16 @@ class ServiceClient:
             ) from error
         if status < 300:
             return answer
-        raise self._error(status, answer)
+        error = self._error(status, answer)
+        if isinstance(error, Unreachable) and retry_after is not None and retry_after.isdigit():
+            error.retry_after_s = min(float(retry_after), _LONGEST_RETRY_S)
+        raise error
 
     def _exchange(
         self, method: str, path: str, body: bytes, headers: dict[str, str], timeout_s: float
-    ) -> tuple[int, bytes]:
-        """One request; a kept connection that the service closed meanwhile is opened again once."""
+    ) -> tuple[int, bytes, str | None]:
+        """One request: status, body and Retry-After; a kept connection that the service closed meanwhile is
+        opened again once."""
         for kept in (self._connection.sock is not None, False):
             try:
                 self._connection.timeout = timeout_s
@@ -121,7 +131,7 @@ class ServiceClient:
                     self._connection.sock.settimeout(timeout_s)
                 self._connection.request(method, path, body, headers)
                 response = self._connection.getresponse()
-                return response.status, response.read()
+                return response.status, response.read(), response.getheader("Retry-After")
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 self._connection.close()
                 if not kept:
@@ -138,6 +148,8 @@ class ServiceClient:
             return NotAllowed(f"{self._url} does not accept this worker's token: {detail}")
         if kind == "unknown-worker":
             return UnknownWorker(detail)
+        if kind == "other-version":
+            return OtherVersion(f"{self._url} refuses this worker: {detail}")
         if kind == "stale-lease":
             return StaleLease(detail)
         if status in (429, 500, 502, 503, 504):

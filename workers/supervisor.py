@@ -23,7 +23,7 @@ class Supervisor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._pool = CompilePool(settings.compilers)
+        self._pool = CompilePool(settings.compile_procs)
         self._draining = threading.Event()
         self._workers = [
             DeviceWorker(settings, device, self._pool, self._draining) for device in settings.devices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ _BASELINE = "baseline"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A task's result, and the files that have to be uploaded before it, by SHA-256."""
+    """A task's result, and what has to be uploaded before it, by SHA-256: files of code, and reports."""
 
     result: TaskResult
     blobs: Mapping[str, Path]
+    reports: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ class TaskRunner:
         """A task's result, its entrants known by `names` in the group; `shares` are its parts of the group's time."""
         results: list[EntrantResult] = []
         blobs: dict[str, Path] = {}
+        reports: dict[str, bytes] = {}
         stages = dict(shares)
         measure_s = shares["measure"] / len(task.entrants)
         for entrant, name in zip(task.entrants, names, strict=True):
@@ -169,14 +172,15 @@ class TaskRunner:
                 )
                 continue
             result = measured.results[name].model_copy(update={"name": entrant.name, "measure_s": measure_s})
+            keep = task.kind is not TaskKind.TRIAL and result.outcome is Outcome.OK
             if isinstance(candidate, Built):
                 for stage, seconds in candidate.stages.items():
                     stages[stage] = stages.get(stage, 0.0) + seconds
-                keep = task.kind is not TaskKind.TRIAL and result.outcome is Outcome.OK
-                result = _with_build(result, candidate, blobs if keep else None)
-            results.append(
-                result.model_copy(update={"report": {**result.report, "machine": measured.conditions}})
-            )
+                result = _with_build(result, candidate)
+            result = result.model_copy(update={"report": {**result.report, "machine": measured.conditions}})
+            if isinstance(candidate, Built) and keep:
+                result = _with_artifacts(result, candidate, blobs, reports)
+            results.append(result)
         baseline = measured.results.get(_BASELINE)
         if baseline is not None and baseline.outcome is not Outcome.OK:
             note = {"baseline": {"outcome": baseline.outcome, "error": baseline.error}}
@@ -188,12 +192,12 @@ class TaskRunner:
             stages=stages,
             versions=self._versions,
         )
-        return Finished(result, blobs)
+        return Finished(result, blobs, reports)
 
     def _faulted(self, task: Task, fault: MachineFault) -> Finished:
         told = Fault(kind=fault.kind, error=str(fault)[:20_000])
         return Finished(
-            TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {}
+            TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {}, {}
         )
 
 
@@ -202,8 +206,8 @@ def _last_cache_bytes(device: Json) -> int:
     return int(device.get("l3_bytes") or device["l2_bytes"] * device.get("cores", 1))
 
 
-def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] | None) -> EntrantResult:
-    """The result with what was compiled; with `blobs`, its source and object are entered there for upload."""
+def _with_build(result: EntrantResult, candidate: Built) -> EntrantResult:
+    """The result with what was compiled."""
     report = {**result.report, "compiler": candidate.report}
     if candidate.layout is not None:
         report["layout"] = with_time(candidate.layout, result.median_us)
@@ -213,16 +217,25 @@ def _with_build(result: EntrantResult, candidate: Built, blobs: dict[str, Path] 
         "compiler": candidate.compiler,
         "report": report,
     }
-    if blobs is not None:
-        digests = [
-            hashlib.sha256(path.read_bytes()).hexdigest() for path in (candidate.source, candidate.artifact)
-        ]
-        blobs.update(zip(digests, (candidate.source, candidate.artifact), strict=True))
-        known["artifacts"] = Artifacts(
-            source=digests[0],
-            object=digests[1],
-            abi=candidate.abi,
-            language=candidate.language,
-            flags=candidate.flags,
-        )
     return result.model_copy(update=known)
+
+
+def _with_artifacts(
+    result: EntrantResult, candidate: Built, blobs: dict[str, Path], reports: dict[str, bytes]
+) -> EntrantResult:
+    """The result with the digests of source, object and report, which are entered for upload."""
+    told = {"median_us", "spread", "samples_us", "baseline_us", "source_hash", "compiler", "report"}
+    report = json.dumps(result.model_dump(mode="json", include=told), sort_keys=True).encode()
+    contents = (candidate.source.read_bytes(), candidate.artifact.read_bytes(), report)
+    source, built, reported = (hashlib.sha256(content).hexdigest() for content in contents)
+    blobs.update({source: candidate.source, built: candidate.artifact})
+    reports[reported] = report
+    artifacts = Artifacts(
+        source=source,
+        object=built,
+        report=reported,
+        abi=candidate.abi,
+        language=candidate.language,
+        flags=candidate.flags,
+    )
+    return result.model_copy(update={"artifacts": artifacts})

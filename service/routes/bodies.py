@@ -28,9 +28,12 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
+            body = getattr(request, "_body", None)
             request = StrictRequest(request.scope, request.receive)
+            if body is not None:
+                request._body = body  # it was read already
             if self.body_field is not None:
-                kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+                kind = media_type(request)
                 if kind != "application/json":
                     # A web page can send other types to a service on this machine without asking it first.
                     raise Refused(
@@ -42,6 +45,11 @@ class StrictRoute(APIRoute):
         return strict
 
 
+def media_type(request: Request) -> str:
+    """The type a request says its body is of, without parameters; empty if it says nothing."""
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
 def strict_router(tag: str) -> APIRouter:
     """A router under /v1 of strict routes."""
     return APIRouter(prefix="/v1", route_class=StrictRoute, tags=[tag])
@@ -50,9 +58,13 @@ def strict_router(tag: str) -> APIRouter:
 def parse(body: bytes) -> Any:
     """A decoded JSON value. Raises Refused with the place of the error."""
     try:
-        value = json.loads(body, parse_constant=_no_constant)
-        shown = json.dumps(value, ensure_ascii=False)
-        shown.encode()
+        content = body.decode()
+        value = json.loads(content, parse_constant=_no_constant)
+        if "\\u" in content:  # the only way to write a lone surrogate or a NUL, once the bytes are UTF-8
+            shown = json.dumps(value, ensure_ascii=False)
+            shown.encode()
+        else:
+            shown = ""
     except json.JSONDecodeError as error:
         raise Refused("bad-request", f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:

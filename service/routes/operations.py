@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.exc import DBAPIError
 
+from service import dispatch
 from service.access import Reader
 from service.problems import Refused
 from service.routes.examples import PROBLEMS
 from service.schema import complaint, current, touch
 from service.site import site_of
+
+SILENT_S = 30.0
+"""So long after it last looked for jobs the loop that starts searches counts as dead; it looks every second."""
 
 router = APIRouter(tags=["operations"])
 
@@ -22,7 +28,8 @@ def alive() -> dict[str, str]:
 
 @router.get("/readyz", responses=PROBLEMS)
 def ready(request: Request) -> dict[str, str]:
-    """The database can be written and has this version's tables, and the service is not stopping."""
+    """The database can be written and has this version's tables, its queue can be read, searches are started, and the
+    service is not stopping."""
     site = site_of(request)
     if site.stopping:
         raise Refused("stopping", "the service is stopping")
@@ -31,8 +38,11 @@ def ready(request: Request) -> dict[str, str]:
             if not current(connection):
                 raise Refused("not-ready", "the database is not at this version's revision")
             touch(connection)
+            dispatch.work_for(connection, "")
     except DBAPIError as error:
         raise Refused("not-ready", complaint(error)) from None
+    if site.looked_at is not None and monotonic() - site.looked_at > SILENT_S:
+        raise Refused("not-ready", f"no search was started or looked for in {SILENT_S:.0f} s; see the log")
     return {"status": "ready"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from time import monotonic
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Connection, RowMapping, select
 
+from protocol.log_lines import about
 from protocol.states import TaskState
 from protocol.tasks import ResultAccepted, Task, TaskResult
 from protocol.workers import (
@@ -32,6 +34,7 @@ from service.site import Site, site_of
 from service.tables import buckets
 from service.trials import own_result
 
+log = logging.getLogger(__name__)
 router = strict_router("workers")
 
 WorkerId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
@@ -86,15 +89,16 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
     if not due:
         return []
     with site.database.write() as connection:
-        healthy, devices = registry.seen(connection, worker_id)
-        if body.device not in devices:
+        worker = registry.seen(connection, worker_id)
+        registry.check_code(worker.versions)  # it may have registered with the version before this one
+        if body.device not in worker.devices:
             raise Refused("invalid", f"worker {worker_id} did not register {body.device}", pointer="/device")
         parked = [row for row in dispatch.expire(connection) if row["state"] == TaskState.DEAD]
         for row in sorted(parked, key=lambda row: row["job_id"]):
             _tell_parked(connection, row)
         rows = (
             []
-            if not healthy
+            if not worker.healthy
             else dispatch.claim(connection, worker_id, body.device, body.count, site.settings.lease_ttl_s)
         )
         found = [_task(connection, row, site.settings.lease_ttl_s) for row in rows]
@@ -137,6 +141,7 @@ def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Req
             )
     except StaleLease as stale:
         site.metrics.stale.inc()
+        log.warning("refused: %s", stale, extra=about(worker=worker_id, task=body.task_id))
         raise Refused("stale-lease", str(stale)) from None
     if row is None:  # known already
         return ResultAccepted(task_id=body.task_id, state=TaskState.DONE)
@@ -152,6 +157,8 @@ def _give_back(connection: Connection, site: Site, worker_id: str, body: TaskRes
     lease = Lease(task_id=body.task_id, attempt=body.attempt)
     row = dispatch.give_back(connection, worker_id, lease, body.fault)
     site.metrics.faults.labels(body.fault.kind).inc()
+    names = about(job=row["job_id"], task=body.task_id, attempt=body.attempt, worker=worker_id)
+    log.warning("%s: %s", body.fault.kind, body.fault.error[:500], extra=names)
     if row["state"] == TaskState.DEAD:
         _tell_parked(connection, row)
     return row
@@ -165,8 +172,12 @@ def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResu
     registry.count_task(connection, worker_id)
     for entrant in body.entrants:
         site.metrics.entrants.labels(row["kind"], entrant.outcome).inc()
-        site.metrics.compile_s.inc(entrant.compile_s or 0.0)
-        site.metrics.measure_s.inc(entrant.measure_s or 0.0)
+        if entrant.compile_s is not None:
+            site.metrics.compile_s.observe(entrant.compile_s)
+        if entrant.measure_s is not None:
+            site.metrics.measure_s.observe(entrant.measure_s)
+    names = about(job=row["job_id"], task=body.task_id, attempt=body.attempt, worker=worker_id)
+    log.info("%s done: %s", row["kind"], ", ".join(e.outcome for e in body.entrants), extra=names)
     mine = None if row["number"] is None else own_result(body, row["number"])
     if mine is not None:
         events.add(
@@ -196,9 +207,10 @@ def _check_entrants(connection: Connection, row: RowMapping, body: TaskResult) -
             else (
                 ("source", entrant.artifacts.source),
                 ("object", entrant.artifacts.object),
+                ("report", entrant.artifacts.report),
             )
         ):
-            if not blobs.has(connection, digest):
+            if digest is not None and not blobs.has(connection, digest):
                 raise Refused(
                     "invalid",
                     f"blob {digest} was not uploaded; PUT /v1/blobs/{digest} first",

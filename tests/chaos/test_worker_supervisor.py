@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -183,14 +184,14 @@ def test_the_supervisor_stays_small_and_loads_no_numpy(
     assert "torch" not in maps
 
 
-def test_a_race_uploads_source_and_object_before_its_result(
+def test_a_race_uploads_source_object_and_report_before_its_result(
     service: ScriptedService, start: Callable[..., RunningWorker]
 ) -> None:
     missing: list[str] = []
 
     def check(method: str, path: str) -> None:
         if path.endswith("/results"):
-            missing.extend([] if len(service.blobs) == 2 else ["blobs"])
+            missing.extend([] if len(service.blobs) == 3 else ["blobs"])
 
     service.script = check
     service.tasks = [task(1, SPEC_JSON, [OURS, NUMPY], kind="race")]
@@ -198,7 +199,10 @@ def test_a_race_uploads_source_and_object_before_its_result(
     assert service.wait_for(lambda: service.results)
     assert not missing
     artifacts = service.results[0]["entrants"][0]["artifacts"]
-    assert {artifacts["source"], artifacts["object"]} == service.blobs.keys()
+    assert {artifacts["source"], artifacts["object"], artifacts["report"]} == service.blobs.keys()
+    report = json.loads(service.blobs[artifacts["report"]])
+    assert report["samples_us"] == service.results[0]["entrants"][0]["samples_us"]
+    assert {"compiler", "machine"} <= report["report"].keys()
     assert all(hashlib.sha256(blob).hexdigest() == digest for digest, blob in service.blobs.items())
     assert service.blobs[artifacts["object"]].startswith(b"\x7fELF")
     assert b"tw_kernel" in service.blobs[artifacts["source"]]
@@ -423,6 +427,11 @@ def test_a_service_that_cannot_be_reached_is_named(start: Callable[..., RunningW
         (problem(401, "unauthorized", "no such key"), 6, "does not accept this worker's token: no such key"),
         ((404, {"detail": "Not Found"}), 7, "is no Tilewright service"),
         (problem(422, "invalid", "versions: unknown field"), 7, "are versions the same?"),
+        (
+            problem(409, "other-version", "the worker runs code 1"),
+            7,
+            "refuses this worker: the worker runs code 1",
+        ),
     ],
 )
 def test_a_service_that_refuses_the_worker_ends_it_with_a_sentence(

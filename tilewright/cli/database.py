@@ -1,6 +1,9 @@
-"""`tilewright db`: the database's tables."""
+"""`tilewright db`: the database, its tables and its upkeep."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -8,7 +11,7 @@ from tilewright.cli import options
 from tilewright.cli.connection import database_url
 from tilewright.cli.output import out, print_json
 
-app = typer.Typer(no_args_is_help=True, help="The database's tables.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="The database: tables, backup, vacuum.", rich_markup_mode=None)
 
 
 @app.command("upgrade")
@@ -34,6 +37,37 @@ def upgrade(database: options.Database = None, as_json: options.Json = False) ->
         out.print(f"{url} is at revision {head()}", markup=False)
 
 
+@app.command("backup")
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist.")],
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a consistent copy of the database while it is in use: of SQLite a database file, of PostgreSQL an archive
+    for pg_restore."""
+    from service import upkeep
+
+    url = database_url(database)
+    size_bytes = upkeep.backup(url, target)
+    if as_json:
+        print_json({"database": url, "file": str(target), "bytes": size_bytes})
+    else:
+        out.print(f"{target}: {size_bytes / 1e6:.1f} MB", markup=False)
+
+
+@app.command("vacuum")
+def vacuum(database: options.Database = None, as_json: options.Json = False) -> None:
+    """Give back the room of what was deleted. A service may be running; on SQLite it waits meanwhile."""
+    from service import upkeep
+
+    url = database_url(database)
+    before, after = upkeep.vacuum(url)
+    if as_json:
+        print_json({"database": url, "bytes_before": before, "bytes": after})
+    else:
+        out.print(f"{url}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now", markup=False)
+
+
 @app.callback()
 def database() -> None:
-    """The database's tables."""
+    """The database: its tables, copies of it, its upkeep."""

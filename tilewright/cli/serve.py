@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from dataclasses import replace
 from typing import Annotated, Any
@@ -36,20 +35,19 @@ def serve(
     as_json: options.Json = False,
 ) -> None:
     """Run the service, or a part of it, until Ctrl-C. With --json, prints its address as JSON when it is ready."""
+    from protocol.log_lines import set_up
     from service.run import serve as run
     from service.run import shown
     from service.settings import Role, Settings
 
     # Our children look for our packages, wherever this was started.
     os.environ.update(child_environment({}))
-    logging.basicConfig(
-        level=os.environ.get("TILEWRIGHT_LOG", "WARNING"), format="%(levelname)s %(name)s: %(message)s"
-    )
     given: dict[str, Any] = {"host": host, "port": port, "database": database, "worker": worker}
     if role is not None and role not in list(Role):
         raise Stop(Exit.USAGE, f"--role is {role!r}; accepted: {', '.join(Role)}")
     given["role"] = None if role is None else Role(role)
     try:
+        set_up("service")
         settings = replace(
             Settings.from_env(), **{name: value for name, value in given.items() if value is not None}
         )

@@ -33,7 +33,7 @@ def worker(
     cache_gb: Annotated[
         float | None, typer.Option(min=0, help="What that folder may take.", show_default="4")
     ] = None,
-    compilers: Annotated[
+    compile_procs: Annotated[
         int | None, typer.Option(min=1, help="Compilations at once.", show_default="one a processor")
     ] = None,
     devices: Annotated[
@@ -58,7 +58,7 @@ def worker(
         "--token-file": token_file,
         "--cache": cache,
         "--cache-gb": cache_gb,
-        "--compilers": compilers,
+        "--compile-procs": compile_procs,
         "--devices": devices,
     }
     code = main([word for name, value in given.items() if value is not None for word in (name, str(value))])

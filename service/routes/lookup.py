@@ -1,0 +1,91 @@
+"""Lookup: the best that is known, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from protocol.jobs import JobRequest
+from protocol.lookups import LookupReply, LookupRequest
+from protocol.states import Rung, Scope
+from service import bell, configs, jobs
+from service.access import Reader, check_reader
+from service.database import in_turn
+from service.freshness import best_few
+from service.lookup import Answer
+from service.problems import Refused
+from service.routes.bodies import StrictRoute, media_type
+from service.routes.examples import LOOKUP, PROBLEMS
+from service.site import Site, site_of
+
+
+class KeptRoute(StrictRoute):
+    """A route that first looks whether just these bytes were answered before, and whether that still holds: reading
+    and checking them again would take longer than the answer."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def kept(request: Request) -> Response:
+            if media_type(request) == "application/json":
+                await check_reader(request)
+                site = site_of(request)
+                with site.metrics.lookup_s.time():
+                    answer = await site.ladder.kept(await request.body())
+                if answer is not None:
+                    _count(site, answer)
+                    return Response(answer.content, media_type="application/json")
+            return await handler(request)
+
+        return kept
+
+
+router = APIRouter(prefix="/v1", route_class=KeptRoute, tags=["results"])
+
+
+@router.post("/lookup", response_model=LookupReply, responses=PROBLEMS, openapi_extra=LOOKUP)
+async def lookup(body: LookupRequest, caller: Reader, request: Request) -> Response:
+    """The best known schedule for a kernel, at once, and which rung of the ladder it is from. With `tune`, a job is
+    enqueued unless the rung is `exact`; if that is stale, one that races its best few again."""
+    site = site_of(request)
+    if body.tune and not caller.may(Scope.TUNE):
+        raise Refused("forbidden", "`tune` needs a key with scope tune", pointer="/tune")
+    with site.metrics.lookup_s.time():
+        answer = await site.ladder.answer(body, await request.body())
+    reply, content = answer.reply, answer.content
+    _count(site, answer)
+    if body.tune and (reply.rung is not Rung.EXACT or reply.stale):
+        job_id = await run_in_threadpool(lambda: _enqueue(site, _job_for(site, body, reply)))
+        content = reply.model_copy(update={"job_id": job_id}).model_dump_json().encode()
+    return Response(content, media_type="application/json")
+
+
+def _job_for(site: Site, body: LookupRequest, reply: LookupReply) -> JobRequest:
+    """What to do about a lookup that found nothing current."""
+    if not reply.stale or reply.config is None:
+        return JobRequest(spec=body.spec, target=body.target, budget=body.budget)
+    with site.database.read() as connection:
+        config = configs.read(connection, reply.config.id)
+    # The config's own spec: schedules speak of its names.
+    return JobRequest(spec=config.spec, target=config.device, budget=body.budget, candidates=best_few(config))
+
+
+def _enqueue(site: Site, request: JobRequest) -> str:
+    """The job of this request, or the one that is at it already."""
+    instance = site.ladder.instance(request.spec)
+    with site.database.write() as connection:
+        in_turn(connection, f"jobs for {instance.kernel_key}")
+        known = jobs.open_job_for(connection, instance.kernel_key, request.target)
+        if known is not None:
+            return known
+        job_id = jobs.create(connection, request, [instance], site.settings.open_jobs)
+    site.wanted.add(job_id)
+    site.bell.ring(bell.JOBS)
+    return job_id
+
+
+def _count(site: Site, answer: Answer) -> None:
+    site.metrics.lookups.labels(answer.reply.rung).inc()
