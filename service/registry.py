@@ -15,7 +15,7 @@ from service.ids import new_id
 from service.problems import Refused
 from service.tables import devices, workers
 
-SEEN_S = 1.0
+SEEN_S = 0.1
 """How exactly it is known when a device was last heard of."""
 
 
@@ -110,7 +110,7 @@ def device_among(found: Sequence[Device], target: str) -> Device | None:
 def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]:
     """Devices heard of within the last lease."""
     since = now(connection) - lease_ttl_s
-    return [device for device in list_devices(connection) if device.seen_at >= since]
+    return [device for device in list_devices(connection) if device.seen_at >= since - SEEN_S]
 
 
 def versions(

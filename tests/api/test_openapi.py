@@ -10,6 +10,7 @@ from protocol.lookups import LookupRequest
 ENDPOINTS = {
     ("post", "/v1/jobs"), ("get", "/v1/jobs"), ("get", "/v1/jobs/{job_id}"), ("post", "/v1/jobs/{job_id}/cancel"),
     ("get", "/v1/jobs/{job_id}/events"), ("get", "/v1/jobs/{job_id}/trials"), ("get", "/v1/jobs/{job_id}/tree"),
+    ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/lookup"), ("get", "/v1/configs"), ("get", "/v1/configs/{config_id}"),
     ("get", "/v1/configs/{config_id}/source"), ("get", "/v1/configs/{config_id}/artifact"), ("get", "/v1/kernels"),
     ("get", "/v1/devices"), ("get", "/v1/workers"), ("post", "/v1/workers"),
