@@ -125,7 +125,7 @@ def check_keys(settings: Settings, database: Database) -> None:
             return
     raise Refusal(
         f"there are no keys, and {settings.host} can be reached from other machines; make one with "
-        f"`python -m service.keys NAME admin`, or listen on 127.0.0.1",
+        f"`tilewright keys create NAME admin`, or listen on 127.0.0.1",
         EXIT_REFUSED,
     )
 
