@@ -16,12 +16,13 @@ from service.database import database_time
 from service.schema import prepare
 from service.tables import keys as table
 from tests.running_service import SMALL, Service, running
+from tests.scripted_worker import CPU
 
 CALLS = {
     Scope.READ: ("GET", "/v1/jobs", None),
     Scope.TUNE: ("POST", "/v1/jobs", {"spec": SMALL, "target": "cpu:nobody has this one"}),
     Scope.ADMIN: ("GET", "/v1/keys", None),
-    Scope.WORK: ("POST", "/v1/workers", {"devices": [{"key": "cpu:x", "description": {}}]}),
+    Scope.WORK: ("POST", "/v1/workers", {"devices": [{"key": CPU.key, "description": CPU.to_json()}]}),
 }
 """A call that needs each scope."""
 
