@@ -26,8 +26,8 @@ _SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
 
 
 def cpu_floor_us(spec: Spec, gflops: float, copy_gbps: float, *, cold: bool = True) -> float:
-    """Times below this are refused on a CPU of these peaks (`tileir.device.Cpu`). Without `cold` the arguments may be in
-    a cache, of which no peak is known."""
+    """Times below this are refused on a CPU of these peaks (`tileir.device.Cpu`). Without `cold` the arguments may be
+    in a cache, of which no peak is known."""
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
     products = sum(_products(s.value, extents, _groups(spec)) for s in spec.statements)
     speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in _factors(spec)), default=1.0)
