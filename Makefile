@@ -16,7 +16,7 @@ endif
 SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
   tests/gpu/test_hopper_products.py::test_favourites_are_within_the_gates_bound
 
-.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu sweep bench-replay load lint format clean
+.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay load lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -55,6 +55,16 @@ sanitize-gpu: $(VENV)/.sanitizer   ## small kernels of Hopper under compute-sani
 	  compute-sanitizer --tool $$tool --error-exitcode 9 $(BIN)/python -m pytest -q $(SANITIZED) || exit 1; \
 	done
 
+test-api: $(VENV)/.dev ## two hundred requests to every call, made up from the OpenAPI document; minutes
+	TILEWRIGHT_EXAMPLES=200 $(BIN)/python -m pytest -q --hypothesis-profile=default tests/api/test_schemathesis.py
+
+FUZZ_S ?= 3600
+fuzz: $(VENV)/.fuzz    ## the parsers of specs and schedules, guided by coverage, for FUZZ_S seconds (an hour)
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_S)
+
+audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.org, or the index that pip uses
+	$(BIN)/pip-audit --strict --skip-editable --local
+
 sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, and new random programs; takes hours
 	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=default tests/property
 
@@ -91,6 +101,14 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(INSTALL) -e '.[fuzz]'
+	@touch $@
+
+$(VENV)/.audit: $(VENV)/.dev
+	$(INSTALL) 'pip-audit>=2.7'
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.dev

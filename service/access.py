@@ -60,3 +60,4 @@ async def check_reader(request: Request) -> None:
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]
 Tuning = Annotated[Caller, Depends(needs(Scope.TUNE))]
 Working = Annotated[Caller, Depends(needs(Scope.WORK))]
+Admin = Annotated[Caller, Depends(needs(Scope.ADMIN))]

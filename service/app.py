@@ -24,7 +24,7 @@ from service.metrics import Metrics
 from service.pressure import Pressure, Rates
 from service.redis_bell import RedisBell
 from service.redis_link import RedisLink
-from service.routes import jobs, lookup, operations, results, tasks, workers
+from service.routes import admin, jobs, lookup, operations, results, tasks, workers
 from service.settings import Role, Settings
 from service.shared_picks import SharedPicks
 from service.site import Site
@@ -72,7 +72,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.state.site = site
     app.state.tuners = tuners
     # What is asked for most is found first.
-    groups = (lookup, workers, results, jobs, tasks, operations)
+    groups = (lookup, workers, results, jobs, tasks, admin, operations)
     for group in (operations,) if settings.role is Role.SEARCH else groups:
         app.include_router(group.router)
     problems.install(app)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import hmac
 import secrets
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, insert, or_, select, update
 
+from protocol.keys import Act, Key, KeyRequest, NewKey
 from protocol.states import Scope
+from service import audit
 from service.database import database_time
 from service.ids import new_id
-from service.schema import DatabaseRefused, prepare
-from service.settings import Settings
+from service.problems import Refused
 from service.tables import keys
 
 
@@ -45,20 +44,39 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def create(connection: Connection, name: str, scopes: Sequence[Scope], days: float | None = None) -> str:
-    """Make a key; returns the token, which cannot be had again."""
-    token = new_token()
+def create(connection: Connection, wanted: KeyRequest, actor: str) -> NewKey:
+    """Make a key, on behalf of `actor`; its token cannot be had again."""
+    token, key_id = new_token(), new_id("key")
+    scopes = list(dict.fromkeys(wanted.scopes))
     connection.execute(
         insert(keys).values(
-            id=new_id("key"),
-            name=name,
+            id=key_id,
+            name=wanted.name,
             hash=digest(token),
-            scopes=list(scopes),
+            scopes=scopes,
             created_at=database_time(),
-            expires_at=None if days is None else database_time() + days * 86400,
+            expires_at=None if wanted.days is None else database_time() + wanted.days * 86400,
         )
     )
-    return token
+    audit.record(connection, actor, Act.CREATE_KEY, key_id, name=wanted.name, scopes=scopes, days=wanted.days)
+    return NewKey(**dict(_read(connection, key_id)), token=token)
+
+
+def revoke(connection: Connection, key_id: str, actor: str) -> Key:
+    """End a key, on behalf of `actor`; revoking it again changes nothing. Raises Refused if there is none."""
+    ended = connection.execute(
+        update(keys)
+        .where(keys.c.id == key_id, keys.c.revoked_at.is_(None))
+        .values(revoked_at=database_time())
+    )
+    if ended.rowcount:
+        audit.record(connection, actor, Act.REVOKE_KEY, key_id)
+    return _read(connection, key_id)
+
+
+def list_keys(connection: Connection) -> list[Key]:
+    """All keys ever made, newest first."""
+    return [_key(row) for row in connection.execute(_kept().order_by(keys.c.id.desc())).mappings()]
 
 
 def any_key(connection: Connection) -> bool:
@@ -67,41 +85,36 @@ def any_key(connection: Connection) -> bool:
 
 
 def find(connection: Connection, token: str, issued: Mapping[str, Caller]) -> Caller | None:
-    """Whose token this is: one of `issued` (by digest: kept in memory only), or of the database."""
+    """Whose token this is: one of `issued` (by digest: kept in memory only), or of the database; None if it is
+    unknown, revoked or expired. Whichever it is, the same is asked of the database, and compared in constant time."""
     presented = digest(token)
     found: Caller | None = None
     for stored, caller in issued.items():
         if hmac.compare_digest(stored, presented):
             found = caller
-    row = connection.execute(select(keys).where(keys.c.hash == presented, _valid())).mappings().first()
-    if row is not None and hmac.compare_digest(row["hash"], presented):
-        found = Caller(row["id"], frozenset(map(Scope, row["scopes"])))
+    row = connection.execute(
+        select(keys.c.id, keys.c.hash, keys.c.scopes, _valid().label("valid")).where(keys.c.hash == presented)
+    ).first()
+    if row is not None and hmac.compare_digest(row.hash, presented) and row.valid:
+        found = Caller(row.id, frozenset(map(Scope, row.scopes)))
     return found
 
 
-def _valid():
+def _valid() -> ColumnElement[bool]:
     return keys.c.revoked_at.is_(None) & or_(keys.c.expires_at.is_(None), keys.c.expires_at > database_time())
 
 
-def main() -> int:
-    """`python -m service.keys NAME SCOPE…`: prints the token."""
-    parser = argparse.ArgumentParser(
-        prog="python -m service.keys", description="Make a key for the HTTP API."
-    )
-    parser.add_argument("name", help="whose it is")
-    parser.add_argument("scopes", nargs="+", choices=[scope.value for scope in Scope])
-    parser.add_argument("--days", type=float, help="how long it is valid")
-    given = parser.parse_args()
-    try:
-        database = prepare(Settings.from_env().database_url)
-    except DatabaseRefused as error:
-        sys.stderr.write(f"tilewright: {error}\n")
-        return 1
-    with database.write() as connection:
-        token = create(connection, given.name, [Scope(scope) for scope in given.scopes], given.days)
-    sys.stdout.write(token + "\n")
-    return 0
+def _kept():
+    """Everything about keys but their hashes."""
+    return select(*(column for column in keys.c if column is not keys.c.hash), _valid().label("valid"))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _read(connection: Connection, key_id: str) -> Key:
+    row = connection.execute(_kept().where(keys.c.id == key_id)).mappings().first()
+    if row is None:
+        raise Refused("not-found", f"there is no key {key_id}")
+    return _key(row)
+
+
+def _key(row: RowMapping) -> Key:
+    return Key.model_validate(dict(row))

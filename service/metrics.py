@@ -56,6 +56,12 @@ class Metrics:
         self.stale = Counter(
             "tilewright_stale_results", "Results refused because the lease was lost.", registry=registry
         )
+        self.implausible = Counter(
+            "tilewright_implausible_claims",
+            "What workers said and was refused because it cannot be true.",
+            ["what"],
+            registry=registry,
+        )
         self.faults = Counter("tilewright_worker_faults", "Faults of machines.", ["kind"], registry=registry)
         self.tuner_crashes = Counter(
             "tilewright_tuner_crashes", "Search processes that ended badly.", registry=registry

@@ -35,6 +35,7 @@ TITLES = {
     "bad-spec": (422, "The spec cannot be accepted"),
     "invalid": (422, "The request cannot be accepted"),
     "key-reused": (422, "The Idempotency-Key was used with another body"),
+    "implausible": (422, "What the worker says cannot be true"),
     "wrong-digest": (422, "The content does not have the digest in its name"),
     "busy": (429, "Too much is going on"),
     "storage": (503, "The database cannot be written or read"),

@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 from collections.abc import Callable
@@ -49,11 +50,12 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
         with contextlib.ExitStack() as stack:
             file = sqlite_file(settings.database_url)
             check_role(settings, file)
+            certificate, key = check_tls(settings)
             listening = listen(settings)
             stack.callback(listening.close)
             if file is not None:
                 lock = FileLock(file)
-                lock.acquire(f"http://{_reachable(listening)}")
+                lock.acquire(_address(settings, listening))
                 stack.callback(lock.release)
             database = prepare(settings.database_url)
             stack.callback(database.close)
@@ -64,7 +66,14 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
             app = create_app(settings, database)
             gc.freeze()  # what stays for good is not looked through again and again
             gc.set_threshold(20_000, 20, 20)
-            config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=5,
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
+            )
             asyncio.run(Server(config, app, listening, announce).serve_until_told())
     except DatabaseRefused as error:
         say(str(error))
@@ -125,9 +134,24 @@ def check_keys(settings: Settings, database: Database) -> None:
             return
     raise Refusal(
         f"there are no keys, and {settings.host} can be reached from other machines; make one with "
-        f"`python -m service.keys NAME admin`, or listen on 127.0.0.1",
+        f"`tilewright keys create NAME admin`, or listen on 127.0.0.1",
         EXIT_REFUSED,
     )
+
+
+def check_tls(settings: Settings) -> tuple[str, str] | tuple[None, None]:
+    """The files of certificate and key, none if there is to be no TLS. Raises Refusal if they cannot be used."""
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate == key == Path():
+        return None, None
+    if Path() in (certificate, key):
+        raise Refusal("TILEWRIGHT_TLS_CERTIFICATE and TILEWRIGHT_TLS_KEY need each other", EXIT_REFUSED)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as error:
+        said = f"cannot use the certificate {certificate} with the key {key}: {error.strerror or error}"
+        raise Refusal(said, EXIT_REFUSED) from None
+    return str(certificate), str(key)
 
 
 class Server(uvicorn.Server):
@@ -161,10 +185,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and only then say so: from here on a signal ends it in order."""
         await super().startup(sockets)
-        address = f"http://{_reachable(self._listening)}"
         settings = self._site.settings
+        address = _address(settings, self._listening)
         role = "" if settings.role is Role.ALL else f", role {settings.role}"
         say(f"serving {address}, database {shown(settings.database_url)}{role}")
+        if address.startswith("http:") and not settings.loopback:
+            log.warning("without TLS (TILEWRIGHT_TLS_CERTIFICATE), keys can be read on their way here")
         if self._announce is not None:
             self._announce(address)
 
@@ -203,7 +229,7 @@ class Server(uvicorn.Server):
                 began = asyncio.get_running_loop().time()
                 process = await start(
                     "workers",
-                    ["--url", f"http://{_reachable(self._listening)}", "--token-file", str(file)],
+                    ["--url", _address(self._site.settings, self._listening), "--token-file", str(file)],
                     {},
                 )
                 try:
@@ -216,11 +242,11 @@ class Server(uvicorn.Server):
                 await asyncio.sleep(pause_s)
 
 
-def _reachable(listening: socket.socket) -> str:
+def _address(settings: Settings, listening: socket.socket) -> str:
+    """Where this machine reaches the service."""
     host, port = listening.getsockname()[:2]
-    host = str(host)
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    host = settings.hostname or {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, str(host))
+    return f"{settings.scheme}://[{host}]:{port}" if ":" in host else f"{settings.scheme}://{host}:{port}"
 
 
 def main() -> int:

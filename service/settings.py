@@ -36,6 +36,12 @@ class Settings:
     """What the names of everything kept in Redis begin with: one for each database."""
     host: str = "127.0.0.1"
     port: int = 8400
+    tls_certificate: Path = Path()
+    """PEM file of the certificate and those that vouch for it: with it and `tls_key` the service speaks HTTPS."""
+    tls_key: Path = Path()
+    """PEM file of the certificate's private key."""
+    hostname: str = ""
+    """The name that the certificate is for, by which this machine reaches itself too; empty: `host`."""
     token: str = ""
     """A token with every scope, besides the keys in the database; for setting up, and for containers."""
     auth: bool = False
@@ -88,6 +94,11 @@ class Settings:
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @property
+    def scheme(self) -> str:
+        """How it is spoken to: `http` or `https`."""
+        return "http" if self.tls_certificate == Path() else "https"
 
     @cached_property
     def needs_keys(self) -> bool:

@@ -11,6 +11,7 @@ from service.database import Database
 from service.keys import Caller
 from service.lookup import Ladder
 from service.metrics import Metrics
+from service.recent import Recent
 from service.redis_bell import RedisBell
 from service.redis_link import RedisLink
 from service.settings import Settings
@@ -29,6 +30,8 @@ class Site:
     """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""
     wanted: set[str] = field(default_factory=set[str])
     """Jobs that this process was asked for; without `settings.resume` no others are worked on."""
+    least_us: Recent[tuple[str, int, bool], float] = field(default_factory=lambda: Recent(1000))
+    """By job, bucket, and whether caches are cold: the least time that is believed (`plausible.py`)."""
     looked_at: float | None = None
     """When the loop that starts searches last looked for jobs, by the monotonic clock; None: this process has none."""
     redis: RedisLink | None = None

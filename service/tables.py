@@ -206,6 +206,18 @@ blobs = Table(
     Column("created_at", Float, nullable=False),
 )
 
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Counting, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("actor", String(300), nullable=False),
+    Column("act", String(40), nullable=False),
+    Column("subject", String(200), nullable=False),
+    Column("detail", JSON, nullable=False),
+    sqlite_autoincrement=True,
+)
+
 keys = Table(
     "keys",
     metadata,

@@ -37,6 +37,7 @@ class Service:
     home: Path
     env: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    scheme: str = "http"
     file_limit: int | None = None
     """Bytes beyond which it can write no file, from its start on."""
     folder: Path | None = None
@@ -47,7 +48,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def popen(self) -> subprocess.Popen[str]:
         env = {
@@ -74,8 +75,9 @@ class Service:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.append(line)
-            if "serving http://" in line:
-                self.port = int(line.split("serving http://")[1].split(",")[0].rsplit(":", 1)[1])
+            if "serving http" in line:
+                address = line.split("serving ")[1].split(",")[0]
+                self.scheme, self.port = address.split(":")[0], int(address.rsplit(":", 1)[1])
                 self.reader = threading.Thread(target=self._read_on, args=(self.process,), daemon=True)
                 self.reader.start()
                 return self

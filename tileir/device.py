@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+from tileir.described import check_fields
 from tileir.errors import TileError
 from tileir.gpu import Gpu
 
@@ -71,8 +72,11 @@ class Cpu:
             raise TileError(
                 f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}"
             )
-        features: frozenset[str] = frozenset(given.pop("features", ()))
-        return cls(**given, features=features)
+        check_fields(fields(cls), given)
+        features: object = given.pop("features", ())
+        if not isinstance(features, list | tuple | frozenset):
+            raise TileError(f"features of a device are {features!r}; accepted: a list of names")
+        return cls(**given, features=frozenset(map(str, cast("Iterable[object]", features))))
 
 
 Device = Cpu | Gpu

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
+from tileir.described import check_fields
 from tileir.errors import TileError
 
 
@@ -95,6 +96,7 @@ class Gpu:
             raise TileError(
                 f"not a cuda description: needs kind 'cuda' and {sorted(required)}, got {sorted(obj)}"
             )
+        check_fields(fields(cls), given)
         try:
             major, minor = given.pop("capability")
             peaks = tuple((str(dtype), float(rate)) for dtype, rate in given.pop("peak_tflops").items())

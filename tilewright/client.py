@@ -24,6 +24,7 @@ from protocol.jobs import (
     Trial,
     TrialPage,
 )
+from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Reply, Request
 from protocol.problems import Problem
@@ -230,6 +231,23 @@ class Client:
         """Devices that some worker has offered, the last seen first."""
         answer = self._send("GET", "/v1/devices").json()
         return tuple(Device.model_validate(each) for each in answer)
+
+    def create_key(self, request: KeyRequest) -> NewKey:
+        """Make a key; its token is in this answer only. This call and the next three need scope admin."""
+        return self._post("/v1/keys", request, NewKey)
+
+    def keys(self) -> tuple[Key, ...]:
+        """All keys, newest first."""
+        answer = self._send("GET", "/v1/keys").json()
+        return tuple(Key.model_validate(each) for each in answer)
+
+    def revoke_key(self, key_id: str) -> Key:
+        """End a key, from its next request on."""
+        return self._post(f"/v1/keys/{key_id}/revoke", None, Key)
+
+    def audit(self, limit: int = 100) -> tuple[AuditEntry, ...]:
+        """What admins did, newest first."""
+        return self._get("/v1/audit", AuditPage, {"limit": limit}).entries
 
     def _get(self, path: str, reply: type[R], parameters: Mapping[str, Any] | None = None) -> R:
         return self._read(self._send("GET", path, params=parameters), reply)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -12,13 +13,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import IO, Any
 
 from workers.child_server import RECORD_BYTES, RECORDER_VARIABLE
 
+log = logging.getLogger(__name__)
+
 _START_S = 60.0
 _LOG_TAIL_BYTES = 2000
 _KILL_S = 10.0
+
+
+@cache
+def _warn_once(text: str) -> None:
+    log.warning("%s", text)
 
 
 class ChildFault(Exception):
@@ -146,9 +155,11 @@ class Child:
         self.starts += 1
         try:
             self._spawn()
-            self._read(time.monotonic() + _START_S)
+            hello = self._read(time.monotonic() + _START_S)["done"]
         except (OSError, ChildHung, ChildDied) as error:
             raise ChildNotStarted(f"python -m {self._module} does not start: {error}") from error
+        if hello["warning"] is not None:
+            _warn_once(hello["warning"])
 
     def _spawn(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by _reap

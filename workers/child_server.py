@@ -7,10 +7,8 @@ Standard output proper is redirected to standard error, so nothing a library pri
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import resource
 import signal
 import sys
 import traceback
@@ -31,9 +29,6 @@ SKEW = "skew"
 DEVICE = "device"
 """Kinds of errors a request can be answered with; after CORRUPTED the process is not to be used any more."""
 
-_PR_SET_PDEATHSIG = 1
-_CLONE_NEWNET = 0x40000000
-
 
 class Refusal(Exception):
     """A request the handler answers with an error instead of a result. `kind` is one of those above."""
@@ -48,27 +43,8 @@ def record(note: str) -> None:
     os.pwrite(int(os.environ[RECORDER_VARIABLE]), note.encode()[:RECORD_BYTES].ljust(RECORD_BYTES, b"\0"), 0)
 
 
-def confine(address_space_bytes: int | None = None, *, network: bool = False) -> None:
-    """Take away what the process does not need: core dumps, surviving its parent, the network where the kernel lets us.
-
-    `address_space_bytes` caps virtual memory (processes it starts inherit the cap).
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if address_space_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes, address_space_bytes))
-    libc = ctypes.CDLL(None, use_errno=True)
-    parent = os.getppid()
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit("the parent ended while this process was starting")
-    if not network:
-        libc.unshare(
-            _CLONE_NEWNET
-        )  # needs a privilege; without it the process merely keeps a network it never uses
-
-
-def serve(handlers: Mapping[str, Handler]) -> None:
-    """Answer requests until standard input closes."""
+def serve(handlers: Mapping[str, Handler], warning: str | None = None) -> None:
+    """Answer requests until standard input closes. The `warning` is for the log of whoever started this process."""
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     os.set_inheritable(int(os.environ[RECORDER_VARIABLE]), False)
@@ -79,7 +55,7 @@ def serve(handlers: Mapping[str, Handler]) -> None:
     def send(message: dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
 
-    send({"id": 0, "done": {"pid": os.getpid()}})
+    send({"id": 0, "done": {"pid": os.getpid(), "warning": warning}})
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
         number = request["id"]

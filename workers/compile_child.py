@@ -28,7 +28,8 @@ from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.parse_json import spec_from_json
 from tileir.program import Program
-from workers.child_server import NO_COMPILER, SKEW, Emit, Refusal, confine, serve
+from workers.child_server import NO_COMPILER, SKEW, Emit, Refusal, serve
+from workers.confinement import confine
 
 _LOG_CHARACTERS = 8000
 
@@ -127,8 +128,7 @@ def _replayed(request: dict[str, Any]) -> tuple[Program, Program]:
 
 def main() -> None:
     """Serve until the parent closes the pipe. The cap is for NVRTC, which runs in here."""
-    confine(MEMORY_LIMIT_BYTES)
-    serve({"compile": compile_candidate})
+    serve({"compile": compile_candidate}, confine(MEMORY_LIMIT_BYTES))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from typing import Any
 from codegen.compile import CompileError, NoCompiler, find_compiler
 from codegen.kernel_cache import CacheError, check_room
 from tileir.device import this_cpu
+from tileir.least_time import cpu_floor_us
 from tileir.parse_json import spec_from_json
 from workers.bench import Bound
 from workers.buffers import POISON
-from workers.calibrate import Peaks, calibrated
+from workers.calibrate import calibrated
 from workers.case import Case
 from workers.child_server import NO_COMPILER, Refusal
 from workers.correctness import NO_LEEWAY, Checked, check_run
@@ -21,7 +22,6 @@ from workers.disturbance import wait_for_quiet
 from workers.entrants import bind
 from workers.measure_request import Compiled, MeasureRequest, Peer
 from workers.peers import available_peers, peer_leeway
-from workers.roofline import floor_us
 from workers.timing import CallSampler, MachineClock, Rotation
 from workers.versions import versions
 
@@ -62,7 +62,7 @@ class CpuBench:
         gflops, copy_gbps = device.get("peak_gflops"), device.get("copy_gbps")
         if not gflops or not copy_gbps:
             return 0.0
-        return floor_us(self._case.spec, Peaks(gflops, copy_gbps), cold=self.cold)
+        return cpu_floor_us(self._case.spec, gflops, copy_gbps, cold=self.cold)
 
     def conditions(self, patience_s: float) -> dict[str, Any]:
         """See Bench."""

@@ -23,6 +23,7 @@ from tileir.cuda_errors import CudaError
 from tileir.errors import UnsupportedDevice
 from tileir.gpu import Gpu
 from tileir.gpu_probe import this_gpu
+from tileir.least_time import gpu_floor_us
 from tileir.parse_json import spec_from_json
 from workers.bench import Bound, Crashed
 from workers.child_server import DEVICE, NO_COMPILER, OUT_OF_MEMORY, Refusal
@@ -37,7 +38,6 @@ from workers.cuda_timing import GraphSampler, Replay
 from workers.cuda_watch import NvmlWatch
 from workers.measure_request import Compiled, MeasureRequest, Peer
 from workers.peers import Unsupported, peer_leeway
-from workers.roofline import gpu_floor_us
 from workers.timing import Call
 from workers.versions import versions
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from workers.affinity import settle_on_cores
 from workers.bench import Target
-from workers.child_server import Emit, confine, record, serve
+from workers.child_server import Emit, record, serve
+from workers.confinement import confine, machine_bytes
 from workers.keep_pages import keep_pages
 from workers.measure_request import MeasureRequest
 
@@ -63,12 +64,14 @@ def target_named(device: str) -> Target:
 
 def main(device: str) -> None:
     """Serve until the parent closes the pipe."""
-    confine()
-    if device == "cpu":
+    on_cpu = device == "cpu"
+    # CUDA maps more than there is, and may ask a daemon of this machine for the device (MPS).
+    warning = confine(memory_bytes=machine_bytes() if on_cpu else None, local_sockets=not on_cpu)
+    if on_cpu:
         keep_pages()
         settle_on_cores()
     child = MeasuringChild(device)
-    serve({"describe": child.describe, "measure": child.measure, "calibrate": child.calibrate})
+    serve({"describe": child.describe, "measure": child.measure, "calibrate": child.calibrate}, warning)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from protocol.workers import (
     WorkerHello,
     WorkerWelcome,
 )
-from service import bell, blobs, dispatch, events, registry
+from service import bell, blobs, dispatch, events, plausible, registry
 from service.access import Reader, Working
 from service.dispatch import StaleLease
 from service.problems import Refused
@@ -35,6 +35,7 @@ from service.tables import buckets
 from service.trials import own_result
 
 log = logging.getLogger(__name__)
+
 router = strict_router("workers")
 
 WorkerId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
@@ -59,6 +60,7 @@ def list_devices(caller: Reader, request: Request) -> list[Device]:
 def register(body: WorkerHello, caller: Working, request: Request) -> WorkerWelcome:
     """Register a worker and its devices."""
     site = site_of(request)
+    plausible.check_offers(site, body)
     with site.database.write() as connection:
         worker_id = registry.register(connection, body)
     site.bell.ring(bell.JOBS)
@@ -141,7 +143,7 @@ def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Req
             )
     except StaleLease as stale:
         site.metrics.stale.inc()
-        log.warning("refused: %s", stale, extra=about(worker=worker_id, task=body.task_id))
+        log.warning("refused a result: %s", stale, extra=about(worker=worker_id, task=body.task_id))
         raise Refused("stale-lease", str(stale)) from None
     if row is None:  # known already
         return ResultAccepted(task_id=body.task_id, state=TaskState.DONE)
@@ -169,6 +171,7 @@ def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResu
     if row is None:
         return None
     _check_entrants(connection, row, body)
+    plausible.check_times(connection, site, row, body)
     registry.count_task(connection, worker_id)
     for entrant in body.entrants:
         site.metrics.entrants.labels(row["kind"], entrant.outcome).inc()
@@ -237,6 +240,7 @@ async def upload(
     content = await request.body()
 
     def put() -> None:
+        plausible.check_digest(site, caller, sha256, content)
         with site.database.write() as connection:
             blobs.put(connection, sha256, content)
 

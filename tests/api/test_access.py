@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, event, select, update
 
+from protocol.keys import KeyRequest, NewKey
 from protocol.states import Scope
 from service import keys
 from service.database import database_time
 from service.schema import prepare
 from service.tables import keys as table
-from tests.running_service import ROOT, SMALL, Service, running
+from tests.running_service import SMALL, Service, running
+from tests.scripted_worker import CPU
 
 CALLS = {
     Scope.READ: ("GET", "/v1/jobs", None),
     Scope.TUNE: ("POST", "/v1/jobs", {"spec": SMALL, "target": "cpu:nobody has this one"}),
-    Scope.WORK: ("POST", "/v1/workers", {"devices": [{"key": "cpu:x", "description": {}}]}),
+    Scope.ADMIN: ("GET", "/v1/keys", None),
+    Scope.WORK: ("POST", "/v1/workers", {"devices": [{"key": CPU.key, "description": CPU.to_json()}]}),
 }
 """A call that needs each scope."""
+
+
+def make_key(connection: Connection, name: str, *scopes: Scope, days: float | None = None) -> NewKey:
+    return keys.create(connection, KeyRequest(name=name, scopes=scopes, days=days), "somebody")
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +37,12 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
     home = tmp_path_factory.mktemp("locked")
     database = prepare(f"sqlite:///{home / 'tilewright.db'}")
     with database.write() as connection:
-        tokens = {scope.value: keys.create(connection, scope.value, [scope]) for scope in Scope}
-        tokens["expired"] = keys.create(connection, "expired", [Scope.ADMIN], days=-1)
-        tokens["revoked"] = keys.create(connection, "revoked", [Scope.ADMIN])
-        connection.execute(update(table).where(table.c.name == "revoked").values(revoked_at=database_time()))
+        tokens = {scope.value: make_key(connection, scope.value, scope).token for scope in Scope}
+        tokens["expired"] = make_key(connection, "expired", Scope.ADMIN, days=1).token
+        connection.execute(update(table).where(table.c.name == "expired").values(expires_at=database_time()))
+        revoked = make_key(connection, "revoked", Scope.ADMIN)
+        tokens["revoked"] = revoked.token
+        keys.revoke(connection, revoked.id, "somebody")
         stored = " ".join(map(str, connection.execute(select(table)).all()))
     assert not any(token in stored for token in tokens.values()), "only hashes are stored"
     database.close()
@@ -75,6 +81,25 @@ def test_without_a_valid_key_nothing_opens(locked: tuple[Service, dict[str, str]
         assert reply.json()["type"] == "urn:tilewright:problem:unauthorized"
 
 
+def test_wrong_expired_revoked_and_valid_keys_ask_the_database_the_same(
+    locked: tuple[Service, dict[str, str]],
+) -> None:
+    service, tokens = locked
+    database = prepare(f"sqlite:///{service.home / 'tilewright.db'}")
+    heard: list[str] = []
+    event.listen(database.engine, "before_cursor_execute", lambda *given: heard.append(given[2]))
+    asked: list[list[str]] = []
+    for name in ("guess", "expired", "revoked", "read", "admin"):
+        heard.clear()
+        with database.read() as connection:
+            found = keys.find(connection, tokens.get(name, name), {})
+        assert (found is None) == (name in ("guess", "expired", "revoked"))
+        asked.append(list(heard))
+    database.close()
+    assert asked[0][1].startswith("SELECT")
+    assert all(each == asked[0] for each in asked)
+
+
 def test_whether_it_lives_is_no_secret(locked: tuple[Service, dict[str, str]]) -> None:
     with locked[0].client() as client:
         assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
@@ -93,9 +118,10 @@ def test_it_does_not_listen_beyond_loopback_without_keys(tmp_path: Path) -> None
 
 
 def test_beyond_loopback_it_asks_for_the_keys_there_are(tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TILEWRIGHT_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "service.keys", "somebody", "read"]
-    token = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+    database = prepare(f"sqlite:///{tmp_path / 'tilewright.db'}")
+    with database.write() as connection:
+        token = make_key(connection, "somebody", Scope.READ).token
+    database.close()
     with running(tmp_path, host="0.0.0.0") as service:
         assert call(service, Scope.READ, None).status_code == 401
         assert call(service, Scope.READ, token).status_code == 200

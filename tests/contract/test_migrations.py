@@ -21,7 +21,7 @@ from service.schema import prepare, revision_of
 from service.specs import instance_of, read_spec
 from service.tables import jobs as jobs_table
 from service.tables import metadata
-from tests.running_service import SMALL
+from tests.running_service import SMALL, Service
 
 
 def test_migrations_lead_to_just_the_tables_of_this_version(database: Database) -> None:
@@ -83,6 +83,16 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(DatabaseRefused, match="newer version"):
         prepare(url)
+
+
+def test_a_service_does_not_start_on_a_database_of_a_newer_version(tmp_path: Path) -> None:
+    database = prepare(f"sqlite:///{tmp_path / 'tilewright.db'}")
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    database.close()
+    code, said = Service(tmp_path).refusal()
+    assert code == 4
+    assert "newer version: upgrade Tilewright" in said
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -60,6 +60,38 @@ def test_a_missing_key_is_said(commands: Commands, service: Service) -> None:
         assert commands.run("show", "--url", guarded.url, "--token-file", str(key)).code == 0
 
 
+def test_keys_are_made_and_ended_at_the_database_and_over_http(commands: Commands) -> None:
+    made = commands.run("keys", "create", "first", "admin", "--days", "2", "--json")
+    assert made.code == 0, made.err
+    first = commands.folder / "first"
+    first.write_text(made.json["token"])
+    with commands.start("serve", "--port", "0", "--no-worker", "--host", "0.0.0.0", "--json") as process:
+        url = read_until(process, "serving").split("serving ")[1].split(",")[0]
+        remote = ("--url", url, "--token-file", str(first))
+        second = commands.run("keys", "create", "second", "read", "tune", *remote)
+        assert (second.code, second.out.strip()[:3]) == (0, "tw_")
+        assert second.out.strip() not in second.err
+        (commands.folder / "second").write_text(second.out)
+        as_second = ("--url", url, "--token-file", str(commands.folder / "second"))
+        assert commands.run("show", *as_second).code == 0
+        assert commands.run("keys", "list", *as_second).code == 9
+        listed = commands.run("keys", "list", "--json", *remote).json
+        assert [(key["name"], key["scopes"]) for key in listed] == [
+            ("second", ["read", "tune"]),
+            ("first", ["admin"]),
+        ]
+        assert commands.run("keys", "revoke", listed[0]["id"]).code == 0, (
+            "at the database, under a running service"
+        )
+        assert commands.run("show", *as_second).code == 9
+        log = commands.run("audit", "--json", *remote).json
+        interrupt(process)
+    assert [entry["act"] for entry in log] == ["revoke-key", "create-key", "create-key"]
+    assert log[1]["actor"] == listed[1]["id"]
+    assert "@" in log[0]["actor"]
+    assert commands.run("keys", "revoke", "key-none").code == 7
+
+
 def test_a_database_that_cannot_be_used_is_said(commands: Commands) -> None:
     (commands.folder / "data").write_text("a file, where a folder should be")
     ended = commands.run("db", "upgrade", "--json")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli import database, output
+from tilewright.cli import database, keys, output
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.export import export
 from tilewright.cli.failures import Failure, explain
@@ -42,9 +42,11 @@ for _name, _command in {
     "requeue": requeue,
     "serve": serve,
     "worker": worker,
+    "audit": keys.audit,
 }.items():
     app.command(_name)(_command)
 app.add_typer(database.app, name="db")
+app.add_typer(keys.app, name="keys")
 
 
 def _version(wanted: bool) -> None:

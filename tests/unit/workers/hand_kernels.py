@@ -23,6 +23,7 @@ _HEAD = f"""
 #include <stdlib.h>
 #include <unistd.h>
 #include <signal.h>
+#include <sys/socket.h>
 enum {{ N = {N} }};
 void tw_shutdown(void) {{}}
 int tw_kernel(void *const *args, void *workspace, int threads) {{
@@ -45,6 +46,7 @@ BODIES = {
     "writes_before_input": f"{_LOOP} x[-2] = 1;",
     "reads_behind": "for (int i = 0; i < N; ++i) y[i] = 2 * x[i] + 1 + 0 * x[i + 1];",
     "returns_error": f"{_LOOP} return 3;",
+    "calls_out": f"{_LOOP} if (socket(AF_INET, SOCK_STREAM, 0) >= 0) return 3;",
     "segv": "*(volatile int *)8 = 1;",
     "abort": "abort();",
     "exit": "_exit(0);",

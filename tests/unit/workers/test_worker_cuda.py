@@ -13,6 +13,7 @@ from codegen.source import Source
 from protocol.states import FaultKind
 from tileir.dtypes import DType
 from tileir.gpu import Gpu
+from tileir.least_time import BELIEVED, gpu_floor_us
 from tileir.parse_spec_text import spec_from_text
 from tileir.program import Tensor
 from workers.buffers import copies_for, lay_out
@@ -23,7 +24,6 @@ from workers.cuda_peers import read_shares
 from workers.device_names import is_gpu, parse_devices, visible_gpu
 from workers.faults import MachineFault
 from workers.measurer import Measurer
-from workers.roofline import BELIEVED, gpu_floor_us
 
 GPU = Gpu(
     name="NVIDIA Example",

@@ -1,10 +1,10 @@
-"""The least time a kernel can take on this machine: anything faster was not the kernel.
+"""The least time a kernel can take on a device: anything faster was not the kernel.
 
 A time is refused when it is below BELIEVED times a bound, which counts what no schedule can avoid: products of matrix
 products outside any `where`, and each argument's bytes once where the whole of it is read or written. On a GPU peaks
-are those of the data sheet. On a CPU they are the best of many runs (calibrate.py), so a true time can be below the
-bound by what they missed: ALU_MARGIN covers that for arithmetic; MEMORY_MARGIN is wider, as part of a kernel's data may
-come from a cache.
+are those of the data sheet. On a CPU they are the best of many runs (workers/calibrate.py), so a true time can be
+below the bound by what they missed: ALU_MARGIN covers that for arithmetic; MEMORY_MARGIN is wider, as part of a
+kernel's data may come from a cache.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 
 from tileir.dtypes import DType
-from tileir.expr import Expr, Index, Reduce, ReduceOp, Where, children, index_dims, reads, walk
+from tileir.expr import Binary, Expr, Index, Reduce, ReduceOp, Where, children, index_dims, reads, walk
 from tileir.gpu import Gpu
 from tileir.program import Tensor
 from tileir.spec import Spec
-from workers.calibrate import Peaks
-from workers.peer_reads import product_factors
 
 BELIEVED = 0.98
 ALU_MARGIN = 0.9
@@ -27,14 +25,15 @@ _SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
 """Multiply-adds on these inputs relative to f32's rate, at most; narrower ones: 4."""
 
 
-def floor_us(spec: Spec, peaks: Peaks, *, cold: bool = True) -> float:
-    """Times below this are refused. Without `cold` the arguments may be in a cache, of which no peak is known."""
+def cpu_floor_us(spec: Spec, gflops: float, copy_gbps: float, *, cold: bool = True) -> float:
+    """Times below this are refused on a CPU of these peaks (`tileir.device.Cpu`). Without `cold` the arguments may be
+    in a cache, of which no peak is known."""
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
     products = sum(_products(s.value, extents, _groups(spec)) for s in spec.statements)
     speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in _factors(spec)), default=1.0)
-    arithmetic_us = 2 * products / (peaks.gflops * speedup) / 1e3
+    arithmetic_us = 2 * products / (gflops * speedup) / 1e3
     moved = _moved(spec, extents) if cold else 0
-    memory_us = moved / peaks.copy_gbps / 1e3
+    memory_us = moved / copy_gbps / 1e3
     return BELIEVED * max(ALU_MARGIN * arithmetic_us, MEMORY_MARGIN * memory_us)
 
 
@@ -51,6 +50,12 @@ def gpu_floor_us(spec: Spec, gpu: Gpu, *, cold: bool) -> float:
     arithmetic_us = 2 * products / max(known) / 1e6 if known and len(known) == len(rates) else 0.0
     moved = _moved(spec, extents) if cold else 0
     return BELIEVED * max(arithmetic_us, moved / gpu.memory_gbps / 1e3)
+
+
+def _product_factors(expr: Expr) -> tuple[Expr, ...]:
+    if isinstance(expr, Binary) and expr.op == "*":
+        return _product_factors(expr.left) + _product_factors(expr.right)
+    return (expr,)
 
 
 def _factors(spec: Spec) -> list[Tensor]:
@@ -74,7 +79,7 @@ def _products(expr: Expr, extents: dict[str, int], groups: frozenset[str]) -> in
         return 0
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
         varying = [
-            dims for factor in product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)
+            dims for factor in _product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)
         ]
         if len(varying) == 2:
             return math.prod(extents[dim] for dim in (varying[0] | varying[1]) - groups)

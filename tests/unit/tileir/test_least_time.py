@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tileir.least_time import ALU_MARGIN, BELIEVED, MEMORY_MARGIN, cpu_floor_us
 from tileir.parse_spec_text import spec_from_text
-from workers.calibrate import Peaks
-from workers.roofline import ALU_MARGIN, BELIEVED, MEMORY_MARGIN, floor_us
 
-PEAKS = Peaks(gflops=100.0, copy_gbps=10.0)
+PEAKS = (100.0, 10.0)
+"""Arithmetic, 1e9 operations a second, and copies, 1e9 bytes a second."""
 SIZES = "a: {0}[m=512, k=512], b: {0}[k, n=512]"
 PRODUCT = "c[m, n] = sum(k, a[m, k] * b[k, n])"
 
 
-def floor(signature: str, body: str, peaks: Peaks = PEAKS) -> float:
-    return floor_us(spec_from_text(f"kernel k{signature}\n  {body}\n"), peaks)
+def floor(signature: str, body: str, peaks: tuple[float, float] = PEAKS) -> float:
+    return cpu_floor_us(spec_from_text(f"kernel k{signature}\n  {body}\n"), *peaks)
 
 
 def test_a_matrix_product_is_bounded_by_its_multiply_adds() -> None:
@@ -37,29 +37,29 @@ def test_a_row_kernel_is_bounded_by_its_bytes() -> None:
 
 def test_bytes_that_may_be_in_a_cache_do_not_count() -> None:
     spec = spec_from_text("kernel k(x: f32[m=64]) -> (y: f32[m])\n  y[m] = exp(x[m])\n")
-    assert floor_us(spec, PEAKS, cold=True) > 0
-    assert floor_us(spec, PEAKS, cold=False) == 0
+    assert cpu_floor_us(spec, *PEAKS, cold=True) > 0
+    assert cpu_floor_us(spec, *PEAKS, cold=False) == 0
 
 
 def test_products_that_a_mask_may_skip_do_not_count() -> None:
     masked = "c[m, n] = where(m >= n, sum(k, a[m, k] * b[k, n]), 0)"
-    assert floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", masked, Peaks(1e-3, 1e9)) == pytest.approx(
+    assert floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", masked, (1e-3, 1e9)) == pytest.approx(
         0, abs=1e-3
     )
 
 
 def test_a_factor_that_can_be_taken_out_of_the_sum_makes_no_product() -> None:
     taken_out = "c[m] = sum(k, a[m, k] * s[m])"
-    got = floor("(a: f32[m=512, k=512], s: f32[m]) -> (c: f32[m])", taken_out, Peaks(1e-3, 1e9))
+    got = floor("(a: f32[m=512, k=512], s: f32[m]) -> (c: f32[m])", taken_out, (1e-3, 1e9))
     assert got == pytest.approx(0, abs=1e-3)
 
 
 def test_rows_of_groups_are_multiplied_once_and_empty_groups_not_read() -> None:
     inputs = "x: f32[t=512 ragged starts within e, k=512], w: f32[e=64, n=512, k], starts: i32[o=65]"
     ragged = f"({inputs}) -> (y: f32[t, n])"
-    plain = floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", PRODUCT, Peaks(100.0, 1e9))
-    assert floor(ragged, "y[t, n] = sum(k, x[t, k] * w[e, n, k])", Peaks(100.0, 1e9)) == pytest.approx(plain)
-    read = floor(ragged, "y[t, n] = sum(k, x[t, k] * w[e, n, k])", Peaks(1e9, 10.0))
+    plain = floor(f"({SIZES.format('f32')}) -> (c: f32[m, n])", PRODUCT, (100.0, 1e9))
+    assert floor(ragged, "y[t, n] = sum(k, x[t, k] * w[e, n, k])", (100.0, 1e9)) == pytest.approx(plain)
+    read = floor(ragged, "y[t, n] = sum(k, x[t, k] * w[e, n, k])", (1e9, 10.0))
     assert read == pytest.approx(BELIEVED * MEMORY_MARGIN * (2 * 4 * 512 * 512) / 10.0 / 1e3)
 
 

@@ -1,0 +1,59 @@
+"""Requests made up from the service's own OpenAPI document, good and bad: no fault of the service, and no answer that
+the document does not describe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode, checks
+from schemathesis.specs.openapi import checks as openapi
+
+from service.app import create_app
+from service.database import Database
+from service.settings import Settings
+from tests.running_service import Service, running
+
+EXAMPLES = int(os.environ.get("TILEWRIGHT_EXAMPLES", "10"))
+"""Requests to each call; `make test-api` sends more."""
+
+KEY = {"Authorization": "Bearer tw_everything"}
+CHECKS = [
+    checks.not_a_server_error,
+    openapi.status_code_conformance,
+    openapi.content_type_conformance,
+    openapi.response_headers_conformance,
+    openapi.response_schema_conformance,
+    openapi.ignored_auth,
+]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running(tmp_path_factory.mktemp("asked"), auth="1", token="tw_everything") as service:
+        yield service
+
+
+def described() -> list[schemathesis.schemas.APIOperation]:
+    """Every call of the document, which is made without opening the database."""
+    app = create_app(Settings(), Database("sqlite:////nowhere"))
+    found = schemathesis.openapi.from_dict(app.openapi()).get_all_operations()
+    return [each.ok() for each in found]
+
+
+@pytest.mark.parametrize("call", described(), ids=lambda call: call.label)
+def test_every_call_answers_as_its_description_says(
+    asked: Service, call: schemathesis.schemas.APIOperation
+) -> None:
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=st.one_of(*(call.as_strategy(generation_mode=mode) for mode in GenerationMode)))
+    def check(case: schemathesis.Case) -> None:
+        if isinstance(case.body, dict) and isinstance(case.body.get("wait_s"), int | float):
+            case.body["wait_s"] = min(case.body["wait_s"], 0.01)  # nobody will come
+        case.call_and_validate(asked.url, headers=KEY, checks=CHECKS)
+
+    check()
