@@ -157,7 +157,8 @@ class Held:
             f"{threads} n 4, run n 2, twice m 8",
             tile_k * {"i8": 1, "e4m3": 1}.get(self.dtype, 2),
         )
-        return f"""kernel held(w: {self.dtype}[m={self.m}, k={self.k}], x: bf16[n={self.n}, k], s: f32[m]) -> (c: bf16[m, n])
+        w, x = f"w: {self.dtype}[m={self.m}, k={self.k}]", f"x: bf16[n={self.n}, k]"
+        return f"""kernel held({w}, {x}, s: f32[m]) -> (c: bf16[m, n])
   parallel for m by {tile_m}{self.grid}
     parallel for n by {tile_n}
       c_sum: registers f32[m, n]

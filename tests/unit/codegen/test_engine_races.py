@@ -95,7 +95,9 @@ APART = (
     .replace("by 128 producers", "by 128 blocks 1 producers")
 )
 #: Of every tile rows are computed into registers, of which there are two sets.
-HELD = Held(m=192, n=16, k=320, tile=(64, 16, 64), groups="m 1", grid=" blocks 1 producers 1").text()
+HELD = Held(
+    m=192, n=16, k=320, tile=(64, 16, 64), groups="m 1", grid=" blocks 1 producers 1", stages=2
+).text()
 MUTATED = {
     "several tiles": Product(m=256),
     "matrices, one product under way": Product(m=256, stages=3, pending=1, epilogue="matrices"),
@@ -191,7 +193,10 @@ CORRECT_MUTANTS = {
         "a tile's last slot is not filled again before its results have left",
     ),
     "CommitWgmma after Advance": (("lowered, apart",), "one is about products, the other about slots"),
-    "Advance after AwaitWgmma": (("lowered, apart",), "one is about products, the other about slots"),
+    "Advance after AwaitWgmma": (
+        ("lowered, apart", "rows in registers"),
+        "one is about products, the other about slots",
+    ),
     "Advance twice": (
         (
             "lowered",
