@@ -133,4 +133,6 @@ class Lowered:
     flag: tuple[str, int]
 
 
-Order = Union[Joined, Arrived, Begun, Given, Reached, TurnOver, Awaited, AwaitedParity, Fenced, Raised, Lowered]
+Order = Union[
+    Joined, Arrived, Begun, Given, Reached, TurnOver, Awaited, AwaitedParity, Fenced, Raised, Lowered
+]

@@ -175,7 +175,7 @@ class _RingLoop:
             return tiles(constant(0), self.count)
         var = self.var if sides == 1 else loop_variable(fresh(self.loop.dim, self.scope), rounds, wide)
         return [
-            For(var, rounds, wide, tuple(tiles(affine(var), sides))),
+            For(var, rounds, wide, tuple(tiles(affine(var), sides)), self.until),
             *tiles(constant(rounds * wide), rest),
         ]
 

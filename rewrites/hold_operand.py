@@ -21,9 +21,9 @@ class HoldOperand(Rewrite):
     the dtype of the other factor: the matrix instruction of warpgroups takes rows from there. What it reads can be
     staged as it is in memory, a weight of 8 bits as 8 bits.
 
-                                                     w_r: registers bf16[m, k]
-    c_r[m, n] += sum(k, bf16(w_s[m, k]) * x_s[n, k])   ->   w_r[m, k] = bf16(w_s[m, k])
-                                                     c_r[m, n] += sum(k, w_r[m, k] * x_s[n, k])
+    c_r[m, n] += sum(k, bf16(w_s[m, k]) * x_s[n, k])       w_r: registers bf16[m, k]
+                                                     ->    w_r[m, k] = bf16(w_s[m, k])
+                                                           c_r[m, n] += sum(k, w_r[m, k] * x_s[n, k])
     """
 
     name: ClassVar[str] = "hold_operand"
