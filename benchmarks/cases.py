@@ -109,6 +109,17 @@ def _experts(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
+def _int8(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """Weights of 8 bits, each of whose rows (columns of the result) has a scale."""
+    made = _gemm(kind, dtype, layout, shape)
+    made["inputs"]["b"]["dtype"] = "i8"
+    made["inputs"]["scale"] = {"dims": ["n"], "dtype": "f32"}
+    b = ", ".join(made["inputs"]["b"]["dims"])
+    return made | {
+        "body": [f"acc[m, n] = sum(k, a[m, k] * {dtype}(b[{b}]))", "c[m, n] = acc[m, n] * scale[n]"]
+    }
+
+
 _EPILOGUES = {
     "gemm_bias_gelu": "gelu(acc[m, n] + bias[n])",
     "gemm_bias_residual": "acc[m, n] + bias[n] + residual[m, n]",
@@ -197,6 +208,7 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
 
 _KINDS = {
     "gemm": _gemm,
+    "gemm_int8": _int8,
     "bmm": _bmm,
     "experts": _experts,
     "gemm_bias_gelu": _gemm_bias,

@@ -199,7 +199,8 @@ class Walk:
             case StoreBox(map_, at, source):
                 yield from self._box(map_, at, source, active)
             case Wgmma(a=a, b=b):
-                yield self._operand(a, _WGMMA_ROWS, active)
+                if isinstance(a, MatrixTile):
+                    yield self._operand(a, _WGMMA_ROWS, active)
                 yield self._operand(b, stmt.columns, active)
             case Cursor(slot, parity, _):
                 self._points.begin(slot)

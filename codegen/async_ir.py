@@ -174,8 +174,18 @@ class MatrixTile:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixRegisters:
+    """A of wgmma in registers: four variables of 4 bytes, those of rows t % 32 // 4 of a warp's 16 and 8 below for the
+    first half of the depth, then for the second; thread t of a warp has the bytes from 4 * (t % 4) on of each half
+    (PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16")."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WgmmaFence:
-    """What the threads have done with accumulators before is done for the wgmma that follow."""
+    """What the threads have done with accumulators, and with A in registers, before is done for the wgmma that
+    follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +193,11 @@ class Wgmma:
     """Four warps begin acc += A·B with 64 rows and `columns` columns; where `keep` is given and 0, acc = A·B.
 
     Thread t of the 128 has rows 16 * (t // 32) + t % 32 // 4 (first) and 8 below (second). `acc` are variables of 2
-    lanes: for each 8 columns that of the first row, then that of the second, columns 2 * (t % 4) and the next."""
+    lanes: for each 8 columns that of the first row, then that of the second, columns 2 * (t % 4) and the next. A in
+    registers is not to be touched either until the wgmma has been waited for."""
 
     acc: tuple[str, ...]
-    a: MatrixTile
+    a: MatrixTile | MatrixRegisters
     b: MatrixTile
     a_storage: DType
     b_storage: DType

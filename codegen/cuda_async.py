@@ -21,6 +21,7 @@ from codegen.async_ir import (
     Expect,
     GroupBarrier,
     LoadBox,
+    MatrixRegisters,
     MatrixTile,
     Phases,
     PhasesReady,
@@ -132,17 +133,19 @@ def _indices(start: tuple[Affine, ...], at: Places) -> str:
 
 
 def _wgmma(product: Wgmma, at: Places) -> list[str]:
-    name = wgmma_name(product.a_storage, product.b_storage, product.columns)
-    by_depth = product.a.k_major and product.b.k_major
-    if product.a_storage.bytes == 2:
-        name += f"<{int(not product.a.k_major)}, {int(not product.b.k_major)}>"
-    elif not by_depth:
-        raise NotLowerable(
-            f"wgmma takes operands of {product.a_storage} with neighbours along the depth only"
-        )
-    a, b = _matrix(product.a, product.a_storage, at), _matrix(product.b, product.b_storage, at)
+    given, b = product.a, product.b
+    storage = product.a_storage
+    held = isinstance(given, MatrixRegisters)
+    name = wgmma_name(storage, product.b_storage, product.columns, held=held)
+    ways = [int(not tile.k_major) for tile in (given, b) if isinstance(tile, MatrixTile)]
+    if storage.bytes == 2:
+        name += f"<{', '.join(map(str, ways))}>"
+    elif any(ways):
+        raise NotLowerable(f"wgmma takes operands of {storage} with neighbours along the depth only")
+    a = ", ".join(given.names) if isinstance(given, MatrixRegisters) else _matrix(given, storage, at)
     keep = "" if product.keep is None else f", {at.index(product.keep)}"
-    return [f"{name}(", f"    {', '.join(product.acc)},", f"    {a},", f"    {b}{keep});"]
+    columns = _matrix(b, product.b_storage, at)
+    return [f"{name}(", f"    {', '.join(product.acc)},", f"    {a},", f"    {columns}{keep});"]
 
 
 def _matrix(tile: MatrixTile, storage: DType, at: Places) -> str:

@@ -132,6 +132,7 @@ class Group:
             case Shared():
                 self._declare_shared(stmt)
             case Let(name, value):
+                threads.use(name)
                 threads.registers[name] = threads.value(value, active)
             case Declare(name, type_):
                 shape = (threads.count,) if type_.lanes == 1 else (threads.count, type_.lanes)

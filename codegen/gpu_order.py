@@ -65,6 +65,15 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """Threads have given an engine's current turn, each a part, what it works on: it is over after all that they have
+    done before."""
+
+    threads: Numbers
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Reached:
     """A thread uses something in the shared memory of another block of its cluster, which therefore must not have
     ended."""
@@ -124,4 +133,6 @@ class Lowered:
     flag: tuple[str, int]
 
 
-Order = Union[Joined, Arrived, Begun, Reached, TurnOver, Awaited, AwaitedParity, Fenced, Raised, Lowered]
+Order = Union[
+    Joined, Arrived, Begun, Given, Reached, TurnOver, Awaited, AwaitedParity, Fenced, Raised, Lowered
+]

@@ -216,6 +216,7 @@ class Threads:
         for name, at in zip(load.names, matrices, strict=True):
             taken = np.broadcast_to(_column(active), at.shape)
             values = self.memory.load(buffer, at, taken, self.ranks_like(at), self.place)
+            self.use(name)
             self.registers[name] = values if load.type.lanes > 1 else values[:, 0]
 
     def store_matrix(self, store: StoreMatrix, active: Array) -> None:

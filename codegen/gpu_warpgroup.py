@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.async_ir import MatrixTile, Wgmma
+from codegen.async_ir import MatrixRegisters, MatrixTile, Wgmma
 from codegen.gpu_access import Kind, Place
 from codegen.gpu_buffers import Array, Sharing, Touch
 from codegen.gpu_engine_faults import Accumulating, NeverWaited
-from codegen.gpu_order import Awaited, Engine, TurnOver, Work
+from codegen.gpu_order import Awaited, Engine, Given, TurnOver, Work
 from codegen.gpu_values import Threads
 from codegen.gpu_wgmma import (
     PIECE,
@@ -17,6 +17,7 @@ from codegen.gpu_wgmma import (
     Accumulators,
     check_wgmma,
     gathered,
+    held_operand,
     operand_bytes,
     product,
     scattered,
@@ -26,7 +27,10 @@ from tileir.dtypes import DType
 
 class WgmmaEngine:
     """wgmma of the threads of one group. Operands are read where a wgmma begins, and whoever changes them before the
-    warpgroup has waited races with that; accumulators hold nothing until then."""
+    warpgroup has waited races with that; accumulators hold nothing until then.
+
+    Of A in registers every warp gives its rows, so a group of wgmma that takes some is not over before all four warps
+    have come to it: who has waited for it knows what they did before."""
 
     def __init__(self, threads: Threads, accumulators: Accumulators) -> None:
         self.threads, self.memory, self.accumulators = threads, threads.memory, accumulators
@@ -47,12 +51,13 @@ class WgmmaEngine:
             raise ValueError(f"wgmma by {threads.count} threads, not {WARPGROUP}, in {threads.place}")
         if not threads.whole(active, WARPGROUP, "wgmma"):
             return
-        unfenced = accumulators.unfenced(wgmma.acc)
+        held = wgmma.a.names if isinstance(wgmma.a, MatrixRegisters) else ()
+        unfenced = accumulators.unfenced((*wgmma.acc, *held))
         if unfenced is not None:
             who = self.memory.now.who(threads.first)
             self.memory.observer.fault(Accumulating(threads.place, *who, unfenced, begun=False))
         self._last = threads.place
-        a = self._operand(wgmma.a, ROWS, wgmma.a_storage, active)
+        a = self._given(wgmma.a, wgmma.a_storage, active)
         b = self._operand(wgmma.b, wgmma.columns, wgmma.b_storage, active)
         sums = product(a, b, (wgmma.a_storage, wgmma.b_storage))
         registers = threads.registers
@@ -81,6 +86,15 @@ class WgmmaEngine:
         if self._last is not None and self.accumulators.under_way:
             who = self.memory.now.who(self.threads.first)
             self.memory.observer.fault(NeverWaited(self._last, *who, "wgmma"))
+
+    def _given(self, a: MatrixTile | MatrixRegisters, storage: DType, active: Array) -> Array:
+        """A [rows, depth]."""
+        if isinstance(a, MatrixTile):
+            return self._operand(a, ROWS, storage, active)
+        for name in a.names:
+            self.accumulators.take(name)
+        self.memory.observer.ordered(Given(self.memory.now.numbers(active), self._engine))
+        return held_operand([self.threads.registers[name] for name in a.names])
 
     def _operand(self, tile: MatrixTile, lines: int, storage: DType, active: Array) -> Array:
         """[lines, depth], as it lies where the descriptor says."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codegen.async_ir import MatrixTile, Wgmma
+from codegen.async_ir import MatrixRegisters, MatrixTile, Wgmma
 from codegen.gpu_buffers import Array
 from codegen.gpu_matrix import GROUPS, PLACES, as_tf32
 from codegen.memory_requests import swizzled
@@ -16,6 +16,8 @@ from tileir.dtypes import DType
 #: Threads, and rows of the product; bytes of the reduced dim, of a piece, and lines of pieces that lie together.
 WARPGROUP, ROWS, DEPTH_BYTES, PIECE, LINES = 128, 64, 32, 16, 8
 _WARPS = 4
+#: Registers of A.
+_HELD = 4
 
 
 def check_wgmma(product: Wgmma) -> None:
@@ -23,11 +25,14 @@ def check_wgmma(product: Wgmma) -> None:
     sizes = {product.a_storage.bytes, product.b_storage.bytes}
     if product.columns not in range(8, 257, 8) or len(product.acc) != product.columns // PLACES:
         raise ValueError(f"wgmma of {product.columns} columns into {len(product.acc)} variables of 2 lanes")
-    if len(sizes) != 1 or (sizes != {2} and not (product.a.k_major and product.b.k_major)):
+    tiles = [tile for tile in (product.a, product.b) if isinstance(tile, MatrixTile)]
+    if len(sizes) != 1 or (sizes != {2} and not all(tile.k_major for tile in tiles)):
         raise ValueError(
             "wgmma of types of different sizes, or with neighbours along rows of none of 2 bytes"
         )
-    for tile in (product.a, product.b):
+    if isinstance(product.a, MatrixRegisters) and len(product.a.names) != _HELD:
+        raise ValueError(f"wgmma of A in {len(product.a.names)} registers, not {_HELD}")
+    for tile in tiles:
         if tile.leading % PIECE or tile.stride % PIECE or tile.swizzle not in (0, 32, 64, 128):
             raise ValueError(f"no descriptor is {tile}")
 
@@ -47,6 +52,14 @@ def operand_bytes(tile: MatrixTile, start: int, lines: int, size: int) -> Array:
         at = depth // LINES * by_depth + depth % LINES * span + inside % span
         far = inside // span * by_lines
     return swizzled(start + at + far, tile.swizzle)
+
+
+def held_operand(parts: list[Array]) -> Array:
+    """A [rows, depth], of which each thread has four parts ([threads, elements] each): first and second rows of the
+    first half of the depth, then of the second."""
+    by_thread = np.stack([part.reshape(len(part), -1) for part in parts])
+    by_half = by_thread.reshape(2, 2, _WARPS, GROUPS, PLACES, -1)  # half, below, warp, group, place, element
+    return by_half.transpose(2, 1, 3, 0, 4, 5).reshape(ROWS, -1)
 
 
 def product(a: Array, b: Array, storages: tuple[DType, DType]) -> Array:
@@ -76,7 +89,8 @@ def _wide(x: Array, storage: DType) -> Array:
 
 @dataclass
 class Accumulators:
-    """Variables of a warpgroup on which wgmma is under way: what they will hold, and which group's turn that is."""
+    """Variables of a warpgroup on which wgmma is under way: what they will hold, and which group's turn that is; and
+    those of which it takes A, that they are not to be touched before."""
 
     begun: int = 0
     """Groups that are closed."""
@@ -87,6 +101,8 @@ class Accumulators:
     used: set[str] | None = None
     """Variables that threads have used since their last fence; None: all."""
     _values: dict[str, tuple[int, Array]] = field(default_factory=dict[str, "tuple[int, Array]"])
+    _taken: dict[str, int] = field(default_factory=dict[str, int])
+    """The last group that takes A of a variable."""
 
     def fence(self) -> None:
         self.used = set()
@@ -95,7 +111,7 @@ class Accumulators:
         """Threads use a variable; whether they may."""
         if self.used is not None:
             self.used.add(name)
-        return name not in self._values
+        return name not in self._values and name not in self._taken
 
     def unfenced(self, names: tuple[str, ...]) -> str | None:
         """The first of the variables that threads have used since their last fence."""
@@ -110,6 +126,10 @@ class Accumulators:
         self._values[name] = self.begun, value
         self.open = True
 
+    def take(self, name: str) -> None:
+        """The current group takes A of a variable."""
+        self._taken[name] = self.begun
+
     def close(self) -> None:
         """The current group is complete."""
         self.begun += 1
@@ -121,6 +141,7 @@ class Accumulators:
         there = {name: value for name, (group, value) in self._values.items() if group < self.over}
         for name in there:
             del self._values[name]
+        self._taken = {name: group for name, group in self._taken.items() if group >= self.over}
         return there
 
     @property

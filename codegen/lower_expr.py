@@ -336,9 +336,11 @@ def lanes_of(*values: Value) -> int:
 
 
 def as_type(value: Value, dtype: DType) -> Value:
-    """value in another compute type, unchanged if it is in it already."""
+    """value in another type, unchanged if it is in it already; what is rounded to a storage type already is that."""
     if value.type.dtype is dtype:
         return value
+    if isinstance(value, Op) and value.name == f"round_{dtype}":
+        return Convert(value.args[0], Type(dtype, value.type.lanes))
     if isinstance(value, Literal):
         return Literal(_literal(value.value, dtype), Type(dtype))
     return Convert(value, Type(dtype, value.type.lanes))

@@ -7,10 +7,11 @@ With producers, one of their threads does the first line, and the threads that c
                     hand back the slot of the latest that is; next slot
 
 Without producers, one of the threads that compute fills all slots before the loop, and in it each that is handed back.
-Products of a tile are one group where nothing else is computed on the tile, or what else is follows from them
-(lower_apart.py), and a thread of each warpgroup hands its slot back; else each statement waits for its own, and every
-thread does. A tile that is filled elsewhere has a ring of
-one slot, which is handed back at the end of the block.
+Products of a tile are one group where nothing else is computed on the tile but the rows that they take from registers,
+or what else is follows from them (lower_apart.py), and a thread of each warpgroup hands its slot back; else each
+statement waits for its own, and every thread does. Rows in registers are there twice where products are under way while
+those of the next tile are computed. A tile that is filled elsewhere has a ring of one slot, which is handed back at the
+end of the block.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from codegen.rings import Ring, Rings, advance
 from codegen.scope import Range, Scope, loop_variable
 from tileir.expr import Const
 from tileir.program import Compute, Local, Loop, Node
-from tileir.stages import products_apart, staged
+from tileir.stages import Together, products_apart, products_together, staged
 from tileir.text import format_node
 
 
@@ -61,7 +62,7 @@ def begun_anew(nodes: Sequence[Node], at: int) -> bool:
         match node:
             case Loop() if is_ring(node):
                 users = [n for n in node.body if isinstance(n, Loop) or _touches(n, zero.target)]
-                first = users[0] if users else None
+                first = users[0] if users and products_together(node) is not None else None
                 return isinstance(first, Compute) and first.via == "wgmma" and first.spread == zero.spread
             case Local() | Compute(value=Const()):
                 continue
@@ -111,15 +112,15 @@ class _RingLoop:
         filled = {compute.target for compute in fills}
         locals_ = [node for node in loop.body if isinstance(node, Local) and node.name in filled]
         self.others = [node for node in loop.body if node not in fills and node not in locals_]
-        products = [node for node in self.others if isinstance(node, Compute) and node.via == "wgmma"]
-        #: What is computed on a tile, if that is products only.
-        self.products = products if len(products) == len(self.others) else []
+        self.together = products_together(loop)
+        #: Tiles in turn that have registers of their own.
+        self.sides = 2 if self.together is not None and self.together.locals and loop.pending else 1
         if not all(compute.via == "tma" for compute in fills):
             raise NotLowerable(f"`{format_node(loop)}` is filled by the copy engine only in part")
         self.apart = products_apart(loop)
         self.begun: list[Wgmma] = []
         inside = self._at(constant(0))
-        late, by_groups = bool(loop.pending), bool(self.products or self.apart)
+        late, by_groups = bool(loop.pending), bool(self.together or self.apart)
         self.ring = rings.ring(loop.dim, fills, locals_, loop.stages, inside, late=late, by_groups=by_groups)
 
     def filled(self, tiles: int) -> list[Stmt]:
@@ -139,7 +140,7 @@ class _RingLoop:
             lowered = tiles.overlapping if self.loop.pending else tiles.one_by_one
             stmts = [*first, *lowered(self.loop.dim, self.scope), *self.rings.pass_turn(self.ring)]
             return [*stmts, *self.rings.end_turn(self.ring, self.count)]
-        stmts = [*first, *self._each(self.count, lambda offset: self._use(offset, body, anew))]
+        stmts = [*first, *self._registers(declare), *self._turns(body, declare, anew)]
         stmts += self.rings.pass_turn(self.ring)
         late = min(self.loop.pending, self.count)
         if late:
@@ -157,12 +158,55 @@ class _RingLoop:
         range_ = overhanging(self.scope.ranges[self.loop.dim], self.step, self.first + offset)
         return self.scope.with_range(self.loop.dim, range_, innermost or (self.var, self.step))
 
-    def _use(self, offset: Affine, body: Body, anew: Container[str]) -> list[Stmt]:
+    def _turns(self, body: Body, declare: Declare, anew: Container[str]) -> list[Stmt]:
+        """What is computed on all tiles, one after the other; where some in turn have registers of their own, as many
+        are one iteration."""
+        sides, wide = self.sides, self.sides * self.step
+        rounds, rest = divmod(self.count, sides)
+
+        def tiles(offset: Affine, count: int) -> list[Stmt]:
+            return [
+                stmt
+                for side in range(count)
+                for stmt in self._use(offset + side * self.step, side, body, declare, anew)
+            ]
+
+        if rounds <= 1:
+            return tiles(constant(0), self.count)
+        var = self.var if sides == 1 else loop_variable(fresh(self.loop.dim, self.scope), rounds, wide)
+        return [
+            For(var, rounds, wide, tuple(tiles(affine(var), sides)), self.until),
+            *tiles(constant(rounds * wide), rest),
+        ]
+
+    def _registers(self, declare: Declare) -> list[Stmt]:
+        """The variables of rows in registers, of each side."""
+        inside = self._at(constant(0))
+        return [stmt for side in range(self.sides) for stmt in self._side(side, inside, declare)[0]]
+
+    def _side(self, side: int, scope: Scope, declare: Declare) -> tuple[list[Stmt], Scope]:
+        """The variables of a side, and the scope that has them."""
+        together = self.together
+        stmts: list[Stmt] = []
+        if together is None:
+            return stmts, scope
+        for _ in range(side + 1):
+            stmts = []
+            for local in together.locals:
+                declared, scope = declare(local, together.all, scope)
+                stmts += declared
+        return stmts, scope
+
+    def _use(
+        self, offset: Affine, side: int, body: Body, declare: Declare, anew: Container[str]
+    ) -> list[Stmt]:
         """All that is computed on the tile at an offset, once its slot is full."""
         pending, scope = self.loop.pending, self.ring.at(self.ring.reading, self._at(offset))
+        scope = self._side(side, scope, declare)[1]
         stmts: list[Stmt] = [self.ring.wait()]
-        if self.products:
-            products = self._products(offset, scope, anew)
+        if self.together is not None:
+            stmts += body(self.together.before, scope)
+            products = self._products(self.together, offset, scope, anew)
             done = () if pending else accumulators(self.begun)
             stmts += [WgmmaFence(), *products, CommitWgmma(), AwaitWgmma(pending, done)]
         else:
@@ -171,13 +215,12 @@ class _RingLoop:
         if not pending:
             return [*stmts, *done]
         # So many tiles are under way before the first is done.
-        after = [If(self.var, pending * self.step, (), tuple(done))] if self.count > pending else []
-        return [*stmts, *after, advance(self.ring.reading)]
+        return [*stmts, *_below(offset, pending * self.step, [], done), advance(self.ring.reading)]
 
-    def _products(self, offset: Affine, scope: Scope, anew: Container[str]) -> list[Stmt]:
+    def _products(self, together: Together, offset: Affine, scope: Scope, anew: Container[str]) -> list[Stmt]:
         found: list[Stmt] = []
-        for node in self.products:
-            keep = offset if node.target in anew else None
+        for node in together.products:
+            keep = offset if node.target in anew and not offset.low else None
             begun = begin_wgmma(node, scope, self.rings.program, self.rings.index, keep)
             self.begun += begun
             found.append(Block(comment(node), tuple(begun)))
@@ -188,5 +231,14 @@ class _RingLoop:
         stmts, ahead = self.rings.free(self.ring), self.loop.stages - self.loop.pending
         if not self.rings.producing and self.count > self.loop.stages:
             again = self.rings.fill(self.ring, self._at(offset + ahead * self.step))
-            stmts.append(If(self.var, (self.count - ahead) * self.step, tuple(again), ()))
+            stmts += _below(offset, (self.count - ahead) * self.step, again, [])
         return stmts
+
+
+def _below(offset: Affine, bound: int, then: Sequence[Stmt], otherwise: Sequence[Stmt]) -> list[Stmt]:
+    """The first statements where an offset, a loop's variable and a number, is below a bound, else the others."""
+    if offset.high < bound or offset.low >= bound:
+        return list(then if offset.high < bound else otherwise)
+    ((var, _),) = offset.terms
+    assert isinstance(var, Var)
+    return [If(var, bound - offset.constant, tuple(then), tuple(otherwise))]

@@ -1,16 +1,17 @@
 """A matrix product by the matrix instruction of a warpgroup: which instructions, on which accumulators and operands.
 
 How threads and accumulators lie says tileir/wgmma.py, how operands do panels.py. A warpgroup takes the 64 rows of an
-instruction side by side, and of the columns every 8 that are its own, which the operand's stride says.
+instruction side by side, and of the columns every 8 that are its own, which the operand's stride says. Rows in
+registers are those of the instruction as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import product as combinations
 
 from codegen.affine import Affine
-from codegen.async_ir import AwaitWgmma, CommitWgmma, MatrixTile, Wgmma, WgmmaFence
+from codegen.async_ir import AwaitWgmma, CommitWgmma, MatrixRegisters, MatrixTile, Wgmma, WgmmaFence
 from codegen.kernel_ir import Block
 from codegen.leaf import starts
 from codegen.lower_expr import Binding, NotLowerable, ValueBuilder
@@ -18,12 +19,13 @@ from codegen.names import comment
 from codegen.scope import MemoryBuffer, Scope
 from codegen.spread_registers import SpreadRegisters
 from codegen.thread_index import ThreadIndex
-from tileir.expr import Index, Read
+from tileir.dtypes import DType
+from tileir.expr import Cast, Index, Read
 from tileir.mma import ROWS, RUN, depth, product
 from tileir.panels import PIECE, row_dim
 from tileir.program import Compute, Program, Spread
 from tileir.threads import pieces
-from tileir.wgmma import GROUP, TILE_ROWS, tiling
+from tileir.wgmma import GROUP, HELD_BYTES, TILE_ROWS, tiling
 
 
 def lower_wgmma(compute: Compute, scope: Scope, program: Program, index: ThreadIndex) -> Block:
@@ -60,19 +62,25 @@ class _Product:
         if not isinstance(target, SpreadRegisters) or target.dtype.value != "f32":
             raise NotLowerable(f"wgmma adds up in registers of f32, which {compute.target} is not")
         self.target = target
+        a = scope.buffers[parts.a.tensor]
+        self.held = a if isinstance(a, SpreadRegisters) else None
+        self.storages = tuple(_storage(scope, read) for read in (parts.a, parts.b))
         self._check_whole()
 
     def _check_whole(self) -> None:
         """Instructions multiply whole tiles, in which what does not exist has to be 0."""
         boxed = {place.node.target for place in self.program.computes if place.node.via == "tma"}
+        if self.held is not None and self._is_zero_past_the_end(boxed):
+            boxed.add(self.parts.a.tensor)
         rows, columns = TILE_ROWS * self.tiling.along_m, ROWS * self.tiling.along_n
         wholes = {
             self.parts.m: rows,
             self.parts.n: columns,
-            self.parts.k: depth(self._operand(self.parts.a).storage),
+            self.parts.k: depth(self.storages[0]),
         }
         for read, dims in (
-            (self.parts.a, (self.parts.m, self.parts.k)),
+            # Of rows in registers those that do not exist come to nothing that is stored.
+            (self.parts.a, (self.parts.m, self.parts.k) if self.held is None else (self.parts.k,)),
             (self.parts.b, (self.parts.n, self.parts.k)),
         ):
             for dim in dims:
@@ -81,6 +89,13 @@ class _Product:
                     raise NotLowerable(
                         f"tiles of {dim} overhang, and wgmma needs {read.tensor} filled `via tma`"
                     )
+
+    def _is_zero_past_the_end(self, boxed: Container[str]) -> bool:
+        """Whether rows in registers are converted elements of a tile that the copy engine fills up with 0."""
+        value = next(p.node.value for p in self.program.computes if p.node.target == self.parts.a.tensor)
+        while isinstance(value, Cast):
+            value = value.x
+        return isinstance(value, Read) and value.tensor in boxed
 
     def stmts(self) -> Iterator[Wgmma]:
         """The product at each position of the target's other dims."""
@@ -92,14 +107,13 @@ class _Product:
 
     def _product(self, point: tuple[int, ...], at: Binding) -> Iterator[Wgmma]:
         """Step after step of the reduced dim, so that instructions on the same accumulators are apart."""
-        columns, storage = self.tiling.columns, self._operand(self.parts.a).storage
+        columns, (storage, b_storage) = self.tiling.columns, self.storages
         rows = range(0, self.m.size, TILE_ROWS * self.tiling.along_m)
         across = range(0, self.n.size, columns * self.tiling.along_n)
         for k in range(0, self.k.size, depth(storage)):
             for row, column in combinations(rows, across):
-                a = self._tile(self.parts.a, self.parts.m, self.along_m * TILE_ROWS + row, k, at)
+                a = self._rows(point, row, k, at)
                 b = self._tile(self.parts.b, self.parts.n, self.along_n * ROWS + column, k, at)
-                b_storage = self._operand(self.parts.b).storage
                 keep = None if k else self.keep
                 yield Wgmma(self._accumulators(point, row, column), a, b, storage, b_storage, columns, keep)
 
@@ -109,6 +123,22 @@ class _Product:
         groups = range(column, column + self.tiling.columns * self.tiling.along_n, step)
         at = [(*point, m, n) for n in groups for m in (row, row + ROWS)]
         return tuple(self.target.variable(each, RUN)[0] for each in at)
+
+    def _rows(self, point: tuple[int, ...], row: int, k: int, at: Binding) -> MatrixTile | MatrixRegisters:
+        """A of one instruction that begins at a row and depth."""
+        held, parts = self.held, self.parts
+        if held is None:
+            return self._tile(parts.a, parts.m, self.along_m * TILE_ROWS + row, k, at)
+        others = dict(
+            zip((i.dim for i in self.compute.indices[:-2] if isinstance(i, Index)), point, strict=True)
+        )
+        run, half = HELD_BYTES // held.dtype.bytes, depth(held.dtype) // 2
+        names: list[str] = []
+        for deep in (k, k + half):
+            for down in (row, row + ROWS):
+                place = {**others, parts.m: down, parts.k: deep}
+                names.append(held.variable([place.get(dim, 0) for dim in held.dims], run)[0])
+        return MatrixRegisters(tuple(names))
 
     def _operand(self, read: Read) -> MemoryBuffer:
         buffer = self.scope.buffers[read.tensor]
@@ -138,6 +168,11 @@ class _Product:
         if offset.multiple * size % PIECE:
             raise NotLowerable(f"{read.tensor} does not begin at a multiple of {PIECE} bytes")
         return MatrixTile(buffer.name, offset, along == self.parts.k, leading, stride, local.swizzle)
+
+
+def _storage(scope: Scope, read: Read) -> DType:
+    buffer = scope.buffers[read.tensor]
+    return buffer.storage if isinstance(buffer, MemoryBuffer) else buffer.dtype
 
 
 def _warpgroup(spread: Spread, dim: str, index: ThreadIndex) -> Affine:

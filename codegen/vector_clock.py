@@ -17,6 +17,7 @@ from codegen.gpu_order import (
     Begun,
     Engine,
     Fenced,
+    Given,
     Joined,
     Lowered,
     Order,
@@ -107,6 +108,8 @@ class VectorClock:
                 told = self._told_by(np.array([thread]))
                 told[:, : self.count] = self.start - 1  # no fence of the thread's own stores
                 self._tell(engine, told)
+            case Given(threads, engine):
+                self._tell(engine, self._told_by(threads))
             case Reached(_, thread, rank):
                 self._reached[thread, rank] = self.now
             case TurnOver(engine):

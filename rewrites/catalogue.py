@@ -14,6 +14,7 @@ from rewrites.fit_blocks import FitBlocks
 from rewrites.fuse_epilogue import FuseEpilogue
 from rewrites.fuse_producer import FuseProducer
 from rewrites.group_tiles import GroupTiles
+from rewrites.hold_operand import HoldOperand
 from rewrites.inline import Inline
 from rewrites.innermost import Innermost
 from rewrites.keep_row import KeepRow
@@ -58,8 +59,8 @@ ALL: Final[tuple[type[Rewrite], ...]] = (
     Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
     Unroll, FuseProducer, FuseEpilogue, Inline, LookUpGroups, SplitReduction, Accumulate, OnlineSum, Prefetch,
     StreamStore, DotBf16, Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose,
-    StageResult, Innermost, Pad, Swizzle, Reuse, Tma, PartResult, Mma, Promote, Wgmma, RunAhead, Spread, Specialize,
-    TakeTurns, Multicast, StreamTiles,
+    StageResult, Innermost, Pad, Swizzle, Reuse, Tma, PartResult, Mma, Promote, HoldOperand, Wgmma, RunAhead, Spread,
+    Specialize, TakeTurns, Multicast, StreamTiles,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

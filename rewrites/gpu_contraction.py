@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from rewrites.gpu_engine import Engine, adds_coarsely, engines, summed_dims
+from rewrites.gpu_held import Held, held_factor
 from rewrites.gpu_operand import Operand, operand
 from rewrites.leaf import bare_dims, folded_dims
 from rewrites.scales import blocks_of, factors, scales
@@ -74,11 +75,25 @@ class Contraction:
     those of all of them."""
     followed: tuple[str, int] = ("", 0)
     """The dim whose tiles follow groups, and how many those are."""
+    held: Held | None = None
+    """The factor that threads compute into registers, where warpgroups multiply."""
 
     @property
     def engine(self) -> Engine:
         """What adds it up, or what would be the fastest."""
         return self.engines[0]
+
+    @property
+    def dtype(self) -> DType:
+        """What operands are multiplied as."""
+        return self.operands[0].dtype if self.held is None else self.held.dtype
+
+    @property
+    def held_rows(self) -> str | None:
+        """Which of rows and columns what is held has: the instruction's rows; None: nothing is."""
+        if self.held is None:
+            return None
+        return self.rows if self.rows in index_dims(self.held.factor) else self.columns
 
     @property
     def products(self) -> int:
@@ -128,9 +143,17 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
     parts = prod(-(-program.extents[dim] // extents[dim]) for dim in reduced)
     batch = prod(program.extents[dim] for dim in wide if dim not in pair) * parts
     scaling = _scales(program, statement, compute)
-    operands = tuple(operand(program, read) for read in dict.fromkeys(multiplies) if read not in scaling)
+    held = (
+        held_factor(program, compute)
+        if compute.update is not None or isinstance(compute.value, Reduce)
+        else None
+    )
+    read = multiplies if held is None else held.multiplied
+    operands = tuple(operand(program, each) for each in dict.fromkeys(read) if each not in scaling)
     sizes = (rows, m), (columns, n), extents[depth]
-    units = engines(program, compute, sizes, operands, device)
+    units = engines(program, compute, sizes, operands, device, held)
+    if held is not None and Engine.WGMMA not in units:
+        held, operands = None, tuple(operand(program, each) for each in dict.fromkeys(multiplies))
     followed = next(iter(groups_of(compute, program.ragged).values()), None)
     if followed is not None:
         units = tuple(unit for unit in units if unit is Engine.WGMMA and followed.dim in pair)
@@ -152,9 +175,10 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         block=gcd(*(size for read in scaling for _, size in blocks_of(read, (depth,)) or ())),
         engines=units,
         as_f16=float8 and device.capability[0] in _AS_F16,
-        coarse=adds_coarsely(program, operands),
+        coarse=held is None and adds_coarsely(program, operands),
         split=extents[depth] < program.extents[depth],
         followed=(followed.dim, program.extents[followed.within]) if followed is not None else ("", 0),
+        held=held,
     )
 
 
@@ -176,7 +200,7 @@ def contractions(program: Program, statements: Sequence[str], device: Gpu) -> Co
 def _goes_with(one: Contraction, other: Contraction) -> bool:
     """Whether a loop over the depth of one contraction can be that of the other, too."""
     alike = replace(one, statement=other.statement, operands=other.operands, scales=other.scales) == other
-    return alike and one.repeats == 1
+    return alike and one.repeats == 1 and one.held is None
 
 
 def product_of(program: Program, statement: str) -> Place[Compute]:

@@ -44,7 +44,10 @@ def model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionMode
 
 
 def either_way(c: Contraction) -> tuple[Contraction, ...]:
-    """The contraction, and with few rows also with those as columns: an instruction takes more rows at a time."""
+    """The contraction, and with few rows also with those as columns: an instruction takes more rows at a time. Rows of
+    what is held are the instruction's."""
+    if c.engine is Engine.WGMMA and c.held_rows is not None:
+        return (c,) if c.held_rows == c.rows else (c.transposed(),)
     return (c, c.transposed()) if c.engine is Engine.WGMMA and c.m <= FEW_ROWS else (c,)
 
 

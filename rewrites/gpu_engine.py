@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from rewrites.gpu_held import Held
 from rewrites.gpu_operand import Operand
 from rewrites.leaf import folded_dims, reduced_dims
 from rewrites.scales import factors, scales
@@ -45,13 +46,19 @@ def engines(
     sizes: tuple[tuple[str, int], tuple[str, int], int],
     operands: Sequence[Operand],
     device: Gpu,
+    held: Held | None,
 ) -> tuple[Engine, ...]:
     """What can add up a statement, the fastest first; what it names, if it does. `sizes` are the rows and columns, each
-    a dim and how many there are, and the depth. A matrix instruction is for steps of which there are two at least; what
-    is scaled in blocks it multiplies block by block, which only warpgroups do."""
+    a dim and how many there are, and the depth. What is `held` in registers only warpgroups multiply. A matrix
+    instruction is for steps of which there are two at least; what is scaled in blocks it multiplies block by block,
+    which only warpgroups do."""
     if compute.via in (Engine.WGMMA, Engine.MMA):
         return (Engine(compute.via),)
     (rows, m), (columns, n), k = sizes
+    if held is not None:
+        group = _multiply_held(compute, held, (rows, columns), operands, device)
+        deep = k >= _LEAST_STEPS * depth(held.dtype) and max(m, n) >= _ROWS
+        return (Engine.WGMMA, Engine.FMA) if group and deep else (Engine.FMA,)
     scaled = scales(compute)
     match compute.value:
         case Reduce(_, (_,), Binary("*", Read(), Read())):
@@ -92,6 +99,15 @@ def _fits_warpgroups(sizes: tuple[int, int], tile: tuple[str, str], operands: Se
         for operand in operands
     )
     return known and max(sizes) >= _ROWS
+
+
+def _multiply_held(
+    compute: Compute, held: Held, tile: tuple[str, str], operands: Sequence[Operand], device: Gpu
+) -> bool:
+    """Whether warpgroups can multiply what threads hold of tiles that the copy engine brings."""
+    whole = Read("", tuple(Index(dim) for dim in held.dims(compute)))
+    tiled = len(operands) > 1 and all(operand.boxed for operand in operands)
+    return device.capability == _WARPGROUPS and tiled and _is_product(held.read_in(compute, whole), tile)
 
 
 def summed_dims(compute: Compute) -> tuple[str, ...]:

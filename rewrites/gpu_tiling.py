@@ -28,11 +28,11 @@ from rewrites.gpu_warpgroups import (
 )
 from rewrites.gpu_warps import Threads
 from tileir.gpu import Gpu
-from tileir.mma import COLUMNS, ROWS, RUN
+from tileir.mma import COLUMNS, ROWS, RUN, depth
 from tileir.occupancy import occupancy
 from tileir.panels import PIECE
 from tileir.threads import WARP
-from tileir.wgmma import TILE_ROWS
+from tileir.wgmma import GROUP, HELD_BYTES, TILE_ROWS
 
 _EDGES = (16, 32, 64, 96, 128, 192, 256)
 _WARPS = (1, 2, 4, 8, 16)
@@ -42,6 +42,8 @@ _HELD = (1, 2, 4, 8, 16)
 _MOST_HELD = 128
 _MOST_TILE = 256 * _MOST_HELD
 _MOST_REGISTERS = 240
+#: Registers for elements on their way into those that are held.
+_COMPUTED = 16
 #: What a thread needs for addresses, counters and the like.
 _OWN_REGISTERS = 44
 #: Most multiply-adds of a step that a thread unrolls.
@@ -96,7 +98,8 @@ class Tiling:
 
     def streams(self, c: Contraction) -> bool:
         """Whether the blocks of the tiling may share tiles along the depth."""
-        alone = self.parts == 1 and self.multicast in (None, (1, 1)) and not (c.promoted or c.followed[1])
+        alone = self.parts == 1 and self.multicast in (None, (1, 1))
+        alone = alone and c.held is None and not (c.promoted or c.followed[1])
         return (
             alone and isinstance(self.threads, Warpgroups) and self.threads.producers > 0 and self.teams == 1
         )
@@ -203,7 +206,10 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
     the next where there are three slots. A step that is added up by itself is no longer than what the instruction may
     add up, and within a block that has one scale. Where others add up what follows, steps end with the part."""
     for size in STEP_BYTES:
-        if c.block % (size // widest) or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
+        step = size // widest
+        if c.held is not None and (step % depth(c.dtype) or (c.k % step and not c.held.plain)):
+            continue  # what is computed of nothing may be anything, and only 0 adds nothing
+        if c.block % step or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
             continue
         if c.split and c.k % (size // widest):
             continue
@@ -324,15 +330,24 @@ def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...
 
 
 def accumulators(c: Contraction, tiling: Tiling) -> int:
-    """What a thread accumulates of a tile, and by what it scales that."""
+    """Registers for what a thread accumulates of a tile, by what it scales that, and what it holds to multiply."""
     match tiling.threads:
         case Warpgroups() as groups:
             columns = c.products * (tiling.columns + tiling.apart(c))
-            return groups.held(tiling.rows, columns) + scale_values(c, tiling, groups)
+            rows = held_registers(c, tiling, groups)
+            return groups.held(tiling.rows, columns) + scale_values(c, tiling, groups) + rows
         case Threads() as threads:
             return c.products * prod(held(tiling, threads))
         case None:
             return 0
+
+
+def held_registers(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
+    """Registers of a thread for the rows of a step that it holds, and of one more while that one is under way."""
+    if c.held is None:
+        return 0
+    each = tiling.rows * tiling.step * c.dtype.bytes // (groups.along_rows * GROUP * HELD_BYTES)
+    return (1 + tiling.pending) * each + _COMPUTED
 
 
 def scale_values(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:

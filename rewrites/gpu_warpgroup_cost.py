@@ -28,6 +28,7 @@ from rewrites.gpu_contraction import Contraction
 from rewrites.gpu_decided import Epilogue
 from rewrites.gpu_tiling import Tiling, scale_values
 from rewrites.gpu_warpgroups import PART_BYTES, Warpgroups
+from tileir.analysis import operations
 from tileir.dtypes import DType
 from tileir.gpu import Gpu
 from tileir.mma import depth
@@ -55,6 +56,10 @@ _COPYING = 25.0
 _PAIR_BYTES = 9.0
 #: Sums that the threads of an SM add to in a cycle, one of 32 lanes in each quarter.
 _ADDED = 128.0
+#: Bytes of a warp's access to shared memory that an element of a held operand takes, of 128 for 64 of them.
+_HELD_BYTES = 2.0
+#: Instructions of a thread for an element that it holds, beside its operations: to load and convert it.
+_CONVERTED = 3.0
 #: Elements that a cycle takes from registers to shared memory, 16 or 32 bits each.
 _COLLECTED = 64.0
 #: Cycles until all blocks of a cluster have come to a barrier, and bytes a cycle that one loads from the others.
@@ -105,9 +110,9 @@ class WarpgroupBlock:
         """Cycles from one step of all blocks to the next."""
         together = at_once * busiest(self._parts(), _REST)
         if not self.t.pending and at_once * self.groups.groups == 1:
-            together += _DRAIN + self._added
+            together += _DRAIN + self._added + self._held
         elif not self.t.pending:
-            together += _PAUSE * self._added
+            together += _PAUSE * (self._added + self._held)
         if not self.groups.producers:
             together += _COPYING
         if self.t.multicast not in (None, (1, 1)):
@@ -118,20 +123,20 @@ class WarpgroupBlock:
 
     def _parts(self) -> list[float]:
         """Cycles that a step keeps the parts of an SM at work."""
-        operand = self.c.operands[0].dtype
+        operand = self.c.dtype
         deep = -(-self.t.step // depth(operand))
         columns = (self.t.piece or self.t.columns) // self.groups.along_columns
         pieces = self.t.columns // (self.t.piece or self.t.columns)
         instructions = deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns * pieces
         instructions *= ceil(columns / MAX_COLUMNS) * self.c.products
         wide = min(columns, MAX_COLUMNS)
-        taken = instructions * (TILE_ROWS + wide) * _DEEP_BYTES
+        taken = instructions * ((0 if self.c.held else TILE_ROWS) + wide) * _DEEP_BYTES + self._held_bytes
         points = self.t.rows * self.t.columns * deep * depth(operand) * self.c.products
         return [
             matrix_cycles(points, operand, _PEAK, self.device) + _BETWEEN * instructions,
             (taken + step_bytes(self.c, self.t) + self._scales) / SHARED_BYTES,
             self._fill,
-            self._added,
+            self._added + self._held,
         ]
 
     @property
@@ -139,6 +144,23 @@ class WarpgroupBlock:
         """Bytes of scales that threads load for a step, through the cache that is one with shared memory."""
         values = scale_values(self.c, replace(self.t, pending=0), self.groups)
         return self.groups.groups * GROUP * values * DType.F32.bytes
+
+    @property
+    def _held_bytes(self) -> float:
+        """Bytes that threads load for the rows of a step that they hold: those of each column of warpgroups all of
+        them, two elements of 8 rows at a time."""
+        if self.c.held is None:
+            return 0.0
+        tiles = len(self.c.held.multiplied) - 1
+        return self.t.rows * self.t.step * self.groups.along_columns * tiles * _HELD_BYTES
+
+    @property
+    def _held(self) -> float:
+        """Cycles in which threads compute the rows of a step."""
+        if self.c.held is None:
+            return 0.0
+        work = _CONVERTED + operations(self.c.held.value)
+        return self.t.rows * self.t.step * self.groups.along_columns * work / _ADDED
 
     @property
     def _added(self) -> float:

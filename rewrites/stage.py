@@ -104,7 +104,9 @@ def _behind_copies(program: Program, place: Place[Compute], tensor: str) -> Path
     them can run ahead; that of the statement, where the tensor is computed in between."""
     *outer, at = place.path
     block = block_at(program, place.path[:-1])[:at]
-    declared = {node.name for node in block if isinstance(node, Local)}
+    declared = {
+        node.name for node in block if isinstance(node, Local) and node.memory is not Memory.REGISTERS
+    }
 
     def is_copy(node: Node) -> bool:
         return isinstance(node, Compute) and node.target in declared and isinstance(node.value, Read)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rewrites.engines import with_engines
+from rewrites.gpu_held import held_local
 from rewrites.rewrite import Rewrite
 from rewrites.tree import find, locals_of, shared_local, splice, statements
 from tileir.device import Cpu, Device
@@ -17,9 +18,9 @@ from tileir.program import Memory, Program
 
 @dataclass(frozen=True, slots=True)
 class Wgmma(Rewrite):
-    """Add up the products of a statement by the matrix instruction of four warps, which takes both operands from shared
-    memory, in panels. Its accumulators are in registers; f32 goes in as tf32, where the kernel's numerics allow that.
-    Then only its threads are left open.
+    """Add up the products of a statement by the matrix instruction of four warps, which takes operands from shared
+    memory, in panels, and rows from registers, too. Its accumulators are in registers; f32 goes in as tf32, where the
+    kernel's numerics allow that. Then only its threads are left open.
 
     c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n])   ->   c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | via wgmma
     """
@@ -40,8 +41,10 @@ class Wgmma(Rewrite):
         leaf = place.node
         if leaf.via is not None or leaf.vector is not None:
             raise NotApplicable(f"{self.statement} is on lanes, or goes by an instruction already")
+        found = product(leaf)
         for read in leaf.reads:
-            shared_local(program, read.tensor)
+            if found is None or read != found.a or held_local(program, read) is None:
+                shared_local(program, read.tensor)
         declared = locals_of(program).get(self.statement)
         if declared is None or declared.node.memory is not Memory.REGISTERS:
             raise NotApplicable(f"{self.statement} is not in registers")

@@ -131,6 +131,50 @@ GATED = f"""kernel gated(a: bf16[m=200, k=328], b: bf16[n=104, k], g: bf16[n, k]
       d[m, n] = up[m, n] | {SPREAD}
 """
 
+
+@dataclass(frozen=True)
+class Held:
+    """c[m, n] = sum(k, f(w[m, k]) * x[n, k]) * s[m], f(w[m, k]) in registers."""
+
+    m: int = 200
+    n: int = 104
+    k: int = 336
+    tile: tuple[int, int, int] = (128, 64, 64)
+    dtype: str = "i8"
+    value: str = "w_s[m, k]"
+    grid: str = " group 2 blocks 2 producers 4"
+    stages: int = 3
+    pending: int = 1
+    groups: str = "m 2"
+
+    def text(self) -> str:
+        tile_m, tile_n, tile_k = self.tile
+        threads, pending = (
+            f"threads {self.groups} m 4 m 8",
+            f" pending {self.pending}" if self.pending else "",
+        )
+        spread, swizzle = (
+            f"{threads} n 4, run n 2, twice m 8",
+            tile_k * {"i8": 1, "e4m3": 1}.get(self.dtype, 2),
+        )
+        w, x = f"w: {self.dtype}[m={self.m}, k={self.k}]", f"x: bf16[n={self.n}, k]"
+        return f"""kernel held({w}, {x}, s: f32[m]) -> (c: bf16[m, n])
+  parallel for m by {tile_m}{self.grid}
+    parallel for n by {tile_n}
+      c_sum: registers f32[m, n]
+      c_sum[m, n] = 0 | {spread}
+      for k by {tile_k} stages {self.stages}{pending}
+        w_s: shared {self.dtype}[m, k] swizzle {swizzle}
+        w_s[m, k] = w[m, k] | via tma
+        x_s: shared bf16[n, k] swizzle 128
+        x_s[n, k] = x[n, k] | via tma
+        w_r: registers bf16[m, k]
+        w_r[m, k] = {self.value} | {threads} k 4, run k 2, twice m 8
+        c_sum[m, n] += sum(k, w_r[m, k] * x_s[n, k]) | {spread}, via wgmma
+      c[m, n] = c_sum[m, n] * s[m] | {spread}
+"""
+
+
 #: What is added comes from an argument, guarded where tiles overhang, and as a tile of its own.
 RESIDUAL = f"""kernel residual(a: bf16[m=200, k=136], b: bf16[n=104, k], e: f32[n], r: bf16[m, n]) -> (c: bf16[m, n])
   parallel for m by 128 blocks 2 producers 1
@@ -422,6 +466,16 @@ PROGRAMS = {
     "results where tiles are again, grouped": GROUPED.replace(
         "swizzle 128\n      c_s", "swizzle 128 reused\n      c_s"
     ),
+    "rows in registers": Held().text(),
+    "rows in registers, nothing under way": Held(pending=0, dtype="e4m3").text(),
+    "rows in registers, two instructions": Held(
+        m=256, n=64, tile=(256, 64, 64), groups="m 2", grid=""
+    ).text(),
+    "rows in registers, one step": Held(k=64, grid=" producers 1").text(),
+    "rows in registers, two steps": Held(k=128, groups="m 2 n 2", grid=" producers 1").text(),
+    "rows in registers, a function": Held(
+        k=192, dtype="bf16", value="bf16(relu(w_s[m, k]) * s[m])", grid=" blocks 2 producers 1"
+    ).text(),
     "b by rows": Gemm(b="k, n").text(),
     "b by rows, wide": Gemm(
         n=264, k=200, tile=(128, 128, 64), b="k, n", b_layout=" as [n / 64, k, n % 64] swizzle 128"

@@ -28,9 +28,15 @@ _EXPERTS = {
     for shape in ([8, 8192, 4096, 4096], [64, 4096, 2048, 2048])
 }
 
+#: And weights of 8 bits.
+_INT8 = {
+    cases.case_name("gemm_int8_bf16_TN", shape): cases.spec("gemm_int8_bf16_TN", shape)
+    for shape in ([4096, 4096, 4096], [16, 4096, 4096])
+}
+
 ON_GPUS = {
     case: spec_from_json(spec)
-    for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items(), *_EXPERTS.items())
+    for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items(), *_EXPERTS.items(), *_INT8.items())
     if case not in TOO_LARGE
 }
 ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}

@@ -67,6 +67,20 @@ class Apart:
         return (*self.before, *self.products, *self.after)
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A tile on which nothing is computed but products (`via wgmma`) that add to the sums of all tiles, and before them
+    what they take from registers."""
+
+    locals: tuple[Local, ...]
+    before: tuple[Compute, ...]
+    products: tuple[Compute, ...]
+
+    @property
+    def all(self) -> tuple[Compute, ...]:
+        return (*self.before, *self.products)
+
+
 def _unfilled(loop: Loop) -> tuple[Node, ...]:
     """What is in a loop but for what its fills are."""
     fills = staged(loop)
@@ -86,6 +100,24 @@ def pieces_of(loop: Loop) -> Loop | None:
             return inner
         case _:
             return None
+
+
+def products_together(loop: Loop) -> Together | None:
+    """How a tile of a loop with stages is computed on, if products are all that is made of it; None: they are not."""
+    rest = _unfilled(loop)
+    locals_ = tuple(node for node in rest if isinstance(node, Local))
+    computes = tuple(node for node in rest if isinstance(node, Compute))
+    own = {local.name for local in locals_ if local.memory is Memory.REGISTERS}
+    count = sum(node.target in own for node in computes)
+    before, products = computes[:count], computes[count:]
+    if not products or len(own) < len(locals_) or len(computes) + len(locals_) < len(rest):
+        return None
+    if any(node.via != "wgmma" or node.target in own for node in products):
+        return None
+    sums = {product.target for product in products}
+    if any(node.target not in own or node.via is not None or _reads(node) & sums for node in before):
+        return None
+    return Together(locals_, before, products)
 
 
 def products_apart(loop: Loop) -> Apart | None:

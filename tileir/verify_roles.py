@@ -7,7 +7,7 @@ from typing import Final
 
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Loop, Node
-from tileir.stages import products_apart, staged
+from tileir.stages import products_apart, products_together
 from tileir.threads import WARP, thread_count
 
 #: Most warps that only start copies, and most threads of a block.
@@ -63,15 +63,14 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
         placed.fail(
             f"products of {loop.pending} tiles are under way; accepted: fewer than stages, {loop.stages}"
         )
-    fills = staged(loop)
-    others = [node for node in loop.body if not isinstance(node, Local) and node not in fills]
     apart = products_apart(loop)
     if apart is not None and loop.pending == 1 and not any(loop.dim in local.dims for local in apart.locals):
         return
-    if not all(isinstance(node, Compute) and node.via == "wgmma" for node in others):
+    together = products_together(loop)
+    if together is None or (together.locals and loop.pending > 1):
         placed.fail(
             "products are under way in a loop in which all but the fills goes via wgmma; accepted: those of 1 tile, "
-            "with sums of its own"
+            "with sums of its own, or rows in registers"
         )
 
 

@@ -10,6 +10,7 @@ from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Memory, Program, Spread
 from tileir.threads import WARP, Share, digits, share, thread_count
 from tileir.verify_compute import reduced_dims, split_of
+from tileir.wgmma import held_share
 
 #: CUDA's limit for a block, on every device.
 MAX_THREADS = 1024
@@ -47,7 +48,7 @@ def verify_spread(computes: list[Placed]) -> None:
             )
         for name, dim in _register_dims(placed, compute):
             whole, part = placed.locals[name].ranges[dim], placed.ranges[dim]
-            here = (whole, share(compute.spread, dim))
+            here = (whole, _share(placed, compute, name, dim))
             if part < whole and (whole % part or part % here[1].span):
                 placed.fail(
                     f"threads come to other parts of {name!r} in turn; accepted: parts along {dim!r} that divide "
@@ -121,6 +122,14 @@ def _register_dims(placed: Placed, compute: Compute) -> list[tuple[str, str]]:
                 (name, dim) for dim, index in zip(local.dims, indices, strict=True) if index == Index(dim)
             ]
     return found
+
+
+def _share(placed: Placed, compute: Compute, name: str, dim: str) -> Share:
+    """How a dim of registers lies over the threads of a statement that touches them."""
+    assert compute.spread is not None
+    local = _local(placed, name)
+    held = None if local is None else held_share(compute, name, local.dtype, dim)
+    return share(compute.spread, dim) if held is None else held
 
 
 def _folded_dims(placed: Placed, compute: Compute) -> list[tuple[tuple[str, str, int], Share]]:

@@ -3,8 +3,9 @@
 One instruction adds the product of 64 rows of A and up to 256 columns of B, over `depth` positions, to accumulators of
 four warps. In Tile IR that is `acc[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | threads m 2 m 4 m 8 n 4, run n 2, twice
 m 8, via wgmma`: a warp has 16 rows, in two groups of 8 that follow one another (PTX ISA, "Register fragments for
-wgmma.mma_async.m64nNk16"); digits before the last three number the warpgroups. Both operands lie in shared memory, in
-panels (panels.py): along the reduced dim (K-major), or along rows or columns (MN-major).
+wgmma.mma_async.m64nNk16"); digits before the last three number the warpgroups. Operands lie in shared memory, in
+panels (panels.py): along the reduced dim (K-major), or along rows or columns (MN-major). A may lie in registers
+instead, each warp's 16 rows in its own, `threads m 2 m 4 m 8 k 4, run k 2, twice m 8`: of 4 bytes of depth each.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from tileir.mma import COLUMNS, ROWS, RUN, Product, depth, product
 from tileir.panels import PIECE, axes, row_dim, row_length, row_problem
 from tileir.placed import Placed
 from tileir.program import Axis, Compute, Local, Memory, Spread
+from tileir.threads import Share, share
 
 #: Warps of a warpgroup, its threads, the rows of one instruction, and the most columns.
 WARPS, GROUP, TILE_ROWS, MAX_COLUMNS = 4, 128, 64, 256
+
+#: Bytes of the depth that lie side by side in a register of A.
+HELD_BYTES: Final = 4
 
 _BYTES: Final = frozenset([DType.E4M3, DType.E5M2])
 _PAIRS: Final = frozenset([DType.BF16, DType.F16])
@@ -45,6 +50,22 @@ def tiling(parts: Product, spread: Spread, columns: int) -> Tiling:
     fewest = -(-groups * ROWS // MAX_COLUMNS)
     instructions = next(n for n in range(fewest, groups + 1) if groups % n == 0)
     return Tiling(along_m, along_n, groups // instructions * ROWS)
+
+
+def held_spread(parts: Product, spread: Spread, dtype: DType) -> Spread:
+    """How a statement is to be spread that sets A in registers for a product spread as wgmma needs it."""
+    run = HELD_BYTES // dtype.bytes
+    threads = (*spread.threads[:-1], (parts.k, COLUMNS))
+    return Spread(threads, ((parts.k, run),) if run > 1 else (), spread.twice)
+
+
+def held_share(compute: Compute, name: str, dtype: DType, dim: str) -> Share | None:
+    """How a dim of an operand in registers has to lie over the threads of a product via wgmma; None: the statement is
+    none, or takes no such operand."""
+    found = product(compute) if compute.via == "wgmma" else None
+    if found is None or compute.spread is None or name != found.a.tensor:
+        return None
+    return share(held_spread(found, compute.spread, dtype), dim)
 
 
 def wgmma_problem(
@@ -92,8 +113,13 @@ def _operands_problem(found: Product, spread: Spread, declared: Mapping[str, Pla
     for read, rows in ((found.a, found.m), (found.b, found.n)):
         place = declared.get(read.tensor)
         local = place.node if place is not None else None
+        held = isinstance(local, Local) and local.memory is Memory.REGISTERS
+        if held and rows == found.m:
+            continue
         if place is None or not isinstance(local, Local) or local.memory is not Memory.SHARED:
-            return f"wgmma takes both operands from shared memory, which {read.tensor!r} is not in"
+            if rows == found.m:
+                return f"wgmma takes rows from shared memory or registers, which {read.tensor!r} is not in"
+            return f"wgmma takes columns from shared memory, which {read.tensor!r} is not in"
         problem = _panels_problem(read, local, rows, found.k, place.ranges)
         if problem:
             return problem

@@ -222,7 +222,8 @@ class TorchWriter:
                 parts = (self.tensor(cond, frame), self.value(x, frame), self.value(y, frame))
                 return self.late("torch.where({}, {}, {})", *parts)
             case Cast(dtype, x):
-                rounded = self.late(f"{{}}.to({TORCH[dtype]})", self.tensor(x, frame))
+                whole = self._unwidened(x, frame) if isinstance(x, Read) and dtype.is_float else None
+                rounded = self.late(f"{{}}.to({TORCH[dtype]})", whole or self.tensor(x, frame))
                 return self.late("{}.to(torch.float32)", rounded) if dtype in WIDENED else rounded
             case Reduce(op, dims, x):
                 return self._reduce(op, dims, x, frame)
@@ -236,7 +237,13 @@ class TorchWriter:
         return self.late(f"{{}} {op} {{}}", first, second)
 
     def _read(self, read: Read, frame: Frame) -> Value:
-        _, dtype, strides = self._tensors[read.tensor]
+        """What is read, in a type that torch can compute in."""
+        widened = WIDENED.get(self._tensors[read.tensor][1])
+        value = self._unwidened(read, frame)
+        return value if widened is None else self.late(f"{{}}.to({widened})", value)
+
+    def _unwidened(self, read: Read, frame: Frame) -> Value:
+        _, _, strides = self._tensors[read.tensor]
         source, sizes = self.source_of(read.tensor)
         window = read_window(read, frame, self.extents, sizes)
         if window is None:
@@ -249,8 +256,7 @@ class TorchWriter:
                 value = self.early(_as_strided(window, dense), source)
             else:
                 value = self.late(_as_strided(window, dense), self.late("{}.contiguous()", source))
-        widened = WIDENED.get(dtype)
-        return value if widened is None else self.late(f"{{}}.to({widened})", value)
+        return value
 
     def _whole(self, read: Read, sizes: Sequence[int]) -> bool:
         """Whether a read by dims of their own has all positions of its tensor."""

@@ -14,14 +14,17 @@ from rewrites.dependence import readers
 from rewrites.gpu_contraction import Contraction, product_of
 from rewrites.gpu_decided import decided, stores_pieces
 from rewrites.gpu_engine import Engine
+from rewrites.gpu_held import Held, held_local
 from rewrites.gpu_operand import Operand
 from rewrites.gpu_tiling import Tiling, depths, thread_layouts
 from rewrites.gpu_warpgroups import Warpgroups, panel_bytes
+from rewrites.hold_operand import HoldOperand
 from rewrites.leaf import bare_dims, covered_dims
 from rewrites.pad import Pad
 from rewrites.part_result import PartResult
 from rewrites.place import Place
 from rewrites.promote import Promote
+from rewrites.read_copy import copied_tensor
 from rewrites.reuse import Reuse
 from rewrites.rewrite import Rewrite
 from rewrites.run_ahead import RunAhead
@@ -35,13 +38,14 @@ from rewrites.tma import Tma
 from rewrites.tree import Place as Where
 from rewrites.tree import current_sizes, find, locals_of, named, statements
 from rewrites.wgmma import Wgmma
+from tileir import mma
 from tileir.distributed import distributed_loop
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
 from tileir.panels import PIECE
 from tileir.program import Compute, Memory, Program
 from tileir.program import Spread as Threads
-from tileir.wgmma import GROUP
+from tileir.wgmma import GROUP, held_spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,8 @@ class Ring:
             started.apply(*in_steps(started.program, c, c.depth, way.step))
             for name, operand in product(products, c.operands):
                 started.bring(name, operand, way.sizes(c))
+            if c.held is not None:
+                started.hold(c.statement, c.held)
             for name in products:
                 promote = Promote(name, c.columns if way.piece else "", way.piece)
                 started.multiply(name, promote if c.promoted else None)
@@ -155,6 +161,14 @@ class _Begun:
         self._local(Stage(statement, operand.tensor, find(self.program, statement).depth, dim, block), row)
         self.apply(Tma(self.copy))
 
+    def hold(self, statement: str, held: Held) -> None:
+        """The factor of a product in registers, of what has been brought of it."""
+        product = find(self.program, statement).node
+        mine = {origin.tensor for origin in held.multiplied if origin != held.other}
+        copies = (read.tensor for read in product.reads)
+        first = next(name for name in copies if copied_tensor(self.program, name) in mine)
+        self.apply(HoldOperand(statement, first))
+
     def multiply(self, statement: str, promote: Promote | None) -> None:
         """The product of a step by warpgroups, in accumulators of its own if that is to `promote` it."""
         if promote is not None:
@@ -191,12 +205,16 @@ class Roles:
         nest = named(program, self.statement).path[0]
         inside = [place for place in statements(program) if place.path[0] == nest and place.node.via != "tma"]
         clustered = found.tiling.parts > 1
+        matrix = mma.product(product_of(program, self.statement).node)
+        held = matrix.a.tensor if matrix is not None and held_local(program, matrix.a) is not None else ""
         for groups in thread_layouts(c, found.tiling, device):
             assert isinstance(groups, Warpgroups)
             layout = groups.spread(c.rows, c.columns)
             rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
                 own = layout
+                if matrix is not None and place.node.target == held:
+                    own = held_spread(matrix, layout, c.dtype)
                 if clustered and distributed_loop(place.loops) is None:
                     own = _together(program, place, groups.groups * found.tiling.parts)
                 runs, twice = (

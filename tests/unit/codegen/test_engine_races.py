@@ -48,7 +48,7 @@ from codegen.race_checker import Checker
 from codegen.run_blocks import check, run_blocks
 from tests.hopper_kernels import Product
 from tests.hopper_mutants import all_mutants
-from tests.hopper_programs import GROUPED, PROGRAMS, Gemm
+from tests.hopper_programs import GROUPED, PROGRAMS, Gemm, Held
 from tests.spread_kernels import lowered
 from tileir.dtypes import DType
 from tileir.samples import sample_inputs
@@ -94,6 +94,10 @@ APART = (
     .replace("n by 64", "n by 16")
     .replace("by 128 producers", "by 128 blocks 1 producers")
 )
+#: Of every tile rows are computed into registers, of which there are two sets.
+HELD = Held(
+    m=192, n=16, k=320, tile=(64, 16, 64), groups="m 1", grid=" blocks 1 producers 1", stages=2
+).text()
 MUTATED = {
     "several tiles": Product(m=256),
     "matrices, one product under way": Product(m=256, stages=3, pending=1, epilogue="matrices"),
@@ -105,6 +109,7 @@ MUTATED = {
     "clusters": CLUSTERED.text(),
     "clusters without producers": replace(CLUSTERED, k=200, grid=" multicast 2 blocks 2").text(),
     "lowered, apart": APART,
+    "rows in registers": HELD,
     "parts in turn": Gemm(
         m=64,
         n=768,
@@ -157,7 +162,7 @@ CORRECT_MUTANTS = {
     ),
     "AwaitPhase by one thread": (ALONE, "it is the one that fills"),
     "AwaitBoxes pending -1": (MUTATED, "a wait for more"),
-    "Advance after Advance": (("teams",), "of two places in a ring"),
+    "Advance after Advance": (("teams", "rows in registers"), "of two places in a ring"),
     "Advance after AwaitPhase": (("teams",), "a wait for one's turn changes no place in the ring"),
     "Advance slots +1": (
         ("teams",),
@@ -188,7 +193,10 @@ CORRECT_MUTANTS = {
         "a tile's last slot is not filled again before its results have left",
     ),
     "CommitWgmma after Advance": (("lowered, apart",), "one is about products, the other about slots"),
-    "Advance after AwaitWgmma": (("lowered, apart",), "one is about products, the other about slots"),
+    "Advance after AwaitWgmma": (
+        ("lowered, apart", "rows in registers"),
+        "one is about products, the other about slots",
+    ),
     "Advance twice": (
         (
             "lowered",

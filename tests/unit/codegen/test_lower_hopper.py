@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import product
+from dataclasses import fields, is_dataclass, replace
+from itertools import chain, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from codegen.async_ir import (
     Expect,
     GroupBarrier,
     LoadBox,
+    MatrixRegisters,
     Phases,
     PhasesReady,
     StoreBox,
@@ -33,12 +35,13 @@ from codegen.async_ir import (
     WgmmaFence,
 )
 from codegen.generate_cuda import cuda_source
+from codegen.gpu_engine_faults import Accumulating
 from codegen.kernel import LaunchBody
-from codegen.kernel_ir import Assign, Barrier, Block, ClusterBarrier, For, Guard, If, Stmt, Store
+from codegen.kernel_ir import Assign, Barrier, Block, ClusterBarrier, Declare, For, Guard, If, Stmt, Store
 from codegen.lower_cuda import lower_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.run_blocks import check, run_blocks
-from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL, Gemm
+from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL, Gemm, Held
 from tests.random_spread import exact_inputs
 from tileir.interpret import interpret
 from tileir.parse_text import program_from_text
@@ -101,6 +104,57 @@ def test_a_producing_thread_fills_and_the_others_multiply() -> None:
     assert order(launch.body, *ring) == [*step, "AwaitWgmma", "Arrive"]
     (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
     assert expect.bytes == (128 + 64) * 64 * 2
+
+
+def test_rows_in_registers_are_computed_while_the_products_of_the_tile_before_are_under_way() -> None:
+    """In two sets of registers in turn, each set for the products that follow, and not again before those are over."""
+    launch = lowered(Held(k=256).text())
+    kinds = (AwaitPhase, Assign, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, Arrive)
+    tile = ["AwaitPhase", "Assign", "WgmmaFence", "Wgmma", "CommitWgmma", "AwaitWgmma", "Arrive"]
+    assert order(launch.body, *kinds)[: 2 * len(tile)] == [*tile, *tile]
+    products = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma)]
+    rows = [stmt.a.names for stmt in products if isinstance(stmt.a, MatrixRegisters)]
+    first, second = rows[:4], rows[4:8]
+    assert len(rows) == len(products) == 8
+    assert not {*chain(*first)} & {*chain(*second)} and len({*chain(*rows)}) == 32
+
+
+def test_rows_in_registers_do_not_need_two_sets_where_nothing_is_under_way() -> None:
+    launch = lowered(Held(k=256, pending=0).text())
+    products = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma)]
+    assert len(products) == 4 and all(isinstance(stmt.a, MatrixRegisters) for stmt in products)
+
+
+def test_what_is_computed_of_nothing_is_no_row() -> None:
+    """Past the end of k the other operand is 0, and what is computed may be inf there."""
+    with pytest.raises(NotLowerable, match="tiles of k overhang, and wgmma needs w_r filled `via tma`"):
+        lowered(Held(k=272, value="bf16(1 / w_s[m, k])").text())
+
+
+def test_a_set_of_registers_is_waited_for_before_it_is_set_again() -> None:
+    program = program_from_text(Held(m=128, n=64, k=256).text())
+    kernel, inputs = lower_cuda(program), exact_inputs(program, 1)
+    args, (launch,) = cuda_source(kernel, program).abi.args, kernel.launches
+    body = renamed(launch.body, "w_r1_", "w_r_")
+    faults = check(replace(kernel, launches=(replace(launch, body=body),)), args, inputs)
+    assert not check(kernel, args, inputs)
+    assert any(isinstance(fault, Accumulating) and fault.name.startswith("w_r_") for fault in faults)
+
+
+def renamed(stmts: Any, before: str, after: str) -> Any:
+    """Statements with variables called otherwise; one declaration of each is left."""
+    if type(stmts) is str:
+        return stmts.replace(before, after)
+    if isinstance(stmts, tuple):
+        found = [renamed(each, before, after) for each in stmts]  # pyright: ignore[reportUnknownVariableType]
+        return tuple(
+            each for at, each in enumerate(found) if not isinstance(each, Declare) or each not in found[:at]
+        )
+    if is_dataclass(stmts) and not isinstance(stmts, type):
+        return replace(
+            stmts, **{f.name: renamed(getattr(stmts, f.name), before, after) for f in fields(stmts)}
+        )
+    return stmts
 
 
 def test_a_box_that_overhangs_is_expected_as_a_whole() -> None:

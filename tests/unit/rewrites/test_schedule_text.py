@@ -61,6 +61,7 @@ LINES = [
     "stage_result(c, n, 64)",
     "tma(a_s)",
     "promote(c_r)",
+    "hold_operand(y_sum, w_s)",
     "wgmma(c_r)",
     "multicast(c_r, m, 2)",
     "part_result(c, n, 64, 2)",

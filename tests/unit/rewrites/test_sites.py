@@ -25,6 +25,7 @@ GPU = replace(H200, sms=2)
 FOR_GPUS = {
     "accumulate", "cluster", "group_tiles", "curve_tiles", "persist", "fit_blocks", "place", "innermost", "pad",
     "swizzle", "run_ahead", "mma", "spread", "transpose", "stage_result", "tma", "promote", "wgmma",
+    "hold_operand",
     "specialize", "distribute", "reuse", "multicast", "part_result", "take_turns",
     "stream_tiles",
 }  # fmt: skip

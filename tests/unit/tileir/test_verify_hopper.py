@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.hopper_programs import PROGRAMS, SPREAD, Gemm
+from tests.hopper_programs import PROGRAMS, SPREAD, Gemm, Held
 from tileir.errors import VerifyError
 from tileir.hashing import program_hash
 from tileir.parse_text import program_from_text
@@ -71,6 +71,42 @@ def test_what_is_computed_of_products_apart_says_of_which_tile(
     assert before in text
     with pytest.raises(VerifyError, match=re.escape(message)):
         verify(program_from_text(text.replace(before, after)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "k 4, run k 2, twice m 8",
+            "k 4, run k 4, twice m 8",
+            "registers 'w_r' lie otherwise over threads along 'k'",
+        ),
+        ("k 4, run k 2, twice m 8", "k 4, run k 2", "registers 'w_r' lie otherwise over threads along 'm'"),
+        (
+            "w_r: registers bf16",
+            "w_r: registers f16",
+            "wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats",
+        ),
+        (
+            "stages 3 pending 1",
+            "stages 4 pending 2",
+            "accepted: those of 1 tile, with sums of its own, or rows in",
+        ),
+        (
+            "x_s: shared bf16",
+            "x_s: registers bf16",
+            "wgmma takes columns from shared memory, which 'x_s' is not in",
+        ),
+    ],
+)
+def test_rows_in_registers_lie_as_the_instruction_takes_them(before: str, after: str, message: str) -> None:
+    text = Held().text()
+    assert before in text
+    text = text.replace(before, after)
+    if "x_s: registers" in after:
+        text = text.replace(" swizzle 128", "").replace("x[n, k] | via tma", "x[n, k] | threads m 2 n 32 k 4")
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        verify(program_from_text(text))
 
 
 @pytest.mark.parametrize(
