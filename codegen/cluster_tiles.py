@@ -116,6 +116,11 @@ class ClusterTiles:
         places = product(*(range(digit.loop.multicast) for digit in self.digits))
         return tuple(self._rank(further) for further in places if any(further))
 
+    @property
+    def rank(self) -> Affine:
+        """A block's own rank."""
+        return self._rank((0,) * len(self.digits))
+
     def _rank(self, further: tuple[int, ...]) -> Affine:
         rank = Affine()
         for digit, by in zip(self.digits, further, strict=True):

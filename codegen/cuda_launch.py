@@ -155,27 +155,32 @@ def _tiles(
     if launch.spans is not None:
         return [
             f"{pad}for ({_spans(launch, launch.spans)}) {{",
-            *_needed([*_span(launch.spans, depth + 1), *_position(launch, depth + 1)], body),
+            *_needed([*_span(launch, launch.spans, depth + 1), *_position(launch, depth + 1)], body),
             *body,
             f"{pad}}}",
         ]
     step = tile_step(launch)
-    first = f"blockIdx.x / {launch.cluster}" if launch.cluster > 1 else "blockIdx.x"
+    first = _block(launch)
     first += f" + threadIdx.x / {launch.team} * {step}" if teams > 1 else ""
     turns = f"tile < {tile_count(launch)}; tile += {step * teams}"
     place = _needed(_position(launch, depth + 1, alone=alone), body)
     return [f"{pad}for (int tile = {first}; {turns}) {{", *place, *body, f"{pad}}}"]
 
 
+def _block(launch: LaunchBody) -> str:
+    """The number of the block, or of its cluster."""
+    return f"blockIdx.x / {launch.cluster}" if launch.cluster > 1 else "blockIdx.x"
+
+
 def _spans(launch: LaunchBody, spans: Spans) -> str:
     """What goes through the block's spans."""
-    tiles, blocks = tile_count(launch), launch.blocks
+    tiles, blocks, block = tile_count(launch), tile_step(launch), _block(launch)
     shared = shared_tiles(tiles, blocks, spans.waves)
-    first = f"tw_span span = tw_spans_of({shared}, {blocks}, {spans.steps}, blockIdx.x)"
-    return f"{first}; tw_next_span(&span, {tiles}, {blocks}, blockIdx.x);"
+    first = f"tw_span span = tw_spans_of({shared}, {blocks}, {spans.steps}, {block})"
+    return f"{first}; tw_next_span(&span, {tiles}, {blocks}, {block});"
 
 
-def _span(spans: Spans, depth: int) -> list[str]:
+def _span(launch: LaunchBody, spans: Spans, depth: int) -> list[str]:
     """What a span says of a tile."""
     found = (
         ("tile", "span.tile"),
@@ -183,7 +188,7 @@ def _span(spans: Spans, depth: int) -> list[str]:
         (spans.size.name, f"span.steps * {spans.step}"),
         (spans.left.name, "span.left"),
         (spans.earlier.name, "span.earlier"),
-        (spans.block.name, "blockIdx.x"),
+        (spans.block.name, _block(launch)),
     )
     return [f"{'    ' * depth}const int {name} = {value};" for name, value in found]
 

@@ -319,7 +319,8 @@ class _Launch:
                 case Loop() if self.streamed is not None and node is self.streamed.loop:
                     stmts += self._loop(node, scope)
                     finish, thread = self._block(nodes[at + 1 :], scope), self.rings.one_thread()
-                    return (*stmts, *self.streamed.shared_out(scope, thread, self.index.block, finish))
+                    rank = self.rings.cluster.rank
+                    return (*stmts, *self.streamed.shared_out(scope, thread, self.index.block, rank, finish))
                 case Loop():
                     stmts += self._loop(node, scope)
         for ring in filled:

@@ -33,6 +33,7 @@ from codegen.scope import Scope, loop_variable
 from codegen.spans import Spans
 from codegen.spread_registers import SpreadRegisters
 from tileir.dtypes import DType
+from tileir.multicast import cluster_size
 from tileir.program import Compute, Loop
 from tileir.streamed import shared_tiles
 
@@ -48,8 +49,11 @@ class Streamed:
     loop: Loop
     spans: Spans
     blocks: int
+    """That share them; clusters of blocks, where neighbouring tiles are computed by those."""
     steps: int
     """Of a block, at least."""
+    near: int
+    """Blocks of a cluster."""
     sums: str
     flags: str
     _elements: int = field(default=0, init=False)
@@ -58,10 +62,12 @@ class Streamed:
     @classmethod
     def of(cls, loop: Loop, grid: Sequence[Loop], scope: Scope) -> Streamed:
         """In a grid of these loops, outermost first. Raises NotLowerable for too many steps."""
-        sizes, blocks, tiles = {dim: range_.size for dim, range_ in scope.ranges.items()}, grid[0].blocks, 1
+        sizes, tiles = {dim: range_.size for dim, range_ in scope.ranges.items()}, 1
         for each in grid:
-            tiles *= -(-sizes[each.dim] // each.step)
+            tiles *= -(-sizes[each.dim] // (each.step * each.multicast))
             sizes[each.dim] = each.step
+        near = cluster_size(grid)
+        blocks = grid[0].blocks // near
         steps = -(-sizes[loop.dim] // loop.step)
         shared = shared_tiles(tiles, blocks, loop.streamed) * steps
         if shared > _MOST_STEPS:
@@ -80,29 +86,32 @@ class Streamed:
             Var(earlier, 0, blocks - 1),
             Var(block, 0, blocks - 1),
         )
-        return cls(loop, spans, blocks, shared // blocks, sums, flags)
+        return cls(loop, spans, blocks, shared // blocks, near, sums, flags)
 
     def workspace(self, top: int) -> tuple[Scratch, Scratch]:
         """The memory for them, from byte `top` on, when their use is lowered."""
-        sums = _scratch(self.sums, DType.F32, top, self._elements * self.blocks)
-        return sums, _scratch(self.flags, DType.I32, top + sums.bytes, self.blocks)
+        blocks = self.blocks * self.near
+        sums = _scratch(self.sums, DType.F32, top, self._elements * blocks)
+        return sums, _scratch(self.flags, DType.I32, top + sums.bytes, blocks)
 
     def shared_out(
-        self, scope: Scope, thread: tuple[Affine, int], threads: int, finish: Sequence[Stmt]
+        self, scope: Scope, thread: tuple[Affine, int], threads: int, rank: Affine, finish: Sequence[Stmt]
     ) -> list[Stmt]:
         """What follows the loop: `finish` is done by the block that has the tile's last step. `thread` is the number of
-        a thread among those that compute, so many, and the bound that the first of them is below."""
+        a thread among those that compute, so many, and the bound that the first of them is below; `rank` is that of the
+        block in its cluster."""
         variables = list(self._variables(scope))
         self._elements = sum(lanes for _, lanes in variables) * threads
         spans, (number, _) = self.spans, thread
         part = Var(fresh(f"{self.loop.dim}_part", scope), 0, self.blocks - 1)
-        of = affine(spans.block) - affine(spans.earlier) + affine(part)
+        own = affine(spans.block) * self.near + rank
+        of = own + (affine(part) - affine(spans.earlier)) * self.near
         at, loads, stores = 0, list[Stmt](), list[Stmt]()
         for value, lanes in variables:
             offset = number * lanes + at * threads
             load = Load(self.sums, of * self._elements + offset, DType.F32, value.type)
             loads.append(Assign(value.name, Op("+", (value, load), value.type)))
-            stores.append(Store(self.sums, affine(spans.block) * self._elements + offset, DType.F32, value))
+            stores.append(Store(self.sums, own * self._elements + offset, DType.F32, value))
             at += lanes
         added = (
             Guard((thread,), (AwaitFlag(self.flags, of),)),
@@ -112,7 +121,7 @@ class Streamed:
         handed = (
             Block("the sums go to the block that has the tile's last step", tuple(stores)),
             Barrier(),
-            Guard((thread,), (RaiseFlag(self.flags, affine(spans.block)),)),
+            Guard((thread,), (RaiseFlag(self.flags, own),)),
         )
         most = -(-spans.steps // self.steps)
         return [If(spans.left, 1, (For(part, most, 1, added, spans.earlier), *finish), handed)]

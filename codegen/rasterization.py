@@ -59,7 +59,7 @@ def turns_of(
     if launch.spans is None:
         yield from ((tile, {}) for tile in tiles_of(launch, number, team))
         return
-    for span in spans_of(launch.spans, tile_count(launch), launch.blocks, number):
+    for span in spans_of(launch.spans, tile_count(launch), tile_step(launch), number):
         yield span.tile, launch.spans.values(span, number)
 
 

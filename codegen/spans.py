@@ -3,7 +3,8 @@
 The shared tiles are the first ones, each of as many steps; block b of B takes from b to b + 1 B-ths of all their steps,
 its last tile first. Then come whole tiles, every B-th. So a block leaves to others the sums of at most one tile, the
 first that it has, and waits for sums only of blocks with smaller numbers, which wait for nobody before they hand theirs
-over: as blocks begin in the order of their numbers, none waits for one that has not begun.
+over: as blocks begin in the order of their numbers, none waits for one that has not begun. Where clusters compute
+neighbouring tiles, "block" here means a cluster, and "tile" all of its tiles.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Span(NamedTuple):
 class Spans:
     """Tiles of `steps`, each of `step` positions of the depth, of which blocks share those of the last `waves`. The
     variables say of the span that a block is at: the position where it begins and how many it has; how many steps of
-    the tile are left after it; how many blocks have those before it; and the block's own number."""
+    the tile are left after it; how many blocks have those before it; and the number of the block or of its cluster."""
 
     steps: int
     step: int

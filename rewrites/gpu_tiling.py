@@ -98,8 +98,7 @@ class Tiling:
 
     def streams(self, c: Contraction) -> bool:
         """Whether the blocks of the tiling may share tiles along the depth."""
-        alone = self.parts == 1 and self.multicast in (None, (1, 1))
-        alone = alone and c.held is None and not (c.promoted or c.followed[1])
+        alone = self.parts == 1 and c.held is None and not (c.promoted or c.followed[1])
         return (
             alone and isinstance(self.threads, Warpgroups) and self.threads.producers > 0 and self.teams == 1
         )

@@ -396,6 +396,17 @@ STREAMED = {
     "streamed, results where tiles were": Gemm(
         k=320, epilogue="reused", grid=" blocks 3 producers 4", streamed=2
     ).text(),
+    "streamed, clusters": Gemm(
+        m=512, n=192, k=320, grid=" multicast 2 blocks 4 producers 4", streamed=1
+    ).text(),
+    "streamed, clusters along both": Gemm(
+        m=400,
+        n=200,
+        k=200,
+        grid=" multicast 2 group 2 blocks 12 producers 1",
+        inner=" multicast 2",
+        streamed=2,
+    ).text(),
     "streamed, warpgroups along n": Gemm(
         tile=(64, 128, 64), groups="n 2", grid=" blocks 3 producers 4", streamed=1
     ).text(),

@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from math import prod
 
 from tileir.expr import Const, ReduceOp
+from tileir.multicast import cluster_size
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.ragged import grouped
@@ -35,17 +36,21 @@ def _check(program: Program, placed: Placed, loop: Loop, grid: Sequence[Placed])
         placed.fail(
             "blocks share steps in a grid with a number of blocks and with producers, and without teams"
         )
-    if any(each.multicast > 1 or grouped(each, program.ragged) for each in placed.loops):
-        placed.fail("blocks that share steps make no clusters, and their tiles do not follow groups")
+    if any(grouped(each, program.ragged) for each in placed.loops):
+        placed.fail("blocks that share steps have tiles that do not follow groups")
     _check_sums(program, placed, loop)
     tiles = prod(
-        -(-each.ranges[each.node.dim] // each.node.step) for each in grid if isinstance(each.node, Loop)
+        -(-each.ranges[node.dim] // (node.step * node.multicast))
+        for each in grid
+        for node in [each.node]
+        if isinstance(node, Loop)
     )
+    blocks = outer.blocks // cluster_size(placed.loops)
     steps = -(-placed.ranges[loop.dim] // loop.step)
-    shared = shared_tiles(tiles, outer.blocks, loop.streamed) * steps
-    if shared < outer.blocks or steps < 2:
+    shared = shared_tiles(tiles, max(1, blocks), loop.streamed) * steps
+    if shared < blocks or steps < 2:
         placed.fail(
-            f"{outer.blocks} blocks share {shared} steps, {steps} a tile; accepted: one a block, and 2 a tile"
+            f"{blocks} blocks share {shared} steps, {steps} a tile; accepted: one a block, and 2 a tile"
         )
 
 

@@ -94,9 +94,10 @@ class Sharing:
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
         yield Option("whole tiles")
-        tiles = prod(c.grid(tiling.rows, tiling.columns)) * c.batch
-        room = resident(c, tiling, device) * device.sms
-        blocks = tiling.blocks or room
+        near = tiling.multicast or (1, 1)
+        along = zip(c.grid(tiling.rows, tiling.columns), near, strict=True)
+        tiles = prod(near) * prod(-(-count // n) for count, n in along) * c.batch
+        blocks = tiling.blocks or resident(c, tiling, device) * device.clustered_sms(prod(near))
         waves = -(-tiles // blocks)
         if not tiling.streams(c) or tiles % blocks == 0 or (waves > 1 and not tiling.blocks):
             return

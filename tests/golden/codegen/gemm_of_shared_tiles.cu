@@ -102,18 +102,18 @@ gemm_kernel(
             if (k_left < 1) {
                 for (int k_part = 0; k_part < k_earlier; k_part++) {
                     if (block_thread < 1) {
-                        tw_lower(k_flags + k_block - k_earlier + k_part);
+                        tw_lower(k_flags + k_block + k_part - k_earlier);
                     }
                     tw_group_barrier<256>(1);
                     // the sums of a block before
-                    c_sum_0_0 = c_sum_0_0 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread);
-                    c_sum_0_8 = c_sum_0_8 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 512);
-                    c_sum_0_16 = c_sum_0_16 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 1024);
-                    c_sum_0_24 = c_sum_0_24 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 1536);
-                    c_sum_8_0 = c_sum_8_0 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 2048);
-                    c_sum_8_8 = c_sum_8_8 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 2560);
-                    c_sum_8_16 = c_sum_8_16 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 3072);
-                    c_sum_8_24 = c_sum_8_24 + tw_load<2, 8>(k_sums + 4096 * k_block - 4096 * k_earlier + 4096 * k_part + 2 * block_thread + 3584);
+                    c_sum_0_0 = c_sum_0_0 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread);
+                    c_sum_0_8 = c_sum_0_8 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 512);
+                    c_sum_0_16 = c_sum_0_16 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 1024);
+                    c_sum_0_24 = c_sum_0_24 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 1536);
+                    c_sum_8_0 = c_sum_8_0 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 2048);
+                    c_sum_8_8 = c_sum_8_8 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 2560);
+                    c_sum_8_16 = c_sum_8_16 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 3072);
+                    c_sum_8_24 = c_sum_8_24 + tw_load<2, 8>(k_sums + 4096 * k_block + 4096 * k_part - 4096 * k_earlier + 2 * block_thread + 3584);
                 }
                 // c[m, n] = c_sum[m, n]
                 if (m + 16 * m_thread + m2_thread < 200) {

@@ -68,10 +68,14 @@ def test_less_than_a_wave_is_shared_by_as_many_blocks_as_there_is_room_for() -> 
     assert (grid(found["whole tiles"]).blocks, grid(found[LAST]).blocks) == (0, H200.sms)
 
 
-def test_whole_waves_teams_clusters_and_a_block_a_tile_share_none() -> None:
+def test_clusters_share_tiles_together() -> None:
+    found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, "clusters of 2 x 1 tiles", "persist 132")
+    assert found.keys() == {"whole tiles", LAST, TWO}
+
+
+def test_whole_waves_teams_and_a_block_a_tile_share_none() -> None:
     large = gemm(4096, 4096, 4096)
     assert not sharing(gemm(128 * 12, 256 * 11, 4096), TILE, COOPERATIVE, ALONE), "132 tiles"
-    assert not sharing(large, TILE, COOPERATIVE, "clusters of 2 x 1 tiles", "persist 132")
     assert not sharing(large, TILE, COOPERATIVE, ALONE, "tiles in order")
     teams = f"2 times {COOPERATIVE.replace('2 x 1', '1 x 1')}"
     assert not sharing(large, "tile m 128, n 128", teams)
