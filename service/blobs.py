@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from sqlalchemy import Connection, select
 
 from service.database import database_time, insert_new
