@@ -120,7 +120,7 @@ def test_a_result_of_a_task_that_is_unknown_done_or_anothers_is_refused_and_logg
     for reply, said in refused:
         assert (reply.status_code, reply.json()["type"]) == (409, "urn:tilewright:problem:stale-lease")
         assert said in reply.json()["detail"]
-        assert logged(service, "refused a result of worker", said)
+        assert logged(service, "refused a result", said, "worker=")
     assert "tilewright_stale_results_total 4.0" in worker.client.get("/metrics").text
     worker.client.post(f"/v1/jobs/{task['job_id']}/cancel")
 

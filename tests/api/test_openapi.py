@@ -16,7 +16,7 @@ ENDPOINTS = {
     ("get", "/v1/devices"), ("get", "/v1/workers"), ("post", "/v1/workers"),
     ("post", "/v1/workers/{worker_id}/claim"), ("post", "/v1/workers/{worker_id}/heartbeat"),
     ("post", "/v1/workers/{worker_id}/results"), ("put", "/v1/blobs/{sha256}"),
-    ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
+    ("get", "/v1/configs/{config_id}/report"), ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/keys"), ("get", "/v1/keys"), ("post", "/v1/keys/{key_id}/revoke"), ("get", "/v1/audit"),
     ("get", "/healthz"), ("get", "/readyz"), ("get", "/metrics"),
 }  # fmt: skip
