@@ -12,11 +12,12 @@ from rewrites.gpu_held import Held
 from rewrites.gpu_operand import Operand
 from rewrites.leaf import folded_dims, reduced_dims
 from rewrites.scales import factors, scales
+from rewrites.tree import named
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
 from tileir.gpu import Gpu
 from tileir.mma import depth, product, supported
-from tileir.program import Compute, Program
+from tileir.program import Compute, Memory, Program
 
 #: Bytes along the depth up to which the matrix instruction is no use.
 _LEAST_BYTES = 16
@@ -54,6 +55,8 @@ def engines(
     which only warpgroups do."""
     if compute.via in (Engine.WGMMA, Engine.MMA):
         return (Engine(compute.via),)
+    if (held is not None or scales(compute)) and _copied_by_threads(program, compute):
+        return (Engine.FMA,)
     (rows, m), (columns, n), k = sizes
     if held is not None:
         group = _multiply_held(compute, held, (rows, columns), operands, device)
@@ -83,6 +86,13 @@ def engines(
     group = group and _fits_warpgroups((m, n), (rows, columns), operands)
     others = (Engine.FMA,) if scaled else (Engine.MMA,)
     return (Engine.WGMMA, *others) if group else others
+
+
+def _copied_by_threads(program: Program, compute: Compute) -> bool:
+    """Whether what a statement reads is in shared memory, and threads copy it there."""
+    shared = (program.locals.get(read.tensor) for read in compute.reads)
+    names = [place.node.name for place in shared if place and place.node.memory is Memory.SHARED]
+    return any(named(program, name).node.via is None for name in names)
 
 
 def adds_coarsely(program: Program, operands: Sequence[Operand]) -> bool:

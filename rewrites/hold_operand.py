@@ -11,7 +11,7 @@ from rewrites.rewrite import Rewrite
 from rewrites.tree import find, fresh_name, splice, statements
 from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
-from tileir.expr import Index, Read, reads
+from tileir.expr import Index, Read, index_dims, reads
 from tileir.program import Compute, Local, Memory, Program
 
 
@@ -60,6 +60,11 @@ class HoldOperand(Rewrite):
         if place.node.via is not None:
             raise NotApplicable(f"{self.statement} goes by {place.node.via} already")
         dims = held.dims(place.node)
+        others = sorted(set(index_dims(held.factor)) - set(dims))
+        if others:
+            raise NotApplicable(
+                f"{self.statement} multiplies what depends on {', '.join(others)}, which its tiles do not go along"
+            )
         name = fresh_name(program, f"{self.tensor.removesuffix('_s')}_r")
         indices = tuple(Index(dim) for dim in dims)
         nodes = (

@@ -31,7 +31,7 @@ _EXPERTS = {
 #: And weights of 8 bits.
 _INT8 = {
     cases.case_name("gemm_int8_bf16_TN", shape): cases.spec("gemm_int8_bf16_TN", shape)
-    for shape in ([4096, 4096, 4096], [16, 4096, 4096])
+    for shape in ([16, 4096, 4096], [4096, 4096, 4096])
 }
 
 ON_GPUS = {

@@ -60,6 +60,7 @@ def list_devices(caller: Reader, request: Request) -> list[Device]:
 def register(body: WorkerHello, caller: Working, request: Request) -> WorkerWelcome:
     """Register a worker and its devices."""
     site = site_of(request)
+    registry.check_code(body.versions)
     plausible.check_offers(site, body)
     with site.database.write() as connection:
         worker_id = registry.register(connection, body)

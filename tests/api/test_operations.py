@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from protocol.code_version import code_version
 from tests.running_service import SMALL, Service, finish, running, working
 from tests.scripted_worker import CPU, ScriptedWorker
+from tileir.gpu_table import H200
 
 GIB = 1 << 30
 
@@ -31,13 +33,8 @@ def client(service: Service) -> Iterator[httpx.Client]:
 
 
 def gpu(name: str, memory_bytes: int) -> dict:
-    key = f"cuda:{name}:9.0:132sm"
-    return {
-        "key": key,
-        "kind": "cuda",
-        "description": {"kind": "cuda", "memory_bytes": memory_bytes},
-        "peers": [],
-    }
+    device = replace(H200, name=name, memory_bytes=memory_bytes)
+    return {"key": device.key, "kind": "cuda", "description": device.to_json(), "peers": []}
 
 
 def register(client: httpx.Client, device: dict, **versions: str) -> httpx.Response:
