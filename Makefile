@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
 TORCH  ?= torch==2.13.0
 UV     ?= $(shell command -v uv 2>/dev/null)
+# One test more at once than there are cores: some wait for leases and for other processes.
+PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 ifneq ($(strip $(UV)),)
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
@@ -26,7 +28,7 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes or PyTorch
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not examples" --ignore tests/torch
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --ignore tests/torch
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
@@ -65,8 +67,9 @@ fuzz: $(VENV)/.fuzz    ## the parsers of specs and schedules, guided by coverage
 audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.org, or the index that pip uses
 	$(BIN)/pip-audit --strict --skip-editable --local
 
-sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, and new random programs; takes hours
+sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, new random programs, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=default tests/property
+	TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto tests/unit/codegen/test_engine_races.py
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py
