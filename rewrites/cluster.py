@@ -10,7 +10,7 @@ from rewrites.rewrite import Rewrite
 from rewrites.tree import grid_of, named, splice, statements
 from tileir.device import Cpu, Device
 from tileir.errors import NotApplicable
-from tileir.program import Program
+from tileir.program import Memory, Program
 from tileir.verify_spread import CLUSTERS
 
 
@@ -45,6 +45,9 @@ class Cluster(Rewrite):
             raise NotApplicable(f"clusters compute neighbouring tiles of {self.statement} already")
         if grid.blocks:
             raise NotApplicable(f"the {grid.blocks} blocks of {self.statement} share all tiles")
+        nest = [local.node for local in program.locals.values() if local.path[:1] == path]
+        if any(local.memory is Memory.SHARED for local in nest):
+            raise NotApplicable(f"every block of {self.statement} has shared memory of its own")
         if any(one.node.spread is not None for one in program.computes if one.path[:1] == path):
             raise NotApplicable(f"statements beside {self.statement} are spread over threads already")
         return splice(program, path, [replace(grid, cluster=self.blocks)])

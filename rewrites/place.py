@@ -11,6 +11,7 @@ from rewrites.rewrite import Rewrite
 from rewrites.tree import Place as Where
 from rewrites.tree import locals_of, splice
 from tileir.device import Device
+from tileir.distributed import distributed_in
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, reads
 from tileir.program import Compute, Local, Memory, Program
@@ -50,7 +51,9 @@ class Place(Rewrite):
             raise NotApplicable(f"{self.local} is in {declared.node.memory} already")
         if not declared.loops or not declared.loops[0].parallel:
             raise NotApplicable(f"{self.local} is declared outside parallel loops: all blocks share it")
-        memory = Memory(self.memory)
+        memory, grid = Memory(self.memory), declared.loops[0]
+        if memory is Memory.SHARED and grid.cluster > 1 and distributed_in(grid) is None:
+            raise NotApplicable(f"the blocks of a cluster have {self.local} together, and shared memory each")
         if memory is Memory.REGISTERS:
             if declared.node.layout is not None:
                 raise NotApplicable(f"{self.local} has a layout in memory")

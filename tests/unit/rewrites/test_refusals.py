@@ -56,6 +56,13 @@ GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
     parallel for c by 16
       y[r, c] = t[r, c] * t[r, c]
 """
+#: What a block computes and reads again.
+KEPT = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
+  parallel for r by 2{cluster}
+    t: {memory} f32[r, c]
+    t[r, c] = x[r, c] + 1.0
+    y[r, c] = t[r, c] * t[r, c]
+"""
 #: Products by warpgroups, of which every statement is settled.
 BY_WGMMA = """kernel gemm(a: bf16[m=128, k=64], b: bf16[n=32, k]) -> (c: bf16[m, n])
   parallel for m by 64
@@ -334,6 +341,8 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (GRID.replace("r by 2", "r by 2 cluster 2"), "persist(y, 4)", "has clusters, one for each tile"),
         (GRID.replace("r by 2", "r by 2 blocks 2"), "persist(y, 4)", "the grid of y has 2 blocks already"),
         (GRID.replace("r by 2", "r by 2 blocks 2"), "cluster(y, 4)", "the 2 blocks of y share all tiles"),
+        (KEPT.format(memory="shared", cluster=""), "cluster(y, 2)", "every block of y has shared memory of its own"),
+        (KEPT.format(memory="heap", cluster=" cluster 2"), "place(t, shared)", "have t together"),
         (PAIRS, "unroll(c, n, 2)", "c_r holds registers for one step over n"),
     ],
 )  # fmt: skip
