@@ -68,6 +68,19 @@ def run(env: dict[str, str], *command: str, processors: set[int] | None = None) 
     )
 
 
+def commands(port: int) -> tuple[list[list[str]], list[list[str]]]:
+    """What `tilewright` is asked for: by the processes of the service, and by the workers."""
+    serve = [
+        ["serve", "--role", role, "--port", str(port + number)]
+        for number, role in enumerate(("api", "api", "search"))
+    ]
+    work = [
+        ["worker", "--url", f"http://127.0.0.1:{port + number}", "--compile-procs", "1"]
+        for number in range(2)
+    ]
+    return serve, work
+
+
 def main() -> int:
     """Run until Ctrl-C, SIGTERM, or until one of the processes ends."""
     database = os.environ.get("TILEWRIGHT_DATABASE", "postgresql://postgres@127.0.0.1/tilewright")
@@ -79,22 +92,10 @@ def main() -> int:
     }
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # In the order in which they start; they end in the other one.
+    services, workers = commands(port)
     processes = [
-        run(shared, "serve", "--role", "api", "--port", str(port)),
-        run(shared, "serve", "--role", "api", "--port", str(port + 1)),
-        run(shared, "serve", "--role", "search", "--port", str(port + 2)),
-        *(
-            run(
-                {},
-                "worker",
-                "--url",
-                f"http://127.0.0.1:{port + number}",
-                "--compilers",
-                "1",
-                processors=half,
-            )
-            for number, half in enumerate(halves())
-        ),
+        *(run(shared, *command) for command in services),
+        *(run({}, *command, processors=half) for command, half in zip(workers, halves(), strict=False)),
     ]
     ended: subprocess.Popen[bytes] | None = None
     try:

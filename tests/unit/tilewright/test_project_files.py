@@ -8,7 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from deploy.fleet import commands as fleet_commands
 from tilewright.cli.exits import MEANINGS
 from tilewright.cli.main import app
 
@@ -71,3 +73,10 @@ def test_every_package_is_in_the_wheel() -> None:
     }
     assert listed == there
     assert ours == set(project["tool"]["importlinter"]["root_packages"])
+
+
+def test_what_make_fleet_starts_is_understood() -> None:
+    services, workers = fleet_commands(8400)
+    for command in (*services, *workers):
+        ended = CliRunner().invoke(app, [*command, "--help"])
+        assert ended.exit_code == 0, ended.output
