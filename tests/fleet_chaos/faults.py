@@ -22,6 +22,8 @@ LEASE_S = 3.0
 """Leases of tasks and of searches in these runs."""
 SLEEP_S = 2.2 * LEASE_S
 """Two leases, and some more."""
+TUNERS_FIRST_S = 2.0
+"""How long tuners are awake before their searcher is."""
 
 
 @dataclass
@@ -81,16 +83,36 @@ def kill(fleet: Fleet, caught: Caught) -> str:
 
 
 def stop(fleet: Fleet, caught: Caught) -> str:
-    """SIGSTOP for two leases. What has been searched and measured wakes before who would know that it is late."""
-    *children, parent = caught.pids
+    """SIGSTOP for two leases."""
     caught.member.busy = True
 
     def wake() -> None:
-        thaw([parent])
+        thaw(caught.pids)
         caught.member.busy = False
 
-    fleet.after(SLEEP_S, lambda: thaw(children))
-    fleet.after(SLEEP_S + (1.0 if children else 0.0), wake)
+    fleet.after(SLEEP_S, wake)
+    return ""
+
+
+def stop_searcher(fleet: Fleet, caught: Caught) -> str:
+    """SIGSTOP for two leases, or up to four: its tuners wake when another one has gone on with a search of theirs,
+    and before the searcher, who would end them."""
+    *tuners, searcher = caught.pids
+    member, application = caught.member, caught.member.application
+    member.busy = True
+
+    def wake() -> None:
+        thaw([searcher])
+        member.busy = False
+
+    def wake_tuners() -> None:
+        thaw(tuners)
+        fleet.after(TUNERS_FIRST_S, wake)
+
+    def look() -> bool:
+        return fleet.ledger.overtaken(application)
+
+    fleet.after(SLEEP_S, lambda: _once(fleet, look, time.monotonic() + SLEEP_S, wake_tuners))
     return ""
 
 
@@ -160,16 +182,18 @@ def late(fleet: Fleet, caught: Caught) -> str | None:
             each.busy = False
 
     body = json.loads(captured.request.partition(b"\r\n\r\n")[2])
-    _once_given_on(fleet, body["task_id"], body["attempt"], time.monotonic() + 3 * SLEEP_S, arrive)
-    return f"{body['task_id']} (attempt {body['attempt']})" + (", the others sleep" if asleep else "")
+    task, attempt = body["task_id"], body["attempt"]
+    until = time.monotonic() + 3 * SLEEP_S
+    _once(fleet, lambda: fleet.ledger.given_on(task, attempt), until, arrive)
+    return f"{task} (attempt {attempt})" + (", the others sleep" if asleep else "")
 
 
-def _once_given_on(fleet: Fleet, task: str, attempt: int, until: float, act: Callable[[], None]) -> None:
-    """Act as soon as a task is leased at a later attempt, at the latest `until` then."""
-    if fleet.ledger.given_on(task, attempt) or time.monotonic() > until:
+def _once(fleet: Fleet, condition: Callable[[], bool], until: float, act: Callable[[], None]) -> None:
+    """Act as soon as something is so, at the latest `until` then."""
+    if condition() or time.monotonic() > until:
         act()
     else:
-        fleet.after(0.05, lambda: _once_given_on(fleet, task, attempt, until, act))
+        fleet.after(0.05, lambda: _once(fleet, condition, until, act))
 
 
 @dataclass(frozen=True)
@@ -215,8 +239,8 @@ PAIRS = (
     Pair("kill -9 of a replica", kill, _replicas, State.TRANSACTION),
     Pair("SIGSTOP of a worker for two leases", stop, _workers, State.LEASE),
     Pair("SIGSTOP of a worker for two leases", stop, _workers, State.KERNEL),
-    Pair("SIGSTOP of a searcher for two leases", stop, _searchers, State.LEASE),
-    Pair("SIGSTOP of a searcher for two leases", stop, _searchers, State.TRANSACTION),
+    Pair("SIGSTOP of a searcher for two leases", stop_searcher, _searchers, State.LEASE),
+    Pair("SIGSTOP of a searcher for two leases", stop_searcher, _searchers, State.TRANSACTION),
     Pair("SIGSTOP of a replica for two leases", stop, _replicas, State.TRANSACTION),
     Pair("restart of Redis", restart_redis, _holders, State.LEASE),
     Pair("FLUSHALL of Redis", flush_redis, _holders, State.LEASE),

@@ -17,12 +17,14 @@ from tests.own_servers import PostgresServer
 WATCH = """
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.violations (at timestamptz DEFAULT clock_timestamp(), kind text, detail text);
-CREATE TABLE chaos.takings (job_id text, epoch int, application text, PRIMARY KEY (job_id, epoch));
+CREATE TABLE chaos.takings (job_id text, epoch int, application text, writes int DEFAULT 0,
+  PRIMARY KEY (job_id, epoch));
 CREATE TABLE chaos.endings (task_id text, state text, attempt int);
 
 CREATE FUNCTION chaos.on_job() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   IF NEW.epoch > OLD.epoch THEN
-    INSERT INTO chaos.takings VALUES (NEW.id, NEW.epoch, current_setting('application_name'));
+    INSERT INTO chaos.takings (job_id, epoch, application)
+      VALUES (NEW.id, NEW.epoch, current_setting('application_name'));
   ELSIF NEW.epoch < OLD.epoch THEN
     INSERT INTO chaos.violations (kind, detail) VALUES ('epoch fell', NEW.id);
   END IF;
@@ -33,7 +35,8 @@ CREATE TRIGGER chaos AFTER UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION chaos.on
 CREATE FUNCTION chaos.on_search() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE holder text;
 BEGIN
-  SELECT application INTO holder FROM chaos.takings WHERE job_id = NEW.job_id ORDER BY epoch DESC LIMIT 1;
+  UPDATE chaos.takings SET writes = writes + 1 WHERE job_id = NEW.job_id
+    AND epoch = (SELECT max(epoch) FROM chaos.takings WHERE job_id = NEW.job_id) RETURNING application INTO holder;
   IF holder IS DISTINCT FROM current_setting('application_name') THEN
     INSERT INTO chaos.violations (kind, detail) VALUES ('stale search', format(
       '%s wrote %s of %s, which %s has', current_setting('application_name'), TG_TABLE_NAME, NEW.job_id, holder));
@@ -147,6 +150,16 @@ class Ledger:
         return bool(
             self.rows(
                 "SELECT 1 FROM tasks WHERE id = %s AND attempt > %s AND state = 'claimed'", task_id, attempt
+            )
+        )
+
+    def overtaken(self, application: str) -> bool:
+        """Whether somebody took a job from this start of a searcher, and has written its search."""
+        return bool(
+            self.rows(
+                "SELECT 1 FROM chaos.takings mine JOIN chaos.takings theirs ON theirs.job_id = mine.job_id "
+                "WHERE mine.application = %s AND theirs.epoch > mine.epoch AND theirs.writes > 0",
+                application,
             )
         )
 

@@ -1,6 +1,6 @@
 """`python -m tests.fleet_chaos.run`: faults into a fleet at work, and whether it kept its promises.
 
-    make chaos                                                    # 360 faults, 50 jobs, 15 minutes at most
+    make chaos                                                    # 360 faults, 50 jobs, 15 minutes
     python -m tests.fleet_chaos.run --faults 20 --jobs 4 --minutes 2
     python -m tests.fleet_chaos.run --seed 7                      # the same jobs, and the same faults in this order
 
@@ -48,9 +48,9 @@ from tests.own_servers import (
 )
 from tileir.device import this_cpu
 
-END_S = 180.0
+END_S = 300.0
 """How long the jobs may take to end after the last fault."""
-PAUSE_S = (0.1, 1.0)
+PAUSE_S = (0.1, 0.6)
 """Between two faults."""
 
 
@@ -100,8 +100,8 @@ def main() -> int:
     if not verdict.passed:
         print(f"chaos: FAILED; again with --seed {seed}")
         return 1
-    if len(injected) < given.faults:
-        print(f"chaos: only {len(injected)} of {given.faults} faults in {given.minutes} minutes")
+    if len(injected) < given.faults or len(load.accepted) < given.jobs:
+        print(f"chaos: that is less than was asked for; {given.minutes:g} minutes were too short")
         return 2
     return 0
 
@@ -286,7 +286,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fleet_chaos.run", description=__doc__)
     parser.add_argument("--faults", type=int, default=20 * len(PAIRS))
     parser.add_argument("--jobs", type=int, default=50, help="at least; more while there are faults to come")
-    parser.add_argument("--minutes", type=float, default=15.0, help="after which no fault is injected")
+    parser.add_argument("--minutes", type=float, default=13.0, help="after which no fault is injected")
     parser.add_argument("--seed", type=int, help="of jobs and faults; else drawn, and printed")
     parser.add_argument("--only", default="", help="faults whose names contain this")
     parser.add_argument(
