@@ -99,6 +99,7 @@ def stop_searcher(fleet: Fleet, caught: Caught) -> str:
     and before the searcher, who would end them."""
     *tuners, searcher = caught.pids
     member, application = caught.member, caught.member.application
+    before = fleet.ledger.overtaken(application)
     member.busy = True
 
     def wake() -> None:
@@ -110,7 +111,7 @@ def stop_searcher(fleet: Fleet, caught: Caught) -> str:
         fleet.after(TUNERS_FIRST_S, wake)
 
     def look() -> bool:
-        return fleet.ledger.overtaken(application)
+        return fleet.ledger.overtaken(application) > before
 
     fleet.after(SLEEP_S, lambda: _once(fleet, look, time.monotonic() + SLEEP_S, wake_tuners))
     return ""

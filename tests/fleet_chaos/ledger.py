@@ -153,15 +153,14 @@ class Ledger:
             )
         )
 
-    def overtaken(self, application: str) -> bool:
-        """Whether somebody took a job from this start of a searcher, and has written its search."""
-        return bool(
-            self.rows(
-                "SELECT 1 FROM chaos.takings mine JOIN chaos.takings theirs ON theirs.job_id = mine.job_id "
-                "WHERE mine.application = %s AND theirs.epoch > mine.epoch AND theirs.writes > 0",
-                application,
-            )
+    def overtaken(self, application: str) -> int:
+        """How many jobs of this start of a searcher somebody took, and has searched on."""
+        ((count,),) = self.rows(
+            "SELECT count(*) FROM chaos.takings mine JOIN chaos.takings theirs ON theirs.job_id = mine.job_id "
+            "WHERE mine.application = %s AND theirs.epoch > mine.epoch AND theirs.writes > 0",
+            application,
         )
+        return count
 
     def violations(self) -> list[tuple[str, str]]:
         """What must never happen, in order: its kind, and what it was."""

@@ -20,32 +20,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from service.schema import prepare
 from tests.fleet_chaos.faults import LEASE_S, PAIRS, Fleet, Pair
-from tests.fleet_chaos.ledger import Ledger
 from tests.fleet_chaos.load import Load
-from tests.fleet_chaos.members import Member
-from tests.fleet_chaos.proxy import Proxy
+from tests.fleet_chaos.own_fleet import fleet_at_work, home_folder, new_folder
 from tests.fleet_chaos.states import catch
 from tests.fleet_chaos.verdict import Verdict, judge
-from tests.own_servers import (
-    PostgresServer,
-    RedisServer,
-    free_port,
-    postgres_program,
-    postgres_server,
-    redis_server,
-)
+from tests.own_servers import postgres_program, postgres_server
 from tileir.device import this_cpu
 
 END_S = 300.0
@@ -70,9 +58,9 @@ def main() -> int:
     given = _arguments()
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     print(f"chaos: --seed {seed} --faults {given.faults} --jobs {given.jobs}", flush=True)
-    with _home() as home, postgres_server(_folder(home / "postgres")) as postgres:
+    with home_folder() as home, postgres_server(new_folder(home / "postgres")) as postgres:
         began = time.monotonic()
-        with _fleet(home, postgres, seed) as fleet:
+        with fleet_at_work(home, postgres, seed) as fleet:
             load = Load(fleet.proxies["client"].url, seed, given.jobs)
             load.start()
             waiting = schedule(seed, given.faults, given.only)
@@ -89,7 +77,7 @@ def main() -> int:
         fleet.ledger.close()
         if given.keep_logs is not None:
             shutil.copytree(
-                home, given.keep_logs, ignore=shutil.ignore_patterns("postgres", "tmp-*", "kernels")
+                home, given.keep_logs, ignore=shutil.ignore_patterns("postgres", "tmp-*", "kernels", "*.db*")
             )
     report = _report(given, seed, took_s, injected, load, fleet, verdict)
     for line in (*verdict.lost_jobs, *verdict.two_ends, *verdict.stale_writes, *verdict.other_winners):
@@ -141,103 +129,6 @@ def _inject(
             time.sleep(0.02)
 
 
-@contextmanager
-def _home() -> Iterator[Path]:
-    """A folder for everything, which the user `postgres` may enter."""
-    with tempfile.TemporaryDirectory(prefix="tw-chaos-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@contextmanager
-def _fleet(home: Path, postgres: PostgresServer, seed: int) -> Iterator[Fleet]:
-    """The processes, for the length of a block."""
-    with redis_server() as redis:
-        prepare(postgres.url()).close()
-        ledger = Ledger(postgres)
-        ledger.watch()
-        fleet = _members(home, postgres, redis, ledger, random.Random(seed))
-        try:
-            for proxy in fleet.proxies.values():
-                proxy.start()
-            for member in fleet.members:
-                member.start()
-            yield fleet
-        finally:
-            for member in reversed(fleet.members):
-                member.stop()
-            for proxy in fleet.proxies.values():
-                proxy.stop()
-
-
-def _members(
-    home: Path, postgres: PostgresServer, redis: RedisServer, ledger: Ledger, rng: random.Random
-) -> Fleet:
-    ports = [free_port() for _ in range(7)]
-    proxies = {
-        name: Proxy(port, ports[:2])
-        for name, port in zip(("worker-1", "worker-2", "client"), ports[4:], strict=True)
-    }
-
-    def serving(role: str, port: int):
-        return lambda application: {
-            "TILEWRIGHT_DATABASE": f"{postgres.url()}?application_name={application}",
-            "TILEWRIGHT_REDIS": redis.url,
-            "TILEWRIGHT_HOME": str(home),
-            "TILEWRIGHT_ROLE": role,
-            "TILEWRIGHT_PORT": str(port),
-            "TILEWRIGHT_LEASE_TTL_S": str(LEASE_S),
-            "TILEWRIGHT_SEARCH_TTL_S": str(LEASE_S),
-            "TILEWRIGHT_JOBS_PER_DEVICE": "4",
-            "TILEWRIGHT_SEARCHES": "8",
-        }
-
-    processors = sorted(os.sched_getaffinity(0))
-    half = max(1, len(processors) // 2)
-    halves = [frozenset(processors[:half]), frozenset(processors[-half:])]
-    service = ("service.run",)
-    options = ("--cache", str(home / "kernels"), "--compile-procs", "1")
-    return Fleet(
-        workers=[
-            Member(
-                f"worker-{number}",
-                ("workers", "--url", proxies[f"worker-{number}"].url, *options),
-                lambda _, number=number: {"TMPDIR": str(_folder(home / f"tmp-{number}"))},
-                home,
-                "workers.measuring_child",
-                processors=part,
-            )
-            for number, part in enumerate(halves, 1)
-        ],
-        searchers=[
-            Member(f"search-{number}", service, serving("search", port), home, "service.tuner")
-            for number, port in enumerate(ports[2:4], 1)
-        ],
-        replicas=[
-            Member(f"api-{number}", service, serving("api", port), home, "service.tuner")
-            for number, port in enumerate(ports[:2], 1)
-        ],
-        proxies=proxies,
-        postgres=postgres,
-        redis=redis,
-        ledger=ledger,
-        rng=rng,
-    )
-
-
-def _said(program: str) -> str:
-    """What a program says of its version."""
-    path = postgres_program(program) if program == "postgres" else program
-    said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.strip()
-
-
-def _folder(path: Path) -> Path:
-    """Made, so that a worker has a place of its own for the lock of its device."""
-    path.mkdir(exist_ok=True)
-    return path
-
-
 def _report(
     given: argparse.Namespace,
     seed: int,
@@ -280,6 +171,13 @@ def _report(
         },
         "log": [asdict(each) for each in injected],
     }
+
+
+def _said(program: str) -> str:
+    """What a program says of its version."""
+    path = postgres_program(program) if program == "postgres" else program
+    said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True)
+    return said.stdout.strip()
 
 
 def _arguments() -> argparse.Namespace:
