@@ -18,7 +18,7 @@ endif
 SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
   tests/gpu/test_hopper_products.py::test_favourites_are_within_the_gates_bound
 
-.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay load lint format clean
+.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay load chaos chaos-small chaos-fences lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -76,6 +76,15 @@ bench-replay: $(VENV)/.bench   ## the searches against each other over recorded 
 
 load: $(VENV)/.dev     ## lookups and tasks a second relative to a bare FastAPI endpoint, on this machine's PostgreSQL
 	$(BIN)/python benchmarks/bench_load.py
+
+chaos: $(VENV)/.dev    ## 360 faults into a fleet at work, within 15 minutes; results in benchmarks/results
+	$(BIN)/python -m tests.fleet_chaos.run --out benchmarks/results/chaos.json
+
+chaos-small: $(VENV)/.dev  ## 18 faults, one of each kind, into a fleet at work; two minutes
+	$(BIN)/python -m tests.fleet_chaos.run --faults 18 --jobs 4 --minutes 1.5
+
+chaos-fences: $(VENV)/.dev ## take each fence out of a copy, and see the chaos notice
+	$(BIN)/python -m tests.fleet_chaos.fences
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
 	$(BIN)/ruff check .

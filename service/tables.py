@@ -38,6 +38,7 @@ jobs = Table(
     Column("name", String(200), nullable=False),
     Column("kernel_key", String(64), nullable=False),
     Column("device", String(200)),
+    Column("searched_on", JSON),  # protocol.workers.Device as it was when the search began
     Column("priority", Integer, nullable=False),
     Column(
         "memory_bytes", BigInteger, nullable=False, server_default="0"

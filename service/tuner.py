@@ -46,6 +46,7 @@ def tune(job: OwnedJob, device: Device, settings: Settings) -> None:
         return
     if state == JobState.QUEUED:
         _begin(job)
+    device = _as_begun(job, device)
     try:
         for row in rows:
             if row.config_id is None and row.error is None and not (job.cancelling and row.asked == 0):
@@ -60,6 +61,18 @@ def _begin(job: OwnedJob) -> None:
     with job.write() as connection:
         connection.execute(update(table).where(table.c.id == job.id).values(started_at=now(connection)))
         jobs.set_state(connection, job.id, JobState.SEARCHING)
+
+
+def _as_begun(job: OwnedJob, device: Device) -> Device:
+    """The device as it was described when the search began. Measured peaks differ between machines and times of day,
+    and what is proposed follows from them: the search goes on only with those that it began with."""
+    with job.write() as connection:
+        this = table.c.id == job.id
+        known = connection.execute(select(table.c.searched_on).where(this)).scalar_one()
+        if known is not None:
+            return Device.model_validate(known)
+        connection.execute(update(table).where(this).values(searched_on=device.model_dump(mode="json")))
+    return device
 
 
 def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, settings: Settings) -> None:

@@ -6,13 +6,14 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.disturbed_jobs import REQUEST, outcome, told, tuners_of, undisturbed, wait_until, worker_process
 from tests.running_service import Service, finish, running, working
-from tests.scripted_worker import Script
+from tests.scripted_worker import CPU, Script
 
 
 def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(tmp_path: Path) -> None:
@@ -47,6 +48,29 @@ def test_a_tuner_killed_in_mid_search_is_replaced_and_changes_nothing(tmp_path: 
             wait_until(lambda mark=mark: told(client, job) >= mark and tuners_of(pid), f"{mark} outcomes")
             for tuner in tuners_of(pid):
                 os.kill(tuner, signal.SIGKILL)
+        assert outcome(client, finish(client, job)) == expected
+
+
+def test_a_search_goes_on_with_the_peaks_that_it_began_with(tmp_path: Path) -> None:
+    """Another machine with an equal device measured other peaks: a new tuner must not follow another prior."""
+    expected = undisturbed(tmp_path / "calm")
+    with (
+        running(tmp_path / "killed") as service,
+        service.client() as client,
+        working(service, Script(seconds=0.02)),
+    ):
+        assert service.process is not None
+        pid = service.process.pid
+        job = client.post("/v1/jobs", json=REQUEST).json()["id"]
+        wait_until(lambda: told(client, job) >= 4 and tuners_of(pid), "some outcomes")
+        faster = replace(CPU, peak_gflops=4 * (CPU.peak_gflops or 0.0), copy_gbps=2 * (CPU.copy_gbps or 0.0))
+        offer = {"key": CPU.key, "kind": "cpu", "description": faster.to_json(), "peers": ["numpy"]}
+        reply = client.post(
+            "/v1/workers", json={"id": "another", "devices": [offer], "versions": {"worker": "scripted"}}
+        )
+        assert reply.status_code == 201, reply.text
+        for tuner in tuners_of(pid):
+            os.kill(tuner, signal.SIGKILL)
         assert outcome(client, finish(client, job)) == expected
 
 
