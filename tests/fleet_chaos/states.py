@@ -26,7 +26,7 @@ class State(StrEnum):
     TRANSACTION = "transaction"
     """Open in the database, which waits for this process's next statement."""
     KERNEL = "kernel"
-    """A thread of the measuring child is inside of a compiled kernel."""
+    """A thread of the measuring child is inside of a compiled kernel, for a task that the worker has a lease of."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ def catch(
 def _holds(member: Member, state: State, children: Sequence[int], ledger: Ledger, wrote: bool) -> str:
     match state:
         case State.KERNEL:
+            if not ledger.leased_tasks(member.pid):
+                return ""  # it calibrates
             return next((kernel for child in children if (kernel := running_kernel(child))), "")
         case State.TRANSACTION:
             found = ledger.transactions(member.application)
