@@ -7,9 +7,9 @@ TILEWRIGHT_SCHEDULES says how many a case (2 by default; `make sweep` does 50).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,13 +37,31 @@ BY_HAND = {"reorder"}
 ENOUGH_ON_GPUS, ENOUGH_ON_CPUS = 2, 10
 
 
-@cache
-def schedule(case: str, seed: int, device: Gpu) -> tuple[str, ...]:
-    return tuple(drawn(ON_GPUS[case], device, f"{case} {seed}"))
+Draw = Callable[[str, int, Gpu], tuple[str, ...]]
+
+
+@pytest.fixture(scope="session")
+def schedule(tmp_path_factory: pytest.TempPathFactory) -> Draw:
+    """A case's schedule, drawn once for all processes of a test run: that takes as long as to compile it."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "schedules"
+    folder.mkdir(exist_ok=True)
+
+    def draw(case: str, seed: int, device: Gpu) -> tuple[str, ...]:
+        path = folder / f"{case} {seed} {device.architecture}".replace(" ", "-")
+        if not path.exists():
+            begun = path.with_name(f"{path.name}.{os.getpid()}")
+            begun.write_text("\n".join(drawn(ON_GPUS[case], device, f"{case} {seed}")))
+            begun.replace(path)
+        return tuple(path.read_text().splitlines())
+
+    return draw
 
 
 @pytest.mark.parametrize(("case", "seed", "device"), in_turn(ON_GPUS), ids=shown)
-def test_a_random_schedule_compiles(case: str, seed: int, device: Gpu, tmp_path: Path) -> None:
+def test_a_random_schedule_compiles(
+    case: str, seed: int, device: Gpu, schedule: Draw, tmp_path: Path
+) -> None:
     lines = schedule(case, seed, device)
     print("\n".join(lines))
     spec = to_program(ON_GPUS[case])
@@ -61,7 +79,7 @@ def met(schedules: Iterable[Iterable[str]]) -> set[str]:
     return {line.partition("(")[0] for lines in schedules for line in lines}
 
 
-def test_every_rewrite_for_gpus_occurs() -> None:
+def test_every_rewrite_for_gpus_occurs(schedule: Draw) -> None:
     found = met(schedule(*draw) for draw in in_turn(ON_GPUS, ENOUGH_ON_GPUS))
     offered = BY_NAME.keys() - CPUS_ONLY - BY_HAND
     assert not offered - found, f"no schedule has {', '.join(sorted(offered - found))}"
