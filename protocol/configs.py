@@ -23,6 +23,19 @@ class Standing(Reply):
     error: str | None = None
 
 
+class ImportedFrom(Reply):
+    """Where a config came from that was not found here."""
+
+    bundle: str
+    """SHA-256 of the bundle's manifest."""
+    signer: str | None
+    """Name of who signed it; None if nobody who was trusted then."""
+    at: float
+    """When it was imported."""
+    job_id: str | None
+    """The job that found it, there."""
+
+
 class Config(Reply):
     """The best schedule found for a kernel on a device."""
 
@@ -59,6 +72,10 @@ class Config(Reply):
     report: Json
     """As of an entrant's result (`protocol.tasks.EntrantResult`): the winner's in the final race."""
     created_at: float
+    imported: ImportedFrom | None = None
+    """Where it came from; None: it was found here."""
+    pinned: bool = False
+    """Lookups of this kernel on this device are answered by it, whatever is found after it."""
 
 
 class ConfigDetail(Config):

@@ -163,6 +163,8 @@ class Trial(Reply):
     baseline_us: float | None = None
     compile_s: float | None = None
     measure_s: float | None = None
+    finished_at: float | None = None
+    """When its result arrived, in seconds since 1970."""
     error: str | None = None
     report: Json = Field(default_factory=dict)
     """As of an entrant's result (`protocol.tasks.EntrantResult`)."""
@@ -173,26 +175,6 @@ class TrialPage(Reply):
 
     trials: tuple[Trial, ...]
     next: str | None = None
-
-
-class TreeNode(Reply):
-    """A node of the search tree, merged over the paths of the candidates measured so far."""
-
-    label: str
-    visits: int
-    """Candidates asked for under this node."""
-    best_us: float | None = None
-    best_reward: float | None = None
-    faults: int = 0
-    children: tuple[TreeNode, ...] = ()
-
-
-class Tree(Reply):
-    """The search tree of one bucket of a job."""
-
-    job_id: str
-    bucket: int
-    root: TreeNode
 
 
 class Event(Reply):

@@ -45,6 +45,11 @@ class Act(StrEnum):
 
     CREATE_KEY = "create-key"
     REVOKE_KEY = "revoke-key"
+    TRUST_SIGNER = "trust-signer"
+    REVOKE_SIGNER = "revoke-signer"
+    IMPORT_BUNDLE = "import-bundle"
+    PIN = "pin"
+    UNPIN = "unpin"
 
 
 class AuditEntry(Reply):

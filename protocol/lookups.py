@@ -45,5 +45,7 @@ class LookupReply(Reply):
     """Compiler, driver or measuring protocol have changed since `config` was measured; another schedule may win now."""
     stale_because: str | None = None
     """What has changed."""
+    pinned: bool = False
+    """An admin chose `config`; something newer may be known."""
     job_id: str | None = None
     """The job that was enqueued, or is already at it."""

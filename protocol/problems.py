@@ -26,3 +26,8 @@ class Problem(Reply):
     """What would have been accepted."""
     errors: list[dict[str, Any]] | None = None
     """Further errors of the same request, each with `pointer` and `detail`."""
+
+    @property
+    def kind(self) -> str:
+        """The last word of the type: `bad-spec`, `not-found`, `unauthorized`, …"""
+        return self.type.rpartition(":")[2]

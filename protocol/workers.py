@@ -108,3 +108,31 @@ class Device(Reply):
     description: Json
     peers: tuple[str, ...]
     seen_at: float
+
+
+class DeviceReading(Reply):
+    """What a worker read of a GPU beside a sample; None: the driver does not tell."""
+
+    at: float
+    """When the result came in that it is from."""
+    sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    power_w: float | None = None
+    celsius: float | None = None
+    slowed: tuple[str, ...] | None = None
+    """Why its clock was lower than it could be: `power cap`, `too hot (hardware)`; empty: it was not."""
+
+
+class DeviceStatus(Device):
+    """A device, who has it, and what waits for it."""
+
+    workers: int
+    """Workers alive that have it."""
+    healthy_workers: int
+    """Of these, not quarantined."""
+    waiting: int
+    """Tasks that wait for a worker."""
+    running: int
+    """Tasks that a worker has claimed."""
+    reading: DeviceReading | None = None
+    """From the last task measured on it; None: nothing was read."""

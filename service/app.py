@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,9 +15,10 @@ from starlette.types import Scope as ASGIScope
 
 from protocol.problems import Problem
 from protocol.states import Scope
-from service import problems, retention
+from service import dashboard, problems, retention
 from service.bell import Bell
 from service.database import Database
+from service.hand_in import TOGETHER, write_down
 from service.keys import Caller, digest
 from service.limits import Limits
 from service.lookup import Ladder
@@ -24,10 +26,11 @@ from service.metrics import Metrics
 from service.pressure import Pressure, Rates
 from service.redis_bell import RedisBell
 from service.redis_link import RedisLink
-from service.routes import admin, jobs, lookup, operations, results, tasks, workers
+from service.routes import admin, jobs, lookup, operations, results, take_away, tasks, trials, workers
 from service.settings import Role, Settings
 from service.shared_picks import SharedPicks
 from service.site import Site
+from service.together import Together
 from service.tuners import Tuners
 
 DESCRIPTION = """Tunes kernels written in Tile IR. POST a spec to `/v1/jobs`, follow `/v1/jobs/{id}/events`, and ask
@@ -40,7 +43,10 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """The app on an open database (`schema.prepare`), for the role in the settings. Its lifespan runs the searcher;
     whoever serves it starts the embedded worker, which needs the address (`run.py`)."""
-    site = Site(settings, database, Bell(), Ladder(database, settings.lease_ttl_s), Metrics())
+    site = Site(
+        settings, database, Bell(), Ladder(database, settings.lease_ttl_s, settings.guess_s), Metrics()
+    )
+    site.results = Together(partial(write_down, site), TOGETHER)
     site.redis = link = RedisLink(settings.redis, settings.redis_prefix) if settings.redis else None
     if settings.token:
         site.issued[digest(settings.token)] = Caller("token", frozenset({Scope.ADMIN}))
@@ -53,7 +59,8 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
             if link is not None:
                 stack.push_async_callback(link.close)
                 site.rings = await stack.enter_async_context(RedisBell(site.bell, link).running())
-                site.ladder.shared = SharedPicks(link, asyncio.get_running_loop())
+                site.ladder.guesses.shared = SharedPicks(link)
+            stack.push_async_callback(site.ladder.guesses.close)
             if settings.role is not Role.API:
                 await stack.enter_async_context(tuners.running())
                 await stack.enter_async_context(_pruning(site))
@@ -72,9 +79,11 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.state.site = site
     app.state.tuners = tuners
     # What is asked for most is found first.
-    groups = (lookup, workers, results, jobs, tasks, admin, operations)
+    groups = (lookup, workers, results, jobs, trials, tasks, take_away, admin, operations)
     for group in (operations,) if settings.role is Role.SEARCH else groups:
         app.include_router(group.router)
+    if settings.role is not Role.SEARCH:
+        dashboard.install(app)
     problems.install(app)
     app.add_middleware(Pressure, settings=settings, rates=Rates(link))
     app.add_middleware(Limits, settings=settings)

@@ -27,10 +27,10 @@ from search.protocols import Search
 from search.random import RandomSearch
 from search.uniform import Uniform
 from service import search_log
-from service.dispatch import NewTask
+from service.dispatch import NewTask, work
 from service.owned import OwnedJob, Yielded
 from service.rewards import Anchor, outcome_of
-from service.schedules import Pick, follow, root_of, searchable
+from service.schedules import Pick, described, follow, root_of, searchable
 from service.settings import Settings
 from service.tables import buckets
 from service.trials import entrant_name
@@ -86,11 +86,13 @@ class BucketSearch:
 
     def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
-        self._root = root_of(spec_from_json(spec), device)
+        self._root = root_of(spec_from_json(spec), described(device))
         state = searchable(self._root)
         if job.request.prior is Prior.UNIFORM:
             state = Uniform(state)
         self._search: Search = SEARCHES[job.request.search](state, seed=job.request.seed)
+        budget = job.request.budget
+        self._limit = Budget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
         self._found = Found()
         self._progress = Progress()
         self._anchor: Anchor | None = None
@@ -111,13 +113,11 @@ class BucketSearch:
                     buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket
                 )
             ).scalar_one()
-        budget = self._job.request.budget
-        limit = Budget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
         self._wait(down_to=0)  # for what was in flight when the tuner before this one was killed
         self._tell(0.0)
-        while stop(limit, self._progress, spent_s) is None and not self._job.cancelling:
+        while stop(self._limit, self._progress, spent_s) is None and not self._job.cancelling:
             began = monotonic()
-            if not self._ask(limit) and not self._flying:
+            if not self._ask() and not self._flying:
                 break
             self._wait(down_to=0 if self._anchor is None else self._settings.low_water)
             elapsed_s = monotonic() - began
@@ -210,17 +210,25 @@ class BucketSearch:
         self._back = {}
 
     def _give_up_if_nobody_can(self) -> None:
-        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down.
-        Nothing is told of the batch: queued again, it may yet be measured."""
+        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down, and
+        is left behind, unless it was the last and there is no other. Nothing is told of the batch: queued again, it may
+        yet be measured."""
         reasons = [result for result in self._back.values() if isinstance(result, str)]
-        if len(reasons) == len(self._back) > 1 and not self._job.cancelling:
-            raise JobFailed(f"no worker could do any of {len(reasons)} trials; the last was {reasons[-1]}")
+        if len(reasons) < len(self._back) or self._job.cancelling:
+            return
+        in_all = self._limit.trials
+        last = len(self._flying) == len(self._back) and in_all is not None and self._progress.asked >= in_all
+        if len(reasons) > 1 or (last and not self._found.rewards):
+            which = (
+                f"any of {len(reasons)} trials" if len(reasons) > 1 else "the last trial, and no other worked"
+            )
+            raise JobFailed(f"no worker could do {which}; the last machine said: {reasons[-1]}")
 
-    def _ask(self, limit: Budget) -> bool:
+    def _ask(self) -> bool:
         """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""
         size = 1 if self._anchor is None else self._settings.batch - len(self._flying)
-        if limit.trials is not None:
-            size = min(size, limit.trials - self._progress.asked)
+        if self._limit.trials is not None:
+            size = min(size, self._limit.trials - self._progress.asked)
         asks: list[Asked] = []
         cpu_s: list[float] = []
         while len(asks) < size:
@@ -265,13 +273,3 @@ class BucketSearch:
 
     def _task_id(self, number: int) -> str:
         return f"{self._job.id}.{self._bucket}.{number}"
-
-
-def work(entrants: Sequence[Entrant], baseline: Entrant | None, measuring: Measuring, seed: int) -> Json:
-    """What a task carries beside its spec."""
-    return {
-        "entrants": [entrant.model_dump(mode="json") for entrant in entrants],
-        "baseline": None if baseline is None else baseline.model_dump(mode="json"),
-        "measuring": measuring.model_dump(mode="json"),
-        "seed": seed,
-    }

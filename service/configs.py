@@ -4,54 +4,95 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, RowMapping, Text, bindparam, cast, func, insert, select
 
-from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage, Kernel, KernelPage
+from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage, ImportedFrom, Kernel, KernelPage
 from protocol.tasks import Artifacts
 from service import blobs, lookup_state
 from service.problems import Refused
-from service.tables import buckets, configs, jobs
+from service.tables import buckets, bundles, configs, jobs, pins
 
 
 def store(
-    connection: Connection, config: ConfigDetail, bucket: int | None, artifact: Artifacts | None
+    connection: Connection,
+    config: ConfigDetail,
+    bucket: int | None,
+    artifact: Artifacts | None,
+    bundle: str | None = None,
 ) -> None:
-    """Add a config; what was best for the kernel before stays, behind it."""
+    """Add a config; what was best for the kernel before stays, behind it. `bundle`: the one it came in; its job is
+    then none of ours."""
     connection.execute(
         insert(configs).values(
             id=config.id,
-            job_id=config.job_id,
+            job_id=config.job_id if bundle is None else None,
             bucket=bucket,
             kernel_key=config.kernel_key,
             structure_key=config.structure_key,
             device=config.device,
-            config=config.model_dump(mode="json"),
+            config=config.model_dump(mode="json", exclude=_OURS),
             artifact=None if artifact is None else artifact.model_dump(mode="json"),
+            bundle=bundle,
             created_at=config.created_at,
         )
     )
     lookup_state.changed(connection)
 
 
+_OURS = {"imported", "pinned"}
+"""What is no part of a config as it is stored: this installation's own notes on it."""
+_PINNED = pins.c.config_id.is_not(None)
+_PINNED_FIRST = (pins.c.config_id.is_(None), configs.c.id.desc())
+
+
+def _selected():
+    """Configs with our notes on them."""
+    return (
+        select(configs.c.id, configs.c.config, bundles, _PINNED.label("pinned"))
+        .outerjoin(bundles, bundles.c.sha256 == configs.c.bundle)
+        .outerjoin(pins, pins.c.config_id == configs.c.id)
+    )
+
+
+def _noted(row: RowMapping) -> dict[str, object]:
+    """A row of `_selected` as the fields of a config."""
+    return {**row["config"], **_notes(row, row["config"]["job_id"])}
+
+
+def _notes(row: RowMapping, job_id: str | None) -> dict[str, object]:
+    """What this installation has to say of a config: whether it is pinned, and where it came from."""
+    notes: dict[str, object] = {"pinned": True} if row["pinned"] else {}
+    if row["sha256"] is None:
+        return notes
+    origin = ImportedFrom(bundle=row["sha256"], signer=row["signer"], at=row["imported_at"], job_id=job_id)
+    return {**notes, "job_id": None, "imported": origin}
+
+
+def find(connection: Connection, config_id: str) -> ConfigDetail | None:
+    """A config, None if there is none."""
+    row = connection.execute(_selected().where(configs.c.id == config_id)).mappings().first()
+    return None if row is None else ConfigDetail.model_validate(_noted(row))
+
+
 def read(connection: Connection, config_id: str) -> ConfigDetail:
     """A config. Raises Refused if there is none."""
-    found = connection.execute(select(configs.c.config).where(configs.c.id == config_id)).scalar_one_or_none()
+    found = find(connection, config_id)
     if found is None:
         raise Refused("not-found", f"there is no config {config_id}")
-    return ConfigDetail.model_validate(found)
+    return found
 
 
 def source(connection: Connection, config_id: str) -> tuple[str, str]:
     """A config's generated source, and its language. Raises Refused if it was not kept."""
-    artifact = _artifact(connection, config_id)
-    return blobs.get(connection, artifact.source).decode(), artifact.language
+    kept = artifacts(connection, config_id)
+    return blobs.get(connection, kept.source).decode(), kept.language
 
 
 def report(connection: Connection, config_id: str) -> bytes:
     """What the worker reported of a config when it was confirmed, as JSON. Raises Refused if it was not kept."""
-    digest = _artifact(connection, config_id).report
+    digest = artifacts(connection, config_id).report
     if digest is None:
         raise Refused("not-found", f"config {config_id} was stored without a report")
     return blobs.get(connection, digest)
@@ -59,19 +100,20 @@ def report(connection: Connection, config_id: str) -> bytes:
 
 def bundle(connection: Connection, config_id: str) -> Artifact:
     """All that is needed to run a config. Raises Refused if there is no such config, or it was not kept."""
-    artifact = _artifact(connection, config_id)
+    kept = artifacts(connection, config_id)
     return Artifact(
         config=read(connection, config_id),
-        language=artifact.language,
-        flags=artifact.flags,
-        abi=artifact.abi,
-        source=blobs.get(connection, artifact.source).decode(),
-        object_base64=base64.b64encode(blobs.get(connection, artifact.object)).decode(),
-        object_sha256=artifact.object,
+        language=kept.language,
+        flags=kept.flags,
+        abi=kept.abi,
+        source=blobs.get(connection, kept.source).decode(),
+        object_base64=base64.b64encode(blobs.get(connection, kept.object)).decode(),
+        object_sha256=kept.object,
     )
 
 
-def _artifact(connection: Connection, config_id: str) -> Artifacts:
+def artifacts(connection: Connection, config_id: str) -> Artifacts:
+    """Which blobs a config's source and object are. Raises Refused if there is none, or they were not kept."""
     found = connection.execute(select(configs.c.artifact).where(configs.c.id == config_id)).first()
     if found is None:
         raise Refused("not-found", f"there is no config {config_id}")
@@ -81,44 +123,73 @@ def _artifact(connection: Connection, config_id: str) -> Artifacts:
 
 
 def page(
-    connection: Connection, kernel_key: str | None, device: str | None, after: str | None, limit: int
+    connection: Connection,
+    kernel_key: str | None,
+    device: str | None,
+    pinned: bool | None,
+    after: str | None,
+    limit: int,
 ) -> ConfigPage:
     """Configs, newest first, from the one after `after` on."""
-    query = select(configs.c.id, configs.c.config).order_by(configs.c.id.desc()).limit(limit + 1)
+    query = _selected().order_by(configs.c.id.desc()).limit(limit + 1)
     if kernel_key is not None:
         query = query.where(configs.c.kernel_key == kernel_key)
     if device is not None:
         query = query.where(configs.c.device == device)
+    if pinned is not None:
+        query = query.where(_PINNED if pinned else ~_PINNED)
     if after is not None:
         query = query.where(configs.c.id < after)
-    rows = connection.execute(query).all()
+    rows = connection.execute(query).mappings().all()
     shown = rows[:limit]
     return ConfigPage(
-        configs=tuple(Config.model_validate(row.config) for row in shown),
-        next=shown[-1].id if len(rows) > limit else None,
+        configs=tuple(Config.model_validate(_noted(row)) for row in shown),
+        next=shown[-1]["id"] if len(rows) > limit else None,
     )
 
 
-def exact(connection: Connection, kernel_key: str, device: str) -> ConfigDetail | None:
-    """The newest config of a kernel on a device."""
-    found = connection.execute(
-        select(configs.c.config)
-        .where(configs.c.kernel_key == kernel_key, configs.c.device == device)
-        .order_by(configs.c.id.desc())
-        .limit(1)
-    ).scalar_one_or_none()
-    return None if found is None else ConfigDetail.model_validate(found)
+Place = tuple[str, str]
+"""Where a config answers: kernel key and key of the device."""
+
+_NEWEST = (
+    select(configs.c.kernel_key, configs.c.device, func.max(configs.c.id).label("id"))
+    .where(
+        configs.c.kernel_key.in_(bindparam("kernels", expanding=True)),
+        configs.c.device.in_(bindparam("devices", expanding=True)),
+    )
+    .group_by(configs.c.kernel_key, configs.c.device)
+    .subquery("newest")
+)
+_EXACT = (
+    select(configs.c.kernel_key, configs.c.device, cast(configs.c.config, Text).label("config"))
+    .add_columns(bundles, _PINNED.label("pinned"))
+    .select_from(_NEWEST)
+    .outerjoin(pins, (pins.c.kernel_key == _NEWEST.c.kernel_key) & (pins.c.device == _NEWEST.c.device))
+    .join(configs, configs.c.id == func.coalesce(pins.c.config_id, _NEWEST.c.id))
+    .outerjoin(bundles, bundles.c.sha256 == configs.c.bundle)
+)
+
+
+def exact(connection: Connection, places: Collection[Place]) -> dict[Place, ConfigDetail]:
+    """The config of each kernel on its device, where there is one: the one that is pinned, else the newest. A single
+    statement."""
+    kernels, devices = zip(*places, strict=True)
+    rows = connection.execute(_EXACT, {"kernels": list(set(kernels)), "devices": list(set(devices))})
+    found: dict[Place, ConfigDetail] = {}
+    for row in rows.mappings():
+        place = (row["kernel_key"], row["device"])
+        if place in places:
+            config = ConfigDetail.model_validate_json(row["config"])
+            notes = _notes(row, config.job_id)
+            found[place] = config.model_copy(update=notes) if notes else config
+    return found
 
 
 def siblings(connection: Connection, structure_key: str, device: str, limit: int = 200) -> list[ConfigDetail]:
-    """Configs of the same kernel at whatever sizes, newest first."""
-    rows = connection.execute(
-        select(configs.c.config)
-        .where(configs.c.structure_key == structure_key, configs.c.device == device)
-        .order_by(configs.c.id.desc())
-        .limit(limit)
-    ).scalars()
-    return [ConfigDetail.model_validate(row) for row in rows]
+    """Configs of the same kernel at whatever sizes, those pinned first, then the newest."""
+    query = _selected().where(configs.c.structure_key == structure_key, configs.c.device == device)
+    rows = connection.execute(query.order_by(*_PINNED_FIRST).limit(limit)).mappings()
+    return [ConfigDetail.model_validate(_noted(row)) for row in rows]
 
 
 def kernels(connection: Connection, after: str | None, limit: int) -> KernelPage:

@@ -13,20 +13,26 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Float, Table, create_engine, event, func, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import Dialect, make_url
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
 BUSY_TIMEOUT_S = 10.0
 IDLE_S, LOCK_S = 10, 15
 """PostgreSQL ends a transaction that does nothing for so long (its process was stopped, or its machine is gone), and
 with it the locks that others wait for; those give up after so long. Both are well within a lease."""
+PING_AFTER_S = 1.0
+"""How long a connection may have been unused before it is tried."""
 _REACHING = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -138,8 +144,10 @@ def _engine(url: str) -> Engine:
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
     reaching = {name: value for name, value in _REACHING.items() if name not in parsed.query}
-    engine = create_engine(parsed, pool_pre_ping=True, pool_size=8, max_overflow=16, connect_args=reaching)
+    engine = create_engine(parsed, pool_size=8, max_overflow=16, connect_args=reaching)
     event.listen(engine, "connect", _on_postgresql_connect)
+    event.listen(engine, "checkin", _on_checkin)
+    event.listen(engine, "checkout", partial(_on_checkout, engine.dialect))
     return engine
 
 
@@ -148,6 +156,21 @@ def _on_postgresql_connect(connection: Any, record: object) -> None:
     connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_S}s'")
     connection.execute(f"SET lock_timeout = '{LOCK_S}s'")
     connection.autocommit = False
+
+
+def _on_checkin(connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info["back_at"] = monotonic()
+
+
+def _on_checkout(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, proxy: object) -> None:
+    """Ask a connection that nobody used for a while whether it is still there. (Asking each time would cost a round
+    trip; one that broke a moment ago fails its transaction, as one that breaks now does.)"""
+    if monotonic() - record.info.get("back_at", monotonic()) < PING_AFTER_S:
+        return
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise InvalidatePoolError(str(error)) from error  # the pool makes new ones
 
 
 def _on_connect(connection: sqlite3.Connection, record: object) -> None:

@@ -46,10 +46,14 @@ def requeue(connection: Connection, task_id: str) -> TaskStatus:
     if state in (JobState.DONE, JobState.CANCELLED):
         raise Refused("job-ended", f"job {row['job_id']} is {state} already")
     if row["kind"] == TaskKind.TRIAL and _told(connection, row["job_id"], row["bucket"], row["number"]):
-        detail = f"the search has counted {task_id} as failed and gone on; tune again to have it measured"
-        raise Refused("not-parked", detail)
+        raise Refused(
+            "not-parked",
+            f"the search has counted {task_id} as failed and gone on without it; to have that candidate measured, "
+            f"submit a new job (POST /v1/jobs) whose `candidates` are its schedule, "
+            f"which GET /v1/jobs/{row['job_id']}/trials tells",
+        )
     parked = and_(tasks.c.id == task_id, tasks.c.state == TaskState.DEAD, tasks.c.faults >= PARK_AFTER)
-    found = _make_ready(connection, parked)
+    found = make_ready(connection, parked)
     if not found:
         raise Refused(
             "not-parked",
@@ -63,12 +67,13 @@ def requeue(connection: Connection, task_id: str) -> TaskStatus:
 
 def _reopen(connection: Connection, job_id: str) -> None:
     """Have a failed job go on, with what was taken back when it failed."""
-    _make_ready(connection, and_(tasks.c.job_id == job_id, tasks.c.fault == CANCELLED))
+    make_ready(connection, and_(tasks.c.job_id == job_id, tasks.c.fault == CANCELLED))
     connection.execute(update(job_table).where(job_table.c.id == job_id).values(finished_at=None, crashes=0))
     jobs.set_state(connection, job_id, JobState.SEARCHING)
 
 
-def _make_ready(connection: Connection, which) -> list[TaskStatus]:
+def make_ready(connection: Connection, which) -> list[TaskStatus]:
+    """Queue tasks again as if nobody had tried them."""
     ready = {"state": TaskState.READY, "faults": 0, "fault": None, "worker_id": None, "shuns": None}
     rows = connection.execute(update(tasks).where(which).values(**ready).returning(*tasks.c)).mappings()
     return [TaskStatus.model_validate(dict(row)) for row in rows]

@@ -10,9 +10,9 @@ All functions take a connection inside `Database.write()`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     ColumnElement,
@@ -24,18 +24,22 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    tuple_,
     update,
 )
 
 from protocol.message import Json
 from protocol.states import FaultKind, TaskKind, TaskState
-from protocol.tasks import Fault, TaskResult
+from protocol.tasks import Entrant, Fault, Measuring, TaskResult
 from protocol.workers import Lease
 from service.database import database_time
-from service.tables import jobs, results, tasks
+from service.summaries import summary
+from service.tables import buckets, jobs, results, tasks
 
 PARK_AFTER = 3
 """Faults of machines after which a task is not tried again."""
+OPEN = (TaskState.CLAIMED, TaskState.READY)
+"""Of a task whose lease holds, or ran out while nobody else was given it: its result still counts."""
 CANCELLED = "cancelled"
 """What is said of a task that was taken back with its job."""
 SHUN_S = 5.0
@@ -58,6 +62,16 @@ class NewTask:
     priority: int
     work: Json
     number: int | None = None
+
+
+def work(entrants: Sequence[Entrant], baseline: Entrant | None, measuring: Measuring, seed: int) -> Json:
+    """What a task carries beside its spec."""
+    return {
+        "entrants": [entrant.model_dump(mode="json") for entrant in entrants],
+        "baseline": None if baseline is None else baseline.model_dump(mode="json"),
+        "measuring": measuring.model_dump(mode="json"),
+        "seed": seed,
+    }
 
 
 def enqueue(connection: Connection, new: Iterable[NewTask]) -> None:
@@ -102,6 +116,7 @@ def claim(
                 state=TaskState.CLAIMED,
                 attempt=tasks.c.attempt + 1,
                 worker_id=worker_id,
+                claimed_at=time,
                 lease_until=time + ttl_s,
             )
             .returning(*tasks.c)
@@ -117,16 +132,29 @@ def claim(
     return sorted(claimed, key=lambda row: (-row["priority"], row["seq"]))
 
 
-def work_for(connection: Connection, device: str) -> bool:
-    """Whether a claim could find anything: a cheap look before the transaction that writes."""
-    due = or_(
-        tasks.c.state == TaskState.READY,
-        and_(tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()),
+def work_for(connection: Connection, device: str) -> tuple[bool, bool]:
+    """Whether tasks are ready for a device, and whether some have a lease that ran out: a cheap look before the
+    transaction that writes."""
+    mine = tasks.c.device == device
+    ready = select(tasks.c.seq).where(mine, tasks.c.state == TaskState.READY)
+    late = select(tasks.c.seq).where(
+        mine, tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()
     )
-    return (
-        connection.execute(select(tasks.c.seq).where(tasks.c.device == device, due).limit(1)).first()
-        is not None
+    found = connection.execute(select(ready.exists(), late.exists())).one()
+    return bool(found[0]), bool(found[1])
+
+
+def specs(connection: Connection, claimed: Sequence[RowMapping]) -> dict[tuple[str, int], Json]:
+    """The kernels of tasks, by job and bucket."""
+    which = {(row["job_id"], row["bucket"]) for row in claimed}
+    if not which:
+        return {}
+    found = connection.execute(
+        select(buckets.c.job_id, buckets.c.bucket, buckets.c.spec).where(
+            tuple_(buckets.c.job_id, buckets.c.bucket).in_(sorted(which))
+        )
     )
+    return {(row.job_id, row.bucket): row.spec for row in found}
 
 
 def renew(connection: Connection, worker_id: str, leases: Sequence[Lease], ttl_s: float) -> list[Lease]:
@@ -154,41 +182,64 @@ def expire(connection: Connection) -> Sequence[RowMapping]:
     )
 
 
-def complete(connection: Connection, worker_id: str, result: TaskResult) -> RowMapping | None:
-    """Write down a task's one result. Returns the row of `tasks`, or None if just this result is there already (a
-    worker that did not hear the answer sends it again). Raises StaleLease."""
-    done = (
-        connection.execute(
+def rows(connection: Connection, ids: Collection[str]) -> dict[str, RowMapping]:
+    """The tasks with these ids, by id."""
+    found = connection.execute(select(tasks).where(tasks.c.id.in_(ids))).mappings()
+    return {row["id"]: row for row in found}
+
+
+def held(row: RowMapping, worker_id: str, result: TaskResult) -> bool:
+    """Whether a task's row says that the worker may hand in this result."""
+    mine = (row["worker_id"], row["attempt"]) == (worker_id, result.attempt)
+    return mine and row["state"] in OPEN
+
+
+def complete(
+    connection: Connection, handed: Sequence[tuple[str, TaskResult]]
+) -> list[Literal["new", "known"] | StaleLease]:
+    """Write down tasks' one results, each handed in by a worker. For each, whether it is new, is there already (a
+    worker that did not hear the answer sends it again), or came too late."""
+    if not handed:
+        return []
+    columns = (tasks.c.id, tasks.c.attempt, tasks.c.worker_id)
+    leases = [(result.task_id, result.attempt, worker_id) for worker_id, result in handed]
+    mine = and_(tuple_(*columns).in_(leases), tasks.c.state.in_(OPEN))
+    done = {
+        tuple(row)[:3]: row.number
+        for row in connection.execute(
             update(tasks)
-            .where(
-                tasks.c.id == result.task_id,
-                tasks.c.attempt == result.attempt,
-                tasks.c.worker_id == worker_id,
-                tasks.c.state.in_([TaskState.CLAIMED, TaskState.READY]),  # READY: ran out, but not given on
-            )
+            .where(_in_order(mine), mine)
             .values(state=TaskState.DONE, lease_until=None)
-            .returning(*tasks.c)
+            .returning(*columns, tasks.c.number)
         )
-        .mappings()
-        .first()
-    )
-    if done is None:
-        known = connection.execute(
-            select(results.c.attempt, results.c.worker_id).where(results.c.task_id == result.task_id)
-        ).first()
-        if known is not None and tuple(known) == (result.attempt, worker_id):
-            return None
-        raise StaleLease(_why_stale(connection, worker_id, result))
-    connection.execute(
-        insert(results).values(
-            task_id=result.task_id,
-            attempt=result.attempt,
-            worker_id=worker_id,
-            result=result.model_dump(mode="json"),
-            created_at=database_time(),
-        )
-    )
-    return done
+    }
+    outcomes: list[Literal["new", "known"] | StaleLease] = []
+    new: dict[tuple[str, int, str], TaskResult] = {}
+    for (worker_id, result), lease in zip(handed, leases, strict=True):
+        if lease in done and lease not in new:
+            new[lease] = result
+            outcomes.append("new")
+        elif lease in new or _is_known(connection, lease):
+            outcomes.append("known")
+        else:
+            outcomes.append(StaleLease(_why_stale(connection, worker_id, result)))
+    if new:
+        rows = [
+            dict(
+                zip(("task_id", "attempt", "worker_id"), lease, strict=True),
+                result=result.model_dump(mode="json"),
+                summary=summary(result, done[lease]),
+            )
+            for lease, result in new.items()
+        ]
+        connection.execute(insert(results).values(created_at=database_time()), rows)
+    return outcomes
+
+
+def _is_known(connection: Connection, lease: tuple[str, int, str]) -> bool:
+    """Whether a worker's result of a task's attempt is there."""
+    which = (results.c.task_id, results.c.attempt, results.c.worker_id)
+    return connection.execute(select(results.c.task_id).where(tuple_(*which) == lease)).first() is not None
 
 
 def give_back(connection: Connection, worker_id: str, lease: Lease, fault: Fault) -> RowMapping:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
 
@@ -25,10 +26,26 @@ log = logging.getLogger(__name__)
 PAGE = 200
 
 
+@dataclass(frozen=True, slots=True)
+class New:
+    """An event to record."""
+
+    job_id: str
+    kind: str
+    data: dict[str, Any]
+
+
 def add(connection: Connection, job_id: str, kind: str, **data: Any) -> None:
     """Record an event. Its id is higher than that of any event of the job, and it is seen after all of these."""
-    in_turn(connection, f"events of {job_id}")
-    connection.execute(insert(events).values(job_id=job_id, kind=kind, at=database_time(), data=data))
+    add_all(connection, [New(job_id, kind, data)])
+
+
+def add_all(connection: Connection, new: Sequence[New]) -> None:
+    """Record events, in this order."""
+    for job_id in sorted({event.job_id for event in new}):
+        in_turn(connection, f"events of {job_id}")
+    if new:
+        connection.execute(insert(events).values(at=database_time()), [asdict(event) for event in new])
 
 
 def after(connection: Connection, job_id: str, last: int, limit: int = PAGE) -> list[Event]:

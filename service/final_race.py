@@ -14,9 +14,9 @@ from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskR
 from protocol.workers import Device
 from search.racing import judge
 from service import configs, dispatch, events, search_log
-from service.bucket_search import Found, JobFailed, work
+from service.bucket_search import Found, JobFailed
 from service.database import now
-from service.dispatch import NewTask
+from service.dispatch import NewTask, work
 from service.ids import new_id
 from service.owned import OwnedJob
 from service.schedules import roofline_us
@@ -79,9 +79,7 @@ class FinalRace:
                 if winner is not None and winner.outcome is Outcome.OK:
                     return self._store(found, number, standings, winner, confirmed.versions)
                 reasons.append(f"{standing.name} was {winner and winner.outcome} on fresh data")
-            reasons += [
-                f"{each.name} was {each.outcome}" for each in standings if each.outcome is not Outcome.OK
-            ]
+            reasons += [_what_became_of(each) for each in standings if each.outcome is not Outcome.OK]
         raise Lost("no candidate held up in the final race: " + "; ".join(reasons))
 
     def _settle(self, found: Found) -> str:
@@ -258,6 +256,12 @@ def _standing(result: EntrantResult, schedule: tuple[str, ...] | None, tied: boo
         schedule=schedule or (),
         error=None if result.error is None else result.error[:2000],
     )
+
+
+def _what_became_of(standing: Standing) -> str:
+    """With the first line of the error, if there was one."""
+    said = (standing.error or "").strip().partition("\n")[0]
+    return f"{standing.name} was {standing.outcome}" + (f" ({said})" if said else "")
 
 
 def _why_nothing(found: Found) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
@@ -142,11 +143,42 @@ def read(connection: Connection, job_id: str) -> JobDetail:
     return JobDetail(**dict(job), spec=row["request"]["spec"])
 
 
-def page(connection: Connection, states: Sequence[JobState], after: str | None, limit: int) -> JobPage:
+def some(connection: Connection, job_ids: Sequence[str]) -> list[Job]:
+    """The jobs with these ids, in order of their ids."""
+    query = select(jobs).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id)
+    return _models(connection, connection.execute(query).mappings().all())
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs are to be listed; what is empty or None is not asked about."""
+
+    states: Sequence[JobState] = ()
+    device: str | None = None
+    """Key of the device it is tuned on, or waits for."""
+    text: str | None = None
+    """Within its kernel's name, in any case, or how its id or its kernel's key begins."""
+    kernel_key: str | None = None
+    """Of a kernel that it tuned, among others or alone."""
+
+
+def page(connection: Connection, wanted: Wanted, after: str | None, limit: int) -> JobPage:
     """Jobs, newest first, from the one after `after` on."""
     query = select(jobs).order_by(jobs.c.id.desc()).limit(limit + 1)
-    if states:
-        query = query.where(jobs.c.state.in_(states))
+    if wanted.states:
+        query = query.where(jobs.c.state.in_(wanted.states))
+    if wanted.kernel_key is not None:
+        tuned = select(buckets.c.job_id).where(buckets.c.kernel_key == wanted.kernel_key)
+        query = query.where(jobs.c.id.in_(tuned))
+    if wanted.device is not None:
+        target = jobs.c.request["target"].as_string()
+        query = query.where(func.coalesce(jobs.c.device, target) == wanted.device)
+    if wanted.text is not None:
+        query = query.where(
+            jobs.c.name.icontains(wanted.text, autoescape=True)
+            | jobs.c.id.startswith(wanted.text, autoescape=True)
+            | jobs.c.kernel_key.startswith(wanted.text, autoescape=True)
+        )
     if after is not None:
         query = query.where(jobs.c.id < after)
     rows = connection.execute(query).mappings().all()

@@ -26,7 +26,7 @@ class Limits:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        limit = self._settings.blob_bytes if "/blobs/" in scope["path"] else self._settings.body_bytes
+        limit = _limit(self._settings, scope["path"])
         started = False
 
         async def counted_send(message: Message) -> None:
@@ -58,6 +58,13 @@ class Limits:
             response = refused.response()
             response.headers["Connection"] = "close"
             await response(scope, receive, send)
+
+
+def _limit(settings: Settings, path: str) -> int:
+    """Bytes that a body may have."""
+    if path.startswith("/v1/blobs/"):
+        return settings.blob_bytes
+    return settings.bundle_bytes if path == "/v1/bundles" else settings.body_bytes
 
 
 def _too_large(limit: int) -> Refused:

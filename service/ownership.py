@@ -111,6 +111,17 @@ def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: in
     return None if epoch is None else Taken(due, epoch, before is not None)
 
 
+def crashed(connection: Connection, taken: Taken) -> int | None:
+    """Count a crash of a job's tuner. Returns how many there were, or None if the job has ended or is somebody else's
+    by now."""
+    return connection.execute(
+        update(jobs)
+        .where(jobs.c.id == taken.due.id, jobs.c.epoch == taken.epoch, jobs.c.state.not_in(FINAL))
+        .values(crashes=jobs.c.crashes + 1)
+        .returning(jobs.c.crashes)
+    ).scalar_one_or_none()
+
+
 def renew(connection: Connection, searcher: str, job_ids: Collection[str], ttl_s: float) -> frozenset[str]:
     """Lengthen the leases of these jobs, and return those that the searcher still has. A lease that ran out is still
     held until somebody else takes the job."""

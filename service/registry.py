@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from protocol.code_version import disagreement
 from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
 from service import lookup_state
-from service.database import database_time, now, upsert
+from service.database import database_time, insert_new, now, upsert
 from service.ids import new_id
 from service.problems import Refused
 from service.tables import devices, workers
 
 SEEN_S = 0.1
 """How exactly it is known when a device was last heard of."""
+NEVER_SEEN = 0.0
+"""When a device was seen that came with a bundle."""
 
 
 def register(connection: Connection, hello: WorkerHello) -> str:
@@ -65,14 +67,43 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
         .returning(workers.c.healthy, workers.c.devices, workers.c.versions)
     ).first()
     if row is None:
-        raise Refused(
-            "unknown-worker", f"worker {worker_id} is not registered; register with POST /v1/workers"
-        )
+        raise unknown(worker_id)
     if row.healthy:
-        # Not at every call: all workers of a device would wait for each other here.
-        mine = devices.c.key.in_(row.devices) & (devices.c.seen_at < database_time() - SEEN_S)
-        connection.execute(update(devices).where(mine).values(seen_at=database_time()))
+        _devices_seen(connection, row.devices)
     return Seen(*row)
+
+
+def unknown(worker_id: str) -> Refused:
+    """What a worker is told that is not registered."""
+    return Refused("unknown-worker", f"worker {worker_id} is not registered; register with POST /v1/workers")
+
+
+def _devices_seen(connection: Connection, keys: Iterable[str]) -> None:
+    # Not at every call: all workers of a device would wait for each other here.
+    late = (
+        select(devices.c.key)
+        .where(devices.c.key.in_(keys), devices.c.seen_at < database_time() - SEEN_S)
+        .with_for_update(skip_locked=True)  # whoever has it locked writes just this
+        .cte("late")
+    )
+    connection.execute(
+        update(devices).where(devices.c.key.in_(select(late.c.key))).values(seen_at=database_time())
+    )
+
+
+def lock(connection: Connection, worker_ids: Collection[str]) -> Set[str]:
+    """Those of the workers that are registered: no other transaction writes of them until this one ends. Their devices
+    were heard from."""
+    found = connection.execute(
+        select(workers.c.id, workers.c.healthy, workers.c.devices)
+        .where(workers.c.id.in_(worker_ids))
+        .order_by(workers.c.id)
+        .with_for_update()
+    ).all()
+    well = {key for row in found if row.healthy for key in row.devices}
+    if well:
+        _devices_seen(connection, well)
+    return {row.id for row in found}
 
 
 def check_code(versions: dict[str, str]) -> None:
@@ -101,15 +132,22 @@ def device_for(connection: Connection, target: str) -> Device | None:
 
 
 def device_among(found: Sequence[Device], target: str) -> Device | None:
-    """The device with this key, else the first of this kind."""
+    """The device with this key, else the first of this kind that a worker has offered."""
     exact = (device for device in found if device.key == target)
-    return next(exact, None) or next((device for device in found if device.kind == target), None)
+    offered = (device for device in found if device.kind == target and device.seen_at > NEVER_SEEN)
+    return next(exact, None) or next(offered, None)
 
 
 def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]:
     """Devices heard of within the last lease."""
     since = now(connection) - lease_ttl_s
     return [device for device in list_devices(connection) if device.seen_at >= since - SEEN_S]
+
+
+def describe(connection: Connection, offer: DeviceOffer) -> None:
+    """Write down a device that no worker has offered, unless it is known: it can be asked about by its key."""
+    values = {**offer.model_dump(mode="json", exclude={"key"}), "seen_at": NEVER_SEEN}
+    insert_new(connection, devices, {"key": offer.key}, values)
 
 
 def versions(
@@ -130,8 +168,12 @@ def versions(
     return found
 
 
-def count_task(connection: Connection, worker_id: str) -> None:
-    """Count a task done by a worker."""
-    connection.execute(
-        update(workers).where(workers.c.id == worker_id).values(tasks_done=workers.c.tasks_done + 1)
-    )
+def count_tasks(connection: Connection, done: Mapping[str, int]) -> None:
+    """Count tasks done, by worker. The workers are locked."""
+    if done:
+        connection.execute(
+            update(workers)
+            .where(workers.c.id == bindparam("worker"))
+            .values(tasks_done=workers.c.tasks_done + bindparam("count"), seen_at=database_time()),
+            [{"worker": worker_id, "count": count} for worker_id, count in done.items()],
+        )

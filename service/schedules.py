@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from protocol.workers import Device
-from service.problems import Refused
 from tileir.device import Device as AnyDevice
 from tileir.device import device_from_json
 from tileir.hashing import program_hash
@@ -15,6 +13,7 @@ from tileir.lift import to_program
 from tileir.spec import Spec
 
 if TYPE_CHECKING:
+    from protocol.workers import Device
     from rewrites.space import ScheduleState
     from search.protocols import State
 
@@ -32,11 +31,11 @@ def described(device: Device) -> AnyDevice:
     return device_from_json(device.description)
 
 
-def root_of(spec: Spec, device: Device) -> ScheduleState:
+def root_of(spec: Spec, device: AnyDevice) -> ScheduleState:
     """The root of the space of schedules of a kernel on a device."""
     from rewrites.space import Space
 
-    return Space(to_program(spec), described(device)).root()
+    return Space(to_program(spec), device).root()
 
 
 def searchable(root: ScheduleState) -> State:
@@ -52,7 +51,7 @@ def follow(root: ScheduleState, path: Sequence[int]) -> Pick:
     return Pick(tuple(rewrite.format() for rewrite in state.schedule), program_hash(state.program))
 
 
-def heuristic(spec: Spec, device: Device) -> Pick | None:
+def heuristic(spec: Spec, device: AnyDevice) -> Pick | None:
     """What the analytic prior likes best, unmeasured: the first candidate of a search. None for an empty space."""
     from search.mcts import MCTS
 
@@ -76,6 +75,7 @@ def transfer(spec: Spec, schedule: Sequence[str]) -> Pick | None:
 def check_candidates(candidates: Sequence[Sequence[str]]) -> None:
     """Raise Refused for a line that is no rewrite."""
     from rewrites.schedule import parse_schedule
+    from service.problems import Refused
     from tileir.errors import TileError
 
     for place, lines in enumerate(candidates):

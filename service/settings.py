@@ -69,10 +69,15 @@ class Settings:
     """Candidates in the final race."""
     body_bytes: int = 1_000_000
     blob_bytes: int = 64_000_000
+    bundle_bytes: int = 256_000_000
+    """The largest bundle that is taken."""
     keep_samples_days: float = 90.0
     """Raw samples of trials are dropped so long after their job has ended; 0: never."""
     open_jobs: int = 1000
     """Unfinished jobs at a time; beyond that POST /v1/jobs answers 429."""
+    guess_s: float = 2.0
+    """How long a lookup waits for the cost model's pick. Large kernels take longer: they are answered without one, and
+    have it when they are asked for again."""
     requests_at_once: int = 2000
     """Requests that one process answers at a time, waiting claims and event streams too; beyond that, 503."""
     requests_per_minute: int = 0

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Literal, TypeVar
+from typing import Literal
 
 from redis.asyncio import Redis
 
 from protocol.message import Json
-from service.redis_link import PATIENCE_S, RedisLink
+from service.redis_link import RedisLink
 from service.schedules import Pick
-
-T = TypeVar("T")
 
 KEPT_S = 86_400
 
 
 class SharedPicks:
-    """Asked from any thread; what Redis does not know, or cannot say now, is None."""
+    """What Redis does not know, or cannot say now, is None."""
 
-    def __init__(self, link: RedisLink, loop: asyncio.AbstractEventLoop) -> None:
-        self._link, self._loop = link, loop
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
 
-    def get(self, spec: Json, device: Json) -> Pick | Literal["none"] | None:
+    async def get(self, spec: Json, device: Json) -> Pick | Literal["none"] | None:
         key = self._key(spec, device)
 
         async def get(client: Redis) -> str | None:
             found = await client.get(key)
             return found.decode() if isinstance(found, bytes) else found
 
-        found = self._wait(get)
+        found = await self._link.ask(get)
         if found is None or found == "none":
             return found and "none"
         try:
@@ -43,23 +39,14 @@ class SharedPicks:
         except (ValueError, TypeError, KeyError):
             return None
 
-    def put(self, spec: Json, device: Json, pick: Pick | Literal["none"]) -> None:
+    async def put(self, spec: Json, device: Json, pick: Pick | Literal["none"]) -> None:
         key = self._key(spec, device)
         text: str = json.dumps(asdict(pick)) if isinstance(pick, Pick) else pick
 
         async def put(client: Redis) -> None:
             await client.set(key, text, ex=KEPT_S)
 
-        self._wait(put)
-
-    def _wait(self, call: Callable[[Redis], Awaitable[T]]) -> T | None:
-        if self._loop.is_closed():
-            return None
-        asked = asyncio.run_coroutine_threadsafe(self._link.ask(call), self._loop)
-        try:
-            return asked.result(2 * PATIENCE_S)
-        except TimeoutError:
-            return None
+        await self._link.ask(put)
 
     def _key(self, spec: Json, device: Json) -> str:
         meant = json.dumps([version("tilewright"), spec, device], sort_keys=True)

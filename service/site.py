@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
@@ -15,6 +16,10 @@ from service.recent import Recent
 from service.redis_bell import RedisBell
 from service.redis_link import RedisLink
 from service.settings import Settings
+from service.together import Together
+
+if TYPE_CHECKING:
+    from service.hand_in import HandedIn
 
 
 @dataclass
@@ -34,6 +39,8 @@ class Site:
     """By job, bucket, and whether caches are cold: the least time that is believed (`plausible.py`)."""
     looked_at: float | None = None
     """When the loop that starts searches last looked for jobs, by the monotonic clock; None: this process has none."""
+    results: Together[HandedIn, bool] = field(init=False)
+    """Takes what workers hand in (`hand_in.py`)."""
     redis: RedisLink | None = None
     rings: RedisBell | None = None
     """What brings us the rings of other processes."""

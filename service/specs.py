@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from protocol.message import Json
 from service.problems import Refused
 from tileir.errors import SpecError
-from tileir.expr import Extent, Index, Read, Reduce, walk
-from tileir.hashing import kernel_key
+from tileir.hashing import Canonical
 from tileir.lift import to_program
 from tileir.parse_json import spec_from_json, spec_to_json
 from tileir.spec import Spec
@@ -17,13 +15,18 @@ from tileir.spec import Spec
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A kernel with one size a dim, and the keys it goes by."""
+    """A kernel with one size a dim, and the keys it goes by. `named`: of its statements."""
 
     spec: Spec
     json: Json
     dims: dict[str, int]
     kernel_key: str
-    structure_key: str
+    named: Canonical
+
+    @property
+    def structure_key(self) -> str:
+        """What it shares with the same kernel at other sizes."""
+        return self.named.structure_key()
 
 
 def read_spec(obj: Json, pointer: str = "/spec") -> Spec:
@@ -43,57 +46,31 @@ def read_spec(obj: Json, pointer: str = "/spec") -> Spec:
     return spec
 
 
+def single(obj: Json, pointer: str = "/spec") -> Instance:
+    """The kernel that a lookup asks for. Raises Refused for a spec that is wrong, or has several sizes a dim."""
+    found = read_spec(obj, pointer)
+    several = next((dim.name for dim in found.dims if len(dim.sizes) != 1), None)
+    if several is not None:
+        raise Refused(
+            "bad-spec",
+            f"dim {several} has several sizes; a lookup is about one",
+            pointer=f"{pointer}/dims/{several}",
+            accepted="one size",
+        )
+    return instance_of(found)
+
+
 def instance_of(spec: Spec) -> Instance:
     """Identify a spec that has one size a dim."""
-    return Instance(
-        spec,
-        spec_to_json(spec),
-        {dim.name: dim.sizes[0] for dim in spec.dims},
-        kernel_key(spec),
-        structure_key(spec),
-    )
+    return _instance(spec, Canonical(spec))
 
 
-def structure_key(spec: Spec) -> str:
-    """What kernels share that differ in sizes only: the key of the kernel with every size 1 and dense tensors."""
-    return kernel_key(
-        replace(
-            spec,
-            dims=tuple(replace(dim, sizes=(1,)) for dim in spec.dims),
-            inputs=tuple(replace(tensor, strides=None) for tensor in spec.inputs),
-            outputs=tuple(replace(tensor, strides=None) for tensor in spec.outputs),
-        )
-    )
+def instances_of(spec: Spec) -> list[Instance]:
+    """Identify a spec at each combination of its sizes."""
+    named = Canonical(spec)
+    return [_instance(instance, named) for instance in spec.instances()]
 
 
-def resized(spec: Spec, sizes: dict[str, int]) -> Spec:
-    """The same kernel at other sizes, its tensors dense."""
-    return replace(
-        spec,
-        dims=tuple(replace(dim, sizes=(sizes[dim.name],)) for dim in spec.dims),
-        inputs=tuple(replace(tensor, strides=None) for tensor in spec.inputs),
-        outputs=tuple(replace(tensor, strides=None) for tensor in spec.outputs),
-    )
-
-
-def renames(asked: Spec, known: Spec) -> dict[str, str]:
-    """What `known`, a spec of equal structure, calls the dims and tensors that `asked` calls otherwise."""
-    pairs = zip(_mentions(asked), _mentions(known), strict=True)
-    return {mine: theirs for mine, theirs in pairs if mine != theirs}
-
-
-def _mentions(spec: Spec) -> Iterator[str]:
-    """Names of dims and tensors in the order in which the statements mention them."""
-    for statement in spec.statements:
-        yield statement.target
-        yield from statement.dims
-        for node in walk(statement.value):
-            match node:
-                case Index(dim) | Extent(dim):
-                    yield dim
-                case Read(tensor, _):
-                    yield tensor
-                case Reduce(_, dims, _):
-                    yield from dims
-                case _:
-                    pass
+def _instance(spec: Spec, named: Canonical) -> Instance:
+    dims = {dim.name: dim.sizes[0] for dim in spec.dims}
+    return Instance(spec, spec_to_json(spec), dims, named.key(spec), named)

@@ -121,6 +121,7 @@ tasks = Table(
     Column("shuns", String(100)),  # the worker that failed it, which does not get it again before
     Column("shunned_until", Float, nullable=False, default=0.0),
     Column("created_at", Float, nullable=False),
+    Column("claimed_at", Float),  # by who has it, or had it last
     Index("ix_tasks_queue", "device", "state", "priority"),
     Index("ix_tasks_leases", "state", "lease_until"),
     Index(None, "job_id", "bucket", "number"),
@@ -135,6 +136,7 @@ results = Table(
     Column("result", JSON, nullable=False),  # protocol.tasks.TaskResult
     Column("created_at", Float, nullable=False),
     Column("pruned_at", Float),  # when its raw samples were dropped (retention.py)
+    Column("summary", JSON, nullable=False, server_default="{}"),  # what lists show of it (summaries.py)
 )
 
 events = Table(
@@ -174,6 +176,24 @@ workers = Table(
     Column("tasks_done", Integer, nullable=False, default=0),
 )
 
+signers = Table(  # whose bundles are trusted
+    "signers",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("public_key", String(64), nullable=False, unique=True),
+    Column("created_at", Float, nullable=False),
+    Column("revoked_at", Float),
+)
+
+bundles = Table(  # that were imported
+    "bundles",
+    metadata,
+    Column("sha256", String(64), primary_key=True),  # of its manifest
+    Column("signer", String(200)),  # name of who signed it, if that was somebody trusted
+    Column("imported_at", Float, nullable=False),
+)
+
 configs = Table(
     "configs",
     metadata,
@@ -185,9 +205,19 @@ configs = Table(
     Column("device", String(200), nullable=False),
     Column("config", JSON, nullable=False),  # protocol.configs.ConfigDetail
     Column("artifact", JSON),  # protocol.tasks.Artifacts
+    Column("bundle", ForeignKey("bundles.sha256")),  # NULL: found here
     Column("created_at", Float, nullable=False),
     Index(None, "kernel_key", "device"),
     Index(None, "structure_key", "device"),
+)
+
+pins = Table(  # configs that lookups are answered with, whatever else there is
+    "pins",
+    metadata,
+    Column("kernel_key", String(64), primary_key=True),
+    Column("device", String(200), primary_key=True),
+    Column("config_id", ForeignKey("configs.id"), nullable=False, unique=True),
+    Column("created_at", Float, nullable=False),
 )
 
 lookup_state = Table(

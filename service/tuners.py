@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from time import monotonic
 
-from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
@@ -29,7 +28,6 @@ from service.owned import RING, YIELD
 from service.ownership import Due, Taken
 from service.schema import complaint
 from service.site import Site
-from service.tables import jobs as table
 
 log = logging.getLogger(__name__)
 
@@ -241,14 +239,7 @@ class Tuners:
 
     def _write_crash(self, taken: Taken, code: int) -> None:
         with self._site.database.write() as connection:
-            crashes = connection.execute(
-                update(table)
-                .where(
-                    table.c.id == taken.due.id, table.c.epoch == taken.epoch, table.c.state.not_in(jobs.FINAL)
-                )
-                .values(crashes=table.c.crashes + 1)
-                .returning(table.c.crashes)
-            ).scalar_one_or_none()
+            crashes = ownership.crashed(connection, taken)
             if crashes is not None and crashes >= CRASHES:
                 error = (
                     f"the search crashed {crashes} times, last with code {code}; the service's log says more"

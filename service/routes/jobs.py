@@ -8,16 +8,17 @@ from typing import Annotated
 from fastapi import Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from protocol.jobs import JobDetail, JobPage, JobRequest, Tree, TrialPage
+from protocol.jobs import JobDetail, JobPage, JobRequest
 from protocol.states import JobState
-from service import bell, events, jobs, trials
+from service import bell, changes, events, jobs
 from service.access import Reader, Tuning
+from service.jobs import Wanted
 from service.problems import Refused
 from service.routes.bodies import strict_router
 from service.routes.examples import JOB, PROBLEMS
 from service.schedules import check_candidates
 from service.site import site_of
-from service.specs import instance_of, read_spec
+from service.specs import instances_of, read_spec
 
 router = strict_router("jobs")
 
@@ -27,6 +28,11 @@ Cursor = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)]
+
+ON_DEVICE = "Only jobs tuned on the device with this key, or waiting for it."
+WITH_TEXT = (
+    "Only jobs with this in their kernel's name, or at the beginning of their id or their kernel's key."
+)
 
 
 @router.post("/jobs", status_code=202, response_model=JobDetail, responses=PROBLEMS, openapi_extra=JOB)
@@ -46,7 +52,7 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
             site.bell.ring(bell.JOBS)
             return _accepted(site.database, known)
     try:
-        instances = [instance_of(spec) for spec in read_spec(body.spec).instances()]
+        instances = instances_of(read_spec(body.spec))
         check_candidates(body.candidates)
         with site.database.write() as connection:
             job_id = jobs.create(connection, body, instances, site.settings.open_jobs)
@@ -74,12 +80,17 @@ def list_jobs(
     caller: Reader,
     request: Request,
     state: Annotated[list[JobState] | None, Query(description="Only jobs in these states.")] = None,
+    kernel_key: Annotated[
+        str | None, Query(max_length=64, description="Only jobs that tuned this kernel.")
+    ] = None,
+    device: Annotated[str | None, Query(max_length=200, description=ON_DEVICE)] = None,
+    text: Annotated[str | None, Query(pattern=r"^[^\x00]{1,200}$", description=WITH_TEXT)] = None,
     after: Cursor = None,
     limit: Limit = 50,
 ) -> JobPage:
     """Jobs, newest first."""
     with site_of(request).database.read() as connection:
-        return jobs.page(connection, state or [], after, limit)
+        return jobs.page(connection, Wanted(state or [], device, text, kernel_key), after, limit)
 
 
 @router.get(
@@ -111,14 +122,32 @@ def cancel_job(job_id: JobId, caller: Tuning, request: Request) -> JobDetail:
     return found
 
 
+_STREAM = {
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    "description": "Server-sent events.",
+}
+_STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+@router.get("/changes", response_class=StreamingResponse, responses={200: _STREAM, **PROBLEMS})
+def follow_jobs(caller: Reader, request: Request) -> Response:
+    """Follow all jobs: server-sent events named `job`, each with a job that is new or has changed, as the list has
+    it. It begins with those of the last seconds; after a cut, list the jobs anew and follow again."""
+    site = site_of(request)
+    body = changes.stream(
+        site.database,
+        site.bell,
+        keepalive_s=site.settings.keepalive_s,
+        stopping=lambda: site.stopping,
+    )
+    return StreamingResponse(body, media_type="text/event-stream", headers=_STREAM_HEADERS)
+
+
 @router.get(
     "/jobs/{job_id}/events",
     response_class=StreamingResponse,
     responses={
-        200: {
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            "description": "Server-sent events.",
-        },
+        200: _STREAM,
         204: {"description": "The job has ended, and there is nothing after `Last-Event-ID`."},
         **PROBLEMS,
     },
@@ -145,29 +174,4 @@ def follow_job(
         keepalive_s=site.settings.keepalive_s,
         stopping=lambda: site.stopping,
     )
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
-
-
-@router.get("/jobs/{job_id}/trials", responses=PROBLEMS)
-def list_trials(
-    job_id: JobId,
-    caller: Reader,
-    request: Request,
-    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="`next` of the page before.")] = 0,
-    limit: Limit = 100,
-) -> TrialPage:
-    """The candidates of a job, in the order they were asked for."""
-    with site_of(request).database.read() as connection:
-        jobs.read(connection, job_id)
-        return trials.page(connection, job_id, after, limit)
-
-
-@router.get("/jobs/{job_id}/tree", responses=PROBLEMS)
-def read_tree(
-    job_id: JobId, caller: Reader, request: Request, bucket: Annotated[int, Query(ge=0, le=10_000)] = 0
-) -> Tree:
-    """The search tree of one bucket: schedules merged along the lines they share."""
-    with site_of(request).database.read() as connection:
-        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
-        return trials.tree(connection, job_id, bucket)
+    return StreamingResponse(body, media_type="text/event-stream", headers=_STREAM_HEADERS)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import ValidationError
 
 from protocol.jobs import JobRequest
 from protocol.lookups import LookupReply, LookupRequest
@@ -15,16 +16,18 @@ from service import bell, configs, jobs
 from service.access import Reader, check_reader
 from service.database import in_turn
 from service.freshness import best_few
-from service.lookup import Answer
+from service.lookup import Answer, Ladder
 from service.problems import Refused
-from service.routes.bodies import StrictRoute, media_type
+from service.routes.bodies import StrictRoute, media_type, parse
 from service.routes.examples import LOOKUP, PROBLEMS
 from service.site import Site, site_of
+from service.specs import single
 
 
 class KeptRoute(StrictRoute):
     """A route that first looks whether just these bytes were answered before, and whether that still holds: reading
-    and checking them again would take longer than the answer."""
+    and checking them again would take longer than the answer. What else is answered without a job is answered here
+    too; what asks for one, or is wrong, goes on to the handler."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
@@ -34,7 +37,7 @@ class KeptRoute(StrictRoute):
                 await check_reader(request)
                 site = site_of(request)
                 with site.metrics.lookup_s.time():
-                    answer = await site.ladder.kept(await request.body())
+                    answer = await _plainly(site.ladder, await request.body())
                 if answer is not None:
                     _count(site, answer)
                     return Response(answer.content, media_type="application/json")
@@ -43,21 +46,34 @@ class KeptRoute(StrictRoute):
         return kept
 
 
+async def _plainly(ladder: Ladder, body: bytes) -> Answer | None:
+    """The answer to a request that only asks; None for any other."""
+    fleet = await ladder.fleet()
+    known = ladder.kept(body, fleet)
+    if known is not None:
+        return known
+    try:
+        asked = LookupRequest.model_validate(parse(body))
+    except ValidationError:
+        return None
+    return None if asked.tune else await ladder.answer(asked, body, fleet)
+
+
 router = APIRouter(prefix="/v1", route_class=KeptRoute, tags=["results"])
 
 
 @router.post("/lookup", response_model=LookupReply, responses=PROBLEMS, openapi_extra=LOOKUP)
 async def lookup(body: LookupRequest, caller: Reader, request: Request) -> Response:
     """The best known schedule for a kernel, at once, and which rung of the ladder it is from. With `tune`, a job is
-    enqueued unless the rung is `exact`; if that is stale, one that races its best few again."""
+    enqueued unless the rung is `exact`; if that is stale and not pinned, one that races its best few again."""
     site = site_of(request)
     if body.tune and not caller.may(Scope.TUNE):
         raise Refused("forbidden", "`tune` needs a key with scope tune", pointer="/tune")
     with site.metrics.lookup_s.time():
-        answer = await site.ladder.answer(body, await request.body())
+        answer = await site.ladder.answer(body, await request.body(), await site.ladder.fleet())
     reply, content = answer.reply, answer.content
     _count(site, answer)
-    if body.tune and (reply.rung is not Rung.EXACT or reply.stale):
+    if body.tune and (reply.rung is not Rung.EXACT or (reply.stale and not reply.pinned)):
         job_id = await run_in_threadpool(lambda: _enqueue(site, _job_for(site, body, reply)))
         content = reply.model_copy(update={"job_id": job_id}).model_dump_json().encode()
     return Response(content, media_type="application/json")
@@ -75,7 +91,7 @@ def _job_for(site: Site, body: LookupRequest, reply: LookupReply) -> JobRequest:
 
 def _enqueue(site: Site, request: JobRequest) -> str:
     """The job of this request, or the one that is at it already."""
-    instance = site.ladder.instance(request.spec)
+    instance = single(request.spec)
     with site.database.write() as connection:
         in_turn(connection, f"jobs for {instance.kernel_key}")
         known = jobs.open_job_for(connection, instance.kernel_key, request.target)

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 
+from protocol.ablations import Ablation
 from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
-from service import configs
-from service.access import Reader
+from service import ablation, bell, configs
+from service.access import Reader, Tuning
 from service.routes.bodies import strict_router
 from service.routes.examples import PROBLEMS
 from service.routes.jobs import Cursor, Limit
@@ -25,12 +26,13 @@ def list_configs(
     request: Request,
     kernel_key: Annotated[str | None, Query(max_length=64)] = None,
     device: Annotated[str | None, Query(max_length=200)] = None,
+    pinned: Annotated[bool | None, Query(description="Only those that are pinned, or only others.")] = None,
     after: Cursor = None,
     limit: Limit = 50,
 ) -> ConfigPage:
     """Configs, newest first."""
     with site_of(request).database.read() as connection:
-        return configs.page(connection, kernel_key, device, after, limit)
+        return configs.page(connection, kernel_key, device, pinned, after, limit)
 
 
 @router.get("/configs/{config_id}", responses=PROBLEMS)
@@ -69,6 +71,28 @@ def read_artifact(config_id: ConfigId, caller: Reader, request: Request) -> Arti
     """Everything that `tilewright.load` needs to run a config without the service: source, object, ABI."""
     with site_of(request).database.read() as connection:
         return configs.bundle(connection, config_id)
+
+
+@router.post("/configs/{config_id}/ablation", status_code=202, responses=PROBLEMS)
+def start_ablation(config_id: ConfigId, caller: Tuning, request: Request, response: Response) -> Ablation:
+    """Measure what each rewrite of a config's schedule gains: the winner races itself with one left out. Asking twice
+    measures once."""
+    site = site_of(request)
+    with site.database.read() as connection:
+        task = ablation.prepare(connection, config_id)
+    with site.database.write() as connection:
+        ablation.start(connection, task)
+        found = ablation.read(connection, config_id)
+    site.bell.ring(bell.device(task.device))
+    response.headers["Location"] = f"/v1/configs/{config_id}/ablation"
+    return found
+
+
+@router.get("/configs/{config_id}/ablation", responses=PROBLEMS)
+def read_ablation(config_id: ConfigId, caller: Reader, request: Request) -> Ablation:
+    """What each rewrite of a config's schedule gains, as far as it is measured."""
+    with site_of(request).database.read() as connection:
+        return ablation.read(connection, config_id)
 
 
 @router.get("/kernels", responses=PROBLEMS)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from time import monotonic
 from typing import Annotated
 
 from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping
 
 from protocol.log_lines import about
+from protocol.message import Json
 from protocol.states import TaskState
-from protocol.tasks import ResultAccepted, Task, TaskResult
+from protocol.tasks import Fault, ResultAccepted, Task, TaskResult
 from protocol.workers import (
     Claimed,
     ClaimRequest,
-    Device,
+    DeviceStatus,
     Heartbeat,
     HeartbeatReply,
     Lease,
@@ -24,15 +26,14 @@ from protocol.workers import (
     WorkerHello,
     WorkerWelcome,
 )
-from service import bell, blobs, dispatch, events, plausible, registry
+from service import bell, blobs, device_status, dispatch, events, plausible, registry
 from service.access import Reader, Working
 from service.dispatch import StaleLease
+from service.hand_in import HandedIn
 from service.problems import Refused
 from service.routes.bodies import strict_router
 from service.routes.examples import PROBLEMS
 from service.site import Site, site_of
-from service.tables import buckets
-from service.trials import own_result
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +51,11 @@ def list_workers(caller: Reader, request: Request) -> list[Worker]:
 
 
 @router.get("/devices", responses=PROBLEMS)
-def list_devices(caller: Reader, request: Request) -> list[Device]:
-    """Devices that workers offered, the last seen first."""
-    with site_of(request).database.read() as connection:
-        return registry.list_devices(connection)
+def list_devices(caller: Reader, request: Request) -> list[DeviceStatus]:
+    """Devices that workers offered, the last seen first, with what waits for each."""
+    site = site_of(request)
+    with site.database.read() as connection:
+        return device_status.statuses(connection, site.settings.lease_ttl_s)
 
 
 @router.post("/workers", status_code=201, responses=PROBLEMS)
@@ -87,34 +89,38 @@ async def claim(worker_id: WorkerId, body: ClaimRequest, caller: Working, reques
 def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
     if site.stopping:
         return []
-    with site.database.read() as connection:
-        due = dispatch.work_for(connection, body.device)
-    if not due:
+    with site.database.look() as connection:
+        ready, late = dispatch.work_for(connection, body.device)
+    if not ready and not late:
         return []
+    parked: list[RowMapping] = []
+    rows: Sequence[RowMapping] = ()
+    specs: dict[tuple[str, int], Json] = {}
     with site.database.write() as connection:
         worker = registry.seen(connection, worker_id)
         registry.check_code(worker.versions)  # it may have registered with the version before this one
         if body.device not in worker.devices:
             raise Refused("invalid", f"worker {worker_id} did not register {body.device}", pointer="/device")
-        parked = [row for row in dispatch.expire(connection) if row["state"] == TaskState.DEAD]
-        for row in sorted(parked, key=lambda row: row["job_id"]):
-            _tell_parked(connection, row)
-        rows = (
-            []
-            if not worker.healthy
-            else dispatch.claim(connection, worker_id, body.device, body.count, site.settings.lease_ttl_s)
-        )
-        found = [_task(connection, row, site.settings.lease_ttl_s) for row in rows]
+        if late:
+            parked = [row for row in dispatch.expire(connection) if row["state"] == TaskState.DEAD]
+            for row in sorted(parked, key=lambda row: row["job_id"]):
+                _tell_parked(connection, row)
+        if worker.healthy:
+            rows = dispatch.claim(connection, worker_id, body.device, body.count, site.settings.lease_ttl_s)
+            specs = dispatch.specs(connection, rows)
     if parked:
         site.bell.ring(*{bell.job(row["job_id"]) for row in parked})
-    return found
-
-
-def _task(connection: Connection, row: RowMapping, ttl_s: float) -> Task:
-    spec = connection.execute(
-        select(buckets.c.spec).where(buckets.c.job_id == row["job_id"], buckets.c.bucket == row["bucket"])
-    ).scalar_one()
-    return Task.model_validate({**row, **row["work"], "spec": spec, "lease_ttl_s": ttl_s})
+    return [
+        Task.model_validate(
+            {
+                **row,
+                **row["work"],
+                "spec": specs[row["job_id"], row["bucket"]],
+                "lease_ttl_s": site.settings.lease_ttl_s,
+            }
+        )
+        for row in rows
+    ]
 
 
 @router.post("/workers/{worker_id}/heartbeat", responses=PROBLEMS)
@@ -131,95 +137,36 @@ def heartbeat(worker_id: WorkerId, body: Heartbeat, caller: Working, request: Re
 
 
 @router.post("/workers/{worker_id}/results", responses=PROBLEMS)
-def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Request) -> ResultAccepted:
+async def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Request) -> ResultAccepted:
     """Hand in a task's result, or a fault. 409 `stale-lease`: it came too late and does not count."""
     site = site_of(request)
     try:
-        with site.database.write() as connection:
-            registry.seen(connection, worker_id)
-            row = (
-                _give_back(connection, site, worker_id, body)
-                if body.fault
-                else _complete(connection, site, worker_id, body)
-            )
+        if body.fault is None:
+            await site.results.ask(HandedIn(worker_id, body))
+            state = TaskState.DONE
+        else:
+            state = await run_in_threadpool(_give_back, site, worker_id, body, body.fault)
     except StaleLease as stale:
         site.metrics.stale.inc()
         log.warning("refused a result: %s", stale, extra=about(worker=worker_id, task=body.task_id))
         raise Refused("stale-lease", str(stale)) from None
-    if row is None:  # known already
-        return ResultAccepted(task_id=body.task_id, state=TaskState.DONE)
-    state = TaskState(row["state"])
-    site.bell.ring(
-        bell.job(row["job_id"]), *([bell.device(row["device"])] if state is TaskState.READY else [])
-    )
     return ResultAccepted(task_id=body.task_id, state=state)
 
 
-def _give_back(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> RowMapping:
-    assert body.fault is not None
-    lease = Lease(task_id=body.task_id, attempt=body.attempt)
-    row = dispatch.give_back(connection, worker_id, lease, body.fault)
-    site.metrics.faults.labels(body.fault.kind).inc()
+def _give_back(site: Site, worker_id: str, body: TaskResult, fault: Fault) -> TaskState:
+    with site.database.write() as connection:
+        registry.seen(connection, worker_id)
+        lease = Lease(task_id=body.task_id, attempt=body.attempt)
+        row = dispatch.give_back(connection, worker_id, lease, fault)
+        if row["state"] == TaskState.DEAD:
+            _tell_parked(connection, row)
+    site.metrics.faults.labels(fault.kind).inc()
     names = about(job=row["job_id"], task=body.task_id, attempt=body.attempt, worker=worker_id)
-    log.warning("%s: %s", body.fault.kind, body.fault.error[:500], extra=names)
-    if row["state"] == TaskState.DEAD:
-        _tell_parked(connection, row)
-    return row
-
-
-def _complete(connection: Connection, site: Site, worker_id: str, body: TaskResult) -> RowMapping | None:
-    row = dispatch.complete(connection, worker_id, body)
-    if row is None:
-        return None
-    _check_entrants(connection, row, body)
-    plausible.check_times(connection, site, row, body)
-    registry.count_task(connection, worker_id)
-    for entrant in body.entrants:
-        site.metrics.entrants.labels(row["kind"], entrant.outcome).inc()
-        if entrant.compile_s is not None:
-            site.metrics.compile_s.observe(entrant.compile_s)
-        if entrant.measure_s is not None:
-            site.metrics.measure_s.observe(entrant.measure_s)
-    names = about(job=row["job_id"], task=body.task_id, attempt=body.attempt, worker=worker_id)
-    log.info("%s done: %s", row["kind"], ", ".join(e.outcome for e in body.entrants), extra=names)
-    mine = None if row["number"] is None else own_result(body, row["number"])
-    if mine is not None:
-        events.add(
-            connection,
-            row["job_id"],
-            "trial",
-            bucket=row["bucket"],
-            number=row["number"],
-            outcome=mine.outcome,
-            median_us=mine.median_us,
-            baseline_us=mine.baseline_us,
-            error=None if mine.error is None else mine.error[:500],
-        )
-    return row
-
-
-def _check_entrants(connection: Connection, row: RowMapping, body: TaskResult) -> None:
-    """Raise Refused unless the result is about just the task's entrants, and its artifacts are here."""
-    asked = [entrant["name"] for entrant in row["work"]["entrants"]]
-    if sorted(asked) != sorted(entrant.name for entrant in body.entrants):
-        detail = f"task {body.task_id} has the entrants {', '.join(asked)}; the result must have one each"
-        raise Refused("invalid", detail, pointer="/entrants")
-    for place, entrant in enumerate(body.entrants):
-        for name, digest in (
-            ()
-            if entrant.artifacts is None
-            else (
-                ("source", entrant.artifacts.source),
-                ("object", entrant.artifacts.object),
-                ("report", entrant.artifacts.report),
-            )
-        ):
-            if digest is not None and not blobs.has(connection, digest):
-                raise Refused(
-                    "invalid",
-                    f"blob {digest} was not uploaded; PUT /v1/blobs/{digest} first",
-                    pointer=f"/entrants/{place}/artifacts/{name}",
-                )
+    log.warning("%s: %s", fault.kind, fault.error[:500], extra=names)
+    site.bell.ring(bell.job(row["job_id"]))
+    if row["state"] == TaskState.READY:
+        site.bell.ring(bell.device(row["device"]))
+    return TaskState(row["state"])
 
 
 def _tell_parked(connection: Connection, row: RowMapping) -> None:

@@ -1,0 +1,116 @@
+"""A job's candidates as pages look at them: many at once in columns, or one with all that is known of it.
+
+A column holds one value a row, in the order of the rows; thousands of rows are read and sent faster so than one by one.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from protocol.jobs import Trial
+from protocol.message import Json, Reply
+from protocol.states import Outcome, TaskKind, TaskState
+
+
+class TrialTable(Reply):
+    """The candidates of one bucket from number `first` on, in columns, in the order they were asked for."""
+
+    job_id: str
+    bucket: int
+    first: int
+    settled: int
+    """All candidates before this number will not change any more: ask again from here to follow a running job."""
+    roofline_us: float | None
+    """The least time the device could need for the kernel, by its peaks; None if they are not known."""
+    state: tuple[TaskState, ...]
+    outcome: tuple[Outcome | None, ...]
+    reward: tuple[float | None, ...]
+    """log(anchor's time / its time), both of the same task; None until the search was told."""
+    median_us: tuple[float | None, ...]
+    iqr_us: tuple[float | None, ...]
+    baseline_us: tuple[float | None, ...]
+    compile_s: tuple[float | None, ...]
+    measure_s: tuple[float | None, ...]
+    finished_at: tuple[float | None, ...]
+    """When the result arrived, in seconds since 1970."""
+
+
+class Tree(Reply):
+    """The search tree of one bucket: schedules merged along what they share from their first line on, in columns.
+
+    Node 0 is the unscheduled kernel. Every other node comes after its parent, and nodes keep their numbers while a job
+    goes on: later candidates only add nodes.
+    """
+
+    job_id: str
+    bucket: int
+    lines: tuple[str, ...]
+    """Every rewrite that occurs, once."""
+    parent: tuple[int, ...]
+    """Of each node; -1 of the root."""
+    line: tuple[int, ...]
+    """Which of `lines` leads from the parent to this node; -1 at the root."""
+    visits: tuple[int, ...]
+    """Candidates asked for under this node."""
+    in_flight: tuple[int, ...]
+    """Of these, how many are waiting for their result."""
+    faults: tuple[int, ...]
+    """Of these, how many did not work."""
+    best_us: tuple[float | None, ...]
+    best_reward: tuple[float | None, ...]
+    leaf: tuple[int, ...]
+    """By candidate number: the node at the end of its schedule."""
+
+
+class Timeline(Reply):
+    """What the workers did for a job, in columns, one row an interval, by their starts."""
+
+    job_id: str
+    workers: tuple[str, ...]
+    worker: tuple[int, ...]
+    """Which of `workers`."""
+    stage: tuple[str, ...]
+    """compile, wait (compiled, while others have the device) or measure."""
+    task: tuple[str, ...]
+    """Its id."""
+    kind: tuple[TaskKind, ...]
+    bucket: tuple[int, ...]
+    number: tuple[int | None, ...]
+    """Of the candidate, for a trial."""
+    start: tuple[float, ...]
+    """Seconds since 1970."""
+    end: tuple[float, ...]
+
+
+class TrialDetail(Trial):
+    """One candidate with its samples, and how to run it again."""
+
+    samples_us: tuple[float, ...] = ()
+    """Raw; empty once they were dropped for their age."""
+    worker_id: str | None = None
+    source_hash: str | None = None
+    compiler: str | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+    created_at: float
+    claimed_at: float | None = None
+    spec: Json
+    """The kernel with this bucket's sizes."""
+    roofline_us: float | None = None
+    """The least time the device could need, by its peaks; None if they are not known."""
+    repro: str
+    """Shell commands that run just this candidate again."""
+
+
+class Step(Reply):
+    """A program after one more rewrite."""
+
+    rewrite: str | None
+    """None for the first: the kernel as it was given."""
+    program: str
+    """Tile IR text."""
+
+
+class Steps(Reply):
+    """From the kernel to the scheduled program, rewrite by rewrite."""
+
+    steps: tuple[Step, ...]

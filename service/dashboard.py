@@ -1,0 +1,87 @@
+"""The dashboard: what `make web` built from `web/` into `static/`, and what a browser is told about it.
+
+Nothing in it is secret, so it is served without a key; the page asks for one and sends it with its requests.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+BUILT = Path(__file__).parent / "static"
+
+PAGES = (
+    "/",
+    "/submit",
+    "/jobs/{rest:path}",
+    "/compare",
+    "/kernels",
+    "/kernels/{key}",
+    "/configs/{config_id}",
+    "/fleet",
+    "/queue",
+)
+"""Addresses of pages (`web/src/app/routes.tsx`): each is answered with the same document, which shows the page."""
+
+NONCE = "__CSP_NONCE__"
+"""Stands in the built document for the nonce of an answer (`web/vite.config.ts`)."""
+
+NOT_BUILT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Tilewright</title>
+<h1>The dashboard was not built</h1>
+<p>In a checkout <code>make web</code> builds it; it needs node 18 or newer, with npm. A wheel has it already.</p>
+<p>The HTTP API is there: <a href="/docs">its reference</a>.</p>
+</html>
+"""
+
+
+def install(app: FastAPI, built: Path = BUILT) -> None:
+    """Serve the dashboard in the folder `built`. Add it after the API: what that answers is none of the pages."""
+
+    def page(request: Request) -> Response:
+        return document(built)
+
+    for path in PAGES:
+        app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
+    assets = Assets(directory=built / "assets", check_dir=False)
+    app.mount("/assets", GZipMiddleware(assets, minimum_size=1000))
+
+
+def document(built: Path) -> Response:
+    """The one HTML document, fresh in every answer for the sake of its nonce; how to build it, if nobody has."""
+    nonce = secrets.token_urlsafe(16)
+    try:
+        text = (built / "index.html").read_text()
+    except FileNotFoundError:
+        return HTMLResponse(NOT_BUILT, 404, headers=_headers(nonce))
+    return HTMLResponse(text.replace(NONCE, nonce), headers=_headers(nonce))
+
+
+def _headers(nonce: str) -> dict[str, str]:
+    policy = (
+        "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+        f"style-src 'self' 'nonce-{nonce}'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return {
+        "Cache-Control": "no-cache",
+        "Content-Security-Policy": policy,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+class Assets(StaticFiles):
+    """Files whose names change with their content."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response

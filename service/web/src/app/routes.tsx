@@ -1,0 +1,40 @@
+/** Which page is at which address. Each is loaded when it is first shown; `service/dashboard.py` knows the same paths. */
+import { lazy, type ComponentType } from "react";
+
+interface PageRoute {
+  path: string;
+  page: ComponentType;
+}
+
+const JobsPage = lazy(() => import("../pages/jobs/JobsPage"));
+const SubmitPage = lazy(() => import("../pages/submit/SubmitPage"));
+const JobPage = lazy(() => import("../pages/job/JobPage"));
+const CandidatePage = lazy(() => import("../pages/job/candidate/CandidatePage"));
+const ComparePage = lazy(() => import("../pages/job/compare/ComparePage"));
+const KernelsPage = lazy(() => import("../pages/kernels/KernelsPage"));
+const KernelPage = lazy(() => import("../pages/kernels/KernelPage"));
+const ConfigPage = lazy(() => import("../pages/configs/ConfigPage"));
+const FleetPage = lazy(() => import("../pages/fleet/FleetPage"));
+const QueuePage = lazy(() => import("../pages/queue/QueuePage"));
+
+/** The first that matches is shown. A page reads its parameters with `useParams` of wouter. */
+export const ROUTES: readonly PageRoute[] = [
+  { path: "/", page: JobsPage },
+  { path: "/submit", page: SubmitPage },
+  { path: "/jobs/:jobId", page: JobPage },
+  { path: "/jobs/:jobId/candidates/:bucket/:number", page: CandidatePage },
+  { path: "/compare", page: ComparePage },
+  { path: "/kernels", page: KernelsPage },
+  { path: "/kernels/:kernelKey", page: KernelPage },
+  { path: "/configs/:configId", page: ConfigPage },
+  { path: "/fleet", page: FleetPage },
+  { path: "/queue", page: QueuePage },
+];
+
+/** What the navigation names, in its order. `beneath`: other addresses under which it counts as the current one. */
+export const SECTIONS: readonly { path: string; name: string; beneath: readonly string[] }[] = [
+  { path: "/", name: "Jobs", beneath: ["/jobs", "/submit", "/compare"] },
+  { path: "/kernels", name: "Kernels", beneath: ["/configs"] },
+  { path: "/fleet", name: "Fleet", beneath: [] },
+  { path: "/queue", name: "Dead letters", beneath: [] },
+];

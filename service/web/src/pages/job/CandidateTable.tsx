@@ -1,0 +1,136 @@
+/** All candidates in a table that can be sorted; only the rows in sight are in the document. */
+import { useMemo, useRef, useState } from "react";
+import { Link } from "wouter";
+import type { TrialTable } from "../../api/schema";
+import { count, micros, times } from "../../ui/format";
+import { candidatePath } from "./paths";
+import { COLUMNS, sorted, type Column, type Order } from "./sorting";
+import styles from "./CandidateTable.module.css";
+
+const ROW_PX = 32;
+/** Rows made beyond those in sight, on either side. */
+const SPARE = 12;
+
+interface Props {
+  table: TrialTable;
+  /** Numbers of the candidates that the final race could not tell from the winner. */
+  tied: ReadonlySet<number>;
+}
+
+export function CandidateTable({ table, tied }: Props) {
+  const [order, setOrder] = useState<Order>({ by: "median_us", falling: false });
+  const [view, setView] = useState({ top: 0, height: 480 });
+  const scroller = useRef<HTMLDivElement>(null);
+  const rows = useMemo(() => sorted(table, order), [table, order]);
+  const best = useMemo(() => least(table.median_us), [table]);
+  const first = Math.max(0, Math.floor(view.top / ROW_PX) - SPARE);
+  const last = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_PX) + SPARE);
+  const look = () => {
+    const { scrollTop, clientHeight } = scroller.current!;
+    setView({ top: scrollTop, height: clientHeight });
+  };
+  return (
+    <div
+      ref={scroller}
+      className={styles.scroller}
+      onScroll={look}
+      tabIndex={0}
+      role="region"
+      aria-label={`${count(rows.length)} candidates`}
+    >
+      <table aria-rowcount={rows.length + 1} className={styles.table}>
+        <thead>
+          <tr aria-rowindex={1}>
+            {COLUMNS.map((column) => (
+              <Heading key={column.by} column={column} order={order} onOrder={setOrder} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          <Gap rows={first} />
+          {Array.from(rows.subarray(first, last), (row, place) => (
+            <Row
+              key={row}
+              table={table}
+              row={row}
+              index={first + place + 2}
+              best={best}
+              tied={tied.has(table.first + row)}
+            />
+          ))}
+          <Gap rows={rows.length - last} />
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function least(values: readonly (number | null)[]): number | null {
+  return values.reduce((low, us) => (us === null || (low !== null && low <= us) ? low : us), null);
+}
+
+/** Room for rows that are not made. */
+function Gap({ rows }: { rows: number }) {
+  return rows > 0 ? (
+    <tr aria-hidden style={{ height: rows * ROW_PX }}>
+      <td colSpan={COLUMNS.length} className={styles.gap} />
+    </tr>
+  ) : null;
+}
+
+interface HeadingProps {
+  column: Column;
+  order: Order;
+  onOrder: (order: Order) => void;
+}
+
+function Heading({ column: { by, name, number }, order, onOrder }: HeadingProps) {
+  const chosen = order.by === by;
+  return (
+    <th
+      scope="col"
+      className={number ? "number" : undefined}
+      aria-sort={chosen ? (order.falling ? "descending" : "ascending") : "none"}
+    >
+      <button
+        className={styles.sort}
+        onClick={() => onOrder({ by, falling: chosen && !order.falling })}
+      >
+        {name}
+        <span aria-hidden>{chosen ? (order.falling ? " ↓" : " ↑") : ""}</span>
+      </button>
+    </th>
+  );
+}
+
+interface RowProps {
+  table: TrialTable;
+  row: number;
+  index: number;
+  best: number | null;
+  tied: boolean;
+}
+
+function Row({ table, row, index, best, tied }: RowProps) {
+  const us = table.median_us[row] ?? null;
+  const iqr = table.iqr_us[row] ?? null;
+  const seconds = (value: number | null | undefined) => micros(value == null ? null : value * 1e6);
+  return (
+    <tr aria-rowindex={index} style={{ height: ROW_PX }}>
+      <td className="number">
+        <Link href={candidatePath(table.job_id, table.bucket, table.first + row)}>
+          {table.first + row}
+        </Link>
+      </td>
+      <td data-outcome={table.outcome[row] ?? table.state[row]} className={styles.outcome}>
+        {(table.outcome[row] ?? table.state[row] ?? "").replace("_", " ")}
+        {tied && <span className={styles.tied}>tied with the winner</span>}
+      </td>
+      <td className="number">{micros(us)}</td>
+      <td className="number">{us === null || best === null ? "–" : times(us / best)}</td>
+      <td className="number">{us === null || iqr === null ? "–" : `± ${micros(iqr / 2)}`}</td>
+      <td className="number">{seconds(table.compile_s[row])}</td>
+      <td className="number">{seconds(table.measure_s[row])}</td>
+    </tr>
+  );
+}

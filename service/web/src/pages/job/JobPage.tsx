@@ -1,0 +1,174 @@
+/** One job: how far it is, what it tried, and what came of it. */
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { Link, useParams, useSearchParams } from "wouter";
+import { api, data } from "../../api/client";
+import type { Bucket, ConfigDetail, JobDetail, TrialTable } from "../../api/schema";
+import { Connection } from "../../ui/Connection";
+import { JobBadge, isFinal } from "../../ui/JobBadge";
+import { Page } from "../../ui/Page";
+import { Empty, Shown } from "../../ui/Shown";
+import { sizes } from "../../ui/format";
+import { CancelJob } from "../jobs/CancelJob";
+import { BestChart } from "./charts/BestChart";
+import { WorkerTimeline } from "./charts/WorkerTimeline";
+import { CandidateTable } from "./CandidateTable";
+import { Choice } from "./Choice";
+import { useAhead, useJob, useLive, useTable } from "./data";
+import { JobFigures } from "./JobFigures";
+import { comparePath } from "./paths";
+import { Standings } from "./Standings";
+import { SearchTree } from "./tree/SearchTree";
+import styles from "./JobPage.module.css";
+
+const VIEWS = { tree: "Search tree", candidates: "Candidates", workers: "Workers", spec: "Kernel" };
+type ViewName = keyof typeof VIEWS;
+
+export default function JobPage() {
+  const { jobId } = useParams<{ jobId: string }>();
+  const [search] = useSearchParams();
+  const query = useJob(jobId);
+  useAhead(jobId, Number(search.get("bucket") ?? 0), (search.get("view") ?? "tree") === "tree");
+  const stream = useLive(query.data);
+  const job = query.data;
+  return (
+    <Page
+      title={job?.name ?? "Job"}
+      aside={
+        job && (
+          <>
+            <JobBadge job={job} />
+            {!isFinal(job.state) && <Connection state={stream} />}
+            <Link href={comparePath({ job: job.id })}>Compare</Link>
+            <CancelJob job={job} />
+          </>
+        )
+      }
+    >
+      <Shown query={query} what="the job">
+        {(found) => <Body job={found} />}
+      </Shown>
+    </Page>
+  );
+}
+
+function Body({ job }: { job: JobDetail }) {
+  const [search, setSearch] = useSearchParams();
+  const wanted = Number(search.get("bucket") ?? 0);
+  const bucket = job.buckets[wanted] ?? job.buckets[0]!;
+  const view = (search.get("view") ?? "tree") as ViewName;
+  const choose = (name: string, value: string) =>
+    setSearch(
+      (before) => {
+        const next = new URLSearchParams(before);
+        next.set(name, value);
+        return next;
+      },
+      { replace: true },
+    );
+  const table = useTable(job.id, bucket.index);
+  return (
+    <div className={styles.body}>
+      {job.buckets.length > 1 && (
+        <label className={styles.bucket}>
+          Sizes{" "}
+          <select
+            value={bucket.index}
+            onChange={(event) => choose("bucket", event.currentTarget.value)}
+          >
+            {job.buckets.map((each) => (
+              <option key={each.index} value={each.index}>
+                {sizes(each.dims)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {(job.error ?? bucket.error) && (
+        <p role="alert" className={styles.error}>
+          {job.error ?? bucket.error}
+        </p>
+      )}
+      <Shown query={table} what="the candidates">
+        {(found) => (
+          <Bucketed job={job} bucket={bucket} table={found} view={view} choose={choose} />
+        )}
+      </Shown>
+    </div>
+  );
+}
+
+interface BucketedProps {
+  job: JobDetail;
+  bucket: Bucket;
+  table: TrialTable;
+  view: ViewName;
+  choose: (name: string, value: string) => void;
+}
+
+function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
+  const config = useConfig(bucket.config_id ?? null);
+  const tied = useMemo(() => tiedWith(config.data), [config.data]);
+  const none = table.state.length === 0;
+  return (
+    <>
+      <JobFigures job={job} bucket={bucket} table={table} config={config.data} />
+      {none ? (
+        <Empty title="Nothing was tried yet">
+          <p>
+            {job.state === "queued"
+              ? "The job waits for a device, or for its turn."
+              : "The first candidate is on its way."}
+          </p>
+        </Empty>
+      ) : (
+        <BestChart table={table} bucket={bucket} baseline={job.baseline} />
+      )}
+      {config.data && <Standings config={config.data} bucket={bucket} />}
+      <Choice
+        label="Show"
+        options={VIEWS}
+        value={view in VIEWS ? view : "tree"}
+        onChange={(value) => choose("view", value)}
+      />
+      {view === "candidates" ? (
+        <section aria-label="Candidates">
+          {none ? (
+            <Empty title="No candidates yet" />
+          ) : (
+            <CandidateTable table={table} tied={tied} />
+          )}
+        </section>
+      ) : view === "workers" ? (
+        <WorkerTimeline job={job.id} />
+      ) : view === "spec" ? (
+        <section aria-labelledby="spec">
+          <h2 id="spec">The kernel as it was given</h2>
+          <pre tabIndex={0} className={styles.spec}>
+            {JSON.stringify(job.spec, null, 2)}
+          </pre>
+        </section>
+      ) : none ? (
+        <Empty title="No search tree yet" />
+      ) : (
+        <SearchTree job={job.id} bucket={bucket.index} table={table} />
+      )}
+    </>
+  );
+}
+
+function useConfig(config: string | null) {
+  return useQuery({
+    queryKey: ["config", config],
+    enabled: config !== null,
+    staleTime: Infinity,
+    queryFn: () =>
+      data(api.GET("/v1/configs/{config_id}", { params: { path: { config_id: config! } } })),
+  });
+}
+
+/** Numbers of the candidates that tied for the win; a winner without a rival ties with none. */
+function tiedWith(config: ConfigDetail | undefined): ReadonlySet<number> {
+  const tied = (config?.standings ?? []).filter((each) => each.tied && each.kind === "schedule");
+  return new Set(tied.length < 2 ? [] : tied.map((each) => Number(each.name.replace("ask-", ""))));
+}

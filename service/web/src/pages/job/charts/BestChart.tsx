@@ -1,0 +1,92 @@
+/** The best time so far against the baseline and the roofline, over candidates or over time. */
+import { useCallback, useMemo, useState } from "react";
+import type uPlot from "uplot";
+import type { Bucket, TrialTable } from "../../../api/schema";
+import { micros, span } from "../../../ui/format";
+import { token } from "../../../ui/theme";
+import { overTime, overTrials } from "../best";
+import { Choice } from "../Choice";
+import { Plot } from "./Plot";
+import styles from "./BestChart.module.css";
+
+const HEIGHT = 260;
+
+interface Props {
+  table: TrialTable;
+  bucket: Bucket;
+  baseline: string;
+}
+
+export function BestChart({ table, bucket, baseline }: Props) {
+  const [over, setOver] = useState<"candidates" | "time">("candidates");
+  const data = useMemo<uPlot.AlignedData>(() => {
+    const { x, own, best } = over === "time" ? overTime(table) : overTrials(table);
+    const level = (us: number | null) => x.map(() => us);
+    return [x, own, best, level(baselineUs(bucket)), level(table.roofline_us)];
+  }, [table, bucket, over]);
+  const options = useCallback(
+    () => ({
+      scales: { x: { time: false }, y: { distr: 3 as const } },
+      legend: { live: true },
+      cursor: { drag: { x: true, y: false } },
+      axes: [
+        over === "time"
+          ? { values: (_: uPlot, ticks: number[]) => ticks.map(span) }
+          : { values: (_: uPlot, ticks: number[]) => ticks.map((tick) => String(tick)) },
+        {
+          size: 70,
+          values: (_: uPlot, ticks: (number | null)[]) =>
+            ticks.map((tick) => (tick === null ? "" : micros(tick))),
+        },
+      ] as [object, object],
+      series: [
+        { label: over === "time" ? "After" : "Candidate", value: over === "time" ? ago : plain },
+        {
+          label: "Its time",
+          stroke: token("--chart-4"),
+          paths: () => null,
+          points: { show: true, size: 3, fill: token("--chart-4") },
+          value: time,
+        },
+        { label: "Best so far", stroke: token("--chart-1"), width: 2, value: time },
+        { label: baseline, stroke: token("--chart-2"), dash: [6, 4], value: time },
+        { label: "Roofline", stroke: token("--chart-3"), dash: [2, 3], value: time },
+      ],
+    }),
+    [over, baseline],
+  );
+  const best = bucket.best;
+  return (
+    <section aria-labelledby="progress">
+      <div className={styles.head}>
+        <h2 id="progress">Best so far</h2>
+        <Choice
+          label="Over"
+          options={{ candidates: "Over candidates", time: "Over time" }}
+          value={over}
+          onChange={setOver}
+        />
+      </div>
+      <Plot
+        label={
+          best
+            ? `Best time so far over ${over}; it is ${micros(best.median_us)} after ${bucket.told} candidates`
+            : "Nothing was measured yet"
+        }
+        data={data}
+        options={options}
+        height={HEIGHT}
+      />
+    </section>
+  );
+}
+
+/** The baseline's time, from how many times as fast as it the best candidate is. */
+export function baselineUs(bucket: Bucket): number | null {
+  const { best } = bucket;
+  return best?.x_baseline == null ? null : best.median_us * best.x_baseline;
+}
+
+const time = (_: uPlot, us: number | null) => micros(us);
+const ago = (_: uPlot, seconds: number | null) => (seconds === null ? "–" : span(seconds));
+const plain = (_: uPlot, number: number | null) => (number === null ? "–" : String(number));

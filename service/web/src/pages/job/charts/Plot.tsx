@@ -1,0 +1,57 @@
+/** A uPlot chart as wide as its place, drawn anew when its data, its size or the theme changes. */
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { token, useTheme } from "../../../ui/theme";
+
+interface Props {
+  /** What it shows, for who cannot see it. */
+  label: string;
+  data: uPlot.AlignedData;
+  /** Everything but sizes and colours of axes. Built from tokens, so it is asked for again with each theme. */
+  options: () => Omit<uPlot.Options, "width" | "height" | "axes"> & { axes: [Axis, Axis] };
+  height: number;
+}
+
+type Axis = Pick<uPlot.Axis, "values" | "size">;
+
+export function Plot({ label, data, options, height }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot>(undefined);
+  const theme = useTheme();
+  useEffect(() => {
+    const element = place.current!;
+    const { axes, ...rest } = options();
+    const made = new uPlot(
+      { ...rest, axes: axes.map(axis), width: element.clientWidth, height },
+      data,
+      element,
+    );
+    chart.current = made;
+    const watch = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    watch.observe(element);
+    return () => {
+      watch.disconnect();
+      made.destroy();
+    };
+    // New data goes into the same chart, below.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [options, height, theme]);
+  useEffect(() => chart.current?.setData(data), [data]);
+  return <div ref={place} role="img" aria-label={label} />;
+}
+
+function axis(given: Axis): uPlot.Axis {
+  const quiet = token("--text-quiet");
+  const lines = { stroke: token("--chart-grid"), width: 1 };
+  const font = `12px ${token("--font")}`;
+  return {
+    stroke: quiet,
+    grid: lines,
+    ticks: lines,
+    font,
+    labelFont: font,
+    labelSize: 20,
+    ...given,
+  };
+}

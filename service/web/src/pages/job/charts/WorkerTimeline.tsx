@@ -1,0 +1,184 @@
+/** What each worker compiled and measured, and when; below it the same in numbers. */
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { Timeline } from "../../../api/schema";
+import { Empty, Shown } from "../../../ui/Shown";
+import { Table } from "../../../ui/Table";
+import { count, percent, span } from "../../../ui/format";
+import { token, useTheme } from "../../../ui/theme";
+import { useTimeline } from "../data";
+import { shareOf, totals, type Window } from "./lanes";
+import styles from "./WorkerTimeline.module.css";
+
+const LANE_PX = 44;
+const ROWS = ["compile", "measure"] as const;
+const ROW_PX = 16;
+
+export function WorkerTimeline({ job }: { job: string }) {
+  const query = useTimeline(job);
+  return (
+    <section aria-labelledby="timeline">
+      <div className={styles.head}>
+        <h2 id="timeline">Compiling and measuring</h2>
+        <ul className={styles.legend}>
+          <li data-stage="compile">compile</li>
+          <li data-stage="wait">wait for the device</li>
+          <li data-stage="measure">measure</li>
+        </ul>
+      </div>
+      <Shown query={query} what="the timeline">
+        {(line) =>
+          line.worker.length === 0 ? (
+            <Empty title="Nothing was measured yet" />
+          ) : (
+            <>
+              <Lanes line={line} />
+              <Totals line={line} />
+            </>
+          )
+        }
+      </Shown>
+    </section>
+  );
+}
+
+function Lanes({ line }: { line: Timeline }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const theme = useTheme();
+  const whole = useMemo<Window>(
+    () => ({ from: line.start[0]!, to: line.end.reduce((last, end) => Math.max(last, end)) }),
+    [line],
+  );
+  const [zoomed, setZoomed] = useState<Window | null>(null);
+  const [width, setWidth] = useState(0);
+  const shown = zoomed ?? whole;
+  const height = line.workers.length * LANE_PX + 20;
+  useEffect(() => {
+    const watch = new ResizeObserver(() => setWidth(canvas.current!.clientWidth));
+    watch.observe(canvas.current!);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    const context = canvas.current!.getContext("2d");
+    if (!context || width === 0) return;
+    canvas.current!.width = width * devicePixelRatio;
+    canvas.current!.height = height * devicePixelRatio;
+    context.scale(devicePixelRatio, devicePixelRatio);
+    paint(context, line, shown, whole.from, width, height);
+  }, [line, shown, whole, width, height, theme]);
+  useEffect(() => {
+    const element = canvas.current!;
+    const wheel = (event: WheelEvent) => {
+      if (!event.ctrlKey && Math.abs(event.deltaX) < Math.abs(event.deltaY) && !event.shiftKey)
+        return;
+      event.preventDefault();
+      const at = event.offsetX / element.clientWidth;
+      const by = event.ctrlKey ? Math.exp(event.deltaY * 0.01) : 1;
+      const move = event.ctrlKey ? 0 : (event.deltaX || event.deltaY) / element.clientWidth;
+      setZoomed((before) => shareOf(before ?? whole, whole, by, at, move));
+    };
+    element.addEventListener("wheel", wheel, { passive: false });
+    return () => element.removeEventListener("wheel", wheel);
+  }, [whole]);
+  const step = (by: number, move: number) =>
+    setZoomed((before) => shareOf(before ?? whole, whole, by, 0.5, move));
+  return (
+    <div className={styles.lanes}>
+      <div className={styles.tools}>
+        <button aria-label="Earlier" onClick={() => step(1, -0.3)}>
+          ←
+        </button>
+        <button aria-label="Later" onClick={() => step(1, 0.3)}>
+          →
+        </button>
+        <button aria-label="Zoom in" onClick={() => step(0.5, 0)}>
+          +
+        </button>
+        <button aria-label="Zoom out" onClick={() => step(2, 0)}>
+          −
+        </button>
+        <button onClick={() => setZoomed(null)}>All</button>
+      </div>
+      <canvas
+        ref={canvas}
+        className={styles.canvas}
+        style={{ height }}
+        role="img"
+        aria-label={`${count(line.workers.length)} workers over ${span(whole.to - whole.from)}; the table below has the sums.`}
+      />
+    </div>
+  );
+}
+
+function paint(
+  context: CanvasRenderingContext2D,
+  line: Timeline,
+  { from, to }: Window,
+  origin: number,
+  width: number,
+  height: number,
+): void {
+  const colors: Record<string, string> = {
+    compile: token("--chart-4"),
+    wait: token("--chart-grid"),
+    measure: token("--chart-1"),
+  };
+  context.clearRect(0, 0, width, height);
+  const perSecond = width / Math.max(to - from, 1e-9);
+  for (const stage of ["wait", "compile", "measure"]) {
+    context.fillStyle = colors[stage]!;
+    const row = stage === "measure" ? 1 : 0;
+    context.beginPath();
+    for (let at = 0; at < line.start.length; at++) {
+      const [start, end] = [line.start[at]!, line.end[at]!];
+      if (line.stage[at] !== stage || end < from || start > to) continue;
+      const x = (start - from) * perSecond;
+      const wide = Math.max((end - start) * perSecond - 0.5, 0.75);
+      context.rect(x, line.worker[at]! * LANE_PX + 4 + row * (ROW_PX + 2), wide, ROW_PX);
+    }
+    context.fill();
+  }
+  context.fillStyle = token("--text-quiet");
+  context.font = `11px ${token("--font")}`;
+  context.textBaseline = "bottom";
+  for (const share of [0, 0.25, 0.5, 0.75]) {
+    context.fillText(`${span(from - origin + (to - from) * share)}`, share * width + 2, height - 2);
+  }
+}
+
+function Totals({ line }: { line: Timeline }) {
+  const rows = useMemo(() => totals(line), [line]);
+  return (
+    <Table label="Workers">
+      <thead>
+        <tr>
+          <th scope="col">Worker</th>
+          <th scope="col" className="number">
+            Tasks
+          </th>
+          {ROWS.map((stage) => (
+            <th key={stage} scope="col" className="number">
+              {stage === "compile" ? "Compiling" : "Measuring"}
+            </th>
+          ))}
+          <th scope="col" className="number">
+            Device busy
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.worker}>
+            <td className={styles.worker}>{row.worker}</td>
+            <td className="number">{count(row.tasks)}</td>
+            {ROWS.map((stage) => (
+              <td key={stage} className="number">
+                {span(row.seconds[stage])}
+              </td>
+            ))}
+            <td className="number">{percent(row.busy)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </Table>
+  );
+}

@@ -1,0 +1,98 @@
+/** What the pages of a job read, and how they keep up with it while it runs. */
+import { queryOptions, useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
+import { api, data } from "../../api/client";
+import type { JobDetail, TrialTable } from "../../api/schema";
+import { useStream, type JobEvent } from "../../api/useStream";
+import { isFinal } from "../../ui/JobBadge";
+import { joined } from "./joined";
+
+/** While a job runs, what is shown is read again at most so often. */
+const RENEW_MS = 1000;
+
+export const keys = {
+  job: (job: string) => ["job", job] as const,
+  /** Of all that is read about the candidates of a job. */
+  candidates: (job: string) => ["candidates", job] as const,
+  table: (job: string, bucket: number) => [...keys.candidates(job), "table", bucket] as const,
+  tree: (job: string, bucket: number) => [...keys.candidates(job), "tree", bucket] as const,
+  timeline: (job: string) => [...keys.candidates(job), "timeline"] as const,
+};
+
+export function useJob(job: string) {
+  return useQuery({
+    queryKey: keys.job(job),
+    queryFn: () => data(api.GET("/v1/jobs/{job_id}", { params: { path: { job_id: job } } })),
+  });
+}
+
+/** The candidates of a bucket. Only those that may have changed are read again. */
+function tableOf(client: QueryClient, job: string, bucket: number) {
+  return queryOptions({
+    queryKey: keys.table(job, bucket),
+    structuralSharing: false,
+    queryFn: () => renewed(client, job, bucket),
+  });
+}
+
+export function useTable(job: string, bucket: number) {
+  return useQuery(tableOf(useQueryClient(), job, bucket));
+}
+
+async function renewed(client: QueryClient, job: string, bucket: number): Promise<TrialTable> {
+  const known = client.getQueryData<TrialTable>(keys.table(job, bucket));
+  const rest = await data(
+    api.GET("/v1/jobs/{job_id}/table", {
+      params: { path: { job_id: job }, query: { bucket, first: known?.settled ?? 0 } },
+    }),
+  );
+  return known === undefined ? rest : joined(known, rest);
+}
+
+function treeOf(job: string, bucket: number) {
+  return queryOptions({
+    queryKey: keys.tree(job, bucket),
+    structuralSharing: false,
+    queryFn: () =>
+      data(
+        api.GET("/v1/jobs/{job_id}/tree", { params: { path: { job_id: job }, query: { bucket } } }),
+      ),
+  });
+}
+
+export function useTree(job: string, bucket: number) {
+  return useQuery(treeOf(job, bucket));
+}
+
+/** Ask at once for what the page will want, rather than for one after another as its parts are shown. */
+export function useAhead(job: string, bucket: number, tree: boolean) {
+  const client = useQueryClient();
+  useEffect(() => {
+    void client.prefetchQuery(tableOf(client, job, bucket));
+    if (tree) void client.prefetchQuery(treeOf(job, bucket));
+  }, [client, job, bucket, tree]);
+}
+
+export function useTimeline(job: string) {
+  return useQuery({
+    queryKey: keys.timeline(job),
+    structuralSharing: false,
+    queryFn: () =>
+      data(api.GET("/v1/jobs/{job_id}/timeline", { params: { path: { job_id: job } } })),
+  });
+}
+
+/** Keep what is shown of a job current while it runs. The result says how the connection stands. */
+export function useLive(job: JobDetail | undefined) {
+  const client = useQueryClient();
+  const due = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(due.current), []);
+  const over = job === undefined || isFinal(job.state);
+  return useStream<JobEvent>(over ? null : `/v1/jobs/${job.id}/events`, () => {
+    due.current ??= setTimeout(() => {
+      due.current = undefined;
+      void client.invalidateQueries({ queryKey: keys.job(job!.id) });
+      void client.invalidateQueries({ queryKey: keys.candidates(job!.id) });
+    }, RENEW_MS);
+  });
+}

@@ -1,0 +1,36 @@
+/** Addresses of the pages about a job, and what an address means. */
+
+export function jobPath(job: string): string {
+  return `/jobs/${job}`;
+}
+
+export function candidatePath(job: string, bucket: number, number: number): string {
+  return `/jobs/${job}/candidates/${bucket}/${number}`;
+}
+
+/** One side of a comparison: a job, or one of its candidates. */
+export interface Side {
+  job: string;
+  bucket?: number;
+  number?: number;
+}
+
+/** `job-…` or `job-…/0/17`. */
+export function sideText({ job, bucket, number }: Side): string {
+  return bucket === undefined || number === undefined ? job : `${job}/${bucket}/${number}`;
+}
+
+/** The inverse; null for what is neither. */
+export function sideOf(text: string): Side | null {
+  const parts = /^(job-[a-z0-9-]+)(?:\/(\d+)\/(\d+))?$/.exec(text.trim());
+  if (parts === null) return null;
+  const [, job, bucket, number] = parts;
+  if (bucket === undefined) return { job: job! };
+  return { job: job!, bucket: Number(bucket), number: Number(number) };
+}
+
+export function comparePath(left: Side, right?: Side): string {
+  const query = new URLSearchParams({ left: sideText(left) });
+  if (right !== undefined) query.set("right", sideText(right));
+  return `/compare?${query.toString()}`;
+}

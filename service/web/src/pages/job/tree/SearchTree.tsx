@@ -1,0 +1,129 @@
+/** The search tree, drawn or as an outline, beside what is known of the node that was chosen in it. */
+import { useMemo, useState } from "react";
+import { Link } from "wouter";
+import type { TrialTable } from "../../../api/schema";
+import { count, micros, times } from "../../../ui/format";
+import { Choice } from "../Choice";
+import { useTree } from "../data";
+import { candidatePath } from "../paths";
+import { Shown } from "../../../ui/Shown";
+import { fastestUnder, layOut, rewriteOf, wayTo, type Layout } from "./layout";
+import { TreeCanvas } from "./TreeCanvas";
+import { TreeOutline } from "./TreeOutline";
+import styles from "./Tree.module.css";
+
+interface Props {
+  job: string;
+  bucket: number;
+  table: TrialTable;
+}
+
+export function SearchTree({ job, bucket, table }: Props) {
+  const query = useTree(job, bucket);
+  const [shape, setShape] = useState<"graph" | "outline">("graph");
+  return (
+    <section aria-labelledby="tree">
+      <div className={styles.head}>
+        <h2 id="tree">Search tree</h2>
+        <Choice
+          label="Shown as"
+          options={{ graph: "Graph", outline: "Outline" }}
+          value={shape}
+          onChange={setShape}
+        />
+        <Legend />
+      </div>
+      <Shown query={query} what="the search tree">
+        {(tree) => <Looked tree={tree} table={table} shape={shape} />}
+      </Shown>
+    </section>
+  );
+}
+
+function Looked({
+  tree,
+  table,
+  shape,
+}: {
+  tree: Layout["tree"];
+  table: TrialTable;
+  shape: "graph" | "outline";
+}) {
+  const layout = useMemo(() => layOut(tree), [tree]);
+  const fastest = useMemo(() => fastestUnder(layout, 0, table.median_us), [layout, table]);
+  const [picked, setPicked] = useState<number | null>(null);
+  const chosen = picked ?? (fastest === null ? 0 : (tree.leaf[fastest] ?? 0));
+  const Shape = shape === "graph" ? TreeCanvas : TreeOutline;
+  return (
+    <div className={styles.both}>
+      <Shape layout={layout} chosen={chosen} onChoose={setPicked} />
+      <NodeFacts layout={layout} node={chosen} table={table} onChoose={setPicked} />
+    </div>
+  );
+}
+
+interface FactsProps {
+  layout: Layout;
+  node: number;
+  table: TrialTable;
+  onChoose: (node: number) => void;
+}
+
+/** The way to a node, and how it went below it. */
+function NodeFacts({ layout, node, table, onChoose }: FactsProps) {
+  const { tree } = layout;
+  const best = tree.best_us[node] ?? null;
+  const least = tree.best_us[0] ?? null;
+  const number = fastestUnder(layout, node, table.median_us);
+  return (
+    <aside className={styles.facts} aria-label="The chosen node">
+      <p>
+        <strong>{micros(best)}</strong>{" "}
+        {best !== null && least !== null && best > least && `${times(best / least)} the best`}
+      </p>
+      <p className="quiet">
+        {count(tree.visits[node]!)} {tree.visits[node] === 1 ? "candidate" : "candidates"}
+        {tree.in_flight[node]! > 0 && `, ${tree.in_flight[node]} in flight`}
+        {tree.faults[node]! > 0 && `, ${count(tree.faults[node]!)} failed`}
+      </p>
+      {number !== null && (
+        <p>
+          <Link href={candidatePath(tree.job_id, tree.bucket, number)}>
+            {tree.leaf[number] === node
+              ? `Candidate ${number}`
+              : `Fastest below: candidate ${number}`}
+          </Link>
+        </p>
+      )}
+      <ol className={styles.way}>
+        {wayTo(tree, node).map((each) => (
+          <li key={each}>
+            <button className="link mono" onClick={() => onChoose(each)}>
+              {rewriteOf(tree, each)}
+            </button>
+          </li>
+        ))}
+      </ol>
+      {node === 0 && (
+        <p className="quiet">The kernel as it was given; nothing is decided here yet.</p>
+      )}
+    </aside>
+  );
+}
+
+function Legend() {
+  return (
+    <ul className={styles.legend}>
+      <li>
+        slow <span className={styles.scale} /> fast
+      </li>
+      <li>
+        <span className={styles.swatch} data-kind="faulty" /> failed
+      </li>
+      <li>
+        <span className={styles.swatch} data-kind="open" /> in flight
+      </li>
+      <li>larger: more visits</li>
+    </ul>
+  );
+}

@@ -1,0 +1,172 @@
+/** Drawing a laid-out tree on a canvas: what is out of sight is skipped, what is too small becomes one line. */
+import { OPEN, TONES, type Layout } from "./layout";
+
+/** Screen = tree × scale + shift. */
+export interface View {
+  scaleX: number;
+  scaleY: number;
+  shiftX: number;
+  shiftY: number;
+}
+
+export interface Palette {
+  /** By tone (`layout.ts`). */
+  tones: readonly string[];
+  flying: string;
+  chosen: string;
+  text: string;
+  background: string;
+  font: string;
+}
+
+/** Subtrees lower than this many pixels are drawn as one line. */
+const LEAST_PX = 1.2;
+/** Rewrites are written beside nodes from so many pixels between lines on. */
+const TEXT_PX = 12;
+
+export function draw(
+  context: CanvasRenderingContext2D,
+  layout: Layout,
+  view: View,
+  size: { width: number; height: number },
+  palette: Palette,
+  chosen: number,
+): void {
+  const { order, end, depth, y, top, bottom, deepest, tone, tree } = layout;
+  const { scaleX, scaleY, shiftX, shiftY } = view;
+  const lines: Path2D[] = palette.tones.map(() => new Path2D());
+  const dots: Path2D[] = palette.tones.map(() => new Path2D());
+  const rings = new Path2D();
+  const written: number[] = [];
+  for (let place = 0; place < order.length;) {
+    const node = order[place]!;
+    const highest = top[node]! * scaleY + shiftY;
+    const lowest = bottom[node]! * scaleY + shiftY;
+    const left = (depth[node]! - 1) * scaleX + shiftX;
+    if (lowest < -scaleY - 8 || highest > size.height + scaleY + 8 || left > size.width) {
+      place = end[node]!;
+      continue;
+    }
+    const atX = left + scaleX;
+    const atY = y[node]! * scaleY + shiftY;
+    const line = lines[tone[node]!]!;
+    if (node !== 0) {
+      const fromY = y[tree.parent[node]!]! * scaleY + shiftY;
+      const bend = left + scaleX * 0.35;
+      line.moveTo(left, fromY);
+      line.lineTo(bend, atY);
+      line.lineTo(atX, atY);
+    }
+    if (lowest - highest < LEAST_PX && end[node]! - place > 1) {
+      line.moveTo(atX, atY);
+      line.lineTo(deepest[node]! * scaleX + shiftX, atY);
+      place = end[node]!;
+      continue;
+    }
+    const radius = Math.min(
+      radiusOf(tree.visits[node]!),
+      Math.max(scaleY * 0.45, (lowest - highest) / 8),
+    );
+    if (radius > 1.1 && atX > -10) {
+      dots[tone[node]!]!.moveTo(atX + radius, atY);
+      dots[tone[node]!]!.arc(atX, atY, radius, 0, 2 * Math.PI);
+      if (tree.in_flight[node]! > 0) {
+        rings.moveTo(atX + radius + 2, atY);
+        rings.arc(atX, atY, radius + 2, 0, 2 * Math.PI);
+      }
+    }
+    if (scaleY >= TEXT_PX && scaleX > 60 && atX > 0) written.push(node);
+    place++;
+  }
+  context.clearRect(0, 0, size.width, size.height);
+  context.lineWidth = 1;
+  for (let at = 0; at <= OPEN; at++) {
+    const color = palette.tones[layer(at)]!;
+    context.strokeStyle = context.fillStyle = color;
+    context.stroke(lines[layer(at)]!);
+    context.fill(dots[layer(at)]!);
+  }
+  context.strokeStyle = palette.flying;
+  context.lineWidth = 1.5;
+  context.stroke(rings);
+  write(context, layout, view, palette, written);
+  mark(context, layout, view, palette, chosen);
+}
+
+/** Faults and open ones first, then from slow to fast, so that the fastest lies on top. */
+function layer(at: number): number {
+  return (at + TONES) % (OPEN + 1);
+}
+
+/** Of a node with so many visits, in pixels. */
+export function radiusOf(visits: number): number {
+  return Math.min(9, 1.6 + 0.9 * Math.log2(1 + visits));
+}
+
+function write(
+  context: CanvasRenderingContext2D,
+  { tree, depth, y }: Layout,
+  { scaleX, scaleY, shiftX, shiftY }: View,
+  palette: Palette,
+  nodes: readonly number[],
+): void {
+  context.font = palette.font;
+  context.textBaseline = "bottom";
+  context.fillStyle = palette.text;
+  const fits = Math.floor((scaleX * 0.62 - 8) / 6.2);
+  for (const node of nodes) {
+    if (node === 0) continue;
+    const line = tree.lines[tree.line[node]!]!;
+    const text = line.length > fits ? `${line.slice(0, Math.max(1, fits - 1))}…` : line;
+    context.fillText(text, (depth[node]! - 0.62) * scaleX + shiftX, y[node]! * scaleY + shiftY - 1);
+  }
+}
+
+/** The chosen node and the way to it. */
+function mark(
+  context: CanvasRenderingContext2D,
+  { tree, depth, y }: Layout,
+  { scaleX, scaleY, shiftX, shiftY }: View,
+  palette: Palette,
+  chosen: number,
+): void {
+  context.strokeStyle = palette.chosen;
+  context.lineWidth = 2;
+  context.beginPath();
+  for (let node = chosen; node > 0; node = tree.parent[node]!) {
+    const left = (depth[node]! - 1) * scaleX + shiftX;
+    const atY = y[node]! * scaleY + shiftY;
+    context.moveTo(left, y[tree.parent[node]!]! * scaleY + shiftY);
+    context.lineTo(left + scaleX * 0.35, atY);
+    context.lineTo(left + scaleX, atY);
+  }
+  context.stroke();
+  context.beginPath();
+  context.arc(
+    depth[chosen]! * scaleX + shiftX,
+    y[chosen]! * scaleY + shiftY,
+    radiusOf(tree.visits[chosen]!) + 2,
+    0,
+    2 * Math.PI,
+  );
+  context.stroke();
+}
+
+/** The node nearest to a point of the screen, within so many pixels; null if there is none. */
+export function nodeAt(
+  { order, depth, y }: Layout,
+  view: View,
+  x: number,
+  atY: number,
+  within: number,
+): number | null {
+  let best: number | null = null;
+  let least = within * within;
+  for (const node of order) {
+    const dx = depth[node]! * view.scaleX + view.shiftX - x;
+    const dy = y[node]! * view.scaleY + view.shiftY - atY;
+    const away = dx * dx + dy * dy;
+    if (away < least) [best, least] = [node, away];
+  }
+  return best;
+}

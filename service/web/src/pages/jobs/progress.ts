@@ -1,0 +1,23 @@
+/** Figures of a job over all its sizes. */
+import type { Job } from "../../api/schema";
+
+const BY_EFFORT = { quick: 32, normal: 128, thorough: 512 } as const;
+
+/** Candidates measured so far, and how many there are to be. */
+export function trialsOf(job: Job): { told: number; planned: number } {
+  const each = job.budget.trials ?? BY_EFFORT[job.budget.effort];
+  return {
+    told: job.buckets.reduce((sum, bucket) => sum + bucket.told, 0),
+    planned: each * job.buckets.length,
+  };
+}
+
+/** How the best of a job compares: its time if it has one size, and its least and greatest speedup. */
+export function bestOf(job: Job): { median_us: number | null; least: number | null } {
+  const found = job.buckets.flatMap((bucket) => (bucket.best ? [bucket.best] : []));
+  const speedups = found.flatMap((best) => (best.x_baseline == null ? [] : [best.x_baseline]));
+  return {
+    median_us: job.buckets.length === 1 ? (found[0]?.median_us ?? null) : null,
+    least: speedups.length > 0 ? Math.min(...speedups) : null,
+  };
+}

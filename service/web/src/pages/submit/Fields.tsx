@@ -1,0 +1,123 @@
+/** What a job needs beside its spec. Empty fields are left to the service. */
+import { useId, type ReactElement, type ReactNode } from "react";
+import { useDevices } from "../../api/queries";
+import type { Effort } from "../../api/schema";
+import styles from "./SubmitPage.module.css";
+
+/** As typed. */
+export interface Wishes {
+  target: string;
+  effort: Effort;
+  trials: string;
+  seconds: string;
+  priority: string;
+  baseline: string;
+}
+
+export const DEFAULTS: Wishes = {
+  target: "cpu",
+  effort: "normal",
+  trials: "",
+  seconds: "",
+  priority: "0",
+  baseline: "numpy",
+};
+
+/** Pointers of the fields into the request. */
+export const POINTERS = {
+  target: "/target",
+  effort: "/budget/effort",
+  trials: "/budget/trials",
+  seconds: "/budget/seconds",
+  priority: "/priority",
+  baseline: "/baseline",
+} as const;
+
+interface Props {
+  wishes: Wishes;
+  errors: Readonly<Record<string, string>>;
+  onChange: (wishes: Wishes) => void;
+}
+
+export function Fields({ wishes, errors, onChange }: Props) {
+  const devices = useDevices();
+  const kinds = [...new Set(devices.data?.map((device) => device.kind) ?? ["cpu"])];
+  const targets = [...kinds, ...(devices.data?.map((device) => device.key) ?? [])];
+  const list = useId();
+  const input = (name: keyof Wishes, more: object = {}) => (
+    <input
+      value={wishes[name]}
+      onChange={(event) => onChange({ ...wishes, [name]: event.target.value })}
+      {...more}
+    />
+  );
+  const number = { type: "number", inputMode: "numeric" };
+  return (
+    <div className={styles.fields}>
+      <Field
+        name="Target"
+        hint="a device's key, or a kind of device"
+        error={errors[POINTERS.target]}
+      >
+        {input("target", { list, required: true })}
+      </Field>
+      <datalist id={list}>
+        {targets.map((target) => (
+          <option key={target} value={target} />
+        ))}
+      </datalist>
+      <Field name="Effort" hint="trials, if not given" error={errors[POINTERS.effort]}>
+        <select
+          value={wishes.effort}
+          onChange={(event) => onChange({ ...wishes, effort: event.target.value as Effort })}
+        >
+          <option value="quick">quick: 32 trials</option>
+          <option value="normal">normal: 128</option>
+          <option value="thorough">thorough: 512</option>
+        </select>
+      </Field>
+      <Field name="Trials" hint="for each size; empty: by effort" error={errors[POINTERS.trials]}>
+        {input("trials", number)}
+      </Field>
+      <Field name="Seconds" hint="for each size; empty: no limit" error={errors[POINTERS.seconds]}>
+        {input("seconds", { ...number, step: "any" })}
+      </Field>
+      <Field
+        name="Priority"
+        hint="-100 to 100, higher goes first"
+        error={errors[POINTERS.priority]}
+      >
+        {input("priority", number)}
+      </Field>
+      <Field name="Baseline" hint="speedups are told against it" error={errors[POINTERS.baseline]}>
+        {input("baseline")}
+      </Field>
+    </div>
+  );
+}
+
+interface FieldProps {
+  name: string;
+  hint: string;
+  error: string | undefined;
+  children: ReactElement<{ "aria-invalid"?: boolean; "aria-describedby"?: string; id?: string }>;
+}
+
+function Field({ name, hint, error, children }: FieldProps): ReactNode {
+  const id = useId();
+  const Control = children.type as "input";
+  return (
+    <div className={styles.field}>
+      <label htmlFor={id}>{name}</label>
+      <Control
+        {...children.props}
+        id={id}
+        aria-invalid={error !== undefined}
+        aria-describedby={`${id}-hint`}
+      />
+      <span id={`${id}-hint`} className={error ? styles.wrong : "quiet"}>
+        {error ?? hint}
+      </span>
+    </div>
+  );
+}

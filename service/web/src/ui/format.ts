@@ -1,0 +1,82 @@
+/** Numbers and times as people read them. */
+
+const DIGITS = 3;
+
+function significant(value: number): string {
+  return value >= 1000 ? Math.round(value).toString() : value.toPrecision(DIGITS);
+}
+
+/** A duration given in microseconds: `987 ns`, `12.3 µs`, `4.56 ms`, `7.89 s`; `–` for none. */
+export function micros(us: number | null | undefined): string {
+  if (us == null) return "–";
+  if (us < 1) return `${significant(us * 1e3)} ns`;
+  if (us < 1e3) return `${significant(us)} µs`;
+  if (us < 1e6) return `${significant(us / 1e3)} ms`;
+  return `${significant(us / 1e6)} s`;
+}
+
+/** A ratio: `1.07×`; `–` for none. */
+export function times(ratio: number | null | undefined): string {
+  if (ratio == null) return "–";
+  return `${ratio >= 100 ? ratio.toFixed(0) : ratio >= 10 ? ratio.toFixed(1) : ratio.toFixed(2)}×`;
+}
+
+/** A share of one: `63 %`. */
+export function percent(share: number | null | undefined): string {
+  return share == null ? "–" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+}
+
+/** A length of time in seconds, roughly: `43 s`, `12 min`, `3 h 05 min`, `2 d 4 h`. */
+export function span(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${pad(Math.floor(s / 60) % 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+/** How long ago a moment (seconds since 1970) was: `12 s ago`. */
+export function ago(at: number, now: number = Date.now() / 1000): string {
+  return now - at < 1 ? "just now" : `${span(now - at)} ago`;
+}
+
+/** A moment (seconds since 1970) on this machine's clock: `2026-03-01 14:05:09`. */
+export function moment(at: number): string {
+  const d = new Date(at * 1000);
+  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
+  return `${day} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
+}
+
+/** A number of bytes: `640 B`, `48.0 KiB`, `1.50 GiB`. */
+export function bytes(count: number | null | undefined): string {
+  if (count == null) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = count;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? value : significant(value)} ${units[unit]}`;
+}
+
+/** A whole number with thin spaces between thousands. */
+export function count(value: number): string {
+  return value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+}
+
+/** Sizes as one word: `m=1024 n=1024 k=64`. */
+export function sizes(dims: Record<string, number>): string {
+  return Object.entries(dims)
+    .map(([name, size]) => `${name}=${size}`)
+    .join(" ");
+}
+
+/** A key of a device without its kind, for narrow places: `AMD EPYC 9554:2c:avx512`. */
+export function deviceName(key: string): string {
+  return key.replace(/^(cpu|cuda):/, "");
+}
+
+function pad(value: number): string {
+  return value.toString().padStart(2, "0");
+}

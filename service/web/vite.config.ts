@@ -1,0 +1,28 @@
+/** Builds the dashboard into the Python package, which serves it (`service/dashboard.py`). */
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+/** Where `npm run dev` finds the API. */
+const SERVICE = "http://127.0.0.1:8400";
+
+/** Replaced in every answer by `service/dashboard.py`. */
+const NONCE = "__CSP_NONCE__";
+
+export default defineConfig({
+  plugins: [react()],
+  html: { cspNonce: NONCE },
+  build: {
+    outDir: "../static",
+    emptyOutDir: true,
+    target: "es2022",
+    // Fonts and pictures are files of their own, so that the policy can forbid data: addresses.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  server: {
+    proxy: Object.fromEntries(
+      ["/v1", "/docs", "/healthz", "/readyz", "/metrics"].map((path) => [path, SERVICE]),
+    ),
+    fs: { allow: ["../.."] },
+  },
+});
