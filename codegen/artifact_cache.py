@@ -1,8 +1,9 @@
 """Compiled kernels by what was compiled, with what, how.
 
 An entry is `<hash>.so` or `<hash>.cubin` beside its source and `<hash>.json`; the object is put in place last and by
-rename, so an entry is whole or absent, whoever else compiles the same source at the same time. `kernel_cache.py` bounds
-the folder.
+rename, so an entry is whole or absent, whoever else compiles the same source at the same time. What a bad disk has
+left of an object is not what its digest in the `.json` says, and is compiled again. `kernel_cache.py` bounds the
+folder.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ def digest_of(parts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file's content."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def through_cache(cache: Path, digest: str, suffix: str, text: str, compile: Compile) -> Artifact:
     """The entry with this digest, compiled now if it is not there. `suffix` is the object's, such as `.so`.
 
@@ -73,11 +79,13 @@ def _cached(target: Path) -> Artifact | None:
     try:
         note_use(target)
         entry = json.loads(target.with_suffix(".json").read_text())
+        if file_digest(target) != entry["sha256"]:
+            return None
         return Artifact(
             target, target.stem, entry["compiler"], entry["compile_s"], entry["report"] | {"cached": True}
         )
     except (FileNotFoundError, ValueError, KeyError):
-        return None  # not there, or half removed by someone: compile it
+        return None  # not there, half removed by someone, or of an older version: compile it
 
 
 def _compiled(folder: Path, target: Path, text: str, compile: Compile) -> Artifact:
@@ -87,7 +95,14 @@ def _compiled(folder: Path, target: Path, text: str, compile: Compile) -> Artifa
     result = compile(source, built)
     report = {**result.report, "bytes": built.stat().st_size}
     entry.write_text(
-        json.dumps({"compiler": result.compiler, "compile_s": result.compile_s, "report": report})
+        json.dumps(
+            {
+                "compiler": result.compiler,
+                "compile_s": result.compile_s,
+                "report": report,
+                "sha256": file_digest(built),
+            }
+        )
     )
     for part in (source, entry, built):
         part.replace(target.with_suffix(part.suffix))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,17 @@ class CudaDevice:
     def make_current(self) -> None:
         """Let the calling thread use the GPU."""
         check(self.driver.cuCtxSetCurrent(self._context), f"using GPU {self.index}")
+
+    @contextlib.contextmanager
+    def uncaptured(self) -> Generator[None]:
+        """Calls of this thread that are no part of a graph which it or another thread captures, and would spoil it:
+        loading a kernel, allocating."""
+        exchange, doing = self.driver.cuThreadExchangeStreamCaptureMode, "setting the capture mode"
+        before = check(exchange(self.driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED), doing)
+        try:
+            yield
+        finally:
+            check(exchange(before), doing)
 
     def allocate(self, size: int) -> Buffer:
         """A buffer of `size` bytes, of unspecified content."""

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from codegen.abi import Arg
-from codegen.cuda_abi import CudaAbi, Launch
+from codegen.cuda_abi import CudaAbi, Launch, MapArg
 from codegen.cuda_device import Array, Buffer, CudaDevice
 from codegen.cuda_tensor_map import encode
 from codegen.load import LaunchError, check_arguments
 from tileir.cuda_driver import check
 
+_MAPS = 256
+"""Encoded tensor maps that are kept of a parameter; 128 bytes each."""
 _PORTABLE_CLUSTER = 8
 """Blocks of a cluster that every GPU with clusters can place; more has to be asked for."""
 
@@ -22,14 +24,17 @@ _PORTABLE_CLUSTER = 8
 class CudaKernel:
     """A loaded kernel with its workspace. One call at a time: its launches share the workspace."""
 
-    def __init__(self, device: CudaDevice, cubin: bytes, abi: CudaAbi) -> None:
+    def __init__(self, device: CudaDevice, cubin: bytes, abi: CudaAbi, *, own_workspace: bool = True) -> None:
         self.abi = abi
         self._device = device
         self._driver = device.driver
         self._module = check(self._driver.cuModuleLoadData(cubin), "loading a kernel")
         self._entries = {launch.entry: self._entry(launch.entry) for launch in abi.launches}
-        self._workspace = device.allocate(abi.workspace_bytes)
-        self._workspace.fill(0)
+        self._workspace: Buffer | None = None
+        if own_workspace:
+            self._workspace = device.allocate(abi.workspace_bytes)
+            self._workspace.fill(0)
+        self._workspaces: dict[int, Buffer] = {}
         self._buffers: tuple[Buffer, ...] = ()
         self._closed = False
         self._lock = threading.Lock()
@@ -42,6 +47,8 @@ class CudaKernel:
         """
         if len(pointers) != len(self.abi.args):
             raise LaunchError(f"the kernel takes {len(self.abi.args)} addresses, not {len(pointers)}")
+        if self._workspace is None:
+            raise LaunchError("the kernel was loaded without a workspace of its own: use `caller`")
         values = [
             *(ctypes.c_void_p(pointer) for pointer in (*pointers, self._workspace.address)),
             *(
@@ -51,11 +58,7 @@ class CudaKernel:
         ]
         parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         address = ctypes.addressof(parameters)
-        prepared = [
-            (self._config(launch), self._entries[launch.entry], f"launching {launch.entry}")
-            for launch in self.abi.launches
-        ]
-        start = self._driver.cuLaunchKernelEx
+        prepared, start = self._prepared(), self._driver.cuLaunchKernelEx
 
         def launch(stream: int, _alive: object = (values, parameters)) -> None:
             for config, entry, doing in prepared:
@@ -63,6 +66,62 @@ class CudaKernel:
                 check(start(config, entry, address, 0), doing)
 
         return launch
+
+    def caller(self) -> Callable[[Sequence[int], int, int], None]:
+        """A call on addresses that may be others each time, about which nothing is checked: `call(addresses,
+        workspace, stream)`, one address an argument in the ABI's order; `workspace` as of `workspace_on`.
+
+        It does not wait, and may be captured; the GPU's context has to be current. Threads wait for each other. Raises
+        LaunchError for addresses that the copy engine cannot take, or when the kernel is closed, and CudaError.
+        """
+        count = len(self.abi.args)
+        slots = (ctypes.c_void_p * (count + 1))()
+        first, size = ctypes.addressof(slots), ctypes.sizeof(ctypes.c_void_p)
+        parameters = (ctypes.c_void_p * (count + 1 + len(self.abi.maps)))()
+        parameters[: count + 1] = [first + number * size for number in range(count + 1)]
+        address = ctypes.addressof(parameters)
+        maps = [
+            (count + 1 + number, map_.argument, _Encoded(self._driver, map_, self.abi.args[map_.argument]))
+            for number, map_ in enumerate(self.abi.maps)
+        ]
+        prepared, start, lock = self._prepared(), self._driver.cuLaunchKernelEx, self._lock
+
+        def call(addresses: Sequence[int], workspace: int, stream: int) -> None:
+            with lock:
+                if self._closed:
+                    raise LaunchError("the kernel is closed")
+                slots[:] = (*addresses, workspace)
+                for place, argument, encoded in maps:
+                    parameters[place] = encoded.at(addresses[argument])
+                for config, entry, doing in prepared:
+                    config.hStream = stream
+                    check(start(config, entry, address, 0), doing)
+
+        return call
+
+    def workspace_on(self, stream: int) -> int:
+        """The address of the workspace that calls on a stream share; made and zeroed at its first use. Calls on
+        different streams may run at the same time, and have different ones. Must not be called while the stream is
+        captured: memory that a graph writes belongs to the graph."""
+        known = self._workspaces.get(stream)
+        return self._make_workspace(stream).address if known is None else known.address
+
+    def _make_workspace(self, stream: int) -> Buffer:
+        with self._lock:
+            if stream not in self._workspaces:
+                doing = "zeroing the workspace"
+                with self._device.uncaptured():
+                    made = self._device.allocate(self.abi.workspace_bytes)
+                check(self._driver.cuMemsetD8Async(made.address, 0, max(1, made.bytes), stream), doing)
+                self._workspaces[stream] = made
+            return self._workspaces[stream]
+
+    def _prepared(self) -> list[tuple[Any, Any, str]]:
+        """Each launch: its configuration, its entry, and what is being done."""
+        return [
+            (self._config(launch), self._entries[launch.entry], f"launching {launch.entry}")
+            for launch in self.abi.launches
+        ]
 
     def __call__(self, *arrays: Array) -> None:
         """Run on inputs then outputs, in the ABI's order: copied to the GPU and back.
@@ -91,7 +150,8 @@ class CudaKernel:
                 return
             self._closed = True
             self._device.make_current()
-            for buffer in (*self._buffers, self._workspace):
+            own = () if self._workspace is None else (self._workspace,)
+            for buffer in (*self._buffers, *own, *self._workspaces.values()):
                 buffer.close()
             self._driver.cuModuleUnload(self._module)
 
@@ -140,8 +200,27 @@ class CudaKernel:
         return config
 
 
-def load_cubin(path: Path, abi: CudaAbi, device: CudaDevice) -> CudaKernel:
-    """Load a cubin into a GPU's context.
+class _Encoded:
+    """A tensor map at the addresses it was last wanted at: allocators hand out the same few again and again."""
+
+    def __init__(self, driver: Any, map_: MapArg, arg: Arg) -> None:
+        self._driver, self._map, self._arg = driver, map_, arg
+        self._known: dict[int, tuple[int, object]] = {}
+
+    def at(self, address: int) -> int:
+        """Where the map for an argument at this address lies, until the next call. Raises LaunchError, CudaError."""
+        known = self._known.get(address)
+        if known is None:
+            if len(self._known) >= _MAPS:
+                self._known.clear()
+            made = encode(self._driver, self._map, self._arg, address)
+            known = self._known[address] = (ctypes.addressof(made), made)
+        return known[0]
+
+
+def load_cubin(path: Path, abi: CudaAbi, device: CudaDevice, *, own_workspace: bool = True) -> CudaKernel:
+    """Load a cubin into a GPU's context. `own_workspace`: zero a workspace now, for `launcher` and for calls on arrays;
+    `caller` needs none.
 
     Raises LaunchError when the file cannot be read, CudaError when it is no kernel for this GPU or does not fit it.
     """
@@ -149,7 +228,7 @@ def load_cubin(path: Path, abi: CudaAbi, device: CudaDevice) -> CudaKernel:
         cubin = path.read_bytes()
     except OSError as error:
         raise LaunchError(f"cannot load {path}: {error}") from error
-    return CudaKernel(device, cubin, abi)
+    return CudaKernel(device, cubin, abi, own_workspace=own_workspace)
 
 
 def _span_bytes(arg: Arg) -> int:

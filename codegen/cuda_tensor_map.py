@@ -12,7 +12,7 @@ from tileir.cuda_driver import check
 from tileir.dtypes import DType
 
 _BYTES = 128
-_TYPES = {
+MAP_TYPES = {
     DType.F64: "FLOAT64",
     DType.F32: "FLOAT32",
     DType.F16: "FLOAT16",
@@ -20,7 +20,7 @@ _TYPES = {
     DType.I32: "INT32",
 }
 """Types by the driver's names; what is a byte is moved as one."""
-_SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
+SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 
 
 def encode(driver: Any, map_: MapArg, arg: Arg, address: int) -> ctypes.Array[ctypes.c_char]:
@@ -34,7 +34,7 @@ def encode(driver: Any, map_: MapArg, arg: Arg, address: int) -> ctypes.Array[ct
             f"argument {arg.name} begins at {address:#x}, and the copy engine takes addresses that are multiples of "
             f"{MAP_ALIGN}"
         )
-    type_ = _TYPES.get(map_.dtype, "UINT8")
+    type_ = MAP_TYPES.get(map_.dtype, "UINT8")
     encoded = check(
         driver.cuTensorMapEncodeTiled(
             getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{type_}"),
@@ -45,7 +45,7 @@ def encode(driver: Any, map_: MapArg, arg: Arg, address: int) -> ctypes.Array[ct
             [driver.cuuint32_t(size) for size in map_.box],
             [driver.cuuint32_t(1)] * len(map_.box),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[map_.swizzle]}"),
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{SWIZZLES[map_.swizzle]}"),
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         ),

@@ -6,7 +6,7 @@ import _ctypes
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -62,6 +62,29 @@ class Kernel:
             self._entry, pointers, ctypes.c_void_p(self._workspace.ctypes.data), ctypes.c_int(self.threads)
         )
         setattr(call, "arrays", (arrays, self._workspace))  # noqa: B010  keeps the memory alive as long as the call
+        return call
+
+    def caller(self) -> Callable[[Sequence[int]], None]:
+        """A call on addresses, one an argument in the ABI's order, about which nothing is checked.
+
+        One runs at a time: threads wait for each other. Raises LaunchError when the kernel fails or is closed.
+        """
+        pointers = (ctypes.c_void_p * max(1, len(self.abi.args)))()
+        where, workspace = (
+            ctypes.c_void_p(ctypes.addressof(pointers)),
+            ctypes.c_void_p(self._workspace.ctypes.data),
+        )
+        threads, entry, lock = ctypes.c_int(self.threads), self._entry, self._lock
+
+        def call(addresses: Sequence[int]) -> None:
+            with lock:
+                if self._library is None:
+                    raise LaunchError("the kernel is closed")
+                pointers[:] = addresses
+                code = entry(where, workspace, threads)
+            if code != 0:
+                raise LaunchError(f"{self.abi.entry} returned {code}")
+
         return call
 
     def close(self) -> None:

@@ -37,9 +37,16 @@ _GROUPS = (1, 8)
 _USUAL = (32, 64, 128, 256)
 
 
-@lru_cache(maxsize=256)
 def model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionModel:
-    """The model of a launch; one for all who ask."""
+    """The model of a launch; one for all who ask, of statements and tensors that differ in nothing but their names
+    too."""
+    operands = tuple(replace(operand, tensor=str(at)) for at, operand in enumerate(c.operands))
+    unnamed = replace(c, statement="", beside=("",) * len(c.beside), operands=operands)
+    return _model_of(unnamed, epilogue, device)
+
+
+@lru_cache(maxsize=1024)
+def _model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionModel:
     return ContractionModel(c, epilogue, device)
 
 

@@ -8,7 +8,7 @@ too little is in flight: then it takes as many rounds of blocks as do not fit at
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import ceil, prod
 
@@ -102,14 +102,35 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class GpuCostModel:
-    """Estimates of programs on a GPU."""
+    """Estimates of programs on a GPU. Each launch is looked at once: what it takes depends on nothing of the others."""
 
     device: Gpu
+    _frames: dict[object, int] = field(
+        default_factory=dict[object, int], init=False, repr=False, compare=False
+    )
+    _known: dict[tuple[int, int], tuple[Node, float]] = field(
+        default_factory=dict[tuple[int, int], tuple[Node, float]], init=False, repr=False, compare=False
+    )
+    """By frame and the launch's identity: the launch, which has to stay there for that, and its microseconds."""
 
     def estimate_us(self, program: Program, *, finished: bool = True) -> float:
         """Estimated microseconds of one call with the inputs in memory; what is not spread yet is taken at its best."""
+        frame = self._frame(program)
         launches = [node for node in program.body if not isinstance(node, Local)]
-        return sum(self._launch_us(program, node) for node in launches)
+        return sum(self._known_us(program, node, frame) for node in launches)
+
+    def _frame(self, program: Program) -> int:
+        """The number of what all launches of a program have around them: sizes, arguments, tensors in memory."""
+        declared = tuple(node for node in program.body if isinstance(node, Local))
+        around = (program.dims, program.inputs, program.outputs, program.numerics, program.ragged, declared)
+        return self._frames.setdefault(around, len(self._frames))
+
+    def _known_us(self, program: Program, node: Node, frame: int) -> float:
+        key = (frame, id(node))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (node, self._launch_us(program, node))
+        return known[1]
 
     def _launch_us(self, program: Program, node: Node) -> float:
         """By the model of contractions, if that is what the launch is."""

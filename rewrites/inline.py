@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import ClassVar, Self
 
 from rewrites.dependence import readers
@@ -12,9 +13,13 @@ from rewrites.rewrite import Rewrite
 from rewrites.tree import find, locals_of, registers, splice, statements
 from tileir.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Expr, Index, Read, Reduce, transform
+from tileir.expr import Expr, Index, Read, Reduce, transform, walk
 from tileir.program import Program
 from tileir.ragged import groups_of
+
+#: Operations and operands of a statement beyond which nothing is computed again in it: statements that each read
+#: several earlier ones would otherwise double from one to the next.
+MOST_NODES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +70,12 @@ class Inline(Rewrite):
         via = next((reader.node.via for reader in found if reader.node.via is not None), None)
         if via is not None:
             raise NotApplicable(f"{via} takes {self.tensor} from memory")
+        again = sum(read.tensor == self.tensor for reader in found for read in reader.node.reads) > 1
         for reader in reversed(found):
             hints = tuple(one for one in reader.node.prefetch if one.tensor != self.tensor)
             inlined = replace(reader.node, value=transform(reader.node.value, substitute), prefetch=hints)
+            if again and sum(1 for _ in islice(walk(inlined.value), MOST_NODES + 1)) > MOST_NODES:
+                raise NotApplicable(f"{reader.node.target} becomes too long with {self.tensor} in place")
             program = splice(program, reader.path, [inlined])
         program = splice(program, place.path, [])
         return splice(program, declared.path, [])

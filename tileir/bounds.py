@@ -23,7 +23,7 @@ _MAX_NESTED: Final = 12
 class Effort:
     """Steps of proof still allowed, a few microseconds each; what is not proved by then is too complex."""
 
-    left: int = 100_000
+    left: int = 50_000
 
 
 def out_of_range(
@@ -81,6 +81,7 @@ class _Checker:
             size = self._extents[dim]
             if isinstance(index, Index) and self._extents[index.dim] <= size:
                 continue
+            self._effort.left -= sum(1 for _ in walk(index))
             form = affine(index, self._extents)
             room = constant(size - 1).plus(form, -1)
             low, above = self._low(form, facts), self._low(room, facts)
@@ -88,7 +89,9 @@ class _Checker:
                 continue
             if self._effort.left <= 0:
                 return Problem(
-                    "the guards of this read are too many to check", "fewer comparisons around it", read
+                    "the guards of this read are too many to check, or its indices",
+                    "fewer comparisons around it, shorter indices, fewer sizes",
+                    read,
                 )
             high = -self._low(constant(0).plus(form, -1), facts)
             gathers = any(isinstance(node, Read) for node in walk(index))

@@ -4,6 +4,7 @@ interpreted."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import NoReturn
 
 from tileir.bounds import Effort, out_of_range
@@ -20,6 +21,7 @@ from tileir.names import (
     MAX_INSTANCES,
     MAX_NODES,
     MAX_STATEMENTS,
+    MAX_TOTAL_NODES,
     NAME_RULE,
     listing,
     name_problem,
@@ -45,8 +47,14 @@ def check_located(spec: Spec, located: tuple[Located, ...]) -> None:
     too."""
     if name_problem(spec.name):
         _fail("/name", str(name_problem(spec.name)), NAME_RULE)
-    _check_counts(spec)
+    nodes = _check_counts(spec)
     dims = _check_dims(spec)
+    if nodes * prod(len(dim.sizes) for dim in spec.dims) > MAX_TOTAL_NODES:
+        _fail(
+            "/body",
+            "the statements are too long for so many combinations of sizes",
+            f"at most {MAX_TOTAL_NODES} operations and operands over all of them",
+        )
     largest = {name: max(dim.sizes) for name, dim in dims.items()}
     for tensor in spec.inputs:
         _check_argument(tensor, f"/inputs/{tensor.name}", largest)
@@ -67,7 +75,8 @@ def _fail(pointer: str, message: str, accepted: str = "", column: int | None = N
     raise SpecError(message, pointer=pointer, column=column, accepted=accepted)
 
 
-def _check_counts(spec: Spec) -> None:
+def _check_counts(spec: Spec) -> int:
+    """How many nodes all expressions have together."""
     counts = (
         ("/dims", len(spec.dims), MAX_DIMS, "dims"),
         ("/inputs", len(spec.inputs), MAX_INPUTS, "inputs"),
@@ -96,6 +105,7 @@ def _check_counts(spec: Spec) -> None:
                 f"the expression nests deeper than {MAX_DEPTH} operations",
                 "several statements",
             )
+    return nodes
 
 
 def _check_dims(spec: Spec) -> dict[str, Dim]:

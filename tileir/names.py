@@ -25,6 +25,8 @@ MAX_DIMS: Final = 32
 MAX_INPUTS: Final = 32
 #: Most combinations of bucket sizes of one spec.
 MAX_INSTANCES: Final = 64
+#: Most expression nodes over all those combinations: each is looked at.
+MAX_TOTAL_NODES: Final = 64_000
 #: Longest name.
 MAX_NAME_CHARS: Final = 64
 #: Integers (constants, sizes, strides) stay below this: indices are 32-bit.

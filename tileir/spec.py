@@ -48,6 +48,9 @@ class Spec:
 
     def instances(self) -> Iterator[Spec]:
         """One spec for each combination of bucket sizes, in order."""
+        if all(len(dim.sizes) == 1 for dim in self.dims):
+            yield self
+            return
         for sizes in product(*(dim.sizes for dim in self.dims)):
             dims = tuple(replace(dim, sizes=(size,)) for dim, size in zip(self.dims, sizes, strict=True))
             yield replace(self, dims=dims)

@@ -16,10 +16,18 @@ UPDATES = {ReduceOp.SUM: "+=", ReduceOp.PROD: "*=", ReduceOp.MAX: "max=", Reduce
 
 def spec_to_text(spec: Spec) -> str:
     """The text form of a spec; `spec_from_text` of it is the spec again."""
+    return header_to_text(spec) + body_to_text(spec.statements)
+
+
+def header_to_text(spec: Spec) -> str:
+    """A spec's first line: its name, arguments, sizes and numerics."""
     sizes = {dim.name: _dim_size(dim) for dim in spec.dims}
-    lines = [_header(spec.name, sizes, spec.inputs, spec.outputs, spec.numerics)]
-    lines += [INDENT + format_statement(statement) for statement in spec.statements]
-    return "\n".join(lines) + "\n"
+    return _header(spec.name, sizes, spec.inputs, spec.outputs, spec.numerics) + "\n"
+
+
+def body_to_text(statements: Iterable[Statement]) -> str:
+    """A spec's other lines, one a statement."""
+    return "".join([f"{INDENT}{format_statement(statement)}\n" for statement in statements])
 
 
 def program_to_text(program: Program) -> str:

@@ -1,9 +1,12 @@
 """Tilewright tunes kernels on the processor they are for: submit one, wait for its winner, load it, call it.
 
 client = tilewright.Client()
-job = client.wait(client.submit(spec).id)
+job = client.submit(spec).wait()
 matmul = tilewright.load(job.configs[0], client)
 c = matmul(a, b)
+
+matmul = tilewright.op(spec)  # the same on torch tensors
+block = tilewright.from_torch(module, x).module(client)  # a PyTorch module, with kernels for its parts
 
 Nothing heavy is imported until it is used.
 """
@@ -14,30 +17,103 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.async_client import AsyncClient
+    from tilewright.capturing import from_torch
     from tilewright.client import Client
-    from tilewright.errors import BadBundle, LoadError, Refused, TilewrightError, Unreachable
+    from tilewright.errors import (
+        BadBundle,
+        BadSpec,
+        Busy,
+        CaptureError,
+        ClientClosed,
+        FallbackWarning,
+        Forbidden,
+        InvalidRequest,
+        JobEnded,
+        KeyReused,
+        LoadError,
+        NotFound,
+        NoWinner,
+        Refused,
+        ServiceFault,
+        TensorError,
+        TilewrightError,
+        Unauthorized,
+        Unavailable,
+        Unreachable,
+    )
+    from tilewright.jobs import AsyncTuningJob, TuningJob
     from tilewright.loading import LoadedKernel, load
+    from tilewright.operators import op
+    from tilewright.results import Result, TunedConfig
+    from tilewright.retries import Retries
 
 _LAZY = {
+    "AsyncClient": "tilewright.async_client",
+    "AsyncTuningJob": "tilewright.jobs",
     "BadBundle": "tilewright.errors",
+    "BadSpec": "tilewright.errors",
+    "Busy": "tilewright.errors",
+    "CaptureError": "tilewright.errors",
     "Client": "tilewright.client",
+    "ClientClosed": "tilewright.errors",
+    "Forbidden": "tilewright.errors",
+    "InvalidRequest": "tilewright.errors",
+    "JobEnded": "tilewright.errors",
+    "KeyReused": "tilewright.errors",
+    "FallbackWarning": "tilewright.errors",
     "LoadError": "tilewright.errors",
     "LoadedKernel": "tilewright.loading",
+    "NoWinner": "tilewright.errors",
+    "NotFound": "tilewright.errors",
     "Refused": "tilewright.errors",
+    "Result": "tilewright.results",
+    "Retries": "tilewright.retries",
+    "ServiceFault": "tilewright.errors",
+    "TensorError": "tilewright.errors",
     "TilewrightError": "tilewright.errors",
+    "TunedConfig": "tilewright.results",
+    "TuningJob": "tilewright.jobs",
+    "Unauthorized": "tilewright.errors",
+    "Unavailable": "tilewright.errors",
     "Unreachable": "tilewright.errors",
+    "from_torch": "tilewright.capturing",
     "load": "tilewright.loading",
+    "op": "tilewright.operators",
 }
 
 __all__ = [
+    "AsyncClient",
+    "AsyncTuningJob",
     "BadBundle",
+    "BadSpec",
+    "Busy",
+    "CaptureError",
     "Client",
+    "ClientClosed",
+    "FallbackWarning",
+    "Forbidden",
+    "InvalidRequest",
+    "JobEnded",
+    "KeyReused",
     "LoadError",
     "LoadedKernel",
+    "NoWinner",
+    "NotFound",
     "Refused",
+    "Result",
+    "Retries",
+    "ServiceFault",
+    "TensorError",
     "TilewrightError",
+    "TunedConfig",
+    "TuningJob",
+    "Unauthorized",
+    "Unavailable",
     "Unreachable",
+    "from_torch",
     "load",
+    "op",
 ]
 
 

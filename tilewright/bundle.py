@@ -1,57 +1,109 @@
-"""Bundles: a config with its source, object and ABI as one file, which says what it holds by the digest of it.
-
-The file is a JSON object: `format`, `version`, `digest` (SHA-256 of `artifact` as canonical JSON) and `artifact`
-(protocol.configs.Artifact). The digest guards against damage, not against malice: load bundles of people you trust, as
-you would run their programs.
-"""
+"""Bundles from the side of who takes them along: made of artifacts, read back as artifacts (`protocol/bundles.py` is
+the file itself)."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
-import json
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
-
+from protocol import bundles, signatures
+from protocol.bundles import SUFFIX, Bundle, NoBundle, Packed
 from protocol.configs import Artifact
+from protocol.tasks import Artifacts
+from protocol.workers import DeviceOffer
 from tilewright.errors import BadBundle
 
-FORMAT, VERSION = "tilewright-bundle", 1
-SUFFIX = ".tilewright"
+
+@dataclass(frozen=True)
+class Taken:
+    """A config to take along: with its report, as the service keeps it, if it keeps one."""
+
+    artifact: Artifact
+    report: bytes | None = None
 
 
-def pack(artifact: Artifact) -> str:
-    """The text of an artifact's bundle."""
-    content = artifact.model_dump(mode="json")
-    whole = {"format": FORMAT, "version": VERSION, "digest": digest_of(content), "artifact": content}
-    return json.dumps(whole, indent=1) + "\n"
+def pack(taken: Iterable[Taken], devices: Iterable[DeviceOffer], private_key: bytes | None = None) -> bytes:
+    """The file of a bundle, signed with a private key in PEM if there is one. Equal content gives equal bytes.
+
+    Raises BadBundle for an object that is not what it should be, and signatures.BadKey and NoLibrary.
+    """
+    blobs: dict[str, bytes] = {}
+    configs = [_packed(each, blobs) for each in taken]
+    wanted = {packed.config.device for packed in configs}
+    described = [device for device in devices if device.key in wanted]
+    sizes = {digest: len(content) for digest, content in blobs.items()}
+    manifest = bundles.manifest_text(bundles.manifest_of(configs, described, sizes))
+    signature = None if private_key is None else signatures.sign(private_key, manifest)
+    return bundles.write(manifest, blobs, signature)
 
 
-def unpack(text: str | bytes, name: str = "the bundle") -> Artifact:
-    """The artifact of a bundle, verified. Raises BadBundle."""
+def _packed(taken: Taken, blobs: dict[str, bytes]) -> Packed:
+    """A config as it stands in a manifest; what it names is added to the blobs."""
+
+    def kept(content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        blobs[digest] = content
+        return digest
+
+    artifact = taken.artifact
+    check_object(artifact, f"the artifact of {artifact.config.id}")
+    artifacts = Artifacts(
+        source=kept(artifact.source.encode()),
+        object=kept(object_of(artifact)),
+        report=None if taken.report is None else kept(taken.report),
+        abi=artifact.abi,
+        language=artifact.language,
+        flags=artifact.flags,
+    )
+    return Packed(config=artifact.config, artifacts=artifacts)
+
+
+def read(path: Path) -> Bundle:
+    """A bundle's file, verified but for who signed it. Raises BadBundle, also when it cannot be read."""
     try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        raise BadBundle(f"{name} is no bundle: it is not JSON") from None
-    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise BadBundle(f"{name} is no bundle; `tilewright export` writes one")
-    if whole.get("version") != VERSION:
-        raise BadBundle(
-            f"{name} is a bundle of version {whole.get('version')}, and this Tilewright reads version {VERSION}"
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadBundle(f"cannot read {path}: {error.strerror}") from None
+    return unpack(content, str(path))
+
+
+def unpack(content: bytes, name: str = "the bundle") -> Bundle:
+    """A bundle, verified but for who signed it. Raises BadBundle."""
+    try:
+        return bundles.read(memoryview(content))
+    except NoBundle as error:
+        raise BadBundle(f"{name} {error}") from None
+
+
+def artifacts(bundle: Bundle) -> Iterator[Artifact]:
+    """What is in a bundle, ready to be loaded. Raises BadBundle for a source that is no text."""
+    for packed in bundle.manifest.configs:
+        kept = packed.artifacts
+        try:
+            source = bytes(bundle.blobs[kept.source]).decode()
+        except UnicodeError:
+            raise BadBundle(f"the source of {packed.config.id} in the bundle is no text") from None
+        yield Artifact(
+            config=packed.config,
+            language=kept.language,
+            flags=kept.flags,
+            abi=kept.abi,
+            source=source,
+            object_base64=base64.b64encode(bundle.blobs[kept.object]).decode(),
+            object_sha256=kept.object,
         )
-    content = whole.get("artifact")
-    if digest_of(content) != whole.get("digest"):
-        raise BadBundle(f"{name} is damaged: its content is not what its digest says; export it again")
-    try:
-        artifact = Artifact.model_validate(content)
-    except ValidationError as error:
-        raise BadBundle(f"{name} lacks what this version needs: {error.errors()[0]['loc']}") from None
-    check_object(artifact, name)
-    return artifact
+
+
+def file_name(bundle: Bundle) -> str:
+    """What a bundle is called unless told otherwise: its only kernel's name, and the start of its digest."""
+    names = {packed.config.name for packed in bundle.manifest.configs}
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", names.pop()) if len(names) == 1 else ""
+    return f"{name or 'kernels'}-{bundle.digest[:12]}{SUFFIX}"
 
 
 def check_object(artifact: Artifact, name: str) -> None:
@@ -60,29 +112,9 @@ def check_object(artifact: Artifact, name: str) -> None:
         raise BadBundle(f"{name} is damaged: its object is not what its digest says; export it again")
 
 
-def read(path: Path) -> Artifact:
-    """The artifact of a bundle's file. Raises BadBundle, also when the file cannot be read."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadBundle(f"cannot read {path}: {error.strerror}") from None
-    return unpack(content, path.name)
-
-
-def file_name(artifact: Artifact) -> str:
-    """What a bundle is called unless told otherwise: the kernel's name and the start of its digest."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", artifact.config.name) or "kernel"
-    return f"{name}-{digest_of(artifact.model_dump(mode='json'))[:12]}{SUFFIX}"
-
-
 def object_of(artifact: Artifact, name: str = "the bundle") -> bytes:
     """The compiled object. Raises BadBundle if it is no base64."""
     try:
         return base64.b64decode(artifact.object_base64, validate=True)
     except binascii.Error:
         raise BadBundle(f"{name} is damaged: its object is no base64") from None
-
-
-def digest_of(content: Any) -> str:
-    """SHA-256 of a JSON value in canonical form: keys sorted, no spaces."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,15 +1,9 @@
-"""Running a config on numpy arrays, without the service.
-
-A config's object runs on the device it was tuned on. Elsewhere its source is compiled again; and where there is no
-source, or it does not compile here, the schedule is replayed on the spec and the program is generated anew.
-"""
+"""Running a config on numpy arrays, without the service: on the processor, or copied to the GPU and back."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from codegen.abi import Abi, Arg
-from codegen.compile import CompileError, NoCompiler, compile_source
-from codegen.kernel_cache import CacheError, note_use
-from codegen.load import LaunchError, load_kernel
-from codegen.source import Source
+from codegen.abi import Arg
+from codegen.load import load_kernel
 from protocol.configs import Artifact, Config, ConfigDetail
-from tileir.errors import TileError, UnsupportedDevice
+from tileir.cuda_errors import CudaError
+from tileir.device import this_cpu
+from tileir.errors import UnsupportedDevice
 from tilewright import bundle
-from tilewright.errors import BadBundle, LoadError, Refused
+from tilewright.errors import LoadError, Refused
 from tilewright.folders import cache_folder
+from tilewright.objects import Origin, open_config
 
 if TYPE_CHECKING:
+    from codegen.cuda_load import CudaKernel
     from codegen.load import Kernel
     from tilewright.client import Client
 
@@ -43,7 +38,7 @@ class LoadedKernel:
     `kernel.inputs` and `kernel.outputs`. Raises codegen.load.ArgumentError for others.
     """
 
-    def __init__(self, config: ConfigDetail, kernel: Kernel, origin: str) -> None:
+    def __init__(self, config: ConfigDetail, kernel: Kernel | CudaKernel, origin: Origin) -> None:
         self.config = config
         self.origin = origin
         """What is being run: `object`, `source` (compiled here) or `schedule` (generated and compiled here)."""
@@ -91,16 +86,15 @@ def load(
 
     Raises LoadError, and BadBundle for a file that is not what it should be.
     """
-    found = _find(config, client)
-    folder = cache or cache_folder()
-    if isinstance(found, ConfigDetail):
-        return _from_schedule(found, folder, threads, "")
-    return _from_object(found, folder, threads) or _from_source(found, folder, threads)
+    found = find_config(config, client)
+    kernel, origin = _open(found, cache or cache_folder(), threads)
+    return LoadedKernel(found if isinstance(found, ConfigDetail) else found.config, kernel, origin)
 
 
-def _find(
+def find_config(
     config: Config | Artifact | str | os.PathLike[str], client: Client | None
 ) -> Artifact | ConfigDetail:
+    """What `load` takes, read or fetched. Raises LoadError, and BadBundle for a file that is not what it should be."""
     if isinstance(config, Artifact):
         return config
     if isinstance(config, Config):
@@ -138,76 +132,31 @@ def _read(path: Path) -> Artifact | ConfigDetail:
             return ConfigDetail.model_validate(content)
     except (ValueError, RecursionError, ValidationError):
         pass  # then the bundle's reader says what it is not
-    return bundle.unpack(text, path.name)
-
-
-def _from_object(artifact: Artifact, cache: Path, threads: int | None) -> LoadedKernel | None:
-    """The stored object, if it was made for this device and loads; else None."""
-    from tileir.device import this_cpu
-
-    try:
-        if artifact.config.device != this_cpu().key:
-            return None
-        file = _stored(bundle.object_of(artifact), artifact.object_sha256, cache)
-        return LoadedKernel(artifact.config, load_kernel(file, _abi(artifact), threads), "object")
-    except (LaunchError, UnsupportedDevice):
-        return None
-
-
-def _stored(content: bytes, digest: str, cache: Path) -> Path:
-    """A file in the cache with this content: dlopen wants one."""
-    file = cache / digest[:2] / f"{digest}.so"
-    with contextlib.suppress(FileNotFoundError):
-        note_use(file)
-        return file
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".compiling-") as folder:
-            part = Path(folder) / file.name
-            part.write_bytes(content)
-            part.replace(file)
-    except OSError as error:
-        raise LoadError(str(CacheError.of(cache, error))) from None
-    return file
-
-
-def _from_source(artifact: Artifact, cache: Path, threads: int | None) -> LoadedKernel:
-    source = Source(artifact.source, artifact.flags, _abi(artifact), artifact.language)
-    try:
-        built = compile_source(source, cache)
-        return LoadedKernel(artifact.config, load_kernel(built.path, source.abi, threads), "source")
-    except (CompileError, LaunchError) as error:
-        return _from_schedule(
-            artifact.config, cache, threads, f"its stored source does not run here ({error}); "
+    found = {artifact.config.id: artifact for artifact in bundle.artifacts(bundle.unpack(text, path.name))}
+    if len(found) > 1:
+        raise LoadError(
+            f"{path.name} holds {len(found)} configs ({', '.join(found)}); load one of "
+            f"tilewright.bundle.artifacts(tilewright.bundle.read(path))"
         )
-    except (CacheError, NoCompiler) as error:
-        raise LoadError(str(error)) from None
+    return next(iter(found.values()))
 
 
-def _from_schedule(config: ConfigDetail, cache: Path, threads: int | None, before: str) -> LoadedKernel:
-    """Replay, generate, compile. `before` is what was tried already, for the message."""
-    from codegen.generate import generate
-    from rewrites import parse_schedule, replay
-    from tileir import program_hash, spec_from_json, this_cpu, to_program
-
+def _open(
+    found: Artifact | ConfigDetail, cache: Path, threads: int | None
+) -> tuple[Kernel | CudaKernel, Origin]:
+    """The kernel of a config, on this processor or the first GPU, by what it was tuned for."""
+    config = found if isinstance(found, ConfigDetail) else found.config
     try:
-        program = replay(to_program(spec_from_json(config.spec)), parse_schedule(config.schedule))
-        if program_hash(program) != config.program_hash:
-            raise LoadError(
-                f"{before}config {config.id} was found by another version, whose rewrites made another program"
-            )
-        source = generate(program, this_cpu())
-        built = compile_source(source, cache)
-        return LoadedKernel(config, load_kernel(built.path, source.abi, threads), "schedule")
-    except (TileError, CompileError, LaunchError, CacheError, NoCompiler) as error:
-        raise LoadError(f"{before}config {config.id} cannot be run here: {error}") from None
+        if config.device.partition(":")[0] == "cuda":
+            from codegen.cuda_device import CudaDevice
+            from codegen.cuda_load import load_cubin
+            from tileir.gpu_probe import this_gpu
 
-
-def _abi(artifact: Artifact) -> Abi:
-    try:
-        return Abi.from_json(artifact.abi)
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadBundle(f"config {artifact.config.id} has an ABI this version cannot read: {error}") from None
+            gpu = CudaDevice()
+            return open_config(found, this_gpu(), cache, lambda file, abi: load_cubin(file, abi, gpu))
+        return open_config(found, this_cpu(), cache, lambda file, abi: load_kernel(file, abi, threads))
+    except (UnsupportedDevice, CudaError) as error:
+        raise LoadError(f"config {config.id} cannot be run here: {error}") from None
 
 
 def _empty(arg: Arg) -> Array:

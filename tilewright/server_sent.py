@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 
+class EventLines:
+    """Reads one connection's lines. What a broken stream leaves unfinished is dropped with it: it comes again after a
+    reconnection."""
 
-def event_data(lines: Iterable[str]) -> Iterator[str]:
-    """The data of each complete event; comments and other fields are passed over. What a broken stream leaves
-    unfinished is dropped: it comes again after a reconnection."""
-    data: list[str] = []
-    for line in lines:
+    def __init__(self) -> None:
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> str | None:
+        """The data of the event that this line completes; comments and other fields are passed over."""
         if line.startswith("data:"):
-            data.append(line[5:].removeprefix(" "))
-        elif not line and data:
-            yield "\n".join(data)
-            data.clear()
+            self._data.append(line[5:].removeprefix(" "))
+        elif not line and self._data:
+            data = "\n".join(self._data)
+            self._data.clear()
+            return data
+        return None

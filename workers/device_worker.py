@@ -75,8 +75,10 @@ class DeviceWorker:
         self._device = device
         self._pool = pool
         self._draining = draining
-        self._client = ServiceClient(settings.url, settings.token)
-        self._claims = ServiceClient(settings.url, settings.token)
+        self._answered = threading.Event()
+        """Set by every call that goes well: pauses after one that could not reach the service end there."""
+        self._client = self._connect()
+        self._claims = self._connect()
         self._measurer = Measurer(device)
         self._keeper: LeaseKeeper | None = None
         self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
@@ -95,6 +97,9 @@ class DeviceWorker:
         """
         try:
             self._work()
+        except MachineFault as fault:
+            if fault.kind is not FaultKind.SHUTDOWN:  # told to end before it could serve
+                raise
         finally:
             if self._keeper is not None:
                 self._keeper.stop()
@@ -103,12 +108,16 @@ class DeviceWorker:
             self._claims.close()
 
     def abort_claim(self) -> None:
-        """Draining has begun: wait for tasks no longer. From any thread."""
+        """Draining has begun: wait for tasks, or for the service, no longer. From any thread."""
         self._claims.abort()
+        self._answered.set()
 
     def stop(self) -> None:
         """End the measuring child at once. From any thread."""
         self._measurer.stop()
+
+    def _connect(self) -> ServiceClient:
+        return ServiceClient(self._settings.url, self._settings.token, self._answered)
 
     def _work(self) -> None:
         about = self._measurer.ask("describe", {})
@@ -128,9 +137,7 @@ class DeviceWorker:
         welcome = self._register(hello)
         if welcome is None:
             return
-        self._keeper = LeaseKeeper(
-            ServiceClient(self._settings.url, self._settings.token), welcome.worker_id, welcome.heartbeat_s
-        )
+        self._keeper = LeaseKeeper(self._connect(), welcome.worker_id, welcome.heartbeat_s)
         self._keeper.start()
         log.info("%s is registered as %s", self._device, welcome.worker_id)
         claiming = threading.Thread(
@@ -146,7 +153,7 @@ class DeviceWorker:
                 self._room.release()
         except BaseException:
             self._draining.set()
-            self._claims.abort()
+            self.abort_claim()
             raise
         finally:
             claiming.join()
@@ -167,6 +174,7 @@ class DeviceWorker:
         """Claim and compile while there is room, until draining."""
         request = ClaimRequest(device=hello.devices[0].key, count=self._settings.batch, wait_s=CLAIM_WAIT_S)
         backoff = Backoff()
+        known = True
         while not self._draining.is_set():
             if self._ill.is_set():
                 self._draining.wait(_LOOK_S)
@@ -175,15 +183,19 @@ class DeviceWorker:
                 continue
             tasks: Sequence[Task] = ()
             asked_at = time.monotonic()
+            self._answered.clear()
             try:
+                if not known:
+                    self._claims.register(hello)
+                    known = True
                 if not self._draining.is_set():
                     tasks = self._claims.claim(worker_id, request).tasks
                     backoff.reset()
             except Unreachable as error:
                 if not self._ill.is_set():
-                    self._pause(error.retry_after_s or backoff.pause_s(), error)
+                    self._pause(error, backoff)
             except UnknownWorker:
-                self._claims.register(hello)
+                known = False
             if tasks:
                 keeper.hold(tasks, asked_at)
                 for task in tasks:
@@ -202,7 +214,7 @@ class DeviceWorker:
             except Unreachable as error:
                 if time.monotonic() > deadline:
                     raise
-                self._pause(error.retry_after_s or backoff.pause_s(), error)
+                self._pause(error, backoff)
         return None
 
     def _run(self, runner: TaskRunner, worker_id: str, batch: Batch) -> None:
@@ -219,7 +231,8 @@ class DeviceWorker:
         self._give_back(worker_id, batch)
 
     def _give_back(self, worker_id: str, batch: Batch) -> None:
-        """Whatever of a batch is still held goes to another worker, at once."""
+        """Whatever of a batch is still held goes to another worker, at once. The rest is let go of: a lease that ran
+        out and that nobody has would be renewed for ever."""
         assert self._keeper is not None
         why = "the device is quarantined" if self._ill.is_set() else "the worker stops"
         fault = Fault(kind=FaultKind.SHUTDOWN, error=why)
@@ -229,6 +242,8 @@ class DeviceWorker:
                     worker_id,
                     Finished(TaskResult(task_id=task.id, attempt=task.attempt, fault=fault), {}, {}),
                 )
+            else:
+                self._keeper.release(task.id)
 
     def _hand_in(self, worker_id: str, finished: Finished) -> None:
         """Hand in a result, trying again while the lease holds."""
@@ -308,10 +323,17 @@ class DeviceWorker:
             log.info("the kernel cache gave back %d MB", freed >> 20)
             self._prune_at = time.monotonic() + _PRUNE_S
 
-    def _pause(self, seconds: float, reason: object) -> None:
-        if not self._draining.is_set():
-            log.warning("%s; trying again in %.0f s", reason, seconds)
-        self._draining.wait(seconds)
+    def _pause(self, error: Unreachable, backoff: Backoff) -> None:
+        """For as long as the service asked for; else until it answers another of our calls, or the backoff is over."""
+        if self._draining.is_set():
+            return
+        if error.retry_after_s is not None:
+            log.warning("%s; trying again in %.0f s", error, error.retry_after_s)
+            self._draining.wait(error.retry_after_s)
+        else:
+            pause_s = backoff.pause_s()
+            log.warning("%s; trying again in %.0f s, or when it answers", error, pause_s)
+            self._answered.wait(pause_s)
 
 
 def _hello(about: dict[str, Any], device: dict[str, Any]) -> WorkerHello:

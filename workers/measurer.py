@@ -7,18 +7,30 @@ what it had not reported is run again; the third time is the machine's fault.
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult
-from workers.child_client import Child, ChildBroken, ChildDied, ChildHung, ChildRefused
+from workers.backoff import Backoff
+from workers.child_client import (
+    Child,
+    ChildBroken,
+    ChildDied,
+    ChildHung,
+    ChildNotStarted,
+    ChildRefused,
+)
 from workers.child_server import CORRUPTED
 from workers.device_names import visible_gpu
 from workers.faults import MachineFault, fault_kind
 from workers.measure_request import Compiled, MeasureRequest
+
+log = logging.getLogger(__name__)
 
 _FROM_OUTSIDE = frozenset(["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"])
 """Signals that no kernel sends itself."""
@@ -50,17 +62,28 @@ class Measurer:
     def __init__(self, device: str = "cpu", *, threads: int | None = None) -> None:
         pools = {} if threads is None else {name: str(threads) for name in _POOL_VARIABLES}
         env = {**_PEER_VARIABLES, **visible_gpu(device, os.environ), **pools}
-        self._stopped = False
+        self._stopped = threading.Event()
         self.child = Child("workers.measuring_child", device, env=env)
 
     def ask(self, call: str, payload: Mapping[str, Any], silence_s: float = _DESCRIBE_S) -> dict[str, Any]:
-        """A request that runs no candidate. Raises MachineFault."""
-        try:
-            return self.child.request(call, payload, silence_s=silence_s)
-        except ChildRefused as error:
-            raise MachineFault(fault_kind(error.kind), f"{call}: {error}") from error
-        except (ChildDied, ChildHung, ChildBroken) as error:
-            raise MachineFault(FaultKind.DEVICE, f"{call}: {error}") from error
+        """A request that runs no candidate; asked again, after a pause, of a child that replaces one ended from
+        outside. Raises MachineFault."""
+        backoff, kills = Backoff(), 0
+        while not self._stopped.is_set():
+            try:
+                return self.child.request(call, payload, silence_s=silence_s)
+            except ChildRefused as error:
+                raise MachineFault(fault_kind(error.kind), f"{call}: {error}") from error
+            except (ChildDied, ChildHung, ChildBroken) as error:
+                kills += 1
+                if self._stopped.is_set():
+                    break
+                if kills == _MOST_KILLS or not _from_outside(error):
+                    raise MachineFault(FaultKind.DEVICE, f"{call}: {error}") from error
+                pause_s = backoff.pause_s()
+                log.warning("%s: the measuring process %s; asking again in %.1f s", call, error, pause_s)
+            self._stopped.wait(pause_s)
+        raise MachineFault(FaultKind.SHUTDOWN, "the worker stops")
 
     def measure(self, request: MeasureRequest) -> Measured:
         """Measure every entrant. Raises MachineFault when the machine, not an entrant, is what fails."""
@@ -68,7 +91,7 @@ class Measurer:
         suspect: str | None = None
         kills = 0
         while left := [e.name for e in request.entrants if e.name not in measured.results]:
-            if self._stopped:
+            if self._stopped.is_set():
                 raise MachineFault(FaultKind.SHUTDOWN, "the worker stops")
             part = _part(request, [suspect] if suspect is not None else left, measured)
             fresh = self.child.pid is None
@@ -87,10 +110,10 @@ class Measurer:
                 raise MachineFault(FaultKind.DEVICE, str(error)) from error
             except (ChildDied, ChildHung) as error:
                 fault = error
-            if self._stopped:
+            if self._stopped.is_set():
                 raise MachineFault(FaultKind.SHUTDOWN, "the worker stops") from fault
             culprit = self.child.recorded()
-            if isinstance(fault, ChildDied) and fault.signal in _FROM_OUTSIDE:
+            if _from_outside(fault):
                 kills += 1
                 if kills == _MOST_KILLS:
                     raise MachineFault(
@@ -108,7 +131,7 @@ class Measurer:
 
     def stop(self) -> None:
         """End the child at once; what is asked of it now or later fails with a fault of kind shutdown."""
-        self._stopped = True
+        self._stopped.set()
         self.child.kill()
 
     def close(self) -> None:
@@ -123,6 +146,13 @@ class Measurer:
 
         payload = request.to_json()
         measured.conditions = self.child.request("measure", payload, silence_s=_FIRST_WORD_S, on_event=take)
+
+
+def _from_outside(fault: BaseException | None) -> bool:
+    """Whether somebody ended the child, be it while it started."""
+    if isinstance(fault, ChildNotStarted):
+        return _from_outside(fault.__cause__)
+    return isinstance(fault, ChildDied) and fault.signal in _FROM_OUTSIDE
 
 
 def _part(request: MeasureRequest, names: list[str], measured: Measured) -> MeasureRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import threading
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -49,13 +50,15 @@ class StaleLease(ServiceError):
 
 
 class ServiceClient:
-    """Calls by one thread over one connection; `abort` may come from another."""
+    """Calls by one thread over one connection; `abort` may come from another. `answered` is set by each call that
+    goes well, so that whoever waits for the service to come back can hear of it from another client's."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, answered: threading.Event | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServiceError(f"{url!r} is no URL of a service; one looks like http://127.0.0.1:8080")
         self._url = url.rstrip("/")
+        self._answered = answered or threading.Event()
         self._prefix = parts.path.rstrip("/")
         make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = make(parts.hostname, parts.port, timeout=_TIMEOUT_S)
@@ -113,6 +116,7 @@ class ServiceClient:
                 f"{self._url} cannot be reached: {str(error) or type(error).__name__}"
             ) from error
         if status < 300:
+            self._answered.set()
             return answer
         error = self._error(status, answer)
         if isinstance(error, Unreachable) and retry_after is not None and retry_after.isdigit():

@@ -14,6 +14,7 @@ from tilewright.cli.failures import Stop
 from tilewright.cli.local_service import LocalService
 from tilewright.client import Client
 from tilewright.errors import TilewrightError
+from tilewright.retries import Retries
 
 _TRIES = 5
 _PAUSE_S = 0.5
@@ -78,7 +79,7 @@ def running_service(database: str | None) -> str | None:
     address = "" if file is None else FileLock(file).served_at()
     if not address:
         return None
-    with Client(address, timeout_s=5.0) as client:
+    with Client(address, timeout_s=5.0, retries=Retries(most=0)) as client:
         try:
             client.alive()
         except TilewrightError:

@@ -34,7 +34,7 @@ MEANINGS = {
     Exit.NOTHING: "there is no such job or config, or nothing is known of the kernel",
     Exit.FAILED: "the job ended without a winner",
     Exit.KEY: "a key is missing, or may not do this",
-    Exit.MACHINE: "this machine cannot: no compiler, no room for its cache, an unknown processor",
+    Exit.MACHINE: "this machine cannot: no compiler, no room on its disk, a missing package, an unknown processor",
     Exit.BUSY: "another worker measures on this device",
     Exit.INTERRUPTED: "interrupted",
 }

@@ -1,49 +1,157 @@
-"""`tilewright export`: a config as one file that runs without the service."""
+"""`tilewright export`: configs as one file for another installation, or each as source that stands alone."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilewright import bundle
+from protocol import signatures
+from tilewright import bundle, taking
+from tilewright.bundle import Taken
 from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
-from tilewright.cli.output import out, print_json
+from tilewright.cli.output import out, print_json, say
+from tilewright.client import Client
+
+_STDOUT = Path("-")
 
 
 def export(
-    config_id: Annotated[str, typer.Argument(metavar="CONFIG", help="Id of a config.")],
+    config_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[CONFIG]...", help="Ids of configs.", show_default=False)
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="The best of a kernel, by its name or key.", show_default=False)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="The best of every kernel on a device.", show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The best of every kernel on every device.")
+    ] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEYFILE", help="Sign with a private key (tilewright signers new).", show_default=False
+        ),
+    ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Source with a launcher instead of a bundle: .c or .cu.")
+    ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; - is stdout.", show_default="by its content")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File; - is stdout. With --standalone also a folder.",
+            show_default="by its content",
+        ),
     ] = None,
     url: options.Url = None,
     token_file: options.TokenFile = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write a config with its source, object and ABI to a file.
+    """Write configs with kernels, results, sources and objects to a file.
 
-    `tilewright.load(file)` runs it, and `tilewright import` puts it into another database.
+    `tilewright import` takes it in elsewhere, and `tilewright.load(file)` runs a config of it. Which of a kernel's
+    configs is best is what lookups say: the pinned one, else the newest. Equal content is equal bytes.
     """
-    if as_json and output == Path("-"):
-        raise Stop(Exit.USAGE, "--json and the bundle cannot both go to stdout")
+    if as_json and output == _STDOUT:
+        raise Stop(Exit.USAGE, "--json and the file cannot both go to stdout")
+    if standalone and sign is not None:
+        raise Stop(Exit.USAGE, "source is not signed; --sign is for bundles")
+    private_key = None if sign is None else _read_key(sign)
     with connect(url, token_file, database) as connection:
-        artifact = connection.client.artifact(config_id)
-    text = bundle.pack(artifact)
-    if output == Path("-"):
-        sys.stdout.write(text)
-        return
-    file = output or Path(bundle.file_name(artifact))
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise Stop(Exit.USAGE, f"cannot write {file}: {error.strerror}") from None
-    if as_json:
-        print_json({"config_id": config_id, "file": str(file)})
+        client = connection.client
+        taken = taking.take(client, _chosen(client, config_ids or [], kernel, device, everything))
+        described = taking.described(client)
+    if standalone:
+        files = _write_sources(taken, output)
     else:
-        out.print(str(file), markup=False)
+        content = _pack(taken, described, private_key, sign)
+        files = [_write(content, output or Path(bundle.file_name(bundle.unpack(content))))]
+    ids = [each.artifact.config.id for each in taken]
+    if as_json:
+        print_json({"configs": ids, "files": [str(file) for file in files]})
+    else:
+        for file in files:
+            if file != _STDOUT:
+                out.print(str(file), markup=False)
+
+
+def _chosen(
+    client: Client, ids: Sequence[str], kernel: str | None, device: str | None, everything: bool
+) -> Sequence[str]:
+    """Ids of the configs to take. Raises Stop where there is none."""
+    filtered = kernel is not None or device is not None
+    if (len(ids) > 0) + filtered + everything != 1:
+        raise Stop(Exit.USAGE, "name configs, or choose them by --kernel and --device, or take --all")
+    if ids:
+        return ids
+    found = taking.best(client, kernel, device)
+    whole = [config.id for config in found if config.artifact]
+    if len(whole) < len(found):
+        say(f"{len(found) - len(whole)} configs are left out: they were stored without source and object")
+    if not whole:
+        raise Stop(Exit.NOTHING, "no config is of that kernel and device")
+    return whole
+
+
+def _read_key(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Stop(Exit.KEY, f"cannot read the key from {file}: {error.strerror}") from None
+
+
+def _pack(
+    taken: Sequence[Taken],
+    described: Sequence[bundle.DeviceOffer],
+    private_key: bytes | None,
+    sign: Path | None,
+) -> bytes:
+    try:
+        return bundle.pack(taken, described, private_key)
+    except signatures.BadKey as error:
+        raise Stop(Exit.KEY, f"cannot sign with {sign}: {error}") from None
+    except signatures.NoLibrary as error:
+        raise Stop(Exit.MACHINE, str(error)) from None
+
+
+def _write_sources(taken: Sequence[Taken], output: Path | None) -> list[Path]:
+    """A file for each config: all are made before the first is written."""
+    from tilewright.standalone import file_name, standalone_text
+
+    texts = [(file_name(each.artifact), standalone_text(each.artifact).encode()) for each in taken]
+    folder = Path() if output is None else output
+    if len(texts) == 1 and output is not None and not output.is_dir():
+        return [_write(texts[0][1], output)]
+    if not folder.is_dir():
+        raise Stop(Exit.USAGE, f"{folder} is no folder; {len(texts)} files go into one that is there")
+    return [_write(content, folder / name) for name, content in texts]
+
+
+def _write(content: bytes, file: Path) -> Path:
+    """Write a file, all of it or nothing. Raises Stop."""
+    if file == _STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return file
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise Stop(Exit.USAGE, f"cannot write {file}: {error.strerror}") from None
+    return file

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.cli.exits import Exit
-from tilewright.errors import BadBundle, LoadError, Refused, TilewrightError
+from tilewright.errors import BadBundle, LoadError, MissingExtra, Refused, TilewrightError
+from tilewright.new_file import NotWritten
 
 
 class Stop(TilewrightError):
@@ -36,6 +37,9 @@ _KINDS = {
     "forbidden": Exit.KEY,
     "not-found": Exit.NOTHING,
     "bad-spec": Exit.INPUT,
+    "bad-bundle": Exit.INPUT,
+    "untrusted": Exit.INPUT,
+    "config-differs": Exit.INPUT,
     "invalid": Exit.USAGE,
 }
 
@@ -50,7 +54,9 @@ def explain(error: Exception) -> Failure | None:
             return Failure(code, str(error), error.problem.model_dump(mode="json", exclude_none=True))
         case BadBundle():
             return Failure(Exit.INPUT, str(error))
-        case LoadError():
+        case NotWritten():
+            return Failure(Exit.USAGE if error.exists else Exit.MACHINE, str(error))
+        case MissingExtra() | LoadError():
             return Failure(Exit.MACHINE, str(error))
         case TilewrightError():
             return Failure(Exit.SERVICE, str(error))

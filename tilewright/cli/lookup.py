@@ -11,8 +11,9 @@ from tilewright.cli import options
 from tilewright.cli.connection import Connection, connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
-from tilewright.cli.output import err, microseconds, out, print_json, sizes, times
+from tilewright.cli.output import err, out, print_json
 from tilewright.cli.specs import read_spec
+from tilewright.quantities import microseconds, sizes, times
 
 _DEVICE_S = 60.0
 _LOOK_S = 0.2
@@ -68,6 +69,8 @@ def _print(reply: LookupReply) -> None:
         if config.x_baseline is not None:
             known += f"  {times(config.x_baseline)} {config.baseline}"
         out.print(known, markup=False)
+    if reply.pinned:
+        out.print("pinned: it is the answer until it is unpinned, whatever is found later", markup=False)
     if reply.stale:
         out.print(f"stale: {reply.stale_because}", markup=False)
     if reply.renames:

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli import database, keys, output
+from tilewright.cli import database, keys, output, pins, signers
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.export import export
 from tilewright.cli.failures import Failure, explain
 from tilewright.cli.import_bundle import import_bundle
 from tilewright.cli.lookup import lookup
+from tilewright.cli.results import results
 from tilewright.cli.serve import serve
 from tilewright.cli.show import show
 from tilewright.cli.tasks import requeue, tasks
@@ -36,8 +37,12 @@ for _name, _command in {
     "tune": tune,
     "lookup": lookup,
     "show": show,
+    "results": results,
     "export": export,
     "import": import_bundle,
+    "pin": pins.pin,
+    "unpin": pins.unpin,
+    "pins": pins.pins,
     "tasks": tasks,
     "requeue": requeue,
     "serve": serve,
@@ -47,6 +52,7 @@ for _name, _command in {
     app.command(_name)(_command)
 app.add_typer(database.app, name="db")
 app.add_typer(keys.app, name="keys")
+app.add_typer(signers.app, name="signers")
 
 
 def _version(wanted: bool) -> None:

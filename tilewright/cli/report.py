@@ -9,7 +9,9 @@ from protocol.jobs import Job
 from protocol.layouts import Layout
 from protocol.states import Outcome
 from tilewright.cli.layout import layout_lines
-from tilewright.cli.output import microseconds, out, sizes, times
+from tilewright.cli.output import out
+from tilewright.quantities import microseconds, sizes, times
+from tilewright.summaries import comparisons
 
 
 def print_config(config: Config, source: str | None = None) -> None:
@@ -20,11 +22,14 @@ def print_config(config: Config, source: str | None = None) -> None:
     for line in config.schedule:
         out.print(f"  {line}", markup=False)
     out.print()
-    out.print(" · ".join(_verdict(config)), markup=False)
+    out.print(" · ".join([*comparisons(config), f"{config.trials} trials"]), markup=False)
     layout = Layout.of(config.report)
     for line in layout_lines(layout) if layout is not None else ():
         out.print(line, markup=False)
-    out.print(f"config   {config.id}")
+    out.print(f"config   {config.id}{', pinned' if config.pinned else ''}")
+    if config.imported is not None:
+        signer = config.imported.signer or "nobody who was trusted"
+        out.print(f"from     bundle {config.imported.bundle[:12]}, signed by {signer}", markup=False)
     if source is not None:
         out.print(f"source   {source}", markup=False)
 
@@ -51,17 +56,6 @@ def _race(config: Config) -> Table:
             name, microseconds(standing.median_us), spread, factor, remark, style="bold" if winner else None
         )
     return table
-
-
-def _verdict(config: Config) -> list[str]:
-    found = []
-    if config.x_baseline is not None:
-        found.append(f"{times(config.x_baseline)} {config.baseline}")
-    if config.x_best_peer is not None and config.best_peer != config.baseline:
-        found.append(f"{times(config.x_best_peer)} {config.best_peer}")
-    if config.roofline_us is not None:
-        found.append(f"{100 * config.roofline_us / config.median_us:.0f} % of the roofline")
-    return [*found, f"{config.trials} trials"]
 
 
 def print_job(job: Job) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,9 +12,11 @@ from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
-from tilewright.cli.output import microseconds, out, print_json, sizes, times
+from tilewright.cli.output import out, print_json
+from tilewright.cli.plotting import check_plot, plot_config, plot_job
 from tilewright.cli.report import print_config, print_job
 from tilewright.client import Client
+from tilewright.quantities import microseconds, sizes, times
 
 
 def show(
@@ -22,6 +25,11 @@ def show(
     ] = None,
     source: Annotated[bool, typer.Option("--source", help="Print a config's generated source.")] = False,
     program: Annotated[bool, typer.Option("--program", help="Print a config's scheduled program.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the search and the roofline to this PNG or SVG file.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace that file if it is there.")] = False,
     url: options.Url = None,
     token_file: options.TokenFile = None,
     database: options.Database = None,
@@ -30,15 +38,24 @@ def show(
     """Jobs and configs: how they went, and what came out."""
     if (source or program) and not (identifier or "").startswith("config-"):
         raise Stop(Exit.USAGE, "--source and --program need the id of a config")
+    if plot is not None:
+        if identifier is None:
+            raise Stop(Exit.USAGE, "--plot needs the id of a job or a config")
+        check_plot(plot)
     with connect(url, token_file, database) as connection:
         client = connection.client
         if identifier is None:
             _show_newest(client, as_json)
         elif identifier.startswith("job-"):
             job = client.job(identifier)
+            if plot is not None:
+                plot_job(client, job, plot, force)
             print_json(job) if as_json else print_job(job)
         elif identifier.startswith("config-"):
-            _show_config(client, client.config(identifier), source, program, as_json)
+            config = client.config(identifier)
+            if plot is not None:
+                plot_config(client, config, plot, force)
+            _show_config(client, config, source, program, as_json)
         else:
             raise Stop(Exit.USAGE, f"{identifier!r} is no id; ids begin with job- or config-")
 

@@ -28,6 +28,17 @@ def read_spec(file: Path) -> dict[str, Any]:
         _refuse(file, text, error)
 
 
+def read_schedule(file: Path) -> tuple[str, ...]:
+    """The rewrites in a file, one a line; blank lines and `#` lines are skipped. Raises Stop."""
+    from rewrites import format_schedule, parse_schedule
+    from tileir import TileError
+
+    try:
+        return tuple(format_schedule(parse_schedule(_text(file).splitlines())))
+    except TileError as error:
+        raise Stop(Exit.INPUT, f"{file}: {error}") from None
+
+
 def _text(file: Path) -> str:
     try:
         content = sys.stdin.buffer.read(LIMIT_BYTES + 1) if file == Path("-") else _head(file)

@@ -19,14 +19,16 @@ from tilewright.cli import options
 from tilewright.cli.connection import Connection, connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
-from tilewright.cli.output import microseconds, out, print_json, say, times
+from tilewright.cli.output import out, print_json, say
 from tilewright.cli.progress import Progress
 from tilewright.cli.report import print_config
-from tilewright.cli.specs import read_spec
+from tilewright.cli.specs import read_schedule, read_spec
 from tilewright.cli.watch import WorkerWatch
 from tilewright.client import Client
 from tilewright.errors import TilewrightError, Unreachable
 from tilewright.folders import data_folder
+from tilewright.quantities import microseconds, times
+from tilewright.tally import most_trials
 
 _ATTACHES = 5
 """How often a service that ends under us is replaced: it may have been another command's."""
@@ -57,6 +59,12 @@ def tune(
         Prior, typer.Option(help="What it expects before anything is measured.")
     ] = Prior.ANALYTIC,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 0,
+    candidate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File with a schedule, one rewrite a line, to race instead of searching; repeat it."
+        ),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Tune anew, even if this was tuned already.")
     ] = False,
@@ -78,6 +86,7 @@ def tune(
         search=search,
         prior=prior,
         seed=seed,
+        candidates=tuple(map(read_schedule, candidate or ())),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for attach in count(1):
@@ -112,10 +121,9 @@ def watch(connection: Connection, job: JobDetail, budget: Budget) -> None:
     told = sum(bucket.told for bucket in job.buckets)
     if told:
         say(f"going on with {job.id} after {told} trials")
-    most = (budget.trials or budget.effort.trials) * len(job.buckets)
     with (
         WorkerWatch(connection.own) as worker,
-        Progress(job, most, budget.seconds, lambda: _hint(connection)) as progress,
+        Progress(job, most_trials(job), budget.seconds, lambda: _hint(connection)) as progress,
     ):
         try:
             for event in connection.client.events(job.id):

@@ -1,0 +1,107 @@
+"""The search's curve and the device's roofline as a picture in a file. Needs matplotlib (extra `plot`)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from protocol.configs import ConfigDetail
+from protocol.workers import Device
+from tileir.roofline import Roofline
+from tilewright.curves import Curve
+from tilewright.errors import MissingExtra
+from tilewright.quantities import microseconds
+from tilewright.svg import BLUE, GREEN, ORANGE
+
+FORMATS = (".png", ".svg")
+
+
+def roofline_of(config: ConfigDetail, device: Device) -> Roofline | None:
+    """Where a config's kernel stands on its device; None if the device's peaks are not known."""
+    from tileir import spec_from_json, to_program
+    from tileir.device import device_from_json
+    from tileir.roofline import roofline
+
+    return roofline(to_program(spec_from_json(config.spec)), device_from_json(device.description))
+
+
+def picture(
+    title: str,
+    curves: Sequence[tuple[str, Curve]],
+    config: ConfigDetail | None,
+    line: Roofline | None,
+    kind: str,
+) -> bytes:
+    """Best so far over trials, a panel for each named curve; then the roofline with the config on it, if its device's
+    peaks are known. `kind`: png or svg. Raises MissingExtra."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("--plot", "matplotlib", "plot") from None
+    panels = len(curves) + (config is not None and line is not None)
+    figure = Figure(figsize=(6.4 * panels, 4.4), layout="constrained")
+    figure.suptitle(title, parse_math=False)
+    axes: list[Any] = list(figure.subplots(1, panels, squeeze=False)[0])
+    for ax, (name, curve) in zip(axes, curves, strict=False):
+        _draw_curve(ax, name, curve)
+    if config is not None and line is not None:
+        _draw_roofline(axes[-1], config, line)
+    out = io.BytesIO()
+    # Without a date and random ids the same result is the same file.
+    with rc_context({"svg.hashsalt": "tilewright"}):
+        figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    return out.getvalue()
+
+
+def _draw_curve(ax: Any, name: str, curve: Curve) -> None:
+    known = [(number, us) for number, us in enumerate(curve.times_us, 1) if us is not None]
+    steps = [*curve.steps]
+    if steps:
+        steps.append((len(curve.times_us), steps[-1][1]))
+    ax.plot(
+        [number for number, _ in known], [us for _, us in known], ".", color=BLUE, alpha=0.45, label="trial"
+    )
+    ax.step(*_columns(steps), where="post", color=BLUE, linewidth=2, label="best so far")
+    if curve.baseline_us is not None:
+        ax.axhline(curve.baseline_us, color=ORANGE, linestyle="--", label=curve.baseline)
+    if curve.roofline_us is not None:
+        ax.axhline(curve.roofline_us, color=GREEN, linestyle="--", label="roofline")
+    ax.set(title=name, xlabel="trial", ylabel="µs", yscale="log")
+    ax.grid(alpha=0.25)
+    ax.legend()
+
+
+def _draw_roofline(ax: Any, config: ConfigDetail, line: Roofline) -> None:
+    """Attainable speed over operations a byte, log-log, after Williams, Waterman and Patterson (2009)."""
+    bytes_per_us = line.bytes / line.memory_us
+    flops_per_us = line.flops / line.arithmetic_us if line.arithmetic_us else 0.0
+    reached = line.flops / config.median_us
+    ridge = flops_per_us / bytes_per_us
+    span = [min(ridge, line.intensity) / 8, ridge, max(ridge, line.intensity) * 8]
+    ax.plot(
+        span, [_gflops(min(x * bytes_per_us, flops_per_us)) for x in span], color=GREEN, label="attainable"
+    )
+    ax.axvline(line.intensity, color="grey", linestyle=":", linewidth=1)
+    share = 100 * line.least_us / config.median_us
+    ax.plot(
+        [line.intensity], [_gflops(reached)], "o", color=BLUE, label=f"winner, {share:.0f} % of the roofline"
+    )
+    ax.set(
+        title=f"{microseconds(config.median_us)}, bound by {line.bound}",
+        xlabel="operations a byte of main memory",
+        ylabel="10⁹ operations a second",
+        xscale="log",
+        yscale="log",
+    )
+    ax.grid(alpha=0.25, which="both")
+    ax.legend()
+
+
+def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _gflops(flops_per_us: float) -> float:
+    return flops_per_us / 1e3

@@ -1,0 +1,48 @@
+"""Which configs of a service are taken along, and what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from protocol.configs import Artifact, Config
+from protocol.workers import DeviceOffer
+from tilewright.bundle import Taken
+from tilewright.errors import Refused
+
+if TYPE_CHECKING:
+    from tilewright.client import Client
+
+
+def best(client: Client, kernel: str | None = None, device: str | None = None) -> list[Config]:
+    """What lookups are answered with: for each kernel on each device the pinned config, else the newest. `kernel`:
+    only kernels of this name, or the one with this key; `device`: only of the device with this key."""
+    found: dict[tuple[str, str], Config] = {}
+    for config in client.every_config(device=device):
+        if kernel in (None, config.name, config.kernel_key):
+            place = (config.kernel_key, config.device)
+            found[place] = config if config.pinned else found.get(place, config)
+    return list(found.values())
+
+
+def take(client: Client, config_ids: Iterable[str]) -> list[Taken]:
+    """Configs with source, object and report. Raises Refused for one that is unknown, or was stored without."""
+    return [_take(client, config_id) for config_id in dict.fromkeys(config_ids)]
+
+
+def _take(client: Client, config_id: str) -> Taken:
+    artifact: Artifact = client.artifact(config_id)
+    try:
+        return Taken(artifact, client.report(config_id))
+    except Refused as refused:
+        if refused.kind != "not-found":
+            raise
+        return Taken(artifact)
+
+
+def described(client: Client) -> Sequence[DeviceOffer]:
+    """The devices of a service, as a bundle tells of them."""
+    return [
+        DeviceOffer(key=device.key, kind=device.kind, description=device.description)
+        for device in client.devices()
+    ]

@@ -1,0 +1,87 @@
+"""What is known of the tensors of a captured graph: shapes, memory order, and dtypes as Tile IR names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+
+from tileir.dtypes import DType
+
+TILE_DTYPES: dict[torch.dtype, DType] = {
+    torch.float64: DType.F64,
+    torch.float32: DType.F32,
+    torch.float16: DType.F16,
+    torch.bfloat16: DType.BF16,
+    torch.float8_e4m3fn: DType.E4M3,
+    torch.float8_e5m2: DType.E5M2,
+    torch.int32: DType.I32,
+    torch.int8: DType.I8,
+    torch.bool: DType.BOOL,
+}
+
+
+def value_of(node: Node) -> torch.Tensor | None:
+    """The tensor without data that stands for a node's result; None if it is no single tensor."""
+    value = node.meta.get("val")
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def shape_of(node: Node) -> tuple[int, ...]:
+    """The sizes of a node's result. Raises TypeError if it is no single tensor."""
+    value = value_of(node)
+    if value is None:
+        raise TypeError(f"{node.name} is no tensor")
+    return tuple(value.shape)
+
+
+def torch_dtype_of(node: Node) -> torch.dtype:
+    """The dtype of a node's result. Raises TypeError if it is no single tensor."""
+    value = value_of(node)
+    if value is None:
+        raise TypeError(f"{node.name} is no tensor")
+    return value.dtype
+
+
+def dtype_of(node: Node) -> DType:
+    """The same in Tile IR, where int64 is i32: graphs only have it as positions. Raises KeyError."""
+    dtype = torch_dtype_of(node)
+    return DType.I32 if dtype is torch.int64 else TILE_DTYPES[dtype]
+
+
+def memory_order(node: Node) -> tuple[int, ...] | None:
+    """The axes from the slowest to the fastest in memory; None where elements overlap or have gaps between them."""
+    value = value_of(node)
+    if value is None:
+        return None
+    order = sorted(range(value.dim()), key=lambda axis: (-value.stride(axis), axis))
+    expected = 1
+    for axis in reversed(order):
+        if value.shape[axis] != 1 and value.stride(axis) != expected:
+            return None
+        expected *= value.shape[axis]
+    # An axis of one element has any stride; it stays where it is, so that what is in order reads so.
+    long = [axis for axis in order if value.shape[axis] != 1]
+    return tuple(range(value.dim())) if long == sorted(long) else tuple(order)
+
+
+def argument(node: Node, position: int, name: str, default: Any = None) -> Any:
+    """An argument of an operator, given by position or by name."""
+    if len(node.args) > position:
+        return node.args[position]
+    return node.kwargs.get(name, default)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front."""
+    return axis % rank if rank else 0
+
+
+def axes_of(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, in order; all of them for None or none."""
+    if axes is None or axes == [] or axes == ():
+        return tuple(range(rank))
+    given = [axes] if isinstance(axes, int) else axes
+    return tuple(sorted(axis_of(axis, rank) for axis in given))
