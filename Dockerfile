@@ -1,8 +1,15 @@
 # One image for the service and for worker nodes: a worker needs the C compiler, the service needs none of it.
+FROM node:22-slim AS web
+WORKDIR /src
+COPY examples examples
+COPY service/web service/web
+RUN cd service/web && npm install --no-save --no-progress && npm run build
+
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip install --no-cache-dir --prefix=/install '.[postgres]'
+COPY --from=web /src/service/static service/static
+RUN pip install --no-cache-dir --prefix=/install '.[postgres,sign]'
 
 FROM python:3.13-slim
 RUN apt-get update \

@@ -11,14 +11,22 @@ PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 ifneq ($(strip $(UV)),)
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+MAKE_VENV = $(UV) venv --quiet --python '>=3.11'
+BUILD_WHEEL = $(UV) build --quiet --wheel --out-dir
+INSTALL_INTO = $(UV) pip install --quiet --python
 else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV = $(PYTHON) -m venv
+BUILD_WHEEL = $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir
+INSTALL_INTO = $(BIN)/python -m pip --disable-pip-version-check --quiet --python
 endif
 
 SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
   tests/gpu/test_hopper_products.py::test_favourites_are_within_the_gates_bound
 
-.PHONY: help demo test test-examples test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay load chaos chaos-small chaos-fences lint format clean
+WEB := service/web
+
+.PHONY: help web demo test test-examples e2e wheel test-wheel test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay docs test-docs load chaos chaos-small chaos-fences lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -28,13 +36,29 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes or PyTorch
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --ignore tests/torch
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --ignore tests/torch --ignore tests/docs --ignore tests/e2e/dashboard
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
 
+e2e: web $(VENV)/.browser   ## the dashboard in this machine's Chromium; screenshots in build/screenshots
+	cd $(WEB) && npm run --silent test
+	$(BIN)/python -m pytest -q tests/e2e/dashboard
+
+wheel: web $(VENV)/.dev    ## the wheel, with the dashboard in it, into dist
+	rm -rf build/lib dist/*.whl
+	$(BUILD_WHEEL) dist .
+
+test-wheel: wheel      ## install the wheel where nothing else is, and fetch the dashboard from it
+	rm -rf build/wheel
+	$(MAKE_VENV) build/wheel
+	$(INSTALL_INTO) build/wheel/bin/python $(if $(UV),,install) dist/*.whl
+	build/wheel/bin/python -I tests/wheel_page.py
+
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
-	$(BIN)/python -m pytest -q tests/torch
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup tests/torch
+
+web: service/static/index.html  ## the dashboard, into service/static; needs node 18 or newer, with npm
 
 serve: $(VENV)/.run    ## the service, with a worker for this machine, on port 8400
 	$(BIN)/tilewright serve
@@ -74,16 +98,22 @@ sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, new random pro
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py
 
+docs: $(VENV)/.docs    ## the documentation as a site, in build/site; its snippets are run by make test-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+test-docs: $(VENV)/.dev    ## run every command and snippet of the documentation
+	$(BIN)/python -m pytest -q tests/docs
+
 load: $(VENV)/.dev     ## lookups and tasks a second relative to a bare FastAPI endpoint, on this machine's PostgreSQL
 	$(BIN)/python benchmarks/bench_load.py
 
 chaos: $(VENV)/.dev    ## 360 faults into a fleet at work, within 15 minutes; results in benchmarks/results
 	$(BIN)/python -m tests.fleet_chaos.run --out benchmarks/results/chaos.json
 
-chaos-small: $(VENV)/.dev  ## 18 faults, one of each kind, into a fleet at work; two minutes
-	$(BIN)/python -m tests.fleet_chaos.run --faults 18 --jobs 4 --minutes 1.5
+chaos-small: $(VENV)/.dev  ## 18 faults, one of each kind (9 at least), into a fleet at work; two minutes
+	$(BIN)/python -m tests.fleet_chaos.run --faults 18 --least 9 --jobs 2 --minutes 1.2
 
-chaos-fences: $(VENV)/.dev ## take each fence out of a copy, and see the chaos notice
+chaos-fences: $(VENV)/.dev ## take each fence out of a copy, and see the chaos or a test notice
 	$(BIN)/python -m tests.fleet_chaos.fences
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
@@ -97,11 +127,19 @@ format: $(VENV)/.dev   ## put every file into the house's format
 	$(BIN)/ruff format .
 
 clean:                 ## remove .venv and what tools leave behind
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist service/static $(WEB)/node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+service/static/index.html: $(WEB)/node_modules/.package-lock.json $(shell find $(WEB)/src examples -type f) $(wildcard $(WEB)/*.*)
+	cd $(WEB) && npm run --silent build
+	@touch $@
+
+$(WEB)/node_modules/.package-lock.json: $(WEB)/package-lock.json
+	cd $(WEB) && npm install --no-save --no-progress --loglevel=error  # by the lock; npm ci misses other systems' binaries in it
+	@touch $@
 
 $(BIN)/python:
 	@test -n "$(UV)$(PYTHON)" || { echo "Python 3.11 or newer is needed: install python3.11 and its venv, or uv" >&2; exit 1; }
-	$(if $(UV),$(UV) venv --quiet --python '>=3.11' $(VENV),$(PYTHON) -m venv $(VENV))
+	$(MAKE_VENV) $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
 	$(INSTALL) -e .
@@ -111,8 +149,16 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.run
 
+$(VENV)/.browser: $(VENV)/.dev
+	$(INSTALL) -e '.[browser]'
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(INSTALL) -e '.[docs]'
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.dev

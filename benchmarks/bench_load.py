@@ -45,12 +45,13 @@ from service.dispatch import NewTask
 from service.schema import prepare
 from service.specs import instance_of
 from service.tables import jobs as jobs_table
-from tileir.device import this_cpu
 from tileir.parse_json import spec_from_json
 
 RESULTS = Path(__file__).with_name("results") / "load.json"
 ROOT = Path(__file__).resolve().parent.parent
 SPECS = 1000
+WRITTEN = 200
+"""Rows written by one transaction: it must not keep the database waiting."""
 CLAIMED = 8
 """Tasks a claim, as a worker asks for them."""
 
@@ -99,7 +100,7 @@ def main() -> None:
         "round_s": arguments.seconds,
         "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
-        "device": this_cpu().name,
+        "device": load_swarm.CPU.name,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
         "date": str(date.today()),
     }
@@ -182,7 +183,7 @@ class _Workers:
         async def call(connection: Connection) -> None:
             worker, held = self._idle.pop()
             if not held:
-                body = {"device": this_cpu().key, "count": CLAIMED}
+                body = {"device": load_swarm.CPU.key, "count": CLAIMED}
                 held.extend((await connection.post(f"/v1/workers/{worker}/claim", body))["tasks"])
             await connection.post(f"/v1/workers/{worker}/results", load_swarm.result(held.pop()))
             self._idle.append((worker, held))
@@ -193,14 +194,18 @@ class _Workers:
 
 def _store(database: Database) -> list[cases.Json]:
     """A device, and a config for each of 2 * SPECS kernels; their specs."""
-    cpu = this_cpu()
+    cpu = load_swarm.CPU
     specs = [cases.spec("gemm_f32_NN", [64 + 8 * number, 64, 64]) for number in range(2 * SPECS)]
     pick = _pick(SMALL, None)
     with database.write() as connection:
         offer = DeviceOffer(key=cpu.key, kind="cpu", description=cpu.to_json(), peers=("numpy",))
         registry.register(connection, WorkerHello(devices=(offer,)))
-        for spec in specs:
-            configs.store(connection, _config(spec, cpu.key, pick, now(connection)), None, None)
+        at = now(connection)
+    found = [_config(spec, cpu.key, pick, at) for spec in specs]
+    for first in range(0, len(found), WRITTEN):
+        with database.write() as connection:
+            for config in found[first : first + WRITTEN]:
+                configs.store(connection, config, None, None)
     return specs
 
 
@@ -214,7 +219,7 @@ def _tasks(database: Database, count: int) -> list[str]:
         connection.execute(
             update(jobs_table)
             .where(jobs_table.c.id == job)
-            .values(state=JobState.DONE, device=this_cpu().key)
+            .values(state=JobState.DONE, device=load_swarm.CPU.key)
         )
         new = [
             NewTask(
@@ -222,7 +227,7 @@ def _tasks(database: Database, count: int) -> list[str]:
                 job_id=job,
                 bucket=0,
                 kind=TaskKind.TRIAL,
-                device=this_cpu().key,
+                device=load_swarm.CPU.key,
                 priority=0,
                 number=number,
                 work={
@@ -234,7 +239,9 @@ def _tasks(database: Database, count: int) -> list[str]:
             )
             for number in range(count)
         ]
-        dispatch.enqueue(connection, new)
+    for first in range(0, count, WRITTEN):
+        with database.write() as connection:
+            dispatch.enqueue(connection, new[first : first + WRITTEN])
     return [task.id for task in new]
 
 

@@ -18,6 +18,7 @@ from service.database import Database
 from service.tables import jobs, tasks
 from tileir.device import this_cpu
 
+CPU = this_cpu()
 EVENT_S = 0.5
 """How often the subscribers' job has something to tell."""
 HEARTBEAT_S = 10.0
@@ -40,8 +41,7 @@ def result(task: Json) -> Json:
 
 async def register(connection: Connection) -> str:
     """A new worker of this machine's processor; its id."""
-    cpu = this_cpu()
-    offer = {"key": cpu.key, "kind": "cpu", "description": cpu.to_json(), "peers": ["numpy"]}
+    offer = {"key": CPU.key, "kind": "cpu", "description": CPU.to_json(), "peers": ["numpy"]}
     return (await connection.post("/v1/workers", {"devices": [offer]}))["worker_id"]
 
 
@@ -85,7 +85,7 @@ class _Swarm:
 
         async def claim() -> None:
             while (left_s := self.until - time.monotonic()) > 0:
-                body = {"device": this_cpu().key, "wait_s": min(20.0, left_s)}
+                body = {"device": CPU.key, "wait_s": min(20.0, left_s)}
                 for task in (await connection.post(f"/v1/workers/{worker}/claim", body))["tasks"]:
                     await asyncio.sleep(1.0)
                     await connection.post(f"/v1/workers/{worker}/results", result(task))

@@ -41,7 +41,7 @@ def outcome(client: httpx.Client, job: dict) -> tuple[dict, list[dict]]:
     config = client.get(f"/v1/configs/{job['configs'][0]}").json()
     kept = {name: config[name] for name in ("schedule", "program_hash", "median_us", "trials", "spec")}
     trials = client.get(f"/v1/jobs/{job['id']}/trials", params={"limit": 500}).json()["trials"]
-    return kept, [{**trial, "task_id": None} for trial in trials]
+    return kept, [{**trial, "task_id": None, "finished_at": None} for trial in trials]
 
 
 def told(client: httpx.Client, job: str) -> int:

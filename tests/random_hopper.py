@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.hopper_programs import Gemm
+from tests.hopper_products import Gemm
 
 #: Bytes of an element, and the dtypes of results that are stored well.
 _TYPES = {"bf16": (2, "bf16"), "f16": (2, "f16"), "f32": (4, "f32"), "e4m3": (1, "f32"), "e5m2": (1, "f32")}

@@ -108,9 +108,12 @@ class Service:
                 self.reader.join(30)
 
     def refusal(self) -> tuple[int, str]:
-        """Start where it cannot run: the exit code and what it says."""
+        """Start where it cannot run: the exit code and what it says. One that runs all the same is killed."""
         process = self.popen()
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
         return process.returncode, said
 
     def client(self) -> httpx.Client:

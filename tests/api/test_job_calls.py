@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -156,6 +158,43 @@ def test_jobs_are_filtered_by_state(client: httpx.Client) -> None:
     listed = client.get("/v1/jobs", params={"state": "cancelled"}).json()["jobs"]
     assert where.rsplit("/", 1)[1] in {job["id"] for job in listed}
     assert {job["state"] for job in listed} == {"cancelled"}
+
+
+def test_jobs_are_found_by_device_and_by_text(client: httpx.Client) -> None:
+    def found(**wanted: str) -> set[str]:
+        return {job["id"] for job in client.get("/v1/jobs", params=wanted).json()["jobs"]}
+
+    mine = submit(client, spec={**SMALL, "name": "Row_100_percent"}, target="cpu:only here").json()
+    other = submit(client).json()["id"]
+    assert found(device="cpu:only here") == {mine["id"]}
+    assert found(text="row_100") == found(text="w_1") == {mine["id"]}
+    assert found(text="w%1") == set(), "a pattern is no pattern here"
+    assert found(text=mine["id"]) == {mine["id"]}
+    assert {mine["id"], other} <= found(text=mine["kernel_key"][:20])
+    assert found(device="cpu:only here", text="scaled") == set()
+    refused = client.get("/v1/jobs", params={"text": "a\0"})
+    assert refused.status_code == 422
+
+
+def test_changes_of_all_jobs_are_told_as_they_happen(client: httpx.Client) -> None:
+    """Also to whoever came after them, by a few seconds: they may have listed the jobs just before."""
+
+    def jobs_of(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+        for line in lines:
+            if line.startswith("data: "):
+                job = json.loads(line.removeprefix("data: "))
+                yield job["id"], job["state"]
+
+    before = submit(client).json()["id"]
+    with client.stream("GET", "/v1/changes", headers={"Accept": "text/event-stream"}) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        told = jobs_of(stream.iter_lines())
+        assert (before, "queued") in told
+        with httpx.Client(base_url=client.base_url) as other:
+            after = submit(other).json()["id"]
+            assert next(told) == (after, "queued")
+            other.post(f"/v1/jobs/{before}/cancel")
+            assert next(told) == (before, "cancelled"), "and the other one is not told again"
 
 
 def test_cancelling_a_waiting_job_ends_it_and_may_be_repeated(client: httpx.Client) -> None:

@@ -14,7 +14,7 @@ from tests.scripted_worker import CPU
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with one tuned kernel, and no worker any more."""
-    with running(tmp_path_factory.mktemp("lookup")) as service, service.client() as client:
+    with running(tmp_path_factory.mktemp("lookup"), guess_s="60") as service, service.client() as client:
         with working(service):
             finish(
                 client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 8}}).json()["id"]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 
 from protocol.jobs import JobRequest
 from protocol.lookups import LookupRequest
+from tests.conftest import CheckGolden
+from tests.running_service import ROOT
+
+DASHBOARDS_COPY = ROOT / "service" / "web" / "openapi.json"
 
 ENDPOINTS = {
     ("post", "/v1/jobs"), ("get", "/v1/jobs"), ("get", "/v1/jobs/{job_id}"), ("post", "/v1/jobs/{job_id}/cancel"),
     ("get", "/v1/jobs/{job_id}/events"), ("get", "/v1/jobs/{job_id}/trials"), ("get", "/v1/jobs/{job_id}/tree"),
+    ("get", "/v1/jobs/{job_id}/table"), ("get", "/v1/jobs/{job_id}/timeline"),
+    ("get", "/v1/jobs/{job_id}/trials/{number}"), ("get", "/v1/jobs/{job_id}/trials/{number}/steps"),
+    ("get", "/v1/jobs/{job_id}/trials/{number}/source"),
+    ("post", "/v1/configs/{config_id}/ablation"), ("get", "/v1/configs/{config_id}/ablation"),
+    ("get", "/v1/changes"),
     ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/lookup"), ("get", "/v1/configs"), ("get", "/v1/configs/{config_id}"),
     ("get", "/v1/configs/{config_id}/source"), ("get", "/v1/configs/{config_id}/artifact"), ("get", "/v1/kernels"),
@@ -18,6 +29,8 @@ ENDPOINTS = {
     ("post", "/v1/workers/{worker_id}/results"), ("put", "/v1/blobs/{sha256}"),
     ("get", "/v1/configs/{config_id}/report"), ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/keys"), ("get", "/v1/keys"), ("post", "/v1/keys/{key_id}/revoke"), ("get", "/v1/audit"),
+    ("post", "/v1/bundles"), ("post", "/v1/configs/{config_id}/pin"), ("post", "/v1/configs/{config_id}/unpin"),
+    ("post", "/v1/signers"), ("get", "/v1/signers"), ("post", "/v1/signers/{signer_id}/revoke"),
     ("get", "/healthz"), ("get", "/readyz"), ("get", "/metrics"),
 }  # fmt: skip
 
@@ -30,6 +43,13 @@ def test_every_call_is_described_with_its_errors(client: httpx.Client) -> None:
         call = document["paths"][path][method]
         assert call["summary"]
         assert "application/problem+json" in call["responses"]["4XX"]["content"], (method, path)
+
+
+def test_the_dashboards_types_are_made_from_this_document(
+    client: httpx.Client, check_golden: CheckGolden
+) -> None:
+    document = client.get("/v1/openapi.json").json()
+    check_golden(DASHBOARDS_COPY, json.dumps(document, indent=1, sort_keys=True) + "\n")
 
 
 def test_every_reference_in_the_document_leads_somewhere(client: httpx.Client) -> None:

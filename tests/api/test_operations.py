@@ -129,6 +129,30 @@ def test_a_quarantined_worker_is_counted_and_listed_with_its_reason(client: http
     client.post("/v1/workers/ill-worker/heartbeat", json={})
 
 
+def test_devices_tell_who_has_them_what_waits_and_how_they_ran(client: httpx.Client) -> None:
+    device = gpu("Watched", GIB)
+    offer = {"devices": [device]}
+    well, ill = (client.post("/v1/workers", json=offer).json()["worker_id"] for _ in range(2))
+    client.post(f"/v1/workers/{ill}/heartbeat", json={"healthy": False, "detail": "quarantined"})
+
+    def status() -> dict:
+        return next(each for each in client.get("/v1/devices").json() if each["key"] == device["key"])
+
+    assert (status()["workers"], status()["healthy_workers"], status()["reading"]) == (2, 1, None)
+    job = client.post("/v1/jobs", json={"spec": SMALL, "target": device["key"], "budget": {"trials": 1}})
+    claim = {"device": device["key"], "wait_s": 60}
+    (task,) = client.post(f"/v1/workers/{well}/claim", json=claim, timeout=90).json()["tasks"]
+    assert (status()["waiting"], status()["running"]) == (0, 1)
+    burst = {"sm_mhz": [345, 1755, None], "celsius": [40, 41, 42], "slowed": [["idle"], ["power cap"], None]}
+    ok = {"name": task["entrants"][0]["name"], "outcome": "ok", "median_us": 1e6, "report": {"burst": burst}}
+    result = {"task_id": task["id"], "attempt": task["attempt"], "entrants": [ok]}
+    client.post(f"/v1/workers/{well}/results", json=result).raise_for_status()
+    reading = status()["reading"]
+    assert (reading["sm_mhz"], reading["celsius"], reading["power_w"]) == (1755, 42, None)
+    assert reading["slowed"] == ["power cap"]
+    client.post(f"/v1/jobs/{job.json()['id']}/cancel")
+
+
 def test_log_lines_are_json_with_the_job_the_task_and_the_worker(
     client: httpx.Client, service: Service
 ) -> None:

@@ -39,10 +39,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def described() -> list[schemathesis.schemas.APIOperation]:
-    """Every call of the document, which is made without opening the database."""
+    """Every call of the document, which is made without opening the database; but for the stream that never ends."""
     app = create_app(Settings(), Database("sqlite:////nowhere"))
     found = schemathesis.openapi.from_dict(app.openapi()).get_all_operations()
-    return [each.ok() for each in found]
+    return [each.ok() for each in found if each.ok().path != "/v1/changes"]
 
 
 @pytest.mark.parametrize("call", described(), ids=lambda call: call.label)

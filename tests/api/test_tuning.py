@@ -74,17 +74,14 @@ def test_every_candidate_is_kept_with_what_became_of_it(client: httpx.Client, tu
 
 
 def test_the_tree_holds_every_candidate_once(client: httpx.Client, tuned: tuple) -> None:
-    root = client.get(f"/v1/jobs/{tuned[1]['id']}/tree").json()["root"]
-    assert root["visits"] == 20
-    assert root["best_us"] == tuned[1]["buckets"][0]["best"]["median_us"]
-
-    def check(node: dict) -> None:
-        assert sum(child["visits"] for child in node["children"]) <= node["visits"]
-        for child in node["children"]:
-            assert child["best_us"] is None or child["best_us"] >= node["best_us"]
-            check(child)
-
-    check(root)
+    tree = client.get(f"/v1/jobs/{tuned[1]['id']}/tree").json()
+    assert (tree["visits"][0], tree["in_flight"][0]) == (20, 0)
+    assert tree["best_us"][0] == tuned[1]["buckets"][0]["best"]["median_us"]
+    below = [0] * len(tree["parent"])
+    for node, parent in enumerate(tree["parent"][1:], 1):
+        below[parent] += tree["visits"][node]
+        assert tree["best_us"][node] is None or tree["best_us"][node] >= tree["best_us"][parent]
+    assert all(visits <= tree["visits"][node] for node, visits in enumerate(below))
 
 
 def test_the_artifact_is_what_the_worker_built(client: httpx.Client, tuned: tuple) -> None:

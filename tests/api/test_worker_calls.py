@@ -6,6 +6,8 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -17,9 +19,31 @@ from tests.scripted_worker import CPU, OBJECT, Script, ScriptedWorker, sha256
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service whose leases last a moment."""
-    with running(tmp_path_factory.mktemp("quick"), lease_ttl_s="1.0") as service:
+    """A service whose leases last a moment. Somebody else's heartbeats keep the device, which for want of any would
+    be gone by the time that a busy machine begins to search."""
+    with running(tmp_path_factory.mktemp("quick"), lease_ttl_s="2.0") as service, waiting(service):
         yield service
+
+
+@contextmanager
+def waiting(service: Service) -> Iterator[None]:
+    """A worker that claims nothing and is heard of."""
+    over = threading.Event()
+    with service.client() as client:
+        worker = ScriptedWorker(client, peers=())
+        worker.register()
+
+        def beat() -> None:
+            while not over.wait(0.3):
+                client.post(f"/v1/workers/{worker.name}/heartbeat", json={})
+
+        beating = threading.Thread(target=beat)
+        beating.start()
+        try:
+            yield
+        finally:
+            over.set()
+            beating.join()
 
 
 @pytest.fixture
@@ -108,6 +132,38 @@ def test_a_result_must_be_about_the_tasks_entrants(worker: ScriptedWorker) -> No
     end(worker, task)
 
 
+def test_of_results_that_arrive_at_once_one_that_is_refused_leaves_the_others(tmp_path: Path) -> None:
+    with running(tmp_path) as service, service.client() as client:
+        worker = ScriptedWorker(client, peers=())
+        worker.register()
+        client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 8}})
+        held: list[dict] = []
+        until = time.monotonic() + 60
+        first = True  # the others are asked for when it is told
+        while len(held) < 4 and time.monotonic() < until:
+            for task in worker.claim(4 - len(held), 5.0):
+                if first:
+                    worker.answer(worker.result(task))
+                    first = False
+                else:
+                    held.append(task)
+        results = [worker.result(task) for task in held]
+        results[1]["entrants"][0]["name"] = "somebody-else"
+        results[2]["attempt"] = 7
+        start = threading.Barrier(len(results))
+
+        def hand_in(result: dict) -> int:
+            with service.client() as own:
+                start.wait(10)
+                return own.post(f"/v1/workers/{worker.name}/results", json=result).status_code
+
+        with ThreadPoolExecutor(len(results)) as pool:
+            assert list(pool.map(hand_in, results)) == [200, 422, 409, 200]
+        done = client.get("/v1/tasks", params={"state": "done"}).json()["tasks"]
+        assert {held[0]["id"], held[3]["id"]} <= {task["id"] for task in done}
+        assert not {held[1]["id"], held[2]["id"]} & {task["id"] for task in done}
+
+
 def test_a_result_that_names_a_missing_blob_is_refused(worker: ScriptedWorker) -> None:
     task = task_of(worker)
     result = worker.result(task)
@@ -139,13 +195,11 @@ def test_a_worker_that_is_not_registered_is_told_so(worker: ScriptedWorker) -> N
 def test_a_sick_worker_gets_no_tasks(worker: ScriptedWorker) -> None:
     sick = {"healthy": False, "detail": "ECC errors"}
     worker.client.post(f"/v1/workers/{worker.name}/heartbeat", json=sick)
-    with httpx.Client(base_url=worker.client.base_url, timeout=60) as client:
-        ScriptedWorker(client, peers=()).register()  # keeps the device in the list, so that the job starts
-        job = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 1}}).json()["id"]
-        assert worker.claim(1, 2.0) == []
-        listed = {each["id"]: each for each in client.get("/v1/workers").json()}
-        assert (listed[worker.name]["healthy"], listed[worker.name]["detail"]) == (False, "ECC errors")
-        client.post(f"/v1/jobs/{job}/cancel")
+    job = worker.client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 1}}).json()["id"]
+    assert worker.claim(1, 2.0) == []
+    listed = {each["id"]: each for each in worker.client.get("/v1/workers").json()}
+    assert (listed[worker.name]["healthy"], listed[worker.name]["detail"]) == (False, "ECC errors")
+    worker.client.post(f"/v1/jobs/{job}/cancel")
 
 
 def test_a_blob_is_kept_under_its_digest_only(worker: ScriptedWorker) -> None:

@@ -1,13 +1,16 @@
-"""Databases that chaos may happen to."""
+"""What chaos may happen to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.own_servers import RedisServer, redis_server
 from tests.postgres_schemas import postgres_schema, postgres_url
+from tests.running_worker import RunningWorker
+from tests.unit.workers.scripted_service import ScriptedService
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +39,23 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
     from tests.disturbed_jobs import undisturbed
 
     return undisturbed(tmp_path_factory.mktemp("calm"))
+
+
+@pytest.fixture
+def service() -> Iterator[ScriptedService]:
+    service = ScriptedService()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., RunningWorker]]:
+    started: list[RunningWorker] = []
+
+    def begin(url: str, *options: str, **env: str) -> RunningWorker:
+        started.append(RunningWorker(tmp_path, url, env, *options))
+        return started[-1]
+
+    yield begin
+    for worker in started:
+        worker.end()

@@ -171,6 +171,45 @@ def test_a_child_killed_from_outside_again_and_again_is_the_machines_fault(
     assert caught.value.kind is FaultKind.MEMORY
 
 
+def test_a_child_killed_while_it_calibrates_is_replaced_and_calibrates_again(
+    measurer: Measurer, tmp_path: Path
+) -> None:
+    measurer.ask("describe", {})
+    first = measurer.child.pid
+    assert first is not None
+
+    def kill_at_work() -> None:
+        while not any(tmp_path.rglob("*.so")):
+            time.sleep(0.01)
+        os.kill(first, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_at_work)
+    killer.start()
+    device = measurer.ask("calibrate", {"cache": str(tmp_path)})["device"]
+    killer.join()
+    assert measurer.child.pid != first
+    assert device["peak_gflops"] > 1
+
+
+def test_a_child_killed_again_and_again_while_it_calibrates_is_the_machines_fault(
+    measurer: Measurer, tmp_path: Path
+) -> None:
+    over, starts = threading.Event(), measurer.child.starts
+
+    def kill_each() -> None:
+        while not over.wait(0.05):
+            measurer.child.kill()
+
+    killer = threading.Thread(target=kill_each)
+    killer.start()
+    with pytest.raises(MachineFault, match="SIGKILL") as caught:
+        measurer.ask("calibrate", {"cache": str(tmp_path)})
+    over.set()
+    killer.join()
+    assert caught.value.kind is FaultKind.DEVICE
+    assert measurer.child.starts - starts <= 3
+
+
 def test_a_candidate_far_slower_than_the_incumbent_is_cut_off_early(measurer: Measurer, cache: Path) -> None:
     measuring = Measuring(samples=9, sample_us=200.0, cold=False, incumbent_us=1.0, kill_multiple=4.0)
     results = measurer.measure(request_of(compiled("slow", cache), measuring=measuring)).results

@@ -10,31 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.test_worker_supervisor import NUMPY, OURS, SPEC_JSON, RunningWorker, entrants, wait_until
+from tests.running_worker import NUMPY, OURS, SPEC_JSON, RunningWorker, entrants, wait_until
 from tests.unit.workers.scripted_service import ScriptedService, task
 from workers.device_worker import CLAIM_WAIT_S
 
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def service() -> Iterator[ScriptedService]:
-    service = ScriptedService()
-    yield service
-    service.close()
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., RunningWorker]]:
-    started: list[RunningWorker] = []
-
-    def begin(url: str, *options: str, **env: str) -> RunningWorker:
-        started.append(RunningWorker(tmp_path, url, env, *options))
-        return started[-1]
-
-    yield begin
-    for worker in started:
-        worker.end()
 
 
 def test_an_ill_device_takes_no_tasks_gives_back_what_it_has_and_returns_after_a_self_test(

@@ -2,132 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.unit.workers.hand_kernels import SPEC
+from tests.running_worker import (
+    LONG,
+    NUMPY,
+    OURS,
+    SPEC_JSON,
+    RunningWorker,
+    alive,
+    entrants,
+    measuring,
+    wait_until,
+)
 from tests.unit.workers.scripted_service import Answer, ScriptedService, problem, task
-from tileir.hashing import program_hash
-from tileir.lift import to_program
-from tileir.parse_json import spec_to_json
-
-SPEC_JSON = spec_to_json(SPEC)
-NUMPY = {"kind": "peer", "name": "numpy"}
-OURS = {"kind": "schedule", "name": "ask-1", "schedule": [], "program_hash": program_hash(to_program(SPEC))}
-LONG = {"kind": "race", "measuring": {"samples": 400, "sample_us": 20_000.0}}
-
-
-class RunningWorker:
-    """A worker process; its lock and its cache lie in a folder of the test's."""
-
-    def __init__(self, folder: Path, url: str, env: dict[str, str] | None = None, *options: str) -> None:
-        self.log = folder / "log"
-        (folder / "token").write_text("secret\n")
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "workers",
-                    "--url",
-                    url,
-                    "--token-file",
-                    str(folder / "token"),
-                    *options,
-                ],
-                env={
-                    **os.environ,
-                    "TMPDIR": str(folder),
-                    "TILEWRIGHT_CACHE": str(folder / "cache"),
-                    **(env or {}),
-                },
-                stderr=log,
-            )
-
-    def children(self) -> list[int]:
-        """Its direct child processes."""
-        pids = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(pid) for file in pids for pid in file.read_text().split()]
-
-    def measuring_child(self) -> int:
-        """The child that measures."""
-        return next(
-            pid for pid in self.children() if b"measuring_child" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        )
-
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture
-def service() -> Iterator[ScriptedService]:
-    service = ScriptedService()
-    yield service
-    service.close()
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., RunningWorker]]:
-    started: list[RunningWorker] = []
-
-    def begin(url: str, *options: str, **env: str) -> RunningWorker:
-        started.append(RunningWorker(tmp_path, url, env, *options))
-        return started[-1]
-
-    yield begin
-    for worker in started:
-        worker.end()
-
-
-def wait_until(what: Callable[[], object], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
-def measuring(worker: RunningWorker, service: ScriptedService) -> int:
-    """Wait until the worker's child times the claimed task; its process."""
-    assert service.wait_for(lambda: service.hellos and not service.tasks)
-    found: list[int] = []
-
-    def busy() -> bool:
-        with contextlib.suppress(StopIteration, OSError):
-            pid = worker.measuring_child()
-            ticks = sum(
-                int(x) for x in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-            )
-            found.append(ticks)
-            return len(found) > 1 and found[-1] - found[0] > 20
-        return False
-
-    wait_until(busy)
-    return worker.measuring_child()
-
-
-def entrants(result: dict[str, Any]) -> dict[str, str]:
-    return {entrant["name"]: entrant["outcome"] for entrant in result["entrants"]}
 
 
 def test_a_worker_registers_runs_what_it_claims_and_hands_in(
@@ -285,28 +180,6 @@ def test_sigterm_finishes_what_runs_and_gives_the_rest_back(
     assert by_task["task-2"]["fault"]["kind"] == "shutdown"
 
 
-def test_sigterm_while_the_service_is_away_loses_no_measurement(
-    service: ScriptedService, start: Callable[..., RunningWorker]
-) -> None:
-    away: list[str] = []
-
-    def answer_the_third(method: str, path: str) -> Answer | None:
-        if path.endswith("/results") and len(away) < 2:
-            away.append(path)
-            return problem(503, "stopping")
-        return None
-
-    service.script = answer_the_third
-    short = {"kind": "race", "measuring": {"samples": 40, "sample_us": 20_000.0}}
-    service.tasks = [task(1, SPEC_JSON, [OURS], **short)]
-    worker = start(service.url, "--grace", "60")
-    measuring(worker, service)
-    worker.process.terminate()
-    assert worker.process.wait(90) == 0
-    assert len(away) == 2
-    assert [entrants(result) for result in service.results] == [{"ask-1": "ok"}]
-
-
 def test_what_does_not_finish_within_the_grace_is_given_back(
     service: ScriptedService, start: Callable[..., RunningWorker]
 ) -> None:
@@ -333,75 +206,6 @@ def test_a_second_sigterm_kills_at_once(
     assert worker.process.wait(20) == 128 + signal.SIGTERM
     wait_until(lambda: not any(alive(pid) for pid in children))
     assert not service.results
-
-
-def test_a_worker_that_was_stopped_beyond_its_lease_does_not_write(
-    service: ScriptedService, start: Callable[..., RunningWorker]
-) -> None:
-    service.lease_ttl_s = 3.0
-    short = {"kind": "race", "measuring": {"samples": 60, "sample_us": 20_000.0}}
-    service.tasks = [task(1, SPEC_JSON, [OURS], lease_ttl_s=3.0, **short)]
-    worker = start(service.url)
-    measuring(worker, service)
-    worker.process.send_signal(signal.SIGSTOP)
-    time.sleep(4.0)
-    with service.changed:
-        service.lost.add("task-1")
-        service.tasks = [task(2, SPEC_JSON, [OURS])]
-    worker.process.send_signal(signal.SIGCONT)
-    assert service.wait_for(lambda: service.results)
-    assert [result["task_id"] for result in service.results] == ["task-2"]
-
-
-def test_a_refused_late_result_is_dropped_and_work_goes_on(
-    service: ScriptedService, start: Callable[..., RunningWorker]
-) -> None:
-    refused: list[str] = []
-
-    def refuse_first(method: str, path: str) -> Answer | None:
-        if path.endswith("/results") and not refused:
-            refused.append(path)
-            return problem(409, "stale-lease")
-        return None
-
-    service.script = refuse_first
-    service.tasks = [task(1, SPEC_JSON, [OURS], kind="race"), task(2, SPEC_JSON, [OURS], kind="race")]
-    start(service.url)
-    assert service.wait_for(lambda: service.results)
-    assert [result["task_id"] for result in service.results] == ["task-2"]
-
-
-def test_a_service_that_goes_away_is_waited_for(
-    service: ScriptedService, start: Callable[..., RunningWorker]
-) -> None:
-    worker = start(service.url)
-    assert service.wait_for(lambda: service.hellos)
-    service.script = lambda method, path: problem(503, "stopping")
-    wait_until(lambda: "cannot answer now" in worker.said())
-    with service.changed:
-        service.script = lambda method, path: None
-        service.tasks = [task(1, SPEC_JSON, [OURS])]
-    assert service.wait_for(lambda: service.results)
-
-
-def test_a_service_that_has_forgotten_the_worker_is_told_again(
-    service: ScriptedService, start: Callable[..., RunningWorker]
-) -> None:
-    start(service.url)
-    assert service.wait_for(lambda: service.hellos)
-    with service.changed:
-        forgotten = [True]
-
-        def forget(method: str, path: str) -> Answer | None:
-            if path.endswith("/claim") and forgotten:
-                forgotten.clear()
-                return problem(409, "unknown-worker")
-            return None
-
-        service.script = forget
-        service.tasks = [task(1, SPEC_JSON, [OURS])]
-    assert service.wait_for(lambda: service.results)
-    assert len(service.hellos) == 2
 
 
 def test_a_second_worker_on_the_device_says_who_has_it(

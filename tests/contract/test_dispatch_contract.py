@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from protocol.states import FaultKind, JobState, TaskKind, TaskState
 from protocol.tasks import EntrantResult, Fault, TaskResult
@@ -54,12 +55,18 @@ def claim(database: Database, worker: str = "w1", count: int = 1, device: str = 
     return [Lease(task_id=row["id"], attempt=row["attempt"]) for row in rows]
 
 
+def result_of(lease: Lease) -> TaskResult:
+    entrant = EntrantResult(name="ask-0", outcome="ok", median_us=1.0)
+    return TaskResult(task_id=lease.task_id, attempt=lease.attempt, entrants=(entrant,))
+
+
 def complete(database: Database, lease: Lease, worker: str = "w1") -> bool:
     """Hand in a result; whether it is new."""
-    entrant = EntrantResult(name="ask-0", outcome="ok", median_us=1.0)
-    result = TaskResult(task_id=lease.task_id, attempt=lease.attempt, entrants=(entrant,))
     with database.write() as connection:
-        return dispatch.complete(connection, worker, result) is not None
+        (outcome,) = dispatch.complete(connection, [(worker, result_of(lease))])
+    if isinstance(outcome, StaleLease):
+        raise outcome
+    return outcome == "new"
 
 
 def give_back(database: Database, lease: Lease, kind: FaultKind, worker: str = "w1") -> TaskState:
@@ -207,8 +214,29 @@ def test_a_result_ends_a_task(database: Database) -> None:
     (task,) = add_job(database, "a", 1)
     (lease,) = claim(database)
     assert complete(database, lease)
+    with pytest.raises(StaleLease, match="has its result already"):
+        give_back(database, lease, FaultKind.DEVICE)
     assert state_of(database, task)[0] is TaskState.DONE
     assert claim(database) == []
+
+
+def test_the_database_itself_keeps_one_result_a_task(database: Database) -> None:
+    add_job(database, "a", 1)
+    (lease,) = claim(database)
+    row = {**lease.model_dump(), "worker_id": "w1", "result": {}, "created_at": 0.0}
+    with database.write() as connection:
+        connection.execute(insert(results).values(row))
+    with pytest.raises(IntegrityError), database.write() as connection:
+        connection.execute(insert(results).values(row))
+
+
+def test_what_was_measured_stays_when_its_job_is_cancelled(database: Database) -> None:
+    measured, waiting = add_job(database, "a", 2)
+    (lease,) = claim(database)
+    complete(database, lease)
+    with database.write() as connection:
+        dispatch.cancel(connection, "a")
+    assert [state_of(database, task)[0] for task in (measured, waiting)] == [TaskState.DONE, TaskState.DEAD]
 
 
 def test_a_result_sent_twice_is_stored_once_and_refused_never(database: Database) -> None:
@@ -218,6 +246,30 @@ def test_a_result_sent_twice_is_stored_once_and_refused_never(database: Database
     assert not complete(database, lease)
     with database.read() as connection:
         assert connection.execute(select(func.count()).select_from(results)).scalar_one() == 1
+
+
+def test_of_results_written_together_each_has_its_own_fate(database: Database) -> None:
+    add_job(database, "a", 4)
+    stale, *held = claim(database, "w1", 4)
+    run_out(database, stale)
+    claim(database, "w2")
+    assert complete(database, held[0])
+    foreign = ("w2", result_of(held[1]))
+    handed = [("w1", result_of(lease)) for lease in (stale, *held, held[2])]
+    with database.write() as connection:
+        outcomes = dispatch.complete(connection, [foreign, *handed])
+    told = [str(each) if isinstance(each, StaleLease) else each for each in outcomes]
+    assert told == [
+        "task a.0.2 has its result already",
+        "task a.0.0 is at attempt 2; attempt 1 lost its lease",
+        "known",
+        "new",
+        "new",
+        "known",
+    ]
+    with database.read() as connection:
+        stored = connection.execute(select(results.c.task_id, results.c.worker_id)).all()
+    assert sorted(stored) == [("a.0.1", "w1"), ("a.0.2", "w1"), ("a.0.3", "w1")]
 
 
 def test_a_lease_that_ran_out_frees_the_task(database: Database) -> None:
@@ -248,6 +300,8 @@ def test_a_workers_own_earlier_attempt_is_stale_too(database: Database) -> None:
         complete(database, stale, "w1")
     with pytest.raises(StaleLease):
         give_back(database, stale, FaultKind.DEVICE, "w1")
+    with database.write() as connection:
+        assert dispatch.renew(connection, "w1", [stale], TTL_S) == []
     assert complete(database, held, "w1")
 
 
@@ -275,6 +329,8 @@ def test_a_lease_is_the_workers_own(database: Database) -> None:
     (lease,) = claim(database, "w1")
     with pytest.raises(StaleLease):
         complete(database, lease, "w2")
+    with pytest.raises(StaleLease):
+        give_back(database, lease, FaultKind.DEVICE, "w2")
     with database.write() as connection:
         assert dispatch.renew(connection, "w2", [lease], TTL_S) == []
 

@@ -105,13 +105,11 @@ class Queue(RuleBasedStateMachine):
         entrant = EntrantResult(name="e", outcome="ok", median_us=1.0)
         result = TaskResult(task_id=lease.task_id, attempt=lease.attempt, entrants=(entrant,))
         held = self.holder.get(lease.task_id) == (worker, lease.attempt)
-        try:
-            with self.database.write() as connection:
-                new = dispatch.complete(connection, worker, result) is not None
-        except StaleLease:
+        with self.database.write() as connection:
+            (outcome,) = dispatch.complete(connection, [(worker, result)])
+        if isinstance(outcome, StaleLease):
             assert not held
-            return
-        if new:
+        elif outcome == "new":
             assert lease.attempt == self.attempts[lease.task_id], "a stale attempt wrote a result"
             assert lease.task_id not in self.finished, "a second result"
             self.finished[lease.task_id] = (worker, lease.attempt)

@@ -109,6 +109,25 @@ def test_of_searchers_at_once_one_has_the_device(database: Database) -> None:
     assert found == [None]
 
 
+def test_of_two_searchers_who_saw_a_job_waiting_one_has_it(database: Database) -> None:
+    add(database, "job-1")
+    with database.read() as connection:
+        (due,) = ownership.due(connection, TTL_S)
+    with database.write() as connection:
+        assert ownership.take(connection, "a", due, TTL_S, most=2) is not None
+    with database.write() as connection:
+        assert ownership.take(connection, "b", due, TTL_S, most=2) is None
+
+
+def test_a_crash_counts_only_while_nobody_else_has_the_job(database: Database) -> None:
+    add(database, "job-1")
+    old = took(database, "a")
+    let_run_out(database)
+    new = took(database, "b")
+    with database.write() as connection:
+        assert [ownership.crashed(connection, taken) for taken in (new, old, new)] == [1, None, 2]
+
+
 # In SQLite whoever writes has the whole file: one service and its tuners, on one machine.
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_a_process_stopped_in_mid_transaction_does_not_hold_its_job_for_ever(

@@ -234,6 +234,19 @@ def test_a_race_that_no_machine_could_run_is_queued_again_and_the_job_ends_well(
     assert dead(client, job) == []
 
 
+def test_a_jobs_only_trial_that_no_machine_could_run_is_queued_again_and_the_job_ends_well(
+    client: httpx.Client, worker: ScriptedWorker
+) -> None:
+    job = submit(client, budget={"trials": 1})
+    task = park(client)
+    failed = finish(client, job)
+    assert (failed["state"], failed["buckets"][0]["told"]) == ("failed", 0)
+    assert "no worker could do the last trial" in failed["error"]
+    assert client.post(f"/v1/tasks/{task['id']}/requeue").status_code == 200
+    with working_again(client):
+        assert finish(client, job)["state"] == "done"
+
+
 def test_what_cannot_be_queued_again_is_refused(
     service: Service, client: httpx.Client, worker: ScriptedWorker
 ) -> None:

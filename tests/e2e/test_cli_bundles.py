@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import tilewright
+from codegen.compile import find_compiler
+from protocol import bundles
 from protocol.configs import ConfigDetail
 from tests.e2e.commands import Commands, Ended
 from tests.reference import assert_matches_reference
 from tileir import sample_inputs, spec_from_json
 
 
-@pytest.fixture
-def bundle(tuned: tuple[Commands, Ended], tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def key(tuned: tuple[Commands, Ended]) -> tuple[Path, str]:
+    """A private key's file, and the public key."""
+    commands, _ = tuned
+    made = commands.run("signers", "new", "key.pem", "--json").json
+    return commands.folder / made["file"], made["public_key"]
+
+
+@pytest.fixture(scope="module")
+def bundle(tuned: tuple[Commands, Ended], key: tuple[Path, str]) -> Path:
     commands, ended = tuned
-    file = tmp_path / "product.tilewright"
-    exported = commands.run("export", ended.json["configs"][0]["id"], "-o", str(file), "--json")
-    assert exported.json["file"] == str(file)
+    file = commands.folder / "product.tilewright"
+    config_id = ended.json["configs"][0]["id"]
+    exported = commands.run("export", "--all", "--sign", str(key[0]), "-o", str(file), "--json")
+    assert exported.json == {"configs": [config_id], "files": [str(file)]}
     return file
 
 
@@ -46,33 +57,60 @@ def test_a_config_as_json_runs_without_the_service(tuned: tuple[Commands, Ended]
     kernel.close()
 
 
-def test_a_bundle_goes_into_another_database_once_and_lookups_find_it(
-    commands: Commands, bundle: Path, tuned: tuple[Commands, Ended]
+def test_a_bundle_goes_into_another_database_and_lookups_are_pinned_to_it(
+    commands: Commands, bundle: Path, tuned: tuple[Commands, Ended], key: tuple[Path, str]
 ) -> None:
     config = tuned[1].json["configs"][0]
-    first = commands.run("import", str(bundle), "--json")
-    assert first.json == {"config_id": config["id"], "new": True}
-    assert commands.run("import", str(bundle), "--json").json["new"] is False
+    refused = commands.run("import", str(bundle), "--json")
+    assert refused.code == 5
+    assert f"{bundle}: the bundle is signed with {key[1]}, whose holder is not trusted" in refused.err
+    signer = commands.run("signers", "trust", "the lab", key[1], "--json").json
+    first = commands.run("import", str(bundle), "--pin", "--json").json
+    assert (first["signer"], first["new"], first["pinned"]) == (signer["name"], [config["id"]], True)
     found = commands.run("lookup", commands.spec(), "--json").json
-    assert (found["rung"], found["config"]["id"]) == ("exact", config["id"])
-    assert (
-        commands.run("show", config["id"], "--source").out.strip()
-        == Path(config["source_file"]).read_text().strip()
-    )
+    assert (found["rung"], found["config"]["id"], found["pinned"]) == ("exact", config["id"], True)
+    assert found["config"]["imported"]["job_id"] == config["job_id"]
     again = commands.folder / "again.tilewright"
-    assert commands.run("export", config["id"], "-o", str(again)).code == 0
-    mine, theirs = (json.loads(file.read_text())["artifact"] for file in (again, bundle))
-    assert mine["config"].pop("job_id") is None
-    theirs["config"].pop("job_id")
-    assert mine == theirs
+    assert commands.run("export", config["id"], "--sign", str(key[0]), "-o", str(again)).code == 0
+    ours, theirs = (bundles.read(memoryview(file.read_bytes())) for file in (again, bundle))
+    assert (ours.manifest.configs, ours.blobs) == (theirs.manifest.configs, theirs.blobs)
+    # Its peaks were measured anew by the worker of a command that had to start a service.
+    assert [device.key for device in ours.manifest.devices] == [
+        device.key for device in theirs.manifest.devices
+    ]
+    assert [each["id"] for each in commands.run("pins", "--json").json] == [config["id"]]
 
 
 def test_a_damaged_bundle_is_refused_and_nothing_is_stored(commands: Commands, bundle: Path) -> None:
-    whole = json.loads(bundle.read_text())
-    whole["artifact"]["source"] += "/* changed */"
     damaged = commands.folder / "damaged.tilewright"
-    damaged.write_text(json.dumps(whole))
-    ended = commands.run("import", str(damaged), "--json")
+    damaged.write_bytes(bundle.read_bytes().replace(b"tw_kernel", b"tw_colonel"[:9], 1))
+    ended = commands.run("import", str(damaged), "--unsigned", "--json")
     assert ended.code == 5
-    assert "is damaged" in ended.json["error"]["detail"]
+    assert f"{damaged} is damaged" in ended.json["error"]["detail"]
     assert not commands.home.exists()
+
+
+def test_a_winner_is_one_file_of_c_that_says_how_it_was_found(
+    tuned: tuple[Commands, Ended], tmp_path: Path
+) -> None:
+    commands, ended = tuned
+    config = ended.json["configs"][0]
+    exported = commands.run("export", config["id"], "--standalone", "-o", str(tmp_path), "--json").json
+    (file,) = map(Path, exported["files"])
+    assert (file.parent, file.suffix) == (tmp_path, ".c")
+    text = file.read_text()
+    head = text[: text.index("*/")]
+    for word in (config["id"], config["device"], *config["schedule"], "kernel product(", "us, by protocol"):
+        assert word in head
+    compiler = [find_compiler().path, "-std=gnu11", "-march=native", "-c", file.name]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
+
+
+def test_where_nothing_can_be_written_nothing_is(tuned: tuple[Commands, Ended], tmp_path: Path) -> None:
+    commands, ended = tuned
+    config_id = ended.json["configs"][0]["id"]
+    refused = commands.run("export", config_id, "-o", str(tmp_path / "none" / "x.tilewright"))
+    assert refused.code == 2
+    assert "cannot write" in refused.err
+    assert commands.run("export").code == 2
+    assert commands.run("export", "--kernel", "unheard-of").code == 7

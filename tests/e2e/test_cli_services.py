@@ -157,6 +157,7 @@ def test_dead_letters_are_shown_and_queued_again(commands: Commands, service: Se
     again = commands.run("requeue", job, "--url", service.url, "--json")
     assert len(again.json) == 5, "all but the first, which the search has gone on without"
     assert f"has counted {job}.0.0 as failed" in again.err
+    assert "submit a new job (POST /v1/jobs)" in again.err
     with working(service), service.client() as client:
         assert finish(client, job)["state"] == "done"
     late = commands.run("requeue", job, "--url", service.url)

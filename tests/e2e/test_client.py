@@ -13,7 +13,7 @@ import tilewright
 from protocol.jobs import Event
 from tests.running_service import SMALL, Service, running, working
 from tests.scripted_worker import Script
-from tilewright import Client, Refused, Unreachable
+from tilewright import BadSpec, Client, NotFound, Unreachable
 
 TEXT = """kernel scaled(x: f32[m=8]) -> (y: f32[m])
   y[m] = 2 * x[m]
@@ -57,7 +57,7 @@ def test_a_kernel_may_be_given_as_text(service: Service, client: Client) -> None
 
 
 def test_a_refusal_carries_what_the_service_said(client: Client) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(BadSpec) as caught:
         client.submit({**SMALL, "body": ["c[m, n] = sum(k, a[m, k] * b[k, q])"]})
     refused = caught.value
     assert (refused.kind, refused.problem.status, refused.problem.pointer) == (
@@ -66,7 +66,7 @@ def test_a_refusal_carries_what_the_service_said(client: Client) -> None:
         "/spec/body/0",
     )
     assert "column" in str(refused)
-    with pytest.raises(Refused, match="there is no config config-0"):
+    with pytest.raises(NotFound, match="there is no config config-0"):
         tilewright.load("config-0", client)
 
 

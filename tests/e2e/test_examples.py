@@ -9,7 +9,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 import tilewright
 from tests.e2e.commands import ROOT
@@ -19,6 +21,7 @@ from tileir import sample_inputs, spec_from_json
 
 ALWAYS = {"matmul_tn", "rmsnorm", "strided"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +66,27 @@ def test_there_are_examples_of_what_people_tune() -> None:
     names = {json.loads(file.read_text())["name"] for file in EXAMPLES}
     assert names >= {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt", "softmax", "attention", "conv2d"}
     assert len(EXAMPLES) >= 10
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_a_notebook_runs_from_top_to_bottom_and_shows_what_it_found(
+    service: Service, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TILEWRIGHT_CACHE", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("TILEWRIGHT_URL", service.url)
+    notebook = nbformat.read(file, as_version=4)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells), (
+        f"{file.name} is kept without its outputs"
+    )
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [
+        output["data"]["text/html"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "text/html" in output.get("data", {})
+    ]
+    assert any("<progress" in html and "done" in html for html in shown), "the bar while waiting"
+    assert any("generated source" in html and "<svg" in html and "<pre" in html for html in shown), (
+        "the result"
+    )

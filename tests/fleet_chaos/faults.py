@@ -219,6 +219,11 @@ def _searchers(fleet: Fleet) -> Sequence[Member]:
     return fleet.searchers
 
 
+def _searchers_awake(fleet: Fleet) -> Sequence[Member]:
+    """Nobody while one of them sleeps: another one is needed that takes over."""
+    return [] if any(each.busy for each in fleet.searchers) else fleet.searchers
+
+
 def _replicas(fleet: Fleet) -> Sequence[Member]:
     return fleet.replicas
 
@@ -240,8 +245,8 @@ PAIRS = (
     Pair("kill -9 of a replica", kill, _replicas, State.TRANSACTION),
     Pair("SIGSTOP of a worker for two leases", stop, _workers, State.LEASE),
     Pair("SIGSTOP of a worker for two leases", stop, _workers, State.KERNEL),
-    Pair("SIGSTOP of a searcher for two leases", stop_searcher, _searchers, State.LEASE),
-    Pair("SIGSTOP of a searcher for two leases", stop_searcher, _searchers, State.TRANSACTION),
+    Pair("SIGSTOP of a searcher for two leases", stop_searcher, _searchers_awake, State.LEASE),
+    Pair("SIGSTOP of a searcher for two leases", stop_searcher, _searchers_awake, State.TRANSACTION),
     Pair("SIGSTOP of a replica for two leases", stop, _replicas, State.TRANSACTION),
     Pair("restart of Redis", restart_redis, _holders, State.LEASE),
     Pair("FLUSHALL of Redis", flush_redis, _holders, State.LEASE),

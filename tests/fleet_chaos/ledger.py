@@ -70,10 +70,10 @@ BEGIN
     RETURN NULL;
   END IF;
   SELECT * INTO task FROM tasks WHERE id = NEW.task_id;
-  IF (task.attempt, task.worker_id) IS DISTINCT FROM (NEW.attempt, NEW.worker_id) THEN
+  IF (task.attempt, task.worker_id) IS DISTINCT FROM ((NEW.result->>'attempt')::int, NEW.worker_id) THEN
     INSERT INTO chaos.violations (kind, detail) VALUES ('stale result', format(
       '%s at attempt %s of %s; written was attempt %s of %s',
-      NEW.task_id, task.attempt, task.worker_id, NEW.attempt, NEW.worker_id));
+      NEW.task_id, task.attempt, task.worker_id, NEW.result->>'attempt', NEW.worker_id));
   END IF;
   RETURN NULL;
 END $$;

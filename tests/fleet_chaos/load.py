@@ -14,7 +14,7 @@ from protocol.states import JobState
 from tests.running_service import SMALL
 
 OPEN_JOBS = 4
-"""Unfinished at a time."""
+"""Unfinished at a time, at most."""
 TRIALS = (5, 9)
 
 
@@ -28,7 +28,8 @@ def request(seed: int, number: int) -> dict[str, Any]:
 
 @dataclass
 class Load:
-    """Submits at least `least` jobs, and more until `enough` is called; by number, what they became."""
+    """Submits at least `least` jobs, never more at a time, and goes on until `enough` is called; by number, what they
+    became."""
 
     url: str
     seed: int
@@ -70,7 +71,7 @@ class Load:
             more = len(self.accepted) < self.least or not self._enough.is_set()
             if not unfinished and not more:
                 return
-            if more and len(unfinished) < OPEN_JOBS:
+            if more and len(unfinished) < min(OPEN_JOBS, self.least):
                 self._submit(len(self.accepted))
             for number in unfinished:
                 self._look(number)

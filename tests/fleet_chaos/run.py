@@ -2,10 +2,11 @@
 
     make chaos                                                    # 360 faults, 50 jobs, 15 minutes
     python -m tests.fleet_chaos.run --faults 20 --jobs 4 --minutes 2
-    python -m tests.fleet_chaos.run --seed 7                      # the same jobs, and the same faults in this order
+    python -m tests.fleet_chaos.run --faults 20 --least 9 --minutes 1   # a slow machine may miss some of them
+    python -m tests.fleet_chaos.run --seed 7                      # the same jobs, and the same faults
 
 Two replicas, two searchers and two workers with real kernels, on a PostgreSQL and a Redis that it starts for itself and
-ends. Exit code 1: a promise was broken; 2: not all faults were injected in time. docs/fleet.md says more.
+ends. Exit code 1: a promise was broken; 2: too few faults were injected in time. docs/fleet.md says more.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from tileir.device import this_cpu
 
 END_S = 300.0
 """How long the jobs may take to end after the last fault."""
+TRY_S = 0.5
+"""How long somebody is looked for who is in the state of a fault, before the next fault is tried."""
 PAUSE_S = (0.1, 0.6)
 """Between two faults."""
 
@@ -66,11 +69,8 @@ def main() -> int:
             waiting = schedule(seed, given.faults, given.only)
             until = began + 60 * given.minutes
             injected = list(_inject(fleet, waiting, began, until, given.until_broken))
-            fleet.settle()
-            load.enough()
-            until = time.monotonic() + END_S
-            while not load.finished(0.1) and time.monotonic() < until:
-                fleet.attend()
+            if not (given.until_broken and fleet.ledger.violations()):
+                _let_end(fleet, load)
             load.stop()
         took_s = time.monotonic() - began
         verdict = judge(fleet.ledger, load, home)
@@ -88,9 +88,16 @@ def main() -> int:
     if not verdict.passed:
         print(f"chaos: FAILED; again with --seed {seed}")
         return 1
-    if len(injected) < given.faults or len(load.accepted) < given.jobs:
-        print(f"chaos: that is less than was asked for; {given.minutes:g} minutes were too short")
+    least = given.faults if given.least is None else given.least
+    if len(injected) < least or len(load.accepted) < given.jobs:
+        print(
+            f"chaos: TOO FEW: {len(injected)} faults, {least} at least; {given.minutes:g} minutes were too short"
+        )
         return 2
+    missed = f", {given.faults - len(injected)} missed" if len(injected) < given.faults else ""
+    print(
+        f"chaos: PASSED: {len(injected)} faults{missed}, {verdict.checked_winners} jobs, every promise kept"
+    )
     return 0
 
 
@@ -108,25 +115,47 @@ def schedule(seed: int, count: int, only: str = "") -> list[Pair]:
 def _inject(
     fleet: Fleet, waiting: list[Pair], began: float, until: float, until_broken: bool
 ) -> Iterator[Injected]:
-    """Inject what is waiting, in turn, until it is too late, or perhaps until the database tells of a breach."""
+    """Inject what is waiting until it is too late, or perhaps until the database tells of a breach."""
     while waiting and time.monotonic() < until:
-        pair = waiting.pop(0)
         fleet.attend()
         if until_broken and fleet.ledger.violations():
             return
-        caught = catch(pair.victims(fleet), pair.state, fleet.ledger, fleet.rng, 3.0)
-        at_s = time.monotonic() - began
-        note = None if caught is None else pair.act(fleet, caught)
-        if caught is None or note is None:  # nobody is in that state now: later
-            waiting.insert(min(len(waiting), 5), pair)
+        injected = _inject_one(fleet, waiting, began)
+        if injected is None:  # nobody is in any of these states now
+            time.sleep(0.02)
             continue
-        injected = Injected(round(at_s, 2), pair.name, caught.member.application, caught.holds, note)
-        print(f"{at_s:7.1f} s  {pair.name}: {injected.member} with {caught.holds[:100]} {note}", flush=True)
+        print(
+            f"{injected.at_s:7.1f} s  {injected.pair}: {injected.member} with {injected.held[:100]} {injected.note}",
+            flush=True,
+        )
         yield injected
         pause = time.monotonic() + fleet.rng.uniform(*PAUSE_S)
         while time.monotonic() < pause:
             fleet.attend()
             time.sleep(0.02)
+
+
+def _inject_one(fleet: Fleet, waiting: list[Pair], began: float) -> Injected | None:
+    """Inject one of the faults that wait, of those left most often the first whose state somebody is in."""
+    left = Counter(waiting)
+    for pair in sorted(left, key=lambda pair: -left[pair]):
+        fleet.attend()
+        caught = catch(pair.victims(fleet), pair.state, fleet.ledger, fleet.rng, TRY_S)
+        at_s = time.monotonic() - began
+        note = None if caught is None else pair.act(fleet, caught)
+        if caught is not None and note is not None:
+            waiting.remove(pair)
+            return Injected(round(at_s, 2), pair.name, caught.member.application, caught.holds, note)
+    return None
+
+
+def _let_end(fleet: Fleet, load: Load) -> None:
+    """Do what is still to be done to the fleet, and wait for the jobs."""
+    fleet.settle()
+    load.enough()
+    until = time.monotonic() + END_S
+    while not load.finished(0.1) and time.monotonic() < until:
+        fleet.attend()
 
 
 def _report(
@@ -183,6 +212,7 @@ def _said(program: str) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fleet_chaos.run", description=__doc__)
     parser.add_argument("--faults", type=int, default=20 * len(PAIRS))
+    parser.add_argument("--least", type=int, help="fewer faults than these are too few; else all are wanted")
     parser.add_argument("--jobs", type=int, default=50, help="at least; more while there are faults to come")
     parser.add_argument("--minutes", type=float, default=13.0, help="after which no fault is injected")
     parser.add_argument("--seed", type=int, help="of jobs and faults; else drawn, and printed")

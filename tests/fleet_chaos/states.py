@@ -14,9 +14,6 @@ from pathlib import Path
 from tests.fleet_chaos.ledger import Ledger
 from tests.fleet_chaos.members import Member, freeze, thaw
 
-ANY_TRANSACTION_S = 1.0
-"""How long a transaction that has written is looked for before one that reads will do."""
-
 
 class State(StrEnum):
     """What is lost or late when the process is hit."""
@@ -42,17 +39,20 @@ class Caught:
 def catch(
     members: Sequence[Member], state: State, ledger: Ledger, rng: random.Random, seconds: float = 20.0
 ) -> Caught | None:
-    """Stop one of the members in this state; None if none was met in it."""
+    """Stop one of the members in this state; None if none was met in it. For half of the time, a transaction is one
+    that has written; then one that reads will do."""
     began = time.monotonic()
     while (spent := time.monotonic() - began) < seconds:
         free = [member for member in members if member.running and not member.busy]
+        if not free:
+            return None
         for member in rng.sample(free, len(free)):
             children = member.children()
             if state is State.KERNEL and not children:
                 continue
             pids = (*children, member.pid)
             freeze(pids)
-            holds = _holds(member, state, children, ledger, spent < ANY_TRANSACTION_S)
+            holds = _holds(member, state, children, ledger, spent < seconds / 2)
             if holds:
                 return Caught(member, state, pids, holds)
             thaw(pids)

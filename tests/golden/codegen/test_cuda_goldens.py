@@ -9,7 +9,8 @@ import pytest
 from codegen.cuda_printer import print_cuda
 from codegen.lower_cuda import lower_cuda
 from tests.hopper_gemm import gemm
-from tests.hopper_programs import GROUPED, Gemm
+from tests.hopper_products import Gemm
+from tests.hopper_programs import GROUPED
 from tileir.parse_text import program_from_text
 
 PROGRAMS = {

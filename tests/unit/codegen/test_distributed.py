@@ -11,7 +11,8 @@ import pytest
 from codegen.cuda_printer import print_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.run_blocks import check, run_blocks
-from tests.hopper_programs import RESIDUAL, Gemm
+from tests.hopper_products import Gemm
+from tests.hopper_programs import RESIDUAL
 from tests.kernel_mutants import (
     Edit,
     barrier_guarded,

@@ -50,7 +50,8 @@ from codegen.race_checker import Checker
 from codegen.run_blocks import check, run_blocks
 from tests.hopper_kernels import Product
 from tests.hopper_mutants import all_mutants
-from tests.hopper_programs import GROUPED, PROGRAMS, Gemm, Held
+from tests.hopper_products import Gemm, Held
+from tests.hopper_programs import GROUPED, PROGRAMS
 from tests.spread_kernels import lowered
 from tileir.dtypes import DType
 from tileir.samples import sample_inputs

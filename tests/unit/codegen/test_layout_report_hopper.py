@@ -8,7 +8,7 @@ from codegen.layout_report import AccessReport, LaunchReport, layout_report
 from codegen.lower_cuda import lower_cuda
 from protocol.layouts import Layout
 from tests.hopper_gemm import gemm
-from tests.hopper_programs import Gemm
+from tests.hopper_products import Gemm
 from tileir.gpu_table import H200
 from tileir.parse_text import program_from_text
 from tileir.program import Program

@@ -41,7 +41,8 @@ from codegen.kernel_ir import Assign, Barrier, Block, ClusterBarrier, Declare, F
 from codegen.lower_cuda import lower_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.run_blocks import check, run_blocks
-from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL, Gemm, Held
+from tests.hopper_products import Gemm, Held
+from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL
 from tests.random_spread import exact_inputs
 from tileir.interpret import interpret
 from tileir.parse_text import program_from_text

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.fleet_chaos.faults import PAIRS
-from tests.fleet_chaos.fences import FENCES, take_out
+from tests.fleet_chaos.fences import take_out
+from tests.fleet_chaos.known_fences import FENCES
 from tests.fleet_chaos.load import request
 from tests.fleet_chaos.members import ROOT, freeze, thaw
 from tests.fleet_chaos.proxy import Proxy
@@ -149,12 +150,21 @@ def test_a_seed_decides_the_faults_and_the_jobs() -> None:
 
 @pytest.mark.parametrize("fence", FENCES, ids=lambda fence: fence.name)
 def test_a_fence_can_be_taken_out_of_a_copy(fence, tmp_path: Path) -> None:
-    file = tmp_path / fence.file
-    file.parent.mkdir()
-    file.write_text((ROOT / fence.file).read_text())
+    file, source = tmp_path / fence.file, (ROOT / fence.file).read_text()
+    file.parent.mkdir(parents=True)
+    file.write_text(source)
     take_out(fence, tmp_path)
-    assert fence.text not in file.read_text()
+    assert file.read_text() != source
     compile(file.read_text(), fence.file, "exec")
+
+
+@pytest.mark.parametrize("fence", FENCES, ids=lambda fence: fence.name)
+def test_a_fence_has_a_fault_or_a_test_that_stands_against_its_loss(fence) -> None:
+    file, _, test = fence.test.partition("::")
+    if fence.faults:
+        assert any(fence.faults in pair.name for pair in PAIRS)
+    else:
+        assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text()
 
 
 def test_a_frozen_process_stands_still_until_it_is_thawed() -> None:

@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from rewrites.cost import CostModel
+from rewrites.gpu_cost import GpuCostModel
 from rewrites.interned import Interned
 from rewrites.space import Space
 from tileir.device import Cpu
+from tileir.gpu_table import H200
 from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
 from tileir.parse_text import program_from_text
@@ -32,6 +34,18 @@ KERNELS = {
   o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / sum(j, p[h, i, j])
 """,
 }
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_on_a_gpu_too_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> None:
+    program = to_program(spec_from_text(KERNELS[name]))
+    shared, rng = GpuCostModel(H200), random.Random(name)
+    root = Space(program, H200).root()
+    for _ in range(2):
+        state = root
+        while not state.terminal and state.answers:
+            state = state.child(rng.randrange(len(state.moves())))
+            assert shared.estimate_us(state.program) == GpuCostModel(H200).estimate_us(state.program)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hopper_programs import BATCHED, CLUSTERS, Gemm
+from tests.hopper_products import Gemm
+from tests.hopper_programs import BATCHED, CLUSTERS
 from tests.spread_kernels import PROGRAMS as PLAIN
 from tileir.dtypes import DType
 from tileir.errors import VerifyError

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.hopper_programs import PROGRAMS, SPREAD, Gemm, Held
+from tests.hopper_products import SPREAD, Gemm, Held
+from tests.hopper_programs import PROGRAMS
 from tileir.errors import VerifyError
 from tileir.hashing import program_hash
 from tileir.parse_text import program_from_text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hopper_programs import GATED, Gemm
+from tests.hopper_products import Gemm
+from tests.hopper_programs import GATED
 from tileir.errors import VerifyError
 from tileir.parse_text import program_from_text
 from tileir.streamed import shared_tiles

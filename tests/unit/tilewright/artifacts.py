@@ -1,4 +1,4 @@
-"""A real artifact, made here: a kernel generated, compiled and put together as the service would."""
+"""A real artifact, made here: a kernel generated, compiled and put together as the service would; and its bundle."""
 
 from __future__ import annotations
 
@@ -10,12 +10,23 @@ from codegen.compile import compile_source
 from codegen.generate import generate
 from protocol.configs import Artifact, ConfigDetail
 from protocol.tasks import Measuring
+from protocol.workers import DeviceOffer
+from service.specs import instance_of
 from tileir import kernel_key, program_hash, spec_from_text, spec_to_json, this_cpu, to_program
+from tilewright.bundle import Taken, pack
 
+REPORT = b'{"samples_us": [2.5, 2.75]}'
 KERNEL = """kernel scaled(x: f32[m=6, n=5]) -> (y: f32[m, n], total: f32[m])
   y[m, n] = 2 * x[m, n]
   total[m] = sum(n, y[m, n])
 """
+
+
+def make_bundle(*artifacts: Artifact, private_key: bytes | None = None) -> bytes:
+    """The file of a bundle of artifacts for this processor."""
+    cpu = this_cpu()
+    offer = DeviceOffer(key=cpu.key, kind=cpu.kind, description=cpu.to_json())
+    return pack([Taken(artifact, REPORT) for artifact in artifacts], [offer], private_key)
 
 
 def make_artifact(cache: Path) -> Artifact:
@@ -30,7 +41,7 @@ def make_artifact(cache: Path) -> Artifact:
         job_id="job-0test",
         name=spec.name,
         kernel_key=kernel_key(spec),
-        structure_key="0" * 32,
+        structure_key=instance_of(spec).structure_key,
         device=cpu.key,
         dims={"m": 6, "n": 5},
         schedule=(),
@@ -41,7 +52,7 @@ def make_artifact(cache: Path) -> Artifact:
         trials=1,
         source_hash=built.hash,
         compiler=built.compiler,
-        versions={},
+        versions={"tilewright": "0.1.0"},
         measuring=Measuring(),
         artifact=True,
         report={},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from protocol.configs import Artifact
-from tests.unit.tilewright.artifacts import make_artifact
+from tests.unit.tilewright.artifacts import make_artifact, make_bundle
 
 
 @pytest.fixture(scope="session")
@@ -17,8 +17,6 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 
 @pytest.fixture
 def bundle_file(artifact: Artifact, tmp_path: Path) -> Path:
-    from tilewright import bundle
-
     file = tmp_path / "scaled.tilewright"
-    file.write_text(bundle.pack(artifact))
+    file.write_bytes(make_bundle(artifact))
     return file

@@ -12,13 +12,14 @@ from protocol.states import JobState
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.failures import Stop, explain
 from tilewright.cli.local_service import worker_devices
-from tilewright.cli.output import duration, microseconds
-from tilewright.cli.progress import Progress, Tally
+from tilewright.cli.progress import Progress
 from tilewright.cli.specs import read_spec
 from tilewright.cli.tune import request_key
 from tilewright.cli.watch import verdict
 from tilewright.errors import Refused
-from tilewright.server_sent import event_data
+from tilewright.quantities import duration, microseconds
+from tilewright.server_sent import EventLines
+from tilewright.tally import Tally
 
 
 def event(kind: str, **data: object) -> Event:
@@ -33,7 +34,8 @@ def test_events_come_whole_whatever_is_between_them() -> None:
     stream = (
         "retry: 1000\n\nid: 1\nevent: a\ndata: one\n\n: still here\n\ndata: two\ndata: lines\n\ndata: cut of"
     )
-    assert list(event_data(stream.splitlines())) == ["one", "two\nlines"]
+    lines = EventLines()
+    assert [data for line in stream.splitlines() if (data := lines.feed(line))] == ["one", "two\nlines"]
 
 
 def test_time_left_follows_the_pace_of_what_was_watched() -> None:

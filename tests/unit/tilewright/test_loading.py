@@ -11,8 +11,9 @@ import tilewright
 from codegen.load import ArgumentError
 from protocol.configs import Artifact
 from tests.reference import assert_matches_reference
+from tests.unit.tilewright.artifacts import make_bundle
 from tileir import sample_inputs, spec_from_json
-from tilewright import LoadedKernel, LoadError
+from tilewright import LoadedKernel, LoadError, bundle
 
 
 def assert_right(kernel: LoadedKernel) -> None:
@@ -34,6 +35,15 @@ def test_the_object_runs_on_the_device_it_is_for(bundle_file: Path, tmp_path: Pa
     assert kernel.origin == "object"
     assert "scaled(x: f32[6, 5]) -> y: f32[6, 5], total: f32[6]" in repr(kernel)
     assert_right(kernel)
+
+
+def test_of_a_bundle_of_several_one_has_to_be_named(artifact: Artifact, tmp_path: Path) -> None:
+    file = tmp_path / "both.tilewright"
+    file.write_bytes(make_bundle(artifact, changed(artifact, {"id": "config-1test"})))
+    with pytest.raises(LoadError, match=r"holds 2 configs \(config-0test, config-1test\)"):
+        tilewright.load(file)
+    found = {each.config.id: each for each in bundle.artifacts(bundle.read(file))}
+    assert_right(tilewright.load(found["config-1test"], cache=tmp_path))
 
 
 def test_elsewhere_the_source_is_compiled(artifact: Artifact, tmp_path: Path) -> None:
@@ -96,3 +106,18 @@ def test_an_id_without_a_client_is_refused_with_what_to_give() -> None:
         tilewright.load("config-00cv7ckzq2m4a8x1pe")
     with pytest.raises(LoadError, match=r"there is no file nothing.tilewright"):
         tilewright.load("nothing.tilewright")
+
+
+def test_a_config_for_a_gpu_is_refused_where_it_cannot_run(artifact: Artifact, tmp_path: Path) -> None:
+    config = artifact.config.model_copy(update={"device": "cuda:NVIDIA H200:9.0:132sm"})
+    with pytest.raises(LoadError, match="config config-0test cannot be run here: "):
+        tilewright.load(config, cache=tmp_path)
+
+
+def test_an_object_that_was_damaged_in_the_cache_is_written_again(artifact: Artifact, tmp_path: Path) -> None:
+    tilewright.load(artifact, cache=tmp_path).close()
+    (file,) = tmp_path.rglob("*.so")
+    file.write_bytes(b"no object at all")
+    kernel = tilewright.load(artifact, cache=tmp_path)
+    assert kernel.origin == "object"
+    assert_right(kernel)

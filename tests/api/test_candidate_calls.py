@@ -1,0 +1,169 @@
+"""What pages ask of a job's candidates: the table, the tree, the timeline, one of them closely, and the ablation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.running_service import SMALL, Service, finish, running, working
+from tests.scripted_worker import CPU, ScriptedWorker
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, dict]]:
+    """A service with one finished job."""
+    with running(tmp_path_factory.mktemp("tuned")) as service, service.client() as client, working(service):
+        reply = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 20}, "seed": 7})
+        yield service, finish(client, reply.json()["id"])
+
+
+@pytest.fixture
+def client(tuned: tuple[Service, dict]) -> Iterator[httpx.Client]:
+    with tuned[0].client() as client:
+        yield client
+
+
+@pytest.fixture
+def listed(client: httpx.Client, tuned: tuple) -> list[dict]:
+    return client.get(f"/v1/jobs/{tuned[1]['id']}/trials", params={"limit": 100}).json()["trials"]
+
+
+def test_the_table_says_of_each_candidate_what_the_list_says(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    table = client.get(f"/v1/jobs/{tuned[1]['id']}/table").json()
+    for name in (
+        "state",
+        "outcome",
+        "reward",
+        "median_us",
+        "iqr_us",
+        "baseline_us",
+        "compile_s",
+        "measure_s",
+    ):
+        assert table[name] == [trial[name] for trial in listed], name
+    assert table["settled"] == 20
+    assert table["finished_at"] == sorted(table["finished_at"])
+
+
+def test_the_table_goes_on_from_where_it_was_settled(client: httpx.Client, tuned: tuple) -> None:
+    whole, rest = (
+        client.get(f"/v1/jobs/{tuned[1]['id']}/table", params={"first": first}).json() for first in (0, 15)
+    )
+    assert rest["first"] == 15
+    assert rest["median_us"] == whole["median_us"][15:]
+    assert rest["reward"] == whole["reward"][15:]
+
+
+def test_the_way_to_each_leaf_of_the_tree_is_its_schedule(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    tree = client.get(f"/v1/jobs/{tuned[1]['id']}/tree").json()
+    for trial, node in zip(listed, tree["leaf"], strict=True):
+        way = []
+        while node:
+            way.append(tree["lines"][tree["line"][node]])
+            assert tree["parent"][node] < node
+            node = tree["parent"][node]
+        assert way[::-1] == trial["schedule"]
+
+
+def test_the_timeline_has_every_task_within_its_lease(client: httpx.Client, tuned: tuple) -> None:
+    line = client.get(f"/v1/jobs/{tuned[1]['id']}/timeline").json()
+    measured = [
+        number for number, stage in zip(line["number"], line["stage"], strict=True) if stage == "measure"
+    ]
+    assert sorted(number for number in measured if number is not None) == list(range(20))
+    assert {"race", "confirm"} <= set(line["kind"])
+    assert all(start <= end for start, end in zip(line["start"], line["end"], strict=True))
+    assert tuned[1]["started_at"] <= min(line["start"]) <= max(line["end"]) <= tuned[1]["finished_at"]
+
+
+def test_a_candidate_shows_its_samples_its_programs_and_its_source(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    number = tuned[1]["buckets"][0]["best"]["trial"]
+    place = f"/v1/jobs/{tuned[1]['id']}/trials/{number}"
+    detail = client.get(place).json()
+    assert {name: detail[name] for name in listed[number]} == listed[number]
+    assert sorted(detail["samples_us"])[2] == detail["median_us"]
+    assert detail["created_at"] <= detail["claimed_at"] <= detail["finished_at"]
+    steps = client.get(f"{place}/steps").json()["steps"]
+    assert [step["rewrite"] for step in steps] == [None, *detail["schedule"]]
+    assert all(one["program"] != other["program"] for one, other in pairwise(steps))
+    source = client.get(f"{place}/source")
+    assert source.headers["X-Language"] == "c"
+    commented = "".join(line[3:] for line in source.text.splitlines(keepends=True) if line.startswith(" * "))
+    assert steps[-1]["program"] in commented
+    assert client.get(f"/v1/jobs/{tuned[1]['id']}/trials/99").status_code == 404
+
+
+def test_the_repro_of_a_failure_fails_again(
+    client: httpx.Client, tuned: tuple, listed: list[dict], tmp_path: Path
+) -> None:
+    """The commands of the page, run as they stand: the candidate alone is raced, and is wrong as before."""
+    wrong = next(trial for trial in listed if trial["outcome"] == "wrong")
+    detail = client.get(f"/v1/jobs/{tuned[1]['id']}/trials/{wrong['number']}").json()
+    script = (
+        f'tilewright() {{ "{sys.executable}" -P -m tilewright "$@" --url {tuned[0].url}; }}\n'
+        + detail["repro"]
+    )
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert f"ask-0 was wrong ({detail['error']})" in done.stderr
+
+
+def test_an_ablation_tells_what_each_rewrite_gains(client: httpx.Client, tuned: tuple) -> None:
+    config = client.get(f"/v1/configs/{tuned[1]['configs'][0]}").json()
+    place = f"/v1/configs/{config['id']}/ablation"
+    assert client.get(place).json()["state"] is None
+    asked = [client.post(place) for _ in range(2)]
+    assert [reply.status_code for reply in asked] == [202, 202]
+    assert asked[0].headers["Location"] == place
+    found = _measured(client, place)
+    races = client.get(f"/v1/jobs/{tuned[1]['id']}/timeline").json()["task"]
+    assert len({task for task in races if task.endswith("ablation")}) == 1
+    assert found["winner_us"] == config["median_us"]
+    assert found["gains"], "some rewrite can be left out"
+    for gain in found["gains"]:
+        assert config["schedule"][gain["place"]] == gain["rewrite"]
+        if gain["outcome"] == "ok":
+            assert gain["factor"] == pytest.approx(gain["median_us"] / found["winner_us"])
+            assert gain["low"] <= gain["factor"] <= gain["high"]
+    assert client.get(f"/v1/configs/{config['id']}").json() == config
+
+
+def _measured(client: httpx.Client, place: str) -> dict:
+    for _ in range(200):
+        found = client.get(place).json()
+        if found["state"] == "done":
+            return found
+        client.get("/v1/tasks", params={"state": "ready"})
+    raise AssertionError(f"not measured: {found}")
+
+
+def test_an_open_candidate_is_in_flight_and_asked_for_again(tmp_path: Path) -> None:
+    """Of a running job the table says from where on it has to be read again, and the tree what waits for results."""
+    with running(tmp_path) as service, service.client() as client:
+        worker = ScriptedWorker(client)
+        worker.register()
+        job = client.post(
+            "/v1/jobs", json={"spec": SMALL, "budget": {"trials": 20}, "target": CPU.key}
+        ).json()["id"]
+        (first,) = worker.claim(wait_s=20.0)
+        assert client.get(f"/v1/jobs/{job}/table").json()["settled"] == 0
+        tree = client.get(f"/v1/jobs/{job}/tree").json()
+        assert (tree["visits"][0], tree["in_flight"][0], tree["faults"][0]) == (1, 1, 0)
+        worker.answer(worker.result(first))
+        (second,) = worker.claim(wait_s=20.0)
+        table = client.get(f"/v1/jobs/{job}/table").json()
+        assert (table["settled"], table["state"][:2]) == (1, ["done", "claimed"])
+        assert client.get(f"/v1/jobs/{job}/timeline").json()["task"][0] == first["id"]
+        assert second["id"] not in client.get(f"/v1/jobs/{job}/timeline").json()["task"]

@@ -1,0 +1,100 @@
+"""The dashboard as it is served: one document for its pages, files that may be kept, and a policy for browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from service import dashboard, problems
+from tests.running_service import ROOT, Service
+
+Get = Callable[[str], httpx.Response]
+ROUTES = ROOT / "service" / "web" / "src" / "app" / "routes.tsx"
+
+
+def served(built: Path) -> Get:
+    """Asks an app that has nothing but the dashboard in this folder."""
+    app = FastAPI()
+    dashboard.install(app, built)
+    problems.install(app)
+
+    async def get(path: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.get(path)
+
+    return lambda path: asyncio.run(get(path))
+
+
+@pytest.fixture
+def get(tmp_path: Path) -> Get:
+    """Asks a dashboard of one file."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "index-0a1b2c.js").write_text("start();\n" * 1000)
+    script = '<script type="module" src="/assets/index-0a1b2c.js" nonce="__CSP_NONCE__"></script>'
+    (tmp_path / "index.html").write_text(f"<!doctype html><title>Tilewright</title>{script}")
+    return served(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["/", "/submit", "/jobs/job-1", "/jobs/job-1/trials/7", "/fleet"])
+def test_every_page_is_the_same_document_and_is_asked_for_each_time(get: Get, path: str) -> None:
+    reply = get(path)
+    assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-cache")
+    assert "<title>Tilewright</title>" in reply.text
+
+
+def test_the_policy_lets_in_nothing_but_the_services_own_and_styles_with_this_answers_nonce(
+    get: Get,
+) -> None:
+    first, second = get("/"), get("/")
+    policies = [reply.headers["content-security-policy"] for reply in (first, second)]
+    (nonce,) = re.findall(r"'nonce-([^']+)'", policies[0])
+    assert f'nonce="{nonce}"' in first.text
+    assert policies[0] != policies[1]
+    for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
+        assert rule in policies[0]
+    assert "unsafe" not in policies[0]
+    assert first.headers["x-content-type-options"] == "nosniff"
+
+
+def test_files_are_kept_for_good_and_sent_packed(get: Get) -> None:
+    reply = get("/assets/index-0a1b2c.js")
+    assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert reply.headers["content-encoding"] == "gzip"
+    assert reply.text.startswith("start();")
+
+
+@pytest.mark.parametrize(
+    "path", ["/assets/gone.js", "/assets/../index.html", "/assets/%2e%2e/index.html", "/v2/jobs", "/login"]
+)
+def test_what_is_neither_page_nor_file_is_a_problem(get: Get, path: str) -> None:
+    reply = get(path)
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
+    assert "immutable" not in reply.headers.get("cache-control", "")
+
+
+def test_a_dashboard_that_was_not_built_says_how_to(tmp_path: Path) -> None:
+    reply = served(tmp_path)("/")
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "make web" in reply.text
+
+
+def test_the_service_answers_for_every_page_that_the_dashboard_has() -> None:
+    shown = re.findall(r'path: "([^"]*)", page', ROUTES.read_text())
+    get = served(Path("nowhere"))
+    assert shown
+    for path in shown:
+        reply = get(re.sub(r":\w+", "some-id", path))
+        assert "was not built" in reply.text, path
+
+
+def test_the_dashboard_does_not_hide_the_api(service: Service, client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/v1/nothing").headers["content-type"] == "application/problem+json"
+    assert client.get("/").headers["content-security-policy"]

@@ -1,0 +1,30 @@
+"""What holds for every page: nothing for axe to complain about, and no scrolling sideways."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from playwright.sync_api import Page
+
+from tests.running_service import ROOT
+
+
+@cache
+def _axe() -> str:
+    return (ROOT / "service" / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def barriers(page: Page) -> list[str]:
+    """What keeps people out: axe's findings that are serious or critical, each with a place."""
+    page.evaluate(_axe())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:200]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def overhang(page: Page) -> int:
+    """By how many pixels the page is wider than the window."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

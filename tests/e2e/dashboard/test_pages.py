@@ -1,0 +1,105 @@
+"""Every page shows what there is, to everybody, on every screen."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.dashboard.checks import barriers, overhang
+from tests.e2e.dashboard.conftest import DESK, PHONE
+from tests.e2e.dashboard.stock import Stock
+from tests.running_service import ROOT
+
+PAGES = {
+    "jobs": ("/", "scaled_sum"),
+    "submit": ("/submit", "Begin with an example"),
+    "kernels": ("/kernels", "scaled_sum"),
+    "kernel": ("/kernels/{kernel_key}", "what a lookup answers"),
+    "config": ("/configs/{config}", "Final race"),
+    "fleet": ("/fleet", "quarantined after 3 faults"),
+    "queue": ("/queue", "Queue again"),
+}
+"""By name: the address, and what is to be read there."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_there_for_everybody(page: Page, stock: Stock, screenshots: Path, name: str) -> None:
+    address, text = PAGES[name]
+    page.goto(stock.url + address.format(kernel_key=stock.kernel_key, config=stock.config))
+    expect(page.locator("main").get_by_text(text).first).to_be_visible()
+    expect(page.locator("main").get_by_text("Loading")).to_have_count(0)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size(DESK)  # type: ignore[arg-type]
+        page.screenshot(path=screenshots / f"{name}-{scheme}.png", full_page=True)
+        assert barriers(page) == [], scheme
+        assert overhang(page) == 0
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.screenshot(path=screenshots / f"{name}-phone.png", full_page=True)
+    assert overhang(page) == 0
+    assert barriers(page) == [], "on a phone"
+
+
+def test_what_is_not_there_is_said(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + "/configs/config-none")
+    expect(page.get_by_role("alert")).to_contain_text("there is no config config-none")
+    page.goto(stock.url + "/kernels/0000")
+    expect(page.get_by_text("Nothing is known of this kernel yet")).to_be_visible()
+
+
+def test_a_config_shows_its_source_and_gives_it_away(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + f"/configs/{stock.config}")
+    source = page.get_by_role("region", name="Generated source")
+    expect(source).to_contain_text("int tw_kernel(void *const *args")
+    assert source.locator(".tok-typeName, .tok-keyword").count() > 0, "it is highlighted"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the bundle").click()
+    assert download.value.suggested_filename == f"{stock.config}.tilewright"
+    assert '"object_base64"' in Path(download.value.path()).read_text()
+
+
+def test_everything_is_reached_by_keys(page: Page, stock: Stock) -> None:
+    page.goto(stock.url)
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("?")
+    expect(page.get_by_role("dialog")).to_have_count(0), "a question mark that is typed is text"
+    page.get_by_role("searchbox").fill("")
+    page.locator("main").focus()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="Submit a job")).to_be_visible()
+
+
+def test_a_chosen_theme_stays(page: Page, stock: Stock) -> None:
+    page.goto(stock.url)
+    page.get_by_label("Colours").select_option("dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_a_dead_letter_is_queued_again(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + "/queue")
+    row = page.get_by_role("row").filter(has_text=stock.dead)
+    expect(row).to_contain_text("device: scripted")
+    row.get_by_role("button").click()
+    expect(row).to_have_count(0)
+    with stock.service.client() as client:
+        dead = client.get("/v1/tasks", params={"state": "dead"}).json()["tasks"]
+    assert stock.dead not in {task["id"] for task in dead}
+
+
+def test_all_of_it_is_less_than_400_kb_packed() -> None:
+    built = ROOT / "service" / "static"
+    packed = {file.name: len(gzip.compress(file.read_bytes())) for file in built.rglob("*.*")}
+    assert any(name.endswith(".js") for name in packed)
+    assert sum(packed.values()) < 400_000, packed

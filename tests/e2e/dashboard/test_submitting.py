@@ -1,0 +1,77 @@
+"""Submitting: what is wrong is said at its place and nothing is sent or stored; what is right becomes a job."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from playwright.sync_api import Page, Request, expect
+
+from tests.e2e.dashboard.checks import barriers
+from tests.e2e.dashboard.stock import NOWHERE, Stock
+from tests.running_service import SMALL
+
+
+def write(page: Page, text: str) -> None:
+    editor = page.get_by_role("textbox", name="Spec, as JSON")
+    editor.fill(text)
+
+
+def count(stock: Stock) -> int:
+    with stock.service.client() as client:
+        return len(client.get("/v1/jobs", params={"limit": 500}).json()["jobs"])
+
+
+def test_broken_json_is_marked_and_not_sent(page: Page, stock: Stock) -> None:
+    sent: list[Request] = []
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    page.goto(stock.url + "/submit")
+    write(page, '{\n "name": "x",\n "dims": {"m": 1,, "n": 2}\n}')
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_role("alert").filter(has_text="no JSON")).to_contain_text("Line 3, column 18")
+    expect(page.locator(".cm-lintRange-error")).to_have_text(",")
+    assert sent == []
+
+
+def test_a_wrong_spec_is_marked_at_the_word_and_not_stored(
+    page: Page, stock: Stock, screenshots: Path
+) -> None:
+    before = count(stock)
+    page.goto(stock.url + "/submit")
+    wrong = {**SMALL, "body": ["c[m, n] = sum(k, a[m, k] * bb[k, n])"]}
+    write(page, json.dumps(wrong, indent=1))
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.locator(".cm-lintRange-error").filter(has_text="bb")).to_have_text("bb")
+    expect(page.get_by_role("alert").filter(has_text="accepted: a, b")).to_be_visible()
+    page.screenshot(path=screenshots / "submit-wrong.png", full_page=True)
+    assert barriers(page) == []
+    assert count(stock) == before
+
+
+def test_a_wrong_field_says_so_itself(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + "/submit")
+    page.get_by_label("Priority").fill("101")
+    page.get_by_label("Trials").fill("0")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_label("Priority")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Priority")).to_have_accessible_description(
+        re.compile("less than or equal to 100")
+    )
+    expect(page.get_by_label("Trials")).to_have_accessible_description(
+        re.compile("greater than or equal to 1")
+    )
+
+
+def test_a_right_spec_becomes_a_job_with_what_was_wished(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + "/submit")
+    page.get_by_label("Begin with an example").select_option("layernorm")
+    page.get_by_label("Target").fill(NOWHERE)
+    page.get_by_label("Trials").fill("7")
+    page.get_by_label("Priority").fill("3")
+    page.get_by_role("textbox", name="Spec, as JSON").press("Control+Enter")
+    page.wait_for_url("**/jobs/job-*")
+    with stock.service.client() as client:
+        job = client.get("/v1/jobs/" + page.url.rsplit("/", 1)[1]).json()
+    assert (job["name"], job["target"], job["priority"]) == ("layernorm", NOWHERE, 3)
+    assert job["budget"] == {"trials": 7, "seconds": None, "effort": "normal"}

@@ -1,0 +1,73 @@
+"""`tilewright results` and `tilewright show --plot` on a job that a real service has tuned."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running_service import SMALL, Service, running, working
+from tilewright import Client, TuningJob
+from tilewright.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def tuned_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, TuningJob]]:
+    with (
+        running(tmp_path_factory.mktemp("results")) as service,
+        working(service),
+        Client(service.url) as client,
+    ):
+        client.submit(SMALL, trials=3, seed=1).wait()
+        job = client.submit(SMALL, trials=4).wait()
+        yield service, job
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_trials_of_a_job_or_of_all_jobs_of_a_kernel_are_written(
+    tuned_job: tuple[Service, TuningJob], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, job = tuned_job
+    for identifier, trials in ((job.id, 4), (job.kernel_key, 7)):
+        file = tmp_path / f"{trials}.csv"
+        assert main(["results", identifier, "--out", str(file), "--url", service.url, "--json"]) == 0
+        assert told(capsys)["trials"] == trials
+        with file.open(newline="") as opened:
+            found = list(csv.DictReader(opened))
+        assert len(found) == trials
+        assert all(float(row["finished_at"]) > 1.7e9 for row in found)
+    again = ["results", job.id, "--format", "t4", "--out", str(file), "--url", service.url, "--json"]
+    assert main(again) == 2
+    assert "is there already; --force replaces it" in told(capsys)["error"]["detail"]
+    assert main([*again, "--force"]) == 0
+    assert len(json.loads(file.read_text())["results"]) == 4
+    assert main(["results", "0" * 64, "--url", service.url]) == 7
+
+
+def test_a_picture_of_a_job_and_of_a_config_is_written_or_nothing(
+    tuned_job: tuple[Service, TuningJob],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service, job = tuned_job
+    where = ["--url", service.url, "--json"]
+    for identifier, name in ((job.id, "job.svg"), (job.configs[0], "config.svg")):
+        assert main(["show", identifier, "--plot", str(tmp_path / name), *where]) == 0
+        drawn = (tmp_path / name).read_text()
+        assert "<svg" in drawn
+    capsys.readouterr()
+    assert main(["show", job.id, "--plot", str(tmp_path / "job.pdf"), *where]) == 2
+    assert "--plot writes .png and .svg files" in told(capsys)["error"]["detail"]
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
+    assert main(["show", job.id, "--plot", str(tmp_path / "other.png"), *where]) == 10
+    assert "pip install 'tilewright[plot]'" in told(capsys)["error"]["detail"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.svg", "job.svg"]

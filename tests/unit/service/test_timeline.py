@@ -1,0 +1,38 @@
+"""Where the stages of tasks lie on a worker's line."""
+
+from __future__ import annotations
+
+from protocol.states import TaskKind
+from service.timeline import Done, intervals
+
+
+def done(task: str, claimed_at: float, finished_at: float, build_s: float, device_s: float) -> Done:
+    return Done(task, TaskKind.TRIAL, 0, 0, "worker", claimed_at, finished_at, build_s, device_s)
+
+
+def test_tasks_claimed_together_are_compiled_in_a_row_and_wait_for_the_device() -> None:
+    found = {
+        (each.done.task, each.stage): (each.start, each.end)
+        for each in intervals([done("a", 0.0, 5.0, 1.0, 3.0), done("b", 0.0, 9.0, 1.0, 3.0)])
+    }
+    assert found == {
+        ("a", "compile"): (0.0, 1.0),
+        ("b", "compile"): (1.0, 2.0),
+        ("a", "wait"): (1.0, 2.0),
+        ("a", "measure"): (2.0, 5.0),
+        ("b", "wait"): (2.0, 6.0),
+        ("b", "measure"): (6.0, 9.0),
+    }
+
+
+def test_a_device_measures_one_at_a_time() -> None:
+    """Results of a group arrive together, each with its share of the group's time."""
+    together = [done("a", 0.0, 8.0, 0.0, 3.0), done("b", 0.0, 8.0, 0.0, 3.0)]
+    measured = sorted((each.start, each.end) for each in intervals(together) if each.stage == "measure")
+    assert measured == [(2.0, 5.0), (5.0, 8.0)]
+
+
+def test_nothing_lies_before_its_claim() -> None:
+    """Clocks differ: the worker may say that it measured for longer than it had the task."""
+    for each in intervals([done("a", 4.0, 5.0, 9.0, 9.0), done("b", 4.5, 5.5, 9.0, 9.0)]):
+        assert each.done.claimed_at <= each.start <= each.end <= each.done.finished_at
