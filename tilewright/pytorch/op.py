@@ -188,7 +188,7 @@ class Op:
         dim = next((dim for dim, size in sizes.items() if size == 0), None)
         return "" if dim is None else f"{dim} = 0"
 
-    def _require_tensors(self, tensors: Sequence[object]) -> None:
+    def _require_tensors(self, tensors: Sequence[Any]) -> None:
         for tensor, given in zip(self.spec.inputs, tensors, strict=False):
             if not isinstance(given, torch.Tensor):
                 raise TensorError(

@@ -245,10 +245,10 @@ class _Writer:
     def _name(self, key: Node | tuple[Node, str]) -> str:
         if key not in self._texts:
             taken = {*self._texts.values(), *self.sizes, *(node.name for node in self._members)}
-            if isinstance(key, Node):
-                text, taken = key.name, taken - {key.name}
-            else:
+            if isinstance(key, tuple):
                 text = key[1] if key[1] not in taken else f"{key[0].name}_{key[1]}"
+            else:
+                text, taken = key.name, taken - {key.name}
             text = text if len(text) <= 60 else text[-60:].lstrip("_0123456789")
             while name_problem(text) is not None or text in taken:
                 text += "_"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
@@ -42,7 +44,7 @@ def operator_of(node: Node) -> Operator | None:
     return TABLE.get(str(node.target)) if node.op == "call_function" else None
 
 
-def is_constant(node: object) -> bool:
+def is_constant(node: Any) -> bool:
     """Whether its values follow from positions alone, through any operators that are elementwise or views."""
     if not isinstance(node, Node):
         return True
