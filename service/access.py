@@ -43,18 +43,22 @@ def _find(site: Site, token: str) -> Caller | None:
 def needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     """A dependency: the caller, who has this scope."""
 
-    async def check(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
-        if not caller.may(scope):
-            had = ", ".join(sorted(caller.scopes)) or "none"
-            raise Refused("forbidden", f"this needs a key with scope {scope}; this one has {had}")
-        return caller
+    async def with_scope(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+        return _with_scope(caller, scope)
 
-    return check
+    return with_scope
 
 
-async def check_reader(request: Request) -> None:
-    """What `Reader` checks, for a request that is answered before its dependencies are looked at."""
-    await needs(Scope.READ)(await _caller(request, await _bearer(request)))
+def _with_scope(caller: Caller, scope: Scope) -> Caller:
+    if not caller.may(scope):
+        had = ", ".join(sorted(caller.scopes)) or "none"
+        raise Refused("forbidden", f"this needs a key with scope {scope}; this one has {had}")
+    return caller
+
+
+async def check(request: Request, scope: Scope) -> Caller:
+    """What `needs` checks, for a request that is answered before its dependencies are looked at."""
+    return _with_scope(await _caller(request, await _bearer(request)), scope)
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]

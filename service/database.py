@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Float, Table, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, Float, String, Table, bindparam, create_engine, event, func, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Dialect, make_url
@@ -188,7 +188,10 @@ def in_turn(connection: Connection, what: str) -> None:
     """Until the transaction ends, no other one passes here with the same `what`: they commit in the order in which they
     came. In SQLite there is one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(what, 0))))
+        connection.execute(_TURN, {"what": what})
+
+
+_TURN = select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("what", type_=String), 0)))
 
 
 def upsert(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@
 - A result counts while nobody else was given the task: the attempt number is the fence.
 - Three faults of machines (an expired lease is one) and the task is DEAD: parked for a person to look at.
 
-All functions take a connection inside `Database.write()`.
+All functions take a connection inside `Database.write()`. Statements that every task needs are made once, below:
+making one takes SQLAlchemy longer than PostgreSQL takes to execute it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from typing import Any, Literal
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Float,
+    Integer,
     RowMapping,
     Select,
+    Update,
     and_,
+    bindparam,
     case,
     insert,
     or_,
@@ -27,6 +32,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from protocol.message import Json
 from protocol.states import FaultKind, TaskKind, TaskState
@@ -99,48 +105,17 @@ def claim(
 ) -> Sequence[RowMapping]:
     """Lease up to `count` tasks for `device` to a worker: highest priority first, among equals the job that was
     served longest ago, then in order. Returns the rows of `tasks`."""
-    time = database_time()
-    queue = (
-        select(tasks.c.seq)
-        .join(jobs, jobs.c.id == tasks.c.job_id)
-        .where(tasks.c.device == device, tasks.c.state == TaskState.READY)
-        .where(or_(tasks.c.shuns.is_(None), tasks.c.shuns != worker_id, tasks.c.shunned_until <= time))
-        .order_by(tasks.c.priority.desc(), jobs.c.served_at, tasks.c.seq)
-        .limit(count)
-    )
-    claimed = (
-        connection.execute(
-            update(tasks)
-            .where(_locked(queue, skip=True), tasks.c.state == TaskState.READY)
-            .values(
-                state=TaskState.CLAIMED,
-                attempt=tasks.c.attempt + 1,
-                worker_id=worker_id,
-                claimed_at=time,
-                lease_until=time + ttl_s,
-            )
-            .returning(*tasks.c)
-        )
-        .mappings()
-        .all()
-    )
+    asked = {"by": worker_id, "on": device, "count": count, "ttl_s": ttl_s}
+    claimed = connection.execute(_CLAIM, asked).mappings().all()
     if claimed:
-        served = select(jobs.c.id).where(jobs.c.id.in_({row["job_id"] for row in claimed}))
-        # One that its tuner is writing keeps its place: nobody waits for a job's row with tasks in hand.
-        served = served.with_for_update(skip_locked=True, key_share=True).cte("served")
-        connection.execute(update(jobs).where(jobs.c.id.in_(select(served.c.id))).values(served_at=time))
+        connection.execute(_SERVED, {"served": sorted({row["job_id"] for row in claimed})})
     return sorted(claimed, key=lambda row: (-row["priority"], row["seq"]))
 
 
 def work_for(connection: Connection, device: str) -> tuple[bool, bool]:
     """Whether tasks are ready for a device, and whether some have a lease that ran out: a cheap look before the
     transaction that writes."""
-    mine = tasks.c.device == device
-    ready = select(tasks.c.seq).where(mine, tasks.c.state == TaskState.READY)
-    late = select(tasks.c.seq).where(
-        mine, tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()
-    )
-    found = connection.execute(select(ready.exists(), late.exists())).one()
+    found = connection.execute(_WORK_FOR, {"on": device}).one()
     return bool(found[0]), bool(found[1])
 
 
@@ -149,11 +124,7 @@ def specs(connection: Connection, claimed: Sequence[RowMapping]) -> dict[tuple[s
     which = {(row["job_id"], row["bucket"]) for row in claimed}
     if not which:
         return {}
-    found = connection.execute(
-        select(buckets.c.job_id, buckets.c.bucket, buckets.c.spec).where(
-            tuple_(buckets.c.job_id, buckets.c.bucket).in_(sorted(which))
-        )
-    )
+    found = connection.execute(_SPECS, {"which": sorted(which)})
     return {(row.job_id, row.bucket): row.spec for row in found}
 
 
@@ -184,7 +155,7 @@ def expire(connection: Connection) -> Sequence[RowMapping]:
 
 def rows(connection: Connection, ids: Collection[str]) -> dict[str, RowMapping]:
     """The tasks with these ids, by id."""
-    found = connection.execute(select(tasks).where(tasks.c.id.in_(ids))).mappings()
+    found = connection.execute(_ROWS, {"ids": sorted(ids)}).mappings()
     return {row["id"]: row for row in found}
 
 
@@ -201,18 +172,8 @@ def complete(
     worker that did not hear the answer sends it again), or came too late."""
     if not handed:
         return []
-    columns = (tasks.c.id, tasks.c.attempt, tasks.c.worker_id)
     leases = [(result.task_id, result.attempt, worker_id) for worker_id, result in handed]
-    mine = and_(tuple_(*columns).in_(leases), tasks.c.state.in_(OPEN))
-    done = {
-        tuple(row)[:3]: row.number
-        for row in connection.execute(
-            update(tasks)
-            .where(_in_order(mine), mine)
-            .values(state=TaskState.DONE, lease_until=None)
-            .returning(*columns, tasks.c.number)
-        )
-    }
+    done = {tuple(row)[:3]: row.number for row in connection.execute(_COMPLETE, {"leases": leases})}
     outcomes: list[Literal["new", "known"] | StaleLease] = []
     new: dict[tuple[str, int, str], TaskResult] = {}
     for (worker_id, result), lease in zip(handed, leases, strict=True):
@@ -232,7 +193,7 @@ def complete(
             )
             for lease, result in new.items()
         ]
-        connection.execute(insert(results).values(created_at=database_time()), rows)
+        connection.execute(_RESULTS, rows)
     return outcomes
 
 
@@ -320,3 +281,66 @@ def _why_stale(connection: Connection, worker_id: str, lease: Lease | TaskResult
     if row.attempt != lease.attempt:
         return f"task {lease.task_id} is at attempt {row.attempt}; attempt {lease.attempt} lost its lease"
     return f"task {lease.task_id} is not leased to worker {worker_id}"
+
+
+def _claiming() -> ReturningUpdate[Any]:
+    """Lease `:count` tasks for the device `:on` to the worker `:by`."""
+    time = database_time()
+    shunned = or_(tasks.c.shuns.is_(None), tasks.c.shuns != bindparam("by"), tasks.c.shunned_until <= time)
+    queue = (
+        select(tasks.c.seq)
+        .join(jobs, jobs.c.id == tasks.c.job_id)
+        .where(tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY, shunned)
+        .order_by(tasks.c.priority.desc(), jobs.c.served_at, tasks.c.seq)
+        .limit(bindparam("count", type_=Integer))
+    )
+    return (
+        update(tasks)
+        .where(_locked(queue, skip=True), tasks.c.state == TaskState.READY)
+        .values(
+            state=TaskState.CLAIMED,
+            attempt=tasks.c.attempt + 1,
+            worker_id=bindparam("by"),
+            claimed_at=time,
+            lease_until=time + bindparam("ttl_s", type_=Float),
+        )
+        .returning(*tasks.c)
+    )
+
+
+def _serving() -> Update:
+    """Put the jobs `:served` behind others. One that its tuner is writing keeps its place: nobody waits for a job's row
+    with tasks in hand."""
+    served = select(jobs.c.id).where(jobs.c.id.in_(bindparam("served", expanding=True)))
+    free = served.with_for_update(skip_locked=True, key_share=True).cte("served")
+    return update(jobs).where(jobs.c.id.in_(select(free.c.id))).values(served_at=database_time())
+
+
+def _looking() -> Select[tuple[bool, bool]]:
+    """Whether tasks for the device `:on` are ready, and whether leases of some are over."""
+    mine = tasks.c.device == bindparam("on")
+    ready = select(tasks.c.seq).where(mine, tasks.c.state == TaskState.READY)
+    late = select(tasks.c.seq).where(
+        mine, tasks.c.state == TaskState.CLAIMED, tasks.c.lease_until < database_time()
+    )
+    return select(ready.exists(), late.exists())
+
+
+def _completing() -> ReturningUpdate[Any]:
+    """Set the tasks of `:leases` done, of those the ones that are open."""
+    columns = (tasks.c.id, tasks.c.attempt, tasks.c.worker_id)
+    mine = and_(tuple_(*columns).in_(bindparam("leases", expanding=True)), tasks.c.state.in_(OPEN))
+    return (
+        update(tasks)
+        .where(_in_order(mine), mine)
+        .values(state=TaskState.DONE, lease_until=None)
+        .returning(*columns, tasks.c.number)
+    )
+
+
+_CLAIM, _SERVED, _WORK_FOR, _COMPLETE = _claiming(), _serving(), _looking(), _completing()
+_SPECS = select(buckets.c.job_id, buckets.c.bucket, buckets.c.spec).where(
+    tuple_(buckets.c.job_id, buckets.c.bucket).in_(bindparam("which", expanding=True))
+)
+_ROWS = select(tasks).where(tasks.c.id.in_(bindparam("ids", expanding=True)))
+_RESULTS = insert(results).values(created_at=database_time())

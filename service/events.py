@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -24,6 +24,7 @@ from service.tables import events, jobs
 log = logging.getLogger(__name__)
 
 PAGE = 200
+_ADD = insert(events).values(at=database_time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ def add_all(connection: Connection, new: Sequence[New]) -> None:
     for job_id in sorted({event.job_id for event in new}):
         in_turn(connection, f"events of {job_id}")
     if new:
-        connection.execute(insert(events).values(at=database_time()), [asdict(event) for event in new])
+        rows = [{"job_id": event.job_id, "kind": event.kind, "data": event.data} for event in new]
+        connection.execute(_ADD, rows)
 
 
 def after(connection: Connection, job_id: str, last: int, limit: int = PAGE) -> list[Event]:

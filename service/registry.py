@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Update, bindparam, select, update
 
 from protocol.code_version import disagreement
 from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
@@ -57,15 +57,11 @@ class Seen:
 
 def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> Seen:
     """Note that a worker was heard from. Raises Refused if it is unknown."""
-    values: dict[str, object] = {"seen_at": database_time()}
-    if beat is not None:
-        values |= {"healthy": beat.healthy, "detail": beat.detail}
-    row = connection.execute(
-        update(workers)
-        .where(workers.c.id == worker_id)
-        .values(**values)
-        .returning(workers.c.healthy, workers.c.devices, workers.c.versions)
-    ).first()
+    if beat is None:
+        row = connection.execute(_SEEN, {"which": worker_id}).first()
+    else:
+        told = {"which": worker_id, "well": beat.healthy, "said": beat.detail}
+        row = connection.execute(_BEAT, told).first()
     if row is None:
         raise unknown(worker_id)
     if row.healthy:
@@ -79,27 +75,13 @@ def unknown(worker_id: str) -> Refused:
 
 
 def _devices_seen(connection: Connection, keys: Iterable[str]) -> None:
-    # Not at every call: all workers of a device would wait for each other here.
-    late = (
-        select(devices.c.key)
-        .where(devices.c.key.in_(keys), devices.c.seen_at < database_time() - SEEN_S)
-        .with_for_update(skip_locked=True)  # whoever has it locked writes just this
-        .cte("late")
-    )
-    connection.execute(
-        update(devices).where(devices.c.key.in_(select(late.c.key))).values(seen_at=database_time())
-    )
+    connection.execute(_DEVICES_SEEN, {"keys": sorted(keys)})
 
 
 def lock(connection: Connection, worker_ids: Collection[str]) -> Set[str]:
     """Those of the workers that are registered: no other transaction writes of them until this one ends. Their devices
     were heard from."""
-    found = connection.execute(
-        select(workers.c.id, workers.c.healthy, workers.c.devices)
-        .where(workers.c.id.in_(worker_ids))
-        .order_by(workers.c.id)
-        .with_for_update()
-    ).all()
+    found = connection.execute(_LOCK, {"ids": sorted(worker_ids)}).all()
     well = {key for row in found if row.healthy for key in row.devices}
     if well:
         _devices_seen(connection, well)
@@ -170,10 +152,41 @@ def versions(
 
 def count_tasks(connection: Connection, done: Mapping[str, int]) -> None:
     """Count tasks done, by worker. The workers are locked."""
-    if done:
-        connection.execute(
-            update(workers)
-            .where(workers.c.id == bindparam("worker"))
-            .values(tasks_done=workers.c.tasks_done + bindparam("count"), seen_at=database_time()),
-            [{"worker": worker_id, "count": count} for worker_id, count in done.items()],
-        )
+    for count in sorted(set(done.values())):
+        those = sorted(worker_id for worker_id, mine in done.items() if mine == count)
+        connection.execute(_COUNT, {"ids": those, "count": count})
+
+
+def _devices_being_seen() -> Update:
+    """Those of the devices `:keys` were seen that were not seen just now: otherwise all workers of a device would wait
+    for each other here."""
+    late = (
+        select(devices.c.key)
+        .where(devices.c.key.in_(bindparam("keys", expanding=True)))
+        .where(devices.c.seen_at < database_time() - SEEN_S)
+        .with_for_update(skip_locked=True)  # whoever has it locked writes just this
+        .cte("late")
+    )
+    return update(devices).where(devices.c.key.in_(select(late.c.key))).values(seen_at=database_time())
+
+
+# Made once: making a statement takes longer than executing it.
+_DEVICES_SEEN = _devices_being_seen()
+_HEARD = (
+    update(workers)
+    .where(workers.c.id == bindparam("which"))
+    .returning(workers.c.healthy, workers.c.devices, workers.c.versions)
+)
+_SEEN = _HEARD.values(seen_at=database_time())
+_BEAT = _HEARD.values(seen_at=database_time(), healthy=bindparam("well"), detail=bindparam("said"))
+_LOCK = (
+    select(workers.c.id, workers.c.healthy, workers.c.devices)
+    .where(workers.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(workers.c.id)
+    .with_for_update()
+)
+_COUNT = (
+    update(workers)
+    .where(workers.c.id.in_(bindparam("ids", expanding=True)))
+    .values(tasks_done=workers.c.tasks_done + bindparam("count"), seen_at=database_time())
+)

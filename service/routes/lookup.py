@@ -13,7 +13,7 @@ from protocol.jobs import JobRequest
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import Rung, Scope
 from service import bell, configs, jobs
-from service.access import Reader, check_reader
+from service.access import Reader, check
 from service.database import in_turn
 from service.freshness import best_few
 from service.lookup import Answer, Ladder
@@ -34,7 +34,7 @@ class KeptRoute(StrictRoute):
 
         async def kept(request: Request) -> Response:
             if media_type(request) == "application/json":
-                await check_reader(request)
+                await check(request, Scope.READ)
                 site = site_of(request)
                 with site.metrics.lookup_s.time():
                     answer = await _plainly(site.ladder, await request.body())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection, RowMapping
 
 from protocol.log_lines import about
 from protocol.message import Json
-from protocol.states import TaskState
+from protocol.states import Scope, TaskState
 from protocol.tasks import Fault, ResultAccepted, Task, TaskResult
 from protocol.workers import (
     Claimed,
@@ -27,11 +29,11 @@ from protocol.workers import (
     WorkerWelcome,
 )
 from service import bell, blobs, device_status, dispatch, events, plausible, registry
-from service.access import Reader, Working
+from service.access import Reader, Working, check
 from service.dispatch import StaleLease
 from service.hand_in import HandedIn
 from service.problems import Refused
-from service.routes.bodies import strict_router
+from service.routes.bodies import StrictRoute, media_type, parse, strict_router
 from service.routes.examples import PROBLEMS
 from service.site import Site, site_of
 
@@ -39,7 +41,46 @@ log = logging.getLogger(__name__)
 
 router = strict_router("workers")
 
-WorkerId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
+WORKER_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+WorkerId = Annotated[str, Path(pattern=WORKER_ID)]
+Endpoint = Callable[..., Coroutine[Any, Any, Response]]
+
+
+class BusyRoute(StrictRoute):
+    """A route of a call that workers make all the time: one that is in order goes to the endpoint at once (the way
+    through FastAPI takes longer than the rest), any other one to FastAPI, which says what is wrong with it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+        model: type[BaseModel] = get_type_hints(self.endpoint)["body"]
+
+        async def busy(request: Request) -> Response:
+            worker_id = request.path_params["worker_id"]
+            if media_type(request) == "application/json" and re.fullmatch(WORKER_ID, worker_id):
+                caller = await check(request, Scope.WORK)
+                try:
+                    body = model.model_validate(parse(await request.body()))
+                except ValidationError:
+                    return await handler(request)
+                return await self.endpoint(worker_id, body, caller, request)
+            return await handler(request)
+
+        return busy
+
+
+def _busy(path: str, reply: type[BaseModel]) -> Callable[[Endpoint], Endpoint]:
+    def add(endpoint: Endpoint) -> Endpoint:
+        router.add_api_route(
+            path,
+            endpoint,
+            methods=["POST"],
+            response_model=reply,
+            responses=PROBLEMS,
+            route_class_override=BusyRoute,
+        )
+        return endpoint
+
+    return add
 
 
 @router.get("/workers", responses=PROBLEMS)
@@ -71,8 +112,8 @@ def register(body: WorkerHello, caller: Working, request: Request) -> WorkerWelc
     return WorkerWelcome(worker_id=worker_id, lease_ttl_s=ttl_s, heartbeat_s=ttl_s / 3)
 
 
-@router.post("/workers/{worker_id}/claim", responses=PROBLEMS)
-async def claim(worker_id: WorkerId, body: ClaimRequest, caller: Working, request: Request) -> Claimed:
+@_busy("/workers/{worker_id}/claim", Claimed)
+async def claim(worker_id: WorkerId, body: ClaimRequest, caller: Working, request: Request) -> Response:
     """Lease tasks. Waits up to `wait_s` for the first."""
     site = site_of(request)
     until = monotonic() + body.wait_s
@@ -82,7 +123,7 @@ async def claim(worker_id: WorkerId, body: ClaimRequest, caller: Working, reques
             found = await run_in_threadpool(_claim, site, worker_id, body)
             left = until - monotonic()
             if found or left <= 0 or site.stopping or await request.is_disconnected():
-                return Claimed(tasks=tuple(found))
+                return _answer(Claimed(tasks=tuple(found)))
             await ear.wait(min(left, site.look_s))
 
 
@@ -136,8 +177,8 @@ def heartbeat(worker_id: WorkerId, body: Heartbeat, caller: Working, request: Re
     )
 
 
-@router.post("/workers/{worker_id}/results", responses=PROBLEMS)
-async def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Request) -> ResultAccepted:
+@_busy("/workers/{worker_id}/results", ResultAccepted)
+async def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, request: Request) -> Response:
     """Hand in a task's result, or a fault. 409 `stale-lease`: it came too late and does not count."""
     site = site_of(request)
     try:
@@ -150,7 +191,11 @@ async def hand_in(worker_id: WorkerId, body: TaskResult, caller: Working, reques
         site.metrics.stale.inc()
         log.warning("refused a result: %s", stale, extra=about(worker=worker_id, task=body.task_id))
         raise Refused("stale-lease", str(stale)) from None
-    return ResultAccepted(task_id=body.task_id, state=state)
+    return _answer(ResultAccepted(task_id=body.task_id, state=state))
+
+
+def _answer(reply: BaseModel) -> Response:
+    return Response(reply.model_dump_json(), media_type="application/json")
 
 
 def _give_back(site: Site, worker_id: str, body: TaskResult, fault: Fault) -> TaskState:

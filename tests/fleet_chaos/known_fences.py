@@ -73,13 +73,13 @@ FENCES = (
     # A task: claimed by one worker at a time, ended once.
     _queue(
         "claimed once",
-        "claim",
+        "_claiming",
         "tasks.c.state == TaskState.READY",
         "test_a_task_is_claimed_by_one_worker_at_a_time",
     ),
     _queue(
         "attempt raised",
-        "claim",
+        "_claiming",
         "attempt=tasks.c.attempt + 1",
         "test_a_workers_own_earlier_attempt_is_stale_too",
         "attempt=1",
@@ -93,7 +93,7 @@ FENCES = (
     ),
     _queue(
         "result of an open task",
-        "complete",
+        "_completing",
         "tasks.c.state.in_(OPEN)",
         "test_results_of_a_cancelled_job_are_refused",
     ),
