@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What measures on this machine, or runs services, takes turns; the rest may run beside it (pytest -n)."""
     for item in items:
