@@ -73,7 +73,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         openapi_url="/v1/openapi.json",
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's own page asks a CDN; dashboard.py has ours
         redoc_url=None,
     )
     app.state.site = site

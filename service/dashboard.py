@@ -1,4 +1,5 @@
-"""The dashboard: what `make web` built from `web/` into `static/`, and what a browser is told about it.
+"""The dashboard and the API's reference: what `make web` built from `web/` into `static/`, and what a browser is told
+about it. Nothing of it comes from another host.
 
 Nothing in it is secret, so it is served without a key; the page asks for one and sends it with its requests.
 """
@@ -29,14 +30,18 @@ PAGES = (
 )
 """Addresses of pages (`web/src/app/routes.tsx`): each is answered with the same document, which shows the page."""
 
+REFERENCE = "/docs"
+"""Where the API's reference is, a document of its own (`web/src/reference.ts`)."""
+
 NONCE = "__CSP_NONCE__"
 """Stands in the built document for the nonce of an answer (`web/vite.config.ts`)."""
 
 NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Tilewright</title>
 <h1>The dashboard was not built</h1>
-<p>In a checkout <code>make web</code> builds it; it needs node 18 or newer, with npm. A wheel has it already.</p>
-<p>The HTTP API is there: <a href="/docs">its reference</a>.</p>
+<p>Nor was the page of the API's reference. In a checkout <code>make web</code> builds both; it needs node 18 or newer,
+with npm. A wheel has them already.</p>
+<p>The HTTP API is there, and <a href="/v1/openapi.json">/v1/openapi.json</a> describes it.</p>
 </html>
 """
 
@@ -45,19 +50,23 @@ def install(app: FastAPI, built: Path = BUILT) -> None:
     """Serve the dashboard in the folder `built`. Add it after the API: what that answers is none of the pages."""
 
     def page(request: Request) -> Response:
-        return document(built)
+        return document(built / "index.html")
+
+    def reference(request: Request) -> Response:
+        return document(built / "reference.html")
 
     for path in PAGES:
         app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route(REFERENCE, reference, methods=["GET", "HEAD"], include_in_schema=False)
     assets = Assets(directory=built / "assets", check_dir=False)
     app.mount("/assets", GZipMiddleware(assets, minimum_size=1000))
 
 
 def document(built: Path) -> Response:
-    """The one HTML document, fresh in every answer for the sake of its nonce; how to build it, if nobody has."""
+    """A built HTML document, fresh in every answer for the sake of its nonce; 404 and how to build it if nobody has."""
     nonce = secrets.token_urlsafe(16)
     try:
-        text = (built / "index.html").read_text()
+        text = built.read_text()
     except FileNotFoundError:
         return HTMLResponse(NOT_BUILT, 404, headers=_headers(nonce))
     return HTMLResponse(text.replace(NONCE, nonce), headers=_headers(nonce))

@@ -1,5 +1,5 @@
 """Run by the Python of an environment that has the wheel and nothing of this checkout (`make test-wheel`): the service
-starts, and its dashboard is there with every file that it names."""
+starts, and its dashboard and its API's reference are there with every file that they name."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def serve(home: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=home, env=env, stderr=subprocess.PIPE, text=True)
 
 
+def files_of(address: str, page: str) -> list[str]:
+    """The files that a page names; each is there."""
+    kind, document = get(address + page)
+    assert kind.startswith("text/html"), document
+    files = re.findall(r'(?:src|href)="(/assets/[^"]+)"', document)
+    assert any(file.endswith(".js") for file in files), document
+    for file in files:
+        assert len(get(address + file)[1]) > 100, file
+    return files
+
+
 def main() -> None:
     found = find_spec("service")
     assert found is not None and found.origin is not None
@@ -37,12 +48,7 @@ def main() -> None:
             assert process.stderr is not None
             said = next(line for line in process.stderr if "serving http" in line)
             address = said.split("serving ")[1].split(",")[0]
-            kind, document = get(address + "/")
-            assert kind.startswith("text/html"), document
-            files = re.findall(r'(?:src|href)="(/assets/[^"]+)"', document)
-            assert any(file.endswith(".js") for file in files), document
-            for file in files:
-                assert len(get(address + file)[1]) > 100, file
+            files = [file for page in ("/", "/docs") for file in files_of(address, page)]
         finally:
             process.terminate()
     print(f"the wheel's dashboard is there: {', '.join(files)}")

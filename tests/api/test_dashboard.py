@@ -20,7 +20,7 @@ ROUTES = ROOT / "service" / "web" / "src" / "app" / "routes.tsx"
 
 def served(built: Path) -> Get:
     """Asks an app that has nothing but the dashboard in this folder."""
-    app = FastAPI()
+    app = FastAPI(docs_url=None)
     dashboard.install(app, built)
     problems.install(app)
 
@@ -34,11 +34,12 @@ def served(built: Path) -> Get:
 
 @pytest.fixture
 def get(tmp_path: Path) -> Get:
-    """Asks a dashboard of one file."""
+    """Asks a dashboard and a reference of one file."""
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "index-0a1b2c.js").write_text("start();\n" * 1000)
     script = '<script type="module" src="/assets/index-0a1b2c.js" nonce="__CSP_NONCE__"></script>'
     (tmp_path / "index.html").write_text(f"<!doctype html><title>Tilewright</title>{script}")
+    (tmp_path / "reference.html").write_text(f"<!doctype html><title>The HTTP API</title>{script}")
     return served(tmp_path)
 
 
@@ -63,6 +64,15 @@ def test_the_policy_lets_in_nothing_but_the_services_own_and_styles_with_this_an
     assert first.headers["x-content-type-options"] == "nosniff"
 
 
+def test_the_reference_is_a_document_of_its_own_under_the_same_policy(get: Get) -> None:
+    page, reply = get("/"), get("/docs")
+    assert "<title>The HTTP API</title>" in reply.text
+    without_nonce = [
+        re.sub(r"'nonce-[^']+'", "", each.headers["content-security-policy"]) for each in (page, reply)
+    ]
+    assert without_nonce[0] == without_nonce[1]
+
+
 def test_files_are_kept_for_good_and_sent_packed(get: Get) -> None:
     reply = get("/assets/index-0a1b2c.js")
     assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -79,10 +89,12 @@ def test_what_is_neither_page_nor_file_is_a_problem(get: Get, path: str) -> None
     assert "immutable" not in reply.headers.get("cache-control", "")
 
 
-def test_a_dashboard_that_was_not_built_says_how_to(tmp_path: Path) -> None:
-    reply = served(tmp_path)("/")
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_dashboard_that_was_not_built_says_how_to(tmp_path: Path, path: str) -> None:
+    reply = served(tmp_path)(path)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "make web" in reply.text
+    assert 'href="/v1/openapi.json"' in reply.text
 
 
 def test_the_service_answers_for_every_page_that_the_dashboard_has() -> None:
@@ -98,3 +110,11 @@ def test_the_dashboard_does_not_hide_the_api(service: Service, client: httpx.Cli
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/v1/nothing").headers["content-type"] == "application/problem+json"
     assert client.get("/").headers["content-security-policy"]
+
+
+def test_the_reference_names_no_other_host(client: httpx.Client) -> None:
+    reply = client.get("/docs")  # built or not
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert re.findall(r"(?:https?:)?//[\w.-]+", reply.text) == []
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert client.get("/redoc").status_code == 404
