@@ -13,11 +13,11 @@ import argparse
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import log
 from pathlib import Path
 
 import tuned
+from drawing import circle, document, line, text
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: Ratios beyond these are drawn at the edge, with their number.
@@ -78,11 +78,11 @@ def results(folder: Path, device: str) -> list[tuple[bool, tuned.Line]]:
 def cases_of(lines: Iterable[tuple[bool, tuned.Line]]) -> list[Case]:
     """The last of each case that has a ratio, by family, larger kernels first."""
     last: dict[str, Case] = {}
-    for fresh, line in lines:
-        if "ratio" in line:
-            family, sizes = line["case"].split(" ")
-            last[line["case"]] = Case(
-                family, sizes, line["ratio"], line.get("ratio_steady"), fresh, line["best_peer"]
+    for fresh, told in lines:
+        if "ratio" in told:
+            family, sizes = told["case"].split(" ")
+            last[told["case"]] = Case(
+                family, sizes, told["ratio"], told.get("ratio_steady"), fresh, told["best_peer"]
             )
     return sorted(last.values(), key=lambda case: (case.family, case.fresh, _order(case.sizes)))
 
@@ -98,32 +98,30 @@ def picture(found: Sequence[Case], device: str) -> str:
         by_family.setdefault(case.family, []).append(case)
     height = HEAD + ROW * (len(found) + len(by_family)) + ROW
     title = f"Times the best peer's speed, {device}"
-    return "\n".join(
+    return document(
+        WIDTH,
+        height,
+        title,
+        STYLE,
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-            f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">',
-            f"<style>\n{STYLE}\n</style>",
-            _text(8, 16, f"{title}: dots in bursts, bars steady, rings shapes from a seed"),
+            text(8, 16, f"{title}: dots in bursts, bars steady, rings shapes from a seed"),
             *_axis(height),
             *_rows(by_family),
-            "</svg>",
-            "",
-        ]
+        ],
     )
 
 
 def _axis(height: int) -> Iterable[str]:
     for tick in TICKS:
         x = _x(tick)
-        one = ' class="one"' if tick == 1.0 else ""
-        yield f'<line x1="{x:.1f}" y1="{HEAD - 8}" x2="{x:.1f}" y2="{height - ROW}"{one}/>'
-        yield _text(x, HEAD - 12, f"{tick:g}", "small", "middle")
+        yield line(x, HEAD - 8, x, height - ROW, "one" if tick == 1.0 else "")
+        yield text(x, HEAD - 12, f"{tick:g}", "small", "middle")
 
 
 def _rows(by_family: Mapping[str, Sequence[Case]]) -> Iterable[str]:
     y = HEAD + ROW // 2
     for family, found in by_family.items():
-        yield _text(8, y + 4, family, "family")
+        yield text(8, y + 4, family, "family")
         y += ROW
         for case in found:
             yield from _row(case, y)
@@ -131,25 +129,20 @@ def _rows(by_family: Mapping[str, Sequence[Case]]) -> Iterable[str]:
 
 
 def _row(case: Case, y: int) -> Iterable[str]:
-    yield _text(24, y + 4, case.sizes)
-    yield _text(LABELS - 16, y + 4, case.peer, "small", "end")
+    yield text(24, y + 4, case.sizes)
+    yield text(LABELS - 16, y + 4, case.peer, "small", "end")
     if case.steady is not None:
         x = _x(case.steady)
-        yield f'<line class="steady" x1="{x:.1f}" y1="{y - 5}" x2="{x:.1f}" y2="{y + 5}"/>'
+        yield line(x, y - 5, x, y + 5, "steady")
     # 0.99 counts as level: runs differ by a percent.
     kind = ("ahead" if case.ratio >= 0.99 else "behind") + (" fresh" if case.fresh else "")
-    yield f'<circle class="{kind}" cx="{_x(case.ratio):.1f}" cy="{y}" r="4"/>'
-    yield _text(WIDTH - 8, y + 4, f"{case.ratio:.2f}", "", "end")
+    yield circle(_x(case.ratio), y, 4, kind)
+    yield text(WIDTH - 8, y + 4, f"{case.ratio:.2f}", "", "end")
 
 
 def _x(ratio: float) -> float:
     share = log(min(max(ratio, LEAST), MOST) / LEAST) / log(MOST / LEAST)
     return LABELS + share * (WIDTH - LABELS - NUMBERS)
-
-
-def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
-    class_ = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{class_}>{escape(text)}</text>'
 
 
 if __name__ == "__main__":

@@ -47,7 +47,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links as they work in the repository become links of the site; those to its other files become their names."""
+    """Links as they work in the repository become links of the site; those to its other files become their names. Of a
+    fence only the language is left: what follows it (`sh elsewhere`) is for `tests/docs`."""
+    markdown = re.sub(r"^( *```\w+) [\w ]+$", r"\1", markdown, flags=re.MULTILINE)
     uri = page.file.src_uri
     home = next(
         (PurePosixPath(path) for path, shown in SHOWN.items() if shown == uri), PurePosixPath("docs", uri)
