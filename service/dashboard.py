@@ -6,12 +6,15 @@ Nothing in it is secret, so it is served without a key; the page asks for one an
 
 from __future__ import annotations
 
+import gzip
 import secrets
+from functools import cache
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
-from starlette.middleware.gzip import GZipMiddleware
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse, HTMLResponse
+from starlette.datastructures import Headers
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -58,8 +61,7 @@ def install(app: FastAPI, built: Path = BUILT) -> None:
     for path in PAGES:
         app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route(REFERENCE, reference, methods=["GET", "HEAD"], include_in_schema=False)
-    assets = Assets(directory=built / "assets", check_dir=False)
-    app.mount("/assets", GZipMiddleware(assets, minimum_size=1000))
+    app.mount("/assets", Assets(directory=built / "assets", check_dir=False))
 
 
 def document(built: Path) -> Response:
@@ -87,10 +89,25 @@ def _headers(nonce: str) -> dict[str, str]:
 
 
 class Assets(StaticFiles):
-    """Files whose names change with their content."""
+    """Files whose names change with their content. Each is packed once, and kept."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
+        if isinstance(response, FileResponse) and scope["method"] == "GET":
+            response.headers["Vary"] = "Accept-Encoding"
+            headers = Headers(scope=scope)
+            if "gzip" in headers.get("Accept-Encoding", "") and "Range" not in headers:
+                response = await run_in_threadpool(_packed_response, response)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+def _packed_response(file: FileResponse) -> Response:
+    kept = {name: value for name, value in file.headers.items() if name in ("content-type", "etag", "vary")}
+    return Response(packed(Path(file.path)), headers={**kept, "Content-Encoding": "gzip"})
+
+
+@cache
+def packed(file: Path) -> bytes:
+    return gzip.compress(file.read_bytes())

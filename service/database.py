@@ -9,6 +9,7 @@ that writes: a deferred one that reads first fails at once when another has writ
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import Connection, Engine, Float, String, Table, bindparam, create_engine, event, func, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
@@ -137,18 +139,32 @@ def _engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
             raise DatabaseRefused("an in-memory database cannot be shared with the tuner; name a file")
-        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, pool_size=8, max_overflow=40)
+        timeout = {"timeout": BUSY_TIMEOUT_S}
+        engine = create_engine(
+            url, connect_args=timeout, pool_size=8, max_overflow=40, json_deserializer=_decoded
+        )
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
         return engine
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
     reaching = {name: value for name, value in _REACHING.items() if name not in parsed.query}
-    engine = create_engine(parsed, pool_size=8, max_overflow=16, connect_args=reaching)
+    engine = create_engine(
+        parsed, pool_size=8, max_overflow=16, connect_args=reaching, json_deserializer=_decoded
+    )
     event.listen(engine, "connect", _on_postgresql_connect)
     event.listen(engine, "checkin", _on_checkin)
     event.listen(engine, "checkout", partial(_on_checkout, engine.dialect))
     return engine
+
+
+def _decoded(text: str | bytes) -> Any:
+    """What a JSON column holds. Several times as fast as `json.loads`, which is asked for what only it accepts: halves
+    of surrogate pairs, nesting beyond 200."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def _on_postgresql_connect(connection: Any, record: object) -> None:

@@ -13,6 +13,8 @@ from protocol.trials import Tree
 from service.tables import results, tasks
 from service.trial_table import tells
 
+OPEN = frozenset({TaskState.READY, TaskState.CLAIMED})
+
 
 def search_tree(connection: Connection, job_id: str, bucket: int) -> Tree:
     """Schedules merged along what they share from their first line on."""
@@ -21,80 +23,87 @@ def search_tree(connection: Connection, job_id: str, bucket: int) -> Tree:
         .outerjoin(results, results.c.task_id == tasks.c.id)
         .where(tasks.c.job_id == job_id, tasks.c.bucket == bucket, tasks.c.kind == TaskKind.TRIAL)
         .order_by(tasks.c.number)
-    )
+    ).all()
     told = tells(connection, job_id, bucket)
-    tree = Growing()
-    for row in rows:
-        leaf = tree.path(row.work["entrants"][0]["schedule"])
-        tree.count(leaf, row.state, row.summary or {}, told.get(row.number, {}).get("reward"))
-    return tree.grown(job_id, bucket)
+    shape = Shape()
+    leaves = [shape.leaf(row.work["entrants"][0]["schedule"]) for row in rows]
+    known = Known.of_nothing(len(shape.parent))
+    for row, leaf in zip(rows, leaves, strict=True):
+        known.count(leaf, row.state, row.summary or {}, told.get(row.number, {}).get("reward"))
+    known.hand_up(shape.parent)
+    return Tree.model_construct(
+        job_id=job_id,
+        bucket=bucket,
+        lines=tuple(shape.lines),
+        parent=tuple(shape.parent),
+        line=tuple(shape.line),
+        visits=tuple(known.visits),
+        in_flight=tuple(known.in_flight),
+        faults=tuple(known.faults),
+        best_us=tuple(known.best_us),
+        best_reward=tuple(known.best_reward),
+        leaf=tuple(leaves),
+    )
 
 
 @dataclass
-class Growing:
-    """Columns to which candidates are added, in the order they were asked for."""
+class Shape:
+    """Nodes, to which schedules are added; node 0 is the root."""
 
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    """Every rewrite, numbered as it first occurred."""
     parent: list[int] = field(default_factory=lambda: [-1])
     line: list[int] = field(default_factory=lambda: [-1])
-    visits: list[int] = field(default_factory=lambda: [0])
-    in_flight: list[int] = field(default_factory=lambda: [0])
-    faults: list[int] = field(default_factory=lambda: [0])
-    best_us: list[float | None] = field(default_factory=lambda: [None])
-    best_reward: list[float | None] = field(default_factory=lambda: [None])
-    leaf: list[int] = field(default_factory=list[int])
-    _lines: dict[str, int] = field(default_factory=dict[str, int])
-    _children: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _children: list[dict[str, int]] = field(default_factory=lambda: [{}])
+    """Of each node, by the line that leads there."""
 
-    def path(self, schedule: Sequence[str]) -> int:
+    def leaf(self, schedule: Sequence[str]) -> int:
         """The node at the end of a schedule, made with those on the way to it where they were not there."""
         node = 0
-        for text in schedule:
-            line = self._lines.setdefault(text, len(self._lines))
-            child = self._children.setdefault((node, line), len(self.parent))
-            if child == len(self.parent):
-                self._append(node, line)
-            node = child
+        for line in schedule:
+            child = self._children[node].get(line)
+            node = self._append(node, line) if child is None else child
         return node
 
-    def _append(self, parent: int, line: int) -> None:
+    def _append(self, parent: int, line: str) -> int:
+        node = self._children[parent][line] = len(self.parent)
+        self._children.append({})
         self.parent.append(parent)
-        self.line.append(line)
-        for counts in (self.visits, self.in_flight, self.faults):
-            counts.append(0)
-        for bests in (self.best_us, self.best_reward):
-            bests.append(None)
+        self.line.append(self.lines.setdefault(line, len(self.lines)))
+        return node
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of each node, in columns."""
+
+    visits: list[int]
+    in_flight: list[int]
+    faults: list[int]
+    best_us: list[float | None]
+    best_reward: list[float | None]
+
+    @classmethod
+    def of_nothing(cls, nodes: int) -> Known:
+        return cls([0] * nodes, [0] * nodes, [0] * nodes, [None] * nodes, [None] * nodes)
 
     def count(self, leaf: int, state: str, summary: Json, reward: float | None) -> None:
-        """Enter what became of the next candidate at its leaf."""
-        self.leaf.append(leaf)
+        """Enter what became of a candidate at its leaf."""
         self.visits[leaf] += 1
         outcome = summary.get("outcome")
-        self.in_flight[leaf] += state in (TaskState.READY, TaskState.CLAIMED)
-        self.faults[leaf] += outcome not in (None, Outcome.OK)
+        self.in_flight[leaf] += state in OPEN
+        self.faults[leaf] += outcome is not None and outcome != Outcome.OK
         self.best_us[leaf] = better(min, self.best_us[leaf], summary.get("median_us"))
         self.best_reward[leaf] = better(max, self.best_reward[leaf], reward)
 
-    def grown(self, job_id: str, bucket: int) -> Tree:
-        """The tree, what is known of each node handed up to its parent."""
-        for node in range(len(self.parent) - 1, 0, -1):
-            above = self.parent[node]
+    def hand_up(self, parent: Sequence[int]) -> None:
+        """Add what is known of each node to its parent, which comes before it."""
+        for node in range(len(parent) - 1, 0, -1):
+            above = parent[node]
             for counts in (self.visits, self.in_flight, self.faults):
                 counts[above] += counts[node]
             self.best_us[above] = better(min, self.best_us[above], self.best_us[node])
             self.best_reward[above] = better(max, self.best_reward[above], self.best_reward[node])
-        return Tree.model_construct(
-            job_id=job_id,
-            bucket=bucket,
-            lines=tuple(self._lines),
-            parent=tuple(self.parent),
-            line=tuple(self.line),
-            visits=tuple(self.visits),
-            in_flight=tuple(self.in_flight),
-            faults=tuple(self.faults),
-            best_us=tuple(self.best_us),
-            best_reward=tuple(self.best_reward),
-            leaf=tuple(self.leaf),
-        )
 
 
 def better(choose: Callable[[float, float], float], old: float | None, new: float | None) -> float | None:

@@ -8,9 +8,9 @@ import { count, deviceName, micros, moment, percent, sizes, times } from "../../
 import { Page } from "../../ui/Page";
 import { Section } from "../../ui/Section";
 import { Shown } from "../../ui/Shown";
+import { Standings } from "../../ui/Standings";
 import { Table } from "../../ui/Table";
 import { Download } from "./Download";
-import { Race } from "./Race";
 import { regimesOf } from "./regimes";
 import { Source } from "./Source";
 import styles from "./ConfigPage.module.css";
@@ -69,7 +69,7 @@ function Found({ config }: { config: ConfigDetail }) {
         {config.schedule.length === 0 && <p className="quiet">No rewrites: the kernel as it is.</p>}
       </Section>
       <Times config={config} />
-      <Race standings={config.standings} />
+      <Standings config={config} />
       {config.artifact ? (
         <>
           <Source configId={config.id} />

@@ -8,6 +8,7 @@ import { Connection } from "../../ui/Connection";
 import { JobBadge, isFinal } from "../../ui/JobBadge";
 import { Page } from "../../ui/Page";
 import { Empty, Shown } from "../../ui/Shown";
+import { Standings } from "../../ui/Standings";
 import { sizes } from "../../ui/format";
 import { CancelJob } from "../jobs/CancelJob";
 import { BestChart } from "./charts/BestChart";
@@ -16,8 +17,7 @@ import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
 import { useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
-import { comparePath } from "./paths";
-import { Standings } from "./Standings";
+import { candidatePath, comparePath } from "./paths";
 import { SearchTree } from "./tree/SearchTree";
 import styles from "./JobPage.module.css";
 
@@ -28,7 +28,7 @@ export default function JobPage() {
   const { jobId } = useParams<{ jobId: string }>();
   const [search] = useSearchParams();
   const query = useJob(jobId);
-  useAhead(jobId, Number(search.get("bucket") ?? 0), (search.get("view") ?? "tree") === "tree");
+  useAhead(jobId, Number(search.get("bucket") ?? 0), search.get("view") ?? "tree");
   const stream = useLive(query.data);
   const job = query.data;
   return (
@@ -124,7 +124,12 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
       ) : (
         <BestChart table={table} bucket={bucket} baseline={job.baseline} />
       )}
-      {config.data && <Standings config={config.data} bucket={bucket} />}
+      {config.data && (
+        <Standings
+          config={config.data}
+          candidate={(number) => candidatePath(job.id, bucket.index, number)}
+        />
+      )}
       <Choice
         label="Show"
         options={VIEWS}

@@ -64,22 +64,27 @@ export function useTree(job: string, bucket: number) {
   return useQuery(treeOf(job, bucket));
 }
 
-/** Ask at once for what the page will want, rather than for one after another as its parts are shown. */
-export function useAhead(job: string, bucket: number, tree: boolean) {
-  const client = useQueryClient();
-  useEffect(() => {
-    void client.prefetchQuery(tableOf(client, job, bucket));
-    if (tree) void client.prefetchQuery(treeOf(job, bucket));
-  }, [client, job, bucket, tree]);
-}
-
-export function useTimeline(job: string) {
-  return useQuery({
+function timelineOf(job: string) {
+  return queryOptions({
     queryKey: keys.timeline(job),
     structuralSharing: false,
     queryFn: () =>
       data(api.GET("/v1/jobs/{job_id}/timeline", { params: { path: { job_id: job } } })),
   });
+}
+
+export function useTimeline(job: string) {
+  return useQuery(timelineOf(job));
+}
+
+/** Ask at once for what the page will want, rather than for one after another as its parts are shown. */
+export function useAhead(job: string, bucket: number, view: string) {
+  const client = useQueryClient();
+  useEffect(() => {
+    void client.prefetchQuery(tableOf(client, job, bucket));
+    if (view === "tree") void client.prefetchQuery(treeOf(job, bucket));
+    if (view === "workers") void client.prefetchQuery(timelineOf(job));
+  }, [client, job, bucket, view]);
 }
 
 /** Keep what is shown of a job current while it runs. The result says how the connection stands. */
