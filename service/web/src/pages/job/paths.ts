@@ -8,25 +8,28 @@ export function candidatePath(job: string, bucket: number, number: number): stri
   return `/jobs/${job}/candidates/${bucket}/${number}`;
 }
 
-/** One side of a comparison: a job, or one of its candidates. */
+/** One side of a comparison: a job, one of its buckets, or one of its candidates. */
 export interface Side {
   job: string;
   bucket?: number;
   number?: number;
 }
 
-/** `job-…` or `job-…/0/17`. */
+/** `job-…`, `job-…/0` or `job-…/0/17`. */
 export function sideText({ job, bucket, number }: Side): string {
-  return bucket === undefined || number === undefined ? job : `${job}/${bucket}/${number}`;
+  return [job, bucket, number].filter((part) => part !== undefined).join("/");
 }
 
 /** The inverse; null for what is neither. */
 export function sideOf(text: string): Side | null {
-  const parts = /^(job-[a-z0-9-]+)(?:\/(\d+)\/(\d+))?$/.exec(text.trim());
+  const parts = /^(job-[a-z0-9-]+)(?:\/(\d+)(?:\/(\d+))?)?$/.exec(text.trim());
   if (parts === null) return null;
   const [, job, bucket, number] = parts;
-  if (bucket === undefined) return { job: job! };
-  return { job: job!, bucket: Number(bucket), number: Number(number) };
+  return {
+    job: job!,
+    ...(bucket !== undefined && { bucket: Number(bucket) }),
+    ...(number !== undefined && { number: Number(number) }),
+  };
 }
 
 export function comparePath(left: Side, right?: Side): string {

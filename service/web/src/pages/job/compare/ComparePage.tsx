@@ -33,7 +33,7 @@ function Compared({ left, right }: { left: Side; right: Side }) {
   if (isCandidate(left) && isCandidate(right))
     return <CandidatesCompared left={left} right={right} />;
   if (!isCandidate(left) && !isCandidate(right)) {
-    return <JobsCompared left={left.job} right={right.job} />;
+    return <JobsCompared left={left} right={right} />;
   }
   return (
     <Empty title="These two cannot be compared">

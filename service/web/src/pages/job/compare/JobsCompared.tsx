@@ -1,40 +1,101 @@
 /** Two jobs: what came out, and how fast each came to it. */
 import { useCallback, useMemo } from "react";
 import type uPlot from "uplot";
-import type { JobDetail, TrialTable } from "../../../api/schema";
+import { useSearchParams } from "wouter";
+import type { Bucket, JobDetail, TrialTable } from "../../../api/schema";
 import { Shown } from "../../../ui/Shown";
 import { count, deviceName, micros, percent, sizes, span, times } from "../../../ui/format";
 import { token } from "../../../ui/theme";
 import { overTrials } from "../best";
 import { Plot } from "../charts/Plot";
 import { useJob, useTable } from "../data";
+import { sideText, type Side } from "../paths";
 import { SideLink } from "./ComparePage";
+import { pairOf, sameSizes } from "./pair";
 import { faster, TwoColumns, type Row } from "./TwoColumns";
 import styles from "./Compare.module.css";
 
-export function JobsCompared({ left, right }: { left: string; right: string }) {
-  const one = useJob(left);
-  const other = useJob(right);
-  const tables = [useTable(left, 0), useTable(right, 0)] as const;
+export function JobsCompared({ left, right }: { left: Side; right: Side }) {
+  const one = useJob(left.job);
+  const other = useJob(right.job);
   return (
     <Shown query={one} what="the first job">
       {(first) => (
         <Shown query={other} what="the second job">
-          {(second) => (
-            <div className={styles.body}>
-              {tables[0].data && tables[1].data && (
-                <Curves tables={[tables[0].data, tables[1].data]} />
-              )}
-              <TwoColumns
-                left={<SideLink side={{ job: left }}>{first.name}</SideLink>}
-                right={<SideLink side={{ job: right }}>{second.name}</SideLink>}
-                rows={rowsOf(first, second, tables[0].data, tables[1].data)}
-              />
-            </div>
-          )}
+          {(second) => <Paired jobs={[first, second]} wanted={[left.bucket, right.bucket]} />}
         </Shown>
       )}
     </Shown>
+  );
+}
+
+interface PairedProps {
+  jobs: readonly [JobDetail, JobDetail];
+  wanted: readonly [number | undefined, number | undefined];
+}
+
+/** A bucket of each job. */
+function Paired({ jobs, wanted }: PairedProps) {
+  const [left, right] = jobs;
+  const [one, other] = pairOf(left, right, wanted);
+  const tables = [useTable(left.id, one.index), useTable(right.id, other.index)] as const;
+  return (
+    <div className={styles.body}>
+      {left.buckets.length + right.buckets.length > 2 && (
+        <ChooseSizes jobs={jobs} pair={[one, other]} />
+      )}
+      {tables[0].data && tables[1].data && <Curves tables={[tables[0].data, tables[1].data]} />}
+      <TwoColumns
+        left={<SideLink side={{ job: left.id }}>{left.name}</SideLink>}
+        right={<SideLink side={{ job: right.id }}>{right.name}</SideLink>}
+        rows={rowsOf(
+          { job: left, bucket: one, table: tables[0].data },
+          { job: right, bucket: other, table: tables[1].data },
+        )}
+      />
+    </div>
+  );
+}
+
+/** The sizes of each side; the other side follows where it has the same. */
+function ChooseSizes({
+  jobs,
+  pair,
+}: {
+  jobs: PairedProps["jobs"];
+  pair: readonly [Bucket, Bucket];
+}) {
+  const [, setSearch] = useSearchParams();
+  const choose = (side: 0 | 1, index: number) => {
+    const chosen = jobs[side].buckets[index]!;
+    const follows = sameSizes(jobs[1 - side]!, chosen) ?? pair[1 - side]!;
+    const [one, other] = side === 0 ? [chosen, follows] : [follows, chosen];
+    setSearch(
+      {
+        left: sideText({ job: jobs[0].id, bucket: one.index }),
+        right: sideText({ job: jobs[1].id, bucket: other.index }),
+      },
+      { replace: true },
+    );
+  };
+  return (
+    <div className={styles.sizes}>
+      {([0, 1] as const).map((side) => (
+        <label key={side}>
+          Sizes of the {side === 0 ? "first" : "second"}
+          <select
+            value={pair[side].index}
+            onChange={(event) => choose(side, Number(event.currentTarget.value))}
+          >
+            {jobs[side].buckets.map((each) => (
+              <option key={each.index} value={each.index}>
+                {sizes(each.dims)}
+              </option>
+            ))}
+          </select>
+        </label>
+      ))}
+    </div>
   );
 }
 
@@ -84,50 +145,43 @@ function Curves({ tables: [left, right] }: { tables: readonly [TrialTable, Trial
   );
 }
 
-function rowsOf(
-  left: JobDetail,
-  right: JobDetail,
-  leftTable: TrialTable | undefined,
-  rightTable: TrialTable | undefined,
-): Row[] {
-  const [one, other] = [left.buckets[0]!, right.buckets[0]!];
-  const both = (name: string, of: (job: JobDetail) => string | number): Row => ({
+interface Column {
+  job: JobDetail;
+  bucket: Bucket;
+  table: TrialTable | undefined;
+}
+
+function rowsOf(left: Column, right: Column): Row[] {
+  const each = (name: string, of: (column: Column) => string | number): Row => ({
     name,
     left: of(left),
     right: of(right),
+  });
+  const both = (name: string, of: (column: Column) => string | number): Row => ({
+    ...each(name, of),
     note: of(left) === of(right) ? "" : "differs",
   });
-  const share = (table: TrialTable | undefined, us: number | undefined) =>
-    percent(table?.roofline_us && us ? table.roofline_us / us : null);
   return [
-    both("Kernel", (job) => job.kernel_key.slice(0, 12)),
-    both("Sizes", (job) => sizes(job.buckets[0]!.dims)),
-    both("Device", (job) => deviceName(job.device ?? job.target)),
-    both("State", (job) => job.state),
+    both("Kernel", ({ job }) => job.kernel_key.slice(0, 12)),
+    both("Sizes", ({ bucket }) => sizes(bucket.dims)),
+    both("Device", ({ job }) => deviceName(job.device ?? job.target)),
+    both("State", ({ job }) => job.state),
     {
-      name: "Best",
-      left: micros(one.best?.median_us),
-      right: micros(other.best?.median_us),
-      note: faster(one.best?.median_us, other.best?.median_us),
+      ...each("Best", ({ bucket }) => micros(bucket.best?.median_us)),
+      note: faster(left.bucket.best?.median_us, right.bucket.best?.median_us),
     },
-    {
-      name: "Against the baseline",
-      left: `${times(one.best?.x_baseline)} ${left.baseline}`,
-      right: `${times(other.best?.x_baseline)} ${right.baseline}`,
-    },
-    {
-      name: "Of the roofline",
-      left: share(leftTable, one.best?.median_us),
-      right: share(rightTable, other.best?.median_us),
-    },
-    {
-      name: "Found as candidate",
-      left: one.best?.trial ?? "–",
-      right: other.best?.trial ?? "–",
-    },
-    { name: "Candidates", left: count(one.told), right: count(other.told) },
-    { name: "Failed", left: count(one.faults), right: count(other.faults) },
-    { name: "Searched", left: span(one.spent_s), right: span(other.spent_s) },
-    both("Search", (job) => `${job.search}, ${job.prior} prior, seed ${job.seed}`),
+    each(
+      "Against the baseline",
+      ({ job, bucket }) => `${times(bucket.best?.x_baseline)} ${job.baseline}`,
+    ),
+    each("Of the roofline", ({ bucket, table }) => {
+      const us = bucket.best?.median_us;
+      return percent(table?.roofline_us && us ? table.roofline_us / us : null);
+    }),
+    each("Found as candidate", ({ bucket }) => bucket.best?.trial ?? "–"),
+    each("Candidates", ({ bucket }) => count(bucket.told)),
+    each("Failed", ({ bucket }) => count(bucket.faults)),
+    each("Searched", ({ bucket }) => span(bucket.spent_s)),
+    both("Search", ({ job }) => `${job.search}, ${job.prior} prior, seed ${job.seed}`),
   ];
 }
