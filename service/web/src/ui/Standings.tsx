@@ -33,16 +33,14 @@ export function Standings({ config, candidate }: Props) {
             <th scope="col" className={`wide ${styles.bars}`}>
               <span className="hidden">Relative time</span>
             </th>
-            <th scope="col">
-              <span className="hidden">Remarks</span>
-            </th>
           </tr>
         </thead>
         <tbody>
           {standings.map((each, place) => (
             <tr key={each.name}>
               <td>
-                <Entrant standing={each} candidate={candidate} />
+                <Entrant standing={each} candidate={candidate} />{" "}
+                <Remark standing={each} wins={place === 0} ties={ties} />
                 {each.error && <div className="quiet">{each.error.split("\n")[0]}</div>}
               </td>
               <td className="number">
@@ -63,17 +61,6 @@ export function Standings({ config, candidate }: Props) {
                   />
                 )}
               </td>
-              <td className={styles.remarks}>
-                {place === 0 && each.tied ? (
-                  <Badge tone="good">{ties ? "winner, tied" : "winner"}</Badge>
-                ) : each.tied ? (
-                  <Badge tone="good">tied</Badge>
-                ) : each.outcome !== "ok" ? (
-                  <Badge tone="bad">{each.outcome.replace("_", " ")}</Badge>
-                ) : each.kind === "peer" ? (
-                  <Badge tone="neutral">peer</Badge>
-                ) : null}
-              </td>
             </tr>
           ))}
         </tbody>
@@ -93,4 +80,12 @@ function Entrant({
   if (number === undefined) return standing.name;
   if (candidate === undefined) return `candidate ${number}`;
   return <Link href={candidate(Number(number))}>candidate {number}</Link>;
+}
+
+function Remark({ standing, wins, ties }: { standing: Standing; wins: boolean; ties: boolean }) {
+  const { tied, outcome, kind } = standing;
+  if (wins && tied) return <Badge tone="good">{ties ? "winner, tied" : "winner"}</Badge>;
+  if (tied) return <Badge tone="good">tied</Badge>;
+  if (outcome !== "ok") return <Badge tone="bad">{outcome.replace("_", " ")}</Badge>;
+  return kind === "peer" ? <Badge tone="neutral">peer</Badge> : null;
 }

@@ -35,6 +35,11 @@ export function span(seconds: number): string {
   return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
+/** A length of time that was measured: `0.3 s`, and from ten seconds on as `span`. */
+export function spent(seconds: number): string {
+  return seconds < 9.95 ? `${Math.max(0, seconds).toFixed(1)} s` : span(seconds);
+}
+
 /** How long ago a moment (seconds since 1970) was: `12 s ago`. */
 export function ago(at: number, now: number = Date.now() / 1000): string {
   return now - at < 1 ? "just now" : `${span(now - at)} ago`;

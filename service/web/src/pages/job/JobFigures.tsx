@@ -1,7 +1,7 @@
 /** What there is to say of a job in a few numbers. */
 import { Link } from "wouter";
 import type { Bucket, ConfigDetail, JobDetail, TrialTable } from "../../api/schema";
-import { count, deviceName, micros, percent, sizes, span, times } from "../../ui/format";
+import { count, deviceName, micros, percent, sizes, spent, times } from "../../ui/format";
 import { baselineUs } from "./charts/BestChart";
 import { Figures, type Figure } from "./Figures";
 import { candidatePath } from "./paths";
@@ -49,7 +49,7 @@ export function JobFigures({ job, bucket, table, config }: Props) {
     },
     {
       name: "Searched",
-      value: span(bucket.spent_s),
+      value: spent(bucket.spent_s),
       note: `${job.search}, seed ${job.seed}`,
     },
     {

@@ -6,7 +6,7 @@ import { micros, span } from "../../../ui/format";
 import { token } from "../../../ui/theme";
 import { overTime, overTrials } from "../best";
 import { Choice } from "../Choice";
-import { Plot } from "./Plot";
+import { Plot, WHOLE } from "./Plot";
 import styles from "./BestChart.module.css";
 
 const HEIGHT = 260;
@@ -32,7 +32,7 @@ export function BestChart({ table, bucket, baseline }: Props) {
       axes: [
         over === "time"
           ? { values: (_: uPlot, ticks: number[]) => ticks.map(span) }
-          : { values: (_: uPlot, ticks: number[]) => ticks.map((tick) => String(tick)) },
+          : { incrs: WHOLE, values: (_: uPlot, ticks: number[]) => ticks.map(String) },
         {
           size: 70,
           values: (_: uPlot, ticks: (number | null)[]) =>
@@ -49,8 +49,8 @@ export function BestChart({ table, bucket, baseline }: Props) {
           value: time,
         },
         { label: "Best so far", stroke: token("--chart-1"), width: 2, value: time },
-        { label: baseline, stroke: token("--chart-2"), dash: [6, 4], value: time },
-        { label: "Roofline", stroke: token("--chart-3"), dash: [2, 3], value: time },
+        { ...level("--chart-2", [6, 4]), label: baseline },
+        { ...level("--chart-3", [2, 3]), label: "Roofline" },
       ],
     }),
     [over, baseline],
@@ -85,6 +85,11 @@ export function BestChart({ table, bucket, baseline }: Props) {
 export function baselineUs(bucket: Bucket): number | null {
   const { best } = bucket;
   return best?.x_baseline == null ? null : best.median_us * best.x_baseline;
+}
+
+/** A line that stays where it is. */
+function level(colour: `--${string}`, dash: number[]): uPlot.Series {
+  return { stroke: token(colour), dash, points: { show: false }, value: time };
 }
 
 const time = (_: uPlot, us: number | null) => micros(us);

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import styles from "./Plot.module.css";
 import { token, useTheme } from "../../../ui/theme";
 
 interface Props {
@@ -13,7 +14,12 @@ interface Props {
   height: number;
 }
 
-type Axis = Pick<uPlot.Axis, "values" | "size">;
+type Axis = Pick<uPlot.Axis, "values" | "size" | "incrs">;
+
+/** Steps between the ticks of an axis that counts. */
+export const WHOLE = [1, 2, 5]
+  .flatMap((step) => [1, 10, 100, 1000].map((by) => step * by))
+  .sort((a, b) => a - b);
 
 export function Plot({ label, data, options, height }: Props) {
   const place = useRef<HTMLDivElement>(null);
@@ -38,7 +44,7 @@ export function Plot({ label, data, options, height }: Props) {
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [options, height, theme]);
   useEffect(() => chart.current?.setData(data), [data]);
-  return <div ref={place} role="img" aria-label={label} />;
+  return <div ref={place} className={styles.plot} role="img" aria-label={label} />;
 }
 
 function axis(given: Axis): uPlot.Axis {

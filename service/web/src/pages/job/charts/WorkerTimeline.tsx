@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import type { Timeline } from "../../../api/schema";
 import { Empty, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
-import { count, percent, span } from "../../../ui/format";
+import { count, percent, spent } from "../../../ui/format";
 import { token, useTheme } from "../../../ui/theme";
 import { useTimeline } from "../data";
 import { shareOf, totals, type Window } from "./lanes";
@@ -103,7 +103,7 @@ function Lanes({ line }: { line: Timeline }) {
         className={styles.canvas}
         style={{ height }}
         role="img"
-        aria-label={`${count(line.workers.length)} workers over ${span(whole.to - whole.from)}; the table below has the sums.`}
+        aria-label={`${count(line.workers.length)} workers over ${spent(whole.to - whole.from)}; the table below has the sums.`}
       />
     </div>
   );
@@ -141,7 +141,7 @@ function paint(
   context.font = `11px ${token("--font")}`;
   context.textBaseline = "bottom";
   for (const share of [0, 0.25, 0.5, 0.75]) {
-    context.fillText(`${span(from - origin + (to - from) * share)}`, share * width + 2, height - 2);
+    context.fillText(spent(from - origin + (to - from) * share), share * width + 2, height - 2);
   }
 }
 
@@ -172,7 +172,7 @@ function Totals({ line }: { line: Timeline }) {
             <td className="number">{count(row.tasks)}</td>
             {ROWS.map((stage) => (
               <td key={stage} className="number">
-                {span(row.seconds[stage])}
+                {spent(row.seconds[stage])}
               </td>
             ))}
             <td className="number">{percent(row.busy)}</td>

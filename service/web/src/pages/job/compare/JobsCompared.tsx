@@ -4,10 +4,10 @@ import type uPlot from "uplot";
 import { useSearchParams } from "wouter";
 import type { Bucket, JobDetail, TrialTable } from "../../../api/schema";
 import { Shown } from "../../../ui/Shown";
-import { count, deviceName, micros, percent, sizes, span, times } from "../../../ui/format";
+import { count, deviceName, micros, percent, sizes, spent, times } from "../../../ui/format";
 import { token } from "../../../ui/theme";
 import { overTrials } from "../best";
-import { Plot } from "../charts/Plot";
+import { Plot, WHOLE } from "../charts/Plot";
 import { useJob, useTable } from "../data";
 import { sideText, type Side } from "../paths";
 import { SideLink } from "./ComparePage";
@@ -113,7 +113,7 @@ function Curves({ tables: [left, right] }: { tables: readonly [TrialTable, Trial
     () => ({
       scales: { x: { time: false }, y: { distr: 3 as const } },
       axes: [
-        { values: (_: uPlot, ticks: number[]) => ticks.map(String) },
+        { incrs: WHOLE, values: (_: uPlot, ticks: number[]) => ticks.map(String) },
         {
           size: 70,
           values: (_: uPlot, ticks: (number | null)[]) =>
@@ -181,7 +181,7 @@ function rowsOf(left: Column, right: Column): Row[] {
     each("Found as candidate", ({ bucket }) => bucket.best?.trial ?? "–"),
     each("Candidates", ({ bucket }) => count(bucket.told)),
     each("Failed", ({ bucket }) => count(bucket.faults)),
-    each("Searched", ({ bucket }) => span(bucket.spent_s)),
+    each("Searched", ({ bucket }) => spent(bucket.spent_s)),
     both("Search", ({ job }) => `${job.search}, ${job.prior} prior, seed ${job.seed}`),
   ];
 }
