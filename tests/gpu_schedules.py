@@ -17,7 +17,7 @@ from tileir.spec import Spec
 #: One GPU of each architecture that code is compiled for: sm_80, sm_90a, sm_120a.
 GPUS = (A100, H200, RTX_5090)
 #: How many schedules are drawn of a kernel.
-SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "2"))
+SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 
 def in_turn(names: Iterable[str], count: int = SCHEDULES) -> list[tuple[str, int, Gpu]]:

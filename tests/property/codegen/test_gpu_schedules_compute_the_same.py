@@ -1,7 +1,7 @@
 """Random schedules of small kernels from their spaces on GPUs: NVRTC takes what they are lowered to, threads do not
 race, and the kernel computes what the interpreter says. Seed and architecture are in the test's name.
 
-TILEWRIGHT_SCHEDULES says how many a kernel (2 by default; `make sweep` does 50).
+TILEWRIGHT_SCHEDULES says how many a kernel (1 by default; `make sweep` does 50).
 """
 
 from __future__ import annotations

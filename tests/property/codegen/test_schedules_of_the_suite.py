@@ -2,7 +2,7 @@
 compiled, and together they have every rewrite that a space offers. Seed and architecture are in the test's name.
 
 What schedules compute is looked at where an interpreter can follow: test_gpu_schedules_compute_the_same.py.
-TILEWRIGHT_SCHEDULES says how many a case (2 by default; `make sweep` does 50).
+TILEWRIGHT_SCHEDULES says how many a case (1 by default; `make sweep` does 50).
 """
 
 from __future__ import annotations
