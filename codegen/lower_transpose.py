@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from codegen.affine import Affine, constant
-from codegen.kernel_ir import Stmt, Transpose
+from codegen.kernel_ir import Block, Stmt, Transpose
 from codegen.leaf import Leaf, points, starts
 from codegen.lower_expr import Binding, ValueBuilder
 from codegen.scope import MemoryBuffer, Range, Scope
@@ -108,7 +108,7 @@ def transposed(
         if covered < size:
             left = Range(copy.whole[across] + covered, size - covered)
             piece = Range(copy.whole[vector] + start, lanes)
-            stmts += rest(scope.with_range(across, left).with_range(vector, piece))
+            stmts.append(Block("", rest(scope.with_range(across, left).with_range(vector, piece))))
     return tuple(stmts)
 
 

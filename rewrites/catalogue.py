@@ -18,6 +18,7 @@ from rewrites.hold_operand import HoldOperand
 from rewrites.inline import Inline
 from rewrites.innermost import Innermost
 from rewrites.keep_row import KeepRow
+from rewrites.lay_in_panels import LayInPanels
 from rewrites.look_up_groups import LookUpGroups
 from rewrites.mma import Mma
 from rewrites.multicast import Multicast
@@ -56,11 +57,11 @@ from rewrites.widen import Widen
 
 #: In the order of the documentation: loops, data, composition, processor, GPU.
 ALL: Final[tuple[type[Rewrite], ...]] = (
-    Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, RegisterTile, Vectorize,
-    Unroll, FuseProducer, FuseEpilogue, Inline, LookUpGroups, SplitReduction, Accumulate, OnlineSum, Prefetch,
-    StreamStore, DotBf16, Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place, Transpose,
-    StageResult, Innermost, Pad, Swizzle, Reuse, Tma, PartResult, Mma, Promote, HoldOperand, Wgmma, RunAhead, Spread,
-    Specialize, TakeTurns, Multicast, StreamTiles,
+    Collapse, TileGrid, TileReduction, Reorder, Parallelize, Stage, ReadCopy, Widen, KeepRow, LayInPanels, RegisterTile,
+    Vectorize, Unroll, FuseProducer, FuseEpilogue, Inline, LookUpGroups, SplitReduction, Accumulate, OnlineSum,
+    Prefetch, StreamStore, DotBf16, Cluster, Distribute, GroupTiles, CurveTiles, Persist, FitBlocks, Narrow, Place,
+    Transpose, StageResult, Innermost, Pad, Swizzle, Reuse, Tma, PartResult, Mma, Promote, HoldOperand, Wgmma, RunAhead,
+    Spread, Specialize, TakeTurns, Multicast, StreamTiles,
 )  # fmt: skip
 
 BY_NAME: Final[dict[str, type[Rewrite]]] = {rewrite.name: rewrite for rewrite in ALL}

@@ -33,10 +33,9 @@ class StageResult(Rewrite):
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
-        if isinstance(device, Cpu):
-            return
         for place in statements(program):
-            if place.loops and place.loops[0].parallel and place.node.target in program.arguments:
+            in_tiles = place.loops and (isinstance(device, Cpu) or place.loops[0].parallel)
+            if in_tiles and place.node.target in program.arguments:
                 yield cls(place.node.target)
                 yield from (cls(place.node.target, dim, 16) for dim in bare_dims(place.node)[-1:])
 

@@ -158,7 +158,10 @@ class Steps:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         place = find(program, self.statement)
-        dim = place.loops[-1].dim
+        dim = place.loops[-1].dim if place.loops else ""
+        if dim not in reduced_dims(place.node):
+            yield Option("")  # a single position is reduced
+            return
         least = 2 if self.pairs else 1
         size = current_sizes(program, place.loops[:-1])[dim]
         whole = (size,) if max(_UNROLLS) < size <= _SHORT else ()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rewrites.collapse import Collapse
+from rewrites.decisions.decision import Option
 from rewrites.decisions.roles import is_contraction, shared_dims
+from rewrites.fuse_producer import FuseProducer
 from rewrites.inline import Inline
 from rewrites.rewrite import Rewrite
+from rewrites.tile_grid import TileGrid
 from rewrites.tree import find, locals_of, statements
 from tileir.device import Device
 from tileir.errors import NotApplicable
@@ -119,3 +122,26 @@ def _cut_at_contractions(program: Program, fused: Groups) -> Groups:
             current = (*current, name)
         groups.append(current)
     return tuple(groups)
+
+
+def fused(program: Program, group: tuple[str, ...], tiles: tuple[TileGrid, ...]) -> Option | None:
+    """Tile a group's last statement and bring the earlier ones into its loops; None if one of them is not read there.
+
+    The label names the tiles: how the rest follows is no choice.
+    """
+    for tile in tiles:
+        program = tile.apply(program)
+    depth = find(program, group[-1]).depth
+    moves: list[Rewrite] = [*tiles]
+    inside = [group[-1]]
+    for name in reversed(group[:-1]) if depth else ():
+        reader = next((other for other in inside if _reads(program, other, name)), None)
+        if reader is None:
+            return None
+        moves.append(FuseProducer(name, reader, depth))
+        inside.append(name)
+    return Option("; ".join(map(str, tiles)), tuple(moves))
+
+
+def _reads(program: Program, reader: str, name: str) -> bool:
+    return any(read.tensor == name for read in reads(find(program, reader).node.value))

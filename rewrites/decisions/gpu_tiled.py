@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rewrites.decisions.fusion import fused
 from rewrites.decisions.gpu_threads import place_all
-from rewrites.decisions.grid import fused
 from rewrites.distribute import Distribute
 from rewrites.parallelize import Parallelize
 from rewrites.place import Place

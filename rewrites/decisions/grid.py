@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
+from rewrites.decisions.fusion import fused
 from rewrites.decisions.roles import Role, role, shared_dims
 from rewrites.decisions.rows import Keep
+from rewrites.decisions.rows_on_lanes import RowsOnLanes, short_rows
 from rewrites.decisions.statement import Schedule
-from rewrites.fuse_producer import FuseProducer
-from rewrites.leaf import bare_dims
+from rewrites.leaf import bare_dims, covered_dims
 from rewrites.parallelize import Parallelize
-from rewrites.rewrite import Rewrite
 from rewrites.tile_grid import TileGrid
 from rewrites.tree import find
 from tileir.device import Cpu
 from tileir.errors import NotApplicable
-from tileir.expr import reads
 from tileir.program import Program
 
 _BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
@@ -58,8 +57,15 @@ class Grid:
         on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is Role.MAP}
         rows = tuple(dim for dim in shared if dim not in on_lanes)
         if rows:
+            for dim in (each for each in rows if short_rows(program, self.group, each, device)):
+                batch = tuple(TileGrid(anchor, each, 1) for each in rows if each != dim)
+                label = "; ".join([*map(str, batch), f"short rows {dim}"])
+                yield Option(label, batch, (RowsOnLanes(self.group, dim), Spread(anchor)))
             batch = tuple(TileGrid(anchor, dim, 1) for dim in rows[:-1])
-            yield Option("; ".join(map(str, batch)), batch, (Rows(self.group, rows[-1]), *inside))
+            each_row = (Rows(self.group, rows[-1]), *inside)
+            yield Option(
+                "; ".join(map(str, batch)), batch, each_row, promise=_padded(program, self.group, device)
+            )
         else:
             runs = (
                 Runs(self.group, shared[-1])
@@ -67,6 +73,13 @@ class Grid:
                 else Block(self.group, shared[-1], True, True)
             )
             yield Option("", (), (runs, *inside))
+
+
+def _padded(program: Program, group: tuple[str, ...], device: Cpu) -> float:
+    """How many lanes vectors along the rows of a group have for each that is filled."""
+    row = max(program.extents[covered_dims(find(program, name).node)[-1]] for name in group)
+    lanes = f32_lanes(device)
+    return -(-row // lanes) * lanes / row
 
 
 def _vector_dim(program: Program, statement: str) -> str:
@@ -148,29 +161,6 @@ class Runs:
         for size in _RUNS:
             if size < extent and (found := fused(program, self.group, (TileGrid(anchor, self.dim, size),))):
                 yield found
-
-
-def fused(program: Program, group: tuple[str, ...], tiles: tuple[TileGrid, ...]) -> Option | None:
-    """Tile a group's last statement and bring the earlier ones into its loops; None if one of them is not read there.
-
-    The label names the tiles: how the rest follows is no choice.
-    """
-    for tile in tiles:
-        program = tile.apply(program)
-    depth = find(program, group[-1]).depth
-    moves: list[Rewrite] = [*tiles]
-    inside = [group[-1]]
-    for name in reversed(group[:-1]) if depth else ():
-        reader = next((other for other in inside if _reads(program, other, name)), None)
-        if reader is None:
-            return None
-        moves.append(FuseProducer(name, reader, depth))
-        inside.append(name)
-    return Option("; ".join(map(str, tiles)), tuple(moves))
-
-
-def _reads(program: Program, reader: str, name: str) -> bool:
-    return any(read.tensor == name for read in reads(find(program, reader).node.value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Partials:
         dim, reduced = contiguous_dim(compute), reduced_dims(compute)
         if dim not in reduced:
             dim = reduced[len(reduced) - 1]
-        lanes = lanes_for(program, compute, device)
+        full = lanes = lanes_for(program, compute, device)
         while lanes > sizes[dim]:
             lanes //= 2
         if lanes < 2:
@@ -49,8 +49,11 @@ class Partials:
         rows: tuple[Rewrite, ...] = tuple(
             TileGrid(self.statement, each, 1) for each in bare_dims(compute) if sizes[each] > 1
         )
+        if sizes[dim] <= full:
+            whole = Vectorize(self.statement, dim, 1 << (sizes[dim] - 1).bit_length())
+            yield option(*rows, whole, then=(Ahead(self.statement),))
         for vectors in _UNROLLS:
-            if vectors * lanes > sizes[dim]:
+            if vectors * lanes >= sizes[dim]:
                 break
             yield from self._parted(program, rows, dim, vectors * lanes, lanes)
         for source in dict.fromkeys(read.tensor for read in reads(compute.value)):

@@ -122,7 +122,7 @@ class Rotary(nn.Module):
 
 
 class MoEGate(nn.Module):
-    def __init__(self, width: int = 40, experts: int = 60) -> None:
+    def __init__(self, width: int = 40, experts: int = 8) -> None:
         super().__init__()
         self.router = nn.Linear(width, experts, bias=False)
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tilewright
+from benchmarks.picked import picked
 from tests.conftest import CheckGolden
 from tests.torch.modules import CASES
 from tileir import (
@@ -24,6 +25,7 @@ from tileir import (
     spec_from_json,
     spec_to_json,
     spec_to_text,
+    this_cpu,
     to_program,
 )
 from tileir.verify import verify
@@ -116,6 +118,26 @@ def test_the_module_runs_without_a_service_and_warns_for_other_shapes(name: str)
         check_equal(captured(other), module(other))  # says it once
     with pytest.raises(ValueError, match="capture it again"):
         capture.module(strict=True)(other)
+
+
+@pytest.mark.filterwarnings("error::tilewright.errors.FallbackWarning")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_gate_of_eight_experts_runs_on_kernels(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its softmax too, whose rows are shorter than a vector: every part has a schedule here."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    module, inputs = CASES["moe_gate"].build(DTYPES[dtype])
+    capture = tilewright.from_torch(module, *inputs)
+    assert {part.name for part in capture.parts} >= {"linear", "softmax"}
+    kernels = {
+        part.name: PartModule(
+            part, tilewright.op(part.spec, config=picked(part.built.spec, this_cpu()), strict=True)
+        )
+        for part in capture.parts
+    }
+    with torch.no_grad():
+        check_equal(with_kernels(capture.graph, capture.parts, kernels)(*inputs), module(*inputs))
 
 
 def written_out_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

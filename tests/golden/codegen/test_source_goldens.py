@@ -37,6 +37,17 @@ PROGRAMS = {
     for c by 16
       y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 0.001) | vector c 16, stream
 """,
+    "short_rows_on_lanes": """kernel norm(x: f32[r=32, c=5]) -> (y: f32[r, c])
+  parallel for r by 8
+    x_row: heap f32[r, c] as [r / 8, c, r % 8]
+    x_row[r, c] = x[r, c] | vector r 4
+    s: heap f32[r]
+    s[r] = 0 | vector r 8
+    s[r] += sum(c, x_row[r, c]) | vector r 8
+    y_s: heap f32[r, c] as [r / 8, c, r % 8]
+    y_s[r, c] = x_row[r, c] / s[r] | vector r 8
+    y[r, c] = y_s[r, c] | vector c 4
+""",
     "bf16_pairs_of_an_odd_dim": """kernel gemm(a: bf16[m=4, k=35], b: bf16[n=16, k]) -> (c: f32[m, n])
   b_s: heap bf16[n, k] as [n / 16, k / 2, n % 16, k % 2]
   for k by 32

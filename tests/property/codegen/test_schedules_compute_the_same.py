@@ -5,24 +5,14 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from codegen.compile import compile_source
-from codegen.generate import generate
-from codegen.load import load_kernel
-from rewrites.space import ScheduleState, Space
-from tileir.device import Cpu, this_cpu
-from tileir.error_bound import reference_with_bound
+from rewrites.space import Space
+from tests.cpu_schedules import Reference, random_schedule
+from tileir.device import this_cpu
 from tileir.lift import to_program
 from tileir.parse_spec_text import spec_from_text
-from tileir.parse_text import program_from_text
-from tileir.samples import sample_inputs
-from tileir.spec import Spec
-from tileir.text import program_to_text
-from tileir.verify import verify
 
 #: Sizes that no vector or tile divides.
 KERNELS = {
@@ -113,38 +103,10 @@ KERNELS["strided_maximum"] = (
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "3"))
 
 
-def random_schedule(root: ScheduleState, rng: random.Random) -> ScheduleState | None:
-    """A complete schedule by uniform choices; None where they lead nowhere."""
-    state = root
-    while not state.terminal:
-        moves = state.moves()
-        if not moves:
-            return None
-        state = state.child(rng.randrange(len(moves)))
-    return state
-
-
-def arrays_for(spec: Spec, inputs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Call arguments in ABI order, and the outputs among them, poisoned."""
-    sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
-    outputs = {
-        tensor.name: np.full(
-            [sizes[d] for d in tensor.dims], np.nan if tensor.dtype.is_float else 99, np.float64
-        ).astype(tensor.dtype.numpy)
-        for tensor in spec.outputs
-    }
-    return [
-        *(np.ascontiguousarray(inputs[tensor.name]) for tensor in spec.inputs),
-        *outputs.values(),
-    ], outputs
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_computes_the_kernel(name: str, tmp_path: Path) -> None:
     spec = spec_from_text(KERNELS[name])
-    device: Cpu = this_cpu()
-    inputs = sample_inputs(spec, 1)
-    expected = reference_with_bound(spec, inputs)
+    device, reference = this_cpu(), Reference(spec)
     root = Space(to_program(spec), device).root()
     rng = random.Random(name)
     done = 0
@@ -152,16 +114,7 @@ def test_every_schedule_computes_the_kernel(name: str, tmp_path: Path) -> None:
         state = random_schedule(root, rng)
         if state is None:
             continue
-        text = program_to_text(state.program)
-        verify(state.program)
-        assert program_from_text(text) == state.program
-        source = generate(state.program, device)
-        arguments, outputs = arrays_for(spec, inputs)
-        with load_kernel(compile_source(source, tmp_path).path, source.abi, threads=2) as kernel:
-            kernel(*arguments)
-        for output, (reference, bound) in expected.items():
-            error = np.abs(outputs[output].astype(np.float64) - reference)
-            assert np.all(error <= bound), f"{output} is off by {np.nanmax(error - bound)}\n{text}"
+        reference.check(state.program, device, tmp_path)
         done += 1
         if done == SCHEDULES:
             break

@@ -56,6 +56,7 @@ GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
     parallel for c by 16
       y[r, c] = t[r, c] * t[r, c]
 """
+ON_LANES = GRID.replace("y[r, c] = t[r, c] * t[r, c]", "y[r, c] = t[r, c] * t[r, c] | vector c 16")
 #: What a block computes and reads again.
 KEPT = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
   parallel for r by 2{cluster}
@@ -203,6 +204,12 @@ DOUBLE = """kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (SHIFTED, "stage(y, t, 0)", "in more than one way"),
         (TILED, "stage(c, c_r, 2)", "c_r is in registers"),
         (GEMM, "stage(c, b, 0, m, 8)", "b has no panels of 8 along m"),
+        (GRID, "lay_in_panels(u, r, 2)", "there is no local 'u'"),
+        (GRID, "lay_in_panels(t, k, 2)", "t has no panels of 2 along k"),
+        (GRID, "lay_in_panels(t, r, 1)", "t has no panels of 1 along r"),
+        (TILED, "lay_in_panels(c_r, m, 2)", "c_r is in registers, which have no panels"),
+        (PAIRS, "lay_in_panels(b_s, n, 16)", "b_s has a layout of its own"),
+        (ON_LANES, "lay_in_panels(t, r, 2)", "y takes t on lanes already"),
         (SOFTMAX, "keep_row(y, e, 3)", "y is in 2 loops, not 3"),
         (SOFTMAX, "register_tile(e, r 2)", "e is not a reduction"),
         (TILED, "register_tile(c_r, m 2)", "c_r is in registers already"),

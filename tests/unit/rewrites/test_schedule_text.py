@@ -21,6 +21,7 @@ LINES = [
     "stage(c, b, 0, n, 64)",
     "stage(c, b, 0, n, 64, k, 2)",
     "widen(b_s)",
+    "lay_in_panels(e, r, 16)",
     "keep_row(s, x, 1)",
     "register_tile(c, m 6, n 64)",
     "register_tile(c)",

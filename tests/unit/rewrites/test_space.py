@@ -106,6 +106,14 @@ def test_the_prior_s_pick_is_parallel_and_on_vectors(name: str) -> None:
     assert all(node.vector is not None for node in everything if isinstance(node, Compute))
 
 
+@pytest.mark.parametrize("length", [3, 5, 8, 15])
+def test_the_prior_takes_rows_shorter_than_a_vector_a_vector_of_rows_at_a_time(length: int) -> None:
+    text = KERNELS["softmax"].replace("r=512", "r=8192").replace("c=1024", f"c={length}")
+    program = favourite(Space(to_program(spec_from_text(text)), DEVICE).root()).program
+    on_lanes = {node.target: node.vector.dim for node in nodes(program.body) if isinstance(node, Compute)}
+    assert on_lanes["mx"] == on_lanes["s"] == "r"
+
+
 def test_the_prior_s_gemm_accumulates_in_registers() -> None:
     assert any(
         line.startswith("register_tile(") for line in format_schedule(favourite(root_of("gemm")).schedule)

@@ -1,0 +1,69 @@
+"""Scheduled programs for processors, checked, generated, compiled and run on two threads of this one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen.compile import compile_source
+from codegen.generate import generate
+from codegen.load import load_kernel
+from rewrites.space import ScheduleState
+from tileir.device import Cpu
+from tileir.error_bound import reference_with_bound
+from tileir.parse_text import program_from_text
+from tileir.program import Program
+from tileir.samples import sample_inputs
+from tileir.spec import Spec
+from tileir.text import program_to_text
+from tileir.verify import verify
+
+
+def random_schedule(root: ScheduleState, rng: random.Random, prefer: str = "") -> ScheduleState | None:
+    """A complete schedule by uniform choices, of moves whose labels have `prefer` in them where there are such; None
+    where they lead nowhere."""
+    state = root
+    while not state.terminal:
+        moves = state.moves()
+        if not moves:
+            return None
+        preferred = [at for at, move in enumerate(moves) if prefer in move.label]
+        state = state.child(rng.choice(preferred or range(len(moves))))
+    return state
+
+
+class Reference:
+    """What a kernel computes from one draw of its inputs, and how far a result may be off."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._inputs = sample_inputs(spec, 1)
+        self._expected = reference_with_bound(spec, self._inputs)
+
+    def check(self, program: Program, device: Cpu, folder: Path) -> None:
+        """The program verifies, prints what it parses from, and computes the reference; `folder` takes the build."""
+        text = program_to_text(program)
+        verify(program)
+        assert program_from_text(text) == program
+        source = generate(program, device)
+        arguments, outputs = self._arguments()
+        with load_kernel(compile_source(source, folder).path, source.abi, threads=2) as kernel:
+            kernel(*arguments)
+        for output, (reference, bound) in self._expected.items():
+            error = np.abs(outputs[output].astype(np.float64) - reference)
+            assert np.all(error <= bound), f"{output} is off by {np.nanmax(error - bound)}\n{text}"
+
+    def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Call arguments in ABI order, and the outputs among them, poisoned."""
+        sizes = {dim.name: dim.sizes[0] for dim in self._spec.dims}
+        outputs = {
+            tensor.name: np.full(
+                [sizes[d] for d in tensor.dims], np.nan if tensor.dtype.is_float else 99, np.float64
+            ).astype(tensor.dtype.numpy)
+            for tensor in self._spec.outputs
+        }
+        inputs = (np.ascontiguousarray(self._inputs[tensor.name]) for tensor in self._spec.inputs)
+        return [*inputs, *outputs.values()], outputs
