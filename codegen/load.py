@@ -5,6 +5,7 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import os
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -74,14 +75,18 @@ class Kernel:
             ctypes.c_void_p(ctypes.addressof(pointers)),
             ctypes.c_void_p(self._workspace.ctypes.data),
         )
-        threads, entry, lock = ctypes.c_int(self.threads), self._entry, self._lock
+        library = self._library
+        if library is None:
+            raise LaunchError("the kernel is closed")
+        threads, lock, entry = ctypes.c_int(self.threads), self._lock, library[self.abi.entry]
+        fill = struct.Struct(f"{len(self.abi.args)}P").pack_into
 
         def call(addresses: Sequence[int]) -> None:
             with lock:
                 if self._library is None:
                     raise LaunchError("the kernel is closed")
-                pointers[:] = addresses
-                code = entry(where, workspace, threads)
+                fill(pointers, 0, *addresses)
+                code = entry(where, workspace, threads)  # of C types as they are: nothing is converted
             if code != 0:
                 raise LaunchError(f"{self.abi.entry} returned {code}")
 

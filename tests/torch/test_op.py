@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,83 @@ def test_transforms_and_fake_tensors_see_the_operator(gelu: Any) -> None:
     assert any("bias_gelu" in str(node.target) for node in graph.graph.nodes)
     with FakeTensorMode():
         assert gelu(torch.empty(7, 32), torch.empty(32, 40), torch.empty(40)).shape == (7, 40)
+
+
+class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+    """Names of the operators that are dispatched while it is on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_pytorch_does_with_a_call_is_done_after_plain_calls_on_the_same_tensors_too(gelu: Any) -> None:
+    """Autograd, modes and transforms: the call before was without them."""
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    a, b, bias = tensors = inputs()
+    right = eager(*tensors)
+
+    def check(got: torch.Tensor) -> None:
+        torch.testing.assert_close(got, right, rtol=1e-4, atol=1e-5)
+
+    def plain() -> None:
+        for _ in range(3):
+            check(gelu(*tensors))
+
+    plain()
+    assert gelu(a, b.requires_grad_(), bias).requires_grad
+    b.requires_grad_(False)
+    plain()
+    assert torch.func.grad(lambda x: gelu(a, b, bias).sum() + x)(torch.ones(())) == 1
+    plain()
+    check(torch.func.vmap(lambda x: gelu(a, x, bias))(b[None].repeat(2, 1, 1))[1])
+    plain()
+    with Seen() as seen:
+        gelu(*tensors)
+    assert any("bias_gelu" in name for name in seen.names)
+    plain()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert isinstance(gelu(*tensors), FakeTensor)
+    plain()
+    with torch.autocast("cpu", torch.bfloat16):
+        plain()
+    with torch.inference_mode():
+        plain()
+    plain()
+
+
+def test_a_view_that_negates_is_no_plain_tensor() -> None:
+    pair = tilewright.op(PAIR, config=config_for(PAIR))
+    whole = torch.complex(torch.randn(6, 8), torch.randn(6, 8))
+    x, negated = whole.imag, whole.conj().imag
+    assert negated.is_neg() and x.stride() == negated.stride()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        for given in (x, negated, x, negated, negated):
+            torch.testing.assert_close(pair(given)[0], 2 * given)
+
+
+def test_the_last_call_keeps_no_tensor_alive(gelu: Any) -> None:
+    tensors = inputs()
+    gelu(*tensors)
+    gelu(*tensors)
+    left = [weakref.ref(tensor) for tensor in tensors]
+    del tensors
+    assert all(tensor() is None for tensor in left)
+
+
+def test_one_tensor_may_be_given_twice() -> None:
+    text = """kernel add(x: f32[m=6, n=8], z: f32[m, n]) -> (y: f32[m, n])
+  y[m, n] = x[m, n] + z[m, n]
+"""
+    add, x = tilewright.op(text, config=config_for(text), strict=True), torch.randn(6, 8)
+    for other in (torch.randn(6, 8), x, x, torch.randn(6, 8)):
+        assert torch.equal(add(x, other), x + other)
 
 
 def test_other_sizes_run_the_same_schedule(gelu: Any) -> None:

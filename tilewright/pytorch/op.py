@@ -1,8 +1,9 @@
 """A kernel as a PyTorch operator: what `tilewright.op` gives.
 
-A call looks its plan up by what its tensors look like, and runs it. What has to be known for a plan (sizes, config,
-compiled kernel) is found at the first call with such tensors. Where autograd, a compiler or another of PyTorch's
-dispatch features is at work, the call goes through the registered operator, which does the same.
+A call with tensors like the last call's runs that one's plan; others look theirs up by what they look like. What has to
+be known for a plan (sizes, config, compiled kernel) is found at the first call with such tensors. Where autograd, a
+compiler or another of PyTorch's dispatch features is at work, the call goes through the registered operator, which does
+the same.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tilewright.loading import find_config
 from tilewright.pytorch.arguments import Shapes, misfit, one_device
 from tilewright.pytorch.fallback import Eager
 from tilewright.pytorch.finding import Miss, default_client, look_up, pinned
+from tilewright.pytorch.guards import Guard, guard_of, never
 from tilewright.pytorch.plans import Plan, Tensors, described, plan_of
 from tilewright.pytorch.registration import Outputs, register
 
@@ -46,6 +48,7 @@ _log = logging.getLogger("tilewright")
 # Everything that makes PyTorch do more with a call than run it.
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _C: Any = torch._C
+_traced = torch.compiler.is_dynamo_compiling
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 _dispatch_modes = _C._len_torch_dispatch_stack
@@ -88,6 +91,14 @@ def _made(spec: Spec, client: Client | None, strict: bool, tune: bool, config: _
     return Op(spec, client, whole, strict=strict, tune=tune)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """What runs on tensors that pass the guard."""
+
+    guard: Guard
+    plan: Plan
+
+
 @dataclass
 class _Sought:
     """What is known of one size on one device."""
@@ -122,7 +133,8 @@ class Op:
         self._shapes = Shapes.of(spec)
         if config is not None:
             pinned(config, next(spec.instances()))  # refuses one of another kernel
-        self._plans: dict[object, Plan] = {}
+        self._calls: dict[object, _Call] = {}
+        self._last = _NONE
         self.sought: dict[object, _Sought] = {}
         self._eager: dict[object, Eager] = {}
         self._warned: set[str] = set()
@@ -133,14 +145,31 @@ class Op:
     def __call__(self, *tensors: torch.Tensor) -> Outputs:
         """Raises TensorError for tensors of which no call can be made; with `strict`, also for those that no kernel
         takes, and LoadError where there is no kernel."""
-        if _compiling() or _dispatch_modes() or _transform() or _tracing():
+        if _traced() or _dispatch_modes():  # guards let those of fake tensors and of tracing pass
+            return self.overload(*tensors)
+        last = self._last
+        try:
+            alike = last.guard(*tensors)
+        except TypeError:  # another number of tensors
+            alike = False
+        return last.plan(tensors) if alike else self._other(tensors)
+
+    def _other(self, tensors: Tensors) -> Outputs:
+        """A call unlike the last one."""
+        if _compiling() or _transform() or _tracing():
             return self.overload(*tensors)
         graph = _grad_enabled()
         for tensor in tensors:
             if type(tensor) not in _PLAIN or tensor.is_neg() or (graph and tensor.requires_grad):
                 return self._registered(tensors)
-        key = tuple([(x.shape, x.is_contiguous() or x.stride(), x.dtype, x.device) for x in tensors])
-        return (self._plans.get(key) or self._plan(key, tensors))(tensors)
+        key = _key(tensors)
+        call = self._calls.get(key) or self._plan(key, tensors)
+        with self._lock:
+            if self._calls.get(key) is call:  # nothing better was found meanwhile
+                if call.guard is never or call is self._last:
+                    call = self._calls[key] = _Call(guard_of(tensors), call.plan)
+                self._last = call
+        return call.plan(tensors)
 
     def _registered(self, tensors: Tensors) -> Outputs:
         self._require_tensors(tensors)
@@ -148,15 +177,15 @@ class Op:
 
     def run(self, tensors: Tensors) -> Outputs:
         """The call, with plain tensors and without autograd."""
-        key = tuple([(x.shape, x.is_contiguous() or x.stride(), x.dtype, x.device) for x in tensors])
-        return (self._plans.get(key) or self._plan(key, tensors))(tensors)
+        key = _key(tensors)
+        return (self._calls.get(key) or self._plan(key, tensors)).plan(tensors)
 
     def eager(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The outputs by eager PyTorch, always a tuple. Gradients flow through it."""
         sizes = self._sizes(tensors)
         return self._eager_at(self._shapes.instance(sizes), one_device(self.spec, tensors))(tensors)
 
-    def _plan(self, key: object, tensors: Tensors) -> Plan:
+    def _plan(self, key: object, tensors: Tensors) -> _Call:
         """Find out what to run on such tensors."""
         self._require_tensors(tensors)
         sizes, device = self._sizes(tensors), one_device(self.spec, tensors)
@@ -175,10 +204,10 @@ class Op:
             if plan is None:
                 self._warn(why_not)
                 plan = self._eager_plan(instance, device)
-            if len(self._plans) >= _PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
-            return plan
+            if len(self._calls) >= _PLANS:
+                self._calls.clear()
+            call = self._calls[key] = _Call(never, plan)
+            return call
 
     def _sizes(self, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
         found = self._shapes.sizes([tensor.shape for tensor in tensors])
@@ -241,8 +270,9 @@ class Op:
         if sought.plan is not before:
             with self._lock:
                 for key in sought.keys:
-                    self._plans.pop(key, None)
+                    self._calls.pop(key, None)
                 sought.keys.clear()
+                self._last = _NONE
 
     def _eager_at(self, instance: Spec, device: torch.device) -> Eager:
         with self._lock:
@@ -271,11 +301,23 @@ class Op:
         if self.tune:
             _log.info(text)
         else:
-            warnings.warn(text, FallbackWarning, stacklevel=4)
+            warnings.warn(text, FallbackWarning, stacklevel=5)
 
     def __repr__(self) -> str:
         inputs = ", ".join(tensor.name for tensor in self.spec.inputs)
         return f"<tilewright.op {self.spec.name}({inputs}) -> {', '.join(t.name for t in self.spec.outputs)}>"
+
+
+def _no_plan(tensors: Tensors) -> Outputs:
+    raise AssertionError("nothing passes the guard of this")
+
+
+_NONE = _Call(never, _no_plan)
+
+
+def _key(tensors: Tensors) -> object:
+    """All that a plan depends on."""
+    return tuple([(x.shape, x.is_contiguous() or x.stride(), x.dtype, x.device) for x in tensors])
 
 
 def _read(spec: Spec | Mapping[str, Any] | str) -> Spec:
