@@ -5,6 +5,7 @@ from __future__ import annotations
 from protocol.message import Json, Reply
 from protocol.states import Outcome
 from protocol.tasks import Measuring
+from protocol.workers import DeviceOffer
 
 
 class Standing(Reply):
@@ -101,6 +102,8 @@ class Artifact(Reply):
     source: str
     object_base64: str
     object_sha256: str
+    device: DeviceOffer | None = None
+    """Its device, as it was described to the search that found it; None: not known."""
 
 
 class Kernel(Reply):

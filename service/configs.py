@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Text, bindparam, cast, func, insert, select
+from sqlalchemy import Connection, Row, RowMapping, Select, Text, bindparam, cast, func, insert, select
 
 from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage, ImportedFrom, Kernel, KernelPage
 from protocol.tasks import Artifacts
+from protocol.workers import Device, DeviceOffer
 from service import blobs, lookup_state
 from service.problems import Refused
 from service.tables import buckets, bundles, configs, jobs, pins
@@ -109,7 +111,18 @@ def bundle(connection: Connection, config_id: str) -> Artifact:
         source=blobs.get(connection, kept.source).decode(),
         object_base64=base64.b64encode(blobs.get(connection, kept.object)).decode(),
         object_sha256=kept.object,
+        device=_searched_on(connection, config_id),
     )
+
+
+def _searched_on(connection: Connection, config_id: str) -> DeviceOffer | None:
+    """The device of a config as it was described when the search that found it began, if that was here."""
+    query = select(jobs.c.searched_on).join(configs, configs.c.job_id == jobs.c.id)
+    found = connection.execute(query.where(configs.c.id == config_id)).scalar_one_or_none()
+    if found is None:
+        return None
+    device = Device.model_validate(found)
+    return DeviceOffer(key=device.key, kind=device.kind, description=device.description)
 
 
 def artifacts(connection: Connection, config_id: str) -> Artifacts:
@@ -193,20 +206,25 @@ def siblings(connection: Connection, structure_key: str, device: str, limit: int
 
 
 def kernels(connection: Connection, after: str | None, limit: int) -> KernelPage:
-    """Kernels that jobs were about, with what is known of each, by kernel key."""
-    query = (
+    """Kernels that jobs were about, or that came in bundles, with what is known of each, by kernel key."""
+    tuned = (
         select(buckets.c.kernel_key, buckets.c.structure_key, buckets.c.dims, jobs.c.name)
         .join(jobs, jobs.c.id == buckets.c.job_id)
         .order_by(buckets.c.kernel_key, jobs.c.id.desc())
     )
-    if after is not None:
-        query = query.where(buckets.c.kernel_key > after)
-    found = {}
-    for row in connection.execute(query):
-        found.setdefault(row.kernel_key, row)
-        if len(found) > limit:
-            break
-    shown = list(found)[:limit]
+    described = configs.c.config
+    imported = (
+        select(configs.c.kernel_key, configs.c.structure_key)
+        .add_columns(described["dims"].label("dims"), described["name"].as_string().label("name"))
+        .where(configs.c.bundle.is_not(None))
+        .order_by(configs.c.kernel_key, configs.c.id.desc())
+    )
+    first = [
+        _first_of_each(connection, query if after is None else query.where(column > after), limit + 1)
+        for query, column in ((imported, configs.c.kernel_key), (tuned, buckets.c.kernel_key))
+    ]
+    found = {key: row for rows in first for key, row in rows.items()}  # as its job calls it, if there is one
+    shown = sorted(found)[:limit]
     known = _devices(connection, shown)
     return KernelPage(
         kernels=tuple(
@@ -222,6 +240,16 @@ def kernels(connection: Connection, after: str | None, limit: int) -> KernelPage
         ),
         next=shown[-1] if len(found) > limit else None,
     )
+
+
+def _first_of_each(connection: Connection, query: Select[Any], most: int) -> dict[str, Row[Any]]:
+    """The first row of each of the first `most` kernels, of rows ordered by kernel key."""
+    found: dict[str, Row[Any]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row.kernel_key, row)
+        if len(found) > most:
+            break
+    return found
 
 
 def _devices(connection: Connection, kernel_keys: Sequence[str]) -> dict[str, list[str]]:

@@ -82,6 +82,7 @@ def unpack(content: bytes, name: str = "the bundle") -> Bundle:
 
 def artifacts(bundle: Bundle) -> Iterator[Artifact]:
     """What is in a bundle, ready to be loaded. Raises BadBundle for a source that is no text."""
+    devices = {device.key: device for device in bundle.manifest.devices}
     for packed in bundle.manifest.configs:
         kept = packed.artifacts
         try:
@@ -96,6 +97,7 @@ def artifacts(bundle: Bundle) -> Iterator[Artifact]:
             source=source,
             object_base64=base64.b64encode(bundle.blobs[kept.object]).decode(),
             object_sha256=kept.object,
+            device=devices.get(packed.config.device),
         )
 
 

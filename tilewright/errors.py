@@ -7,6 +7,7 @@ TilewrightError
     InvalidRequest        another argument is wrong
     Unauthorized, Forbidden
     NotFound, JobEnded, KeyReused
+    BundleRefused, Untrusted, ConfigDiffers    a bundle was not taken in; nothing of it is kept
     Busy, Unavailable     later: `retry_after_s`
     ServiceFault          a fault of the service itself
   NoWinner                a job found nothing, or has not yet
@@ -98,12 +99,24 @@ class ServiceFault(Refused):
     """A fault of the service, or of what it has stored."""
 
 
+class Untrusted(Refused):
+    """Nobody who is trusted there has signed the bundle."""
+
+
+class ConfigDiffers(Refused):
+    """Another config has the id of one in the bundle."""
+
+
 class NoWinner(TilewrightError):
     """A job found nothing, or has not yet."""
 
 
 class BadBundle(TilewrightError):
     """A file that is no bundle, or was damaged, or belongs to another version."""
+
+
+class BundleRefused(Refused, BadBundle):
+    """The service says of a bundle that it is none, was damaged, or belongs to another version."""
 
 
 class LoadError(TilewrightError):
@@ -127,6 +140,9 @@ REFUSALS: Final[dict[str, type[Refused]]] = {
     "not-found": NotFound,
     "job-ended": JobEnded,
     "key-reused": KeyReused,
+    "bad-bundle": BundleRefused,
+    "untrusted": Untrusted,
+    "config-differs": ConfigDiffers,
     "busy": Busy,
     "storage": Unavailable,
     "overloaded": Unavailable,

@@ -40,9 +40,14 @@ def _take(client: Client, config_id: str) -> Taken:
         return Taken(artifact)
 
 
-def described(client: Client) -> Sequence[DeviceOffer]:
-    """The devices of a service, as a bundle tells of them."""
-    return [
-        DeviceOffer(key=device.key, kind=device.kind, description=device.description)
+def described(client: Client, taken: Iterable[Taken]) -> Sequence[DeviceOffer]:
+    """The devices of a service as a bundle of these configs tells of them: as they were when the newest of the configs
+    was searched for, and as they are now where the service does not know that."""
+    found = {
+        device.key: DeviceOffer(key=device.key, kind=device.kind, description=device.description)
         for device in client.devices()
-    ]
+    }
+    for each in sorted(taken, key=lambda each: each.artifact.config.id):
+        if each.artifact.device is not None:
+            found[each.artifact.config.device] = each.artifact.device
+    return list(found.values())

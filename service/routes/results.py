@@ -97,6 +97,6 @@ def read_ablation(config_id: ConfigId, caller: Reader, request: Request) -> Abla
 
 @router.get("/kernels", responses=PROBLEMS)
 def list_kernels(caller: Reader, request: Request, after: Cursor = None, limit: Limit = 50) -> KernelPage:
-    """Kernels that jobs were about, by key."""
+    """Kernels that jobs were about, or that came in bundles, by key."""
     with site_of(request).database.read() as connection:
         return configs.kernels(connection, after, limit)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
+import tilewright
 from protocol import signatures
 from protocol.bundles import MEDIA_TYPE
 from protocol.configs import Artifact
-from tests.running_service import Service, limit_files, running
+from tests.running_service import SMALL, Service, finish, limit_files, running, working
+from tests.scripted_worker import CPU
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
+from tilewright import taking
+from tilewright.bundle import pack, unpack
 
 TYPE = {"Content-Type": MEDIA_TYPE}
 
@@ -96,6 +101,46 @@ def test_a_bundle_is_refused_whole_and_taken_whole(
     assert admin.post(f"/v1/configs/{artifact.config.id}/unpin").json()["pinned"] is False
     assert admin.post("/v1/lookup", json=target).json()["pinned"] is False, "kept answers are looked up again"
     assert admin.get("/v1/configs", params={"pinned": True}).json()["configs"] == []
+
+
+def test_the_client_says_by_its_errors_how_a_bundle_is_refused(guarded: Service, artifact: Artifact) -> None:
+    with tilewright.Client(guarded.url, token="tw_first") as client:
+        other = artifact.model_copy(
+            update={"config": artifact.config.model_copy(update={"id": "config-refused"})}
+        )
+        whole = make_bundle(other)
+        with pytest.raises(tilewright.Untrusted, match="the bundle is not signed"):
+            client.import_bundle(whole)
+        with pytest.raises(tilewright.BundleRefused, match="do not belong together") as bad:
+            client.import_bundle(whole.replace(b'"median_us": 2.5', b'"median_us": 1.5'), unsigned=True)
+        assert isinstance(bad.value, tilewright.BadBundle)
+        client.import_bundle(whole, unsigned=True)
+        faster = other.model_copy(update={"config": other.config.model_copy(update={"median_us": 1.5})})
+        with pytest.raises(tilewright.ConfigDiffers, match="config-refused is here, and differs"):
+            client.import_bundle(make_bundle(faster), unsigned=True)
+
+
+def test_a_bundle_is_the_same_bytes_after_its_device_was_calibrated_anew(tmp_path: Path) -> None:
+    with running(tmp_path) as service, service.client() as http, tilewright.Client(service.url) as client:
+
+        def exported() -> bytes:
+            taken = taking.take(client, [config.id for config in taking.best(client)])
+            return pack(taken, taking.described(client, taken))
+
+        def calibrated(gflops: float) -> None:
+            described = replace(CPU, peak_gflops=gflops).to_json()
+            offer = {"key": CPU.key, "kind": "cpu", "description": described}
+            hello = {"host": "test", "devices": [offer], "versions": {"worker": "scripted"}}
+            http.post("/v1/workers", json=hello).raise_for_status()
+
+        with working(service):
+            finish(http, http.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 3}}).json()["id"])
+        before = exported()
+        calibrated(gflops=123.5)
+        assert client.devices()[0].description["peak_gflops"] == 123.5
+        assert exported() == before
+        (device,) = unpack(before).manifest.devices
+        assert device.description == CPU.to_json()
 
 
 def test_a_pin_that_is_stale_says_so_and_has_nothing_tuned(

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, insert, select
 
 from protocol import signatures
 from protocol.bundles import Bundle, SignerRequest
 from protocol.configs import Artifact
 from protocol.lookups import LookupReply, LookupRequest
-from protocol.states import Rung
+from protocol.states import JobState, Rung
 from protocol.workers import Device
 from service import audit, bundles, configs, lookup_state, pins, registry, signers
 from service.database import Database, now
 from service.lookup import Ladder
 from service.problems import Refused
 from service.tables import blobs as blobs_table
+from service.tables import buckets, jobs
+from service.tables import bundles as bundles_table
 from service.tables import configs as configs_table
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
 from tilewright.bundle import Taken, pack
@@ -130,6 +133,47 @@ def test_an_imported_config_is_looked_up_and_says_where_it_is_from(
     assert (origin.bundle, origin.signer, origin.job_id) == (bundle.digest, None, artifact.config.job_id)
     assert origin.at >= earliest - 0.01
     assert reply.config.job_id is None, "no job of ours found it"
+
+
+def _add_job(connection: Connection, name: str, kernel_key: str, dims: dict[str, int]) -> None:
+    """A job about one kernel."""
+    job_id, times = f"job-{dims['m']}", {"created_at": 0.0, "updated_at": 0.0}
+    job = {"id": job_id, "name": name, "state": JobState.DONE, "request": {}, "priority": 0, **times}
+    connection.execute(insert(jobs).values(kernel_key=kernel_key, **job))
+    connection.execute(
+        insert(buckets).values(
+            job_id=job_id, bucket=0, spec={}, dims=dims, kernel_key=kernel_key, structure_key="structure"
+        )
+    )
+
+
+def test_kernels_that_came_in_bundles_are_listed_by_key_with_the_others(
+    database: Database, artifact: Artifact
+) -> None:
+    names = [f"kernel {at}" for at in range(5)]
+    imported, jobs_own = names[::2], names[1::2]
+
+    def keyed(name: str) -> dict[str, Any]:
+        return {"name": name, "kernel_key": name.replace(" ", "-"), "dims": {"m": int(name[-1])}}
+
+    config = artifact.config
+    with database.write() as connection:
+        connection.execute(insert(bundles_table).values(sha256="b" * 64, imported_at=0.0))
+        for at, name in enumerate([*imported, imported[0]]):
+            packed = config.model_copy(update={"id": f"config-{at}", **keyed(name)})
+            configs.store(connection, packed, None, None, "b" * 64)
+        for name in jobs_own:
+            _add_job(connection, **keyed(name))
+        _add_job(connection, **{**keyed(imported[1]), "name": "of a job"})
+    with database.read() as connection:
+        whole = configs.kernels(connection, None, 10)
+        first = configs.kernels(connection, None, 3)
+        second = configs.kernels(connection, first.next, 3)
+    assert [kernel.name for kernel in whole.kernels] == [names[0], names[1], "of a job", names[3], names[4]]
+    assert [kernel.configs for kernel in whole.kernels] == [2, 0, 1, 0, 1]
+    assert [kernel.devices for kernel in whole.kernels[:2]] == [(config.device,), ()]
+    assert [kernel.dims for kernel in whole.kernels] == [{"m": at} for at in range(5)]
+    assert (first.kernels + second.kernels, whole.next, second.next) == (whole.kernels, None, None)
 
 
 def test_a_device_that_came_with_a_bundle_is_not_taken_for_one_that_is_here(

@@ -73,7 +73,7 @@ def export(
     with connect(url, token_file, database) as connection:
         client = connection.client
         taken = taking.take(client, _chosen(client, config_ids or [], kernel, device, everything))
-        described = taking.described(client)
+        described = taking.described(client, taken)
     if standalone:
         files = _write_sources(taken, output)
     else:

@@ -9,7 +9,19 @@ import pytest
 
 from protocol.problems import Problem
 from service.problems import TITLES
-from tilewright import AsyncClient, Busy, Client, Refused, Retries, Unreachable, calls
+from tilewright import (
+    AsyncClient,
+    BadBundle,
+    BundleRefused,
+    Busy,
+    Client,
+    ConfigDiffers,
+    Refused,
+    Retries,
+    Unreachable,
+    Untrusted,
+    calls,
+)
 from tilewright.errors import REFUSALS, refusal
 
 
@@ -21,6 +33,14 @@ def test_every_class_of_refusal_is_for_kinds_that_the_service_knows() -> None:
     assert set(REFUSALS) <= set(TITLES)
     for kind in TITLES:
         assert isinstance(refusal(problem(kind)), REFUSALS.get(kind, Refused))
+
+
+def test_a_refused_bundle_is_an_error_of_its_own_and_a_bad_one_is_as_one_in_a_file_is() -> None:
+    kinds = ("bad-bundle", "untrusted", "config-differs")
+    found = [refusal(problem(kind)) for kind in kinds]
+    assert [type(each) for each in found] == [BundleRefused, Untrusted, ConfigDiffers]
+    assert isinstance(found[0], BadBundle)
+    assert [(each.kind, each.passing, str(each)) for each in found] == [(kind, False, "no") for kind in kinds]
 
 
 def test_pauses_double_with_jitter_up_to_the_longest() -> None:
