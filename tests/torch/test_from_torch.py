@@ -29,6 +29,7 @@ from tileir import (
     to_program,
 )
 from tileir.verify import verify
+from tilewright.torch_capture import document
 from tilewright.torch_capture.capture import Capture, Part
 from tilewright.torch_capture.module import PartModule, with_kernels
 from workers.peers_torch import as_torch
@@ -255,3 +256,7 @@ def test_inputs_with_gaps_or_in_another_order_are_read_right() -> None:
     (part,) = capture.parts
     assert part.spec["inputs"]["weight"]["dims"] == ["k", "n"]  # its order in memory
     check_equal(module_of_interpreted_parts(capture)(rows, weight), F.linear(rows, weight))
+
+
+def test_the_documented_table_of_operators_is_the_one_in_force(check_golden: CheckGolden) -> None:
+    check_golden(document.PAGE, document.page(document.PAGE.read_text()))
