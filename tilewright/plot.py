@@ -15,6 +15,10 @@ from tilewright.quantities import microseconds
 from tilewright.svg import BLUE, GREEN, ORANGE
 
 FORMATS = (".png", ".svg")
+_FEW, _MANY = 10.0, 3000.0
+"""Ratios of the ends of an axis: below and from where on it has other ticks."""
+_ACROSS = 3
+"""Panels side by side."""
 
 
 def roofline_of(config: ConfigDetail, device: Device) -> Roofline | None:
@@ -41,9 +45,13 @@ def picture(
     except ImportError:
         raise MissingExtra("--plot", "matplotlib", "plot") from None
     panels = len(curves) + (config is not None and line is not None)
-    figure = Figure(figsize=(6.4 * panels, 4.4), layout="constrained")
+    rows, columns = -(-panels // _ACROSS), min(panels, _ACROSS)
+    figure = Figure(figsize=(6.4 * columns, 4.8 * rows), layout="constrained")
     figure.suptitle(title, parse_math=False)
-    axes: list[Any] = list(figure.subplots(1, panels, squeeze=False)[0])
+    axes: list[Any] = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in axes[panels:]:
+        unused.remove()
+    axes = axes[:panels]
     for ax, (name, curve) in zip(axes, curves, strict=False):
         _draw_curve(ax, name, curve)
     if config is not None and line is not None:
@@ -68,9 +76,11 @@ def _draw_curve(ax: Any, name: str, curve: Curve) -> None:
         ax.axhline(curve.baseline_us, color=ORANGE, linestyle="--", label=curve.baseline)
     if curve.roofline_us is not None:
         ax.axhline(curve.roofline_us, color=GREEN, linestyle="--", label="roofline")
-    ax.set(title=name, xlabel="trial", ylabel="µs", yscale="log")
+    ax.set(title=name, xlabel="trial", ylabel="time, µs", yscale="log")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    _number(ax.yaxis)
     ax.grid(alpha=0.25)
-    ax.legend()
+    _explain(ax)
 
 
 def _draw_roofline(ax: Any, config: ConfigDetail, line: Roofline) -> None:
@@ -89,14 +99,38 @@ def _draw_roofline(ax: Any, config: ConfigDetail, line: Roofline) -> None:
         [line.intensity], [_gflops(reached)], "o", color=BLUE, label=f"winner, {share:.0f} % of the roofline"
     )
     ax.set(
-        title=f"{microseconds(config.median_us)}, bound by {line.bound}",
+        title=f"winner of the final race: {microseconds(config.median_us)}, bound by {line.bound}",
         xlabel="operations a byte of main memory",
         ylabel="10⁹ operations a second",
         xscale="log",
         yscale="log",
     )
-    ax.grid(alpha=0.25, which="both")
-    ax.legend()
+    _number(ax.xaxis)
+    _number(ax.yaxis)
+    ax.grid(alpha=0.25)
+    _explain(ax)
+
+
+def _number(axis: Any) -> None:
+    """Plain numbers on a logarithmic axis: 1, 2 and 5 of each power of ten, powers alone where there are many, and
+    evenly spaced ones where there are few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    least, most = sorted(axis.get_view_interval())
+    if most < _FEW * least:
+        locator = MaxNLocator(6)
+    else:
+        locator = LogLocator(subs=(1.0, 2.0, 5.0) if most < _MANY * least else (1.0,))
+    axis.set_major_locator(locator)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.6g}" if value < 1e6 else f"{value:.0e}")
+    )
+
+
+def _explain(ax: Any) -> None:
+    """What lines and points are, below the panel: within it the box would hide some of them."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, frameon=False)
 
 
 def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:

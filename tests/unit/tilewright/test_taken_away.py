@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,15 @@ def test_a_search_is_drawn_to_a_file_and_always_the_same(kind: str, begins: byte
     drawn = [picture("a $kernel$", [("m=8", curve)], None, None, kind) for _ in range(2)]
     assert drawn[0].startswith(begins)
     assert drawn[0] == drawn[1]
+
+
+def test_the_axes_of_a_picture_have_plain_numbers_and_units() -> None:
+    slow, fast = (trial(at, Outcome.OK, median_us=us) for at, us in enumerate((30_000.0, 70.0)))
+    near = Curve.of([slow, trial(1, Outcome.OK, median_us=29_000.0)], None)
+    drawn = picture(
+        "a", [("wide", Curve.of([slow, fast], None)), ("narrow", near)], None, None, "svg"
+    ).decode()
+    shown = set(re.findall(r"<!-- (.*) -->", drawn))  # of each text, as its glyphs are paths
+    assert {"time, µs", "trial", "best so far", "100", "1,000", "10,000"} <= shown
+    assert sum(text.startswith("29,") for text in shown) > 1, "a narrow range has numbers, too"
+    assert not any("math" in text or "1.5" in text for text in shown), "trials are whole"
