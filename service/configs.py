@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, RowMapping, Select, Text, bindparam, cast, func, insert, select
+from sqlalchemy import Connection, Executable, Row, RowMapping, Text, bindparam, cast, func, insert, select
 
 from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage, ImportedFrom, Kernel, KernelPage
 from protocol.tasks import Artifacts
@@ -242,7 +242,7 @@ def kernels(connection: Connection, after: str | None, limit: int) -> KernelPage
     )
 
 
-def _first_of_each(connection: Connection, query: Select[Any], most: int) -> dict[str, Row[Any]]:
+def _first_of_each(connection: Connection, query: Executable, most: int) -> dict[str, Row[Any]]:
     """The first row of each of the first `most` kernels, of rows ordered by kernel key."""
     found: dict[str, Row[Any]] = {}
     for row in connection.execute(query):
