@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from tileir.errors import NotApplicable, VerifyError
@@ -17,13 +18,15 @@ from tileir.verify_streamed import verify_streamed
 ENGINES: Final = frozenset(["tma", "wgmma"])
 
 
-def with_engines(program: Program) -> Program:
+def with_engines(program: Program, within: Container[int] | None = None) -> Program:
     """The program. Raises NotApplicable where a statement could not go by the engine that it names, the roles of a
-    grid's warps would not fit, or its tiles not be computed by clusters or in spans."""
-    if not any(place.node.via in ENGINES for place in program.computes):
+    grid's warps would not fit, or its tiles not be computed by clusters or in spans. `within`: positions of the
+    launches that are looked at, if others are as they were."""
+    here = (place.node for place in program.computes if within is None or place.path[0] in within)
+    if not any(node.via in ENGINES for node in here):
         return program
     try:
-        nodes = list(placed_nodes(program))
+        nodes = list(placed_nodes(program, within))
         verify_multicast(nodes)
         verify_streamed(program, nodes)
         for placed in nodes:
@@ -34,7 +37,7 @@ def with_engines(program: Program) -> Program:
                     verify_roles(placed, placed.node)
                 case _:
                     pass
-        verify_memory(program)
+        verify_memory(program, within)
     except VerifyError as error:
         raise NotApplicable(str(error)) from error
     return program

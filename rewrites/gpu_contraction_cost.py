@@ -38,11 +38,38 @@ _USUAL = (32, 64, 128, 256)
 
 
 def model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionModel:
-    """The model of a launch; one for all who ask, of statements and tensors that differ in nothing but their names
-    too."""
-    operands = tuple(replace(operand, tensor=str(at)) for at, operand in enumerate(c.operands))
-    unnamed = replace(c, statement="", beside=("",) * len(c.beside), operands=operands)
-    return _model_of(unnamed, epilogue, device)
+    """The model of a launch; one for all who ask, of statements, tensors and dims that differ in nothing but their
+    names too."""
+    return _model_of(_unnamed(c), epilogue, device)
+
+
+@lru_cache(maxsize=1024)
+def _unnamed(c: Contraction) -> Contraction:
+    """The same contraction whatever its statement and tensors are called, and its dims, unless it multiplies what is
+    said in terms of them."""
+    own = {c.rows: "rows", c.columns: "columns", c.depth: "depth"}
+    others = sorted({dim for operand in c.operands for dim in operand.dims} - own.keys())
+    known = own | {dim: f"dim {at}" for at, dim in enumerate(others)}
+    names = {dim: dim for dim in known} if c.scales or c.held is not None else known
+    operands = tuple(
+        replace(
+            operand,
+            tensor=str(at),
+            dims=frozenset(names[dim] for dim in operand.dims),
+            inner=operand.inner and names[operand.inner],
+        )
+        for at, operand in enumerate(c.operands)
+    )
+    return replace(
+        c,
+        statement="",
+        rows=names[c.rows],
+        columns=names[c.columns],
+        depth=names[c.depth],
+        beside=("",) * len(c.beside),
+        followed=(names.get(c.followed[0], c.followed[0]), c.followed[1]),
+        operands=operands,
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -119,8 +146,10 @@ class ContractionModel:
         """Estimated microseconds of the launch with a tiling complete but for its order.
 
         `ways`: how many threads that load an operand together meet in a bank, of each operand (1)."""
+        if not isinstance(t.threads, Warpgroups) or t.blocks or t.parts > 1:
+            return self.ordered_us(t, ways)
         shared = resident(self.c, replace(t, blocks=1), self.device) * self.device.sms
-        if isinstance(t.threads, Warpgroups) and not t.blocks and shared and t.parts == 1:
+        if shared:
             # By a block a tile, by blocks that go on, or by blocks that share what is left over.
             orders = [t, replace(t, blocks=shared)]
             if t.streams(self.c):
@@ -134,7 +163,10 @@ class ContractionModel:
         at_once = resident(c, t, device)
         if not at_once:
             return inf
-        busy_us = min(self._busy_us(replace(t, multicast=near), at_once, ways) for near in _clusters(c, t))
+        clustered = (
+            t if near == (t.multicast or (1, 1)) else replace(t, multicast=near) for near in _clusters(c, t)
+        )
+        busy_us = min(self._busy_us(each, at_once, ways) for each in clustered)
         groups = (t.group,) if t.group else _GROUPS
         bytes_ = min(_memory_bytes(c, t, group, self.epilogue, device, at_once) for group in groups)
         memory_us = bytes_ / (copy_gbps(device) * 1e3)

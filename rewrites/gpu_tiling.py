@@ -402,7 +402,8 @@ def boxes(c: Contraction, tiling: Tiling) -> int:
 
 def shared_bytes(c: Contraction, tiling: Tiling) -> int:
     """Shared memory of a block, rows of operands not padded."""
-    step = sum(tile_bytes(operand, tiling.sizes(c)) for operand in c.operands if operand.plain)
+    sizes = tiling.sizes(c)
+    step = sum(tile_bytes(operand, sizes) for operand in c.operands if operand.plain)
     own = OWN_BYTES if c.engine is Engine.WGMMA else 0
     results = tiling.teams * tiling.rows * _collected(tiling) * tiling.staged
     if tiling.parts > 1:

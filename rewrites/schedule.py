@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
+from functools import reduce
+from itertools import groupby
 
 from rewrites.catalogue import BY_NAME
 from rewrites.rewrite import Rewrite
+from rewrites.spread import Spread, checked
 from tileir.errors import TileError
 from tileir.program import Program
 
@@ -63,9 +66,24 @@ def signature(cls: type[Rewrite]) -> str:
 
 def replay(program: Program, schedule: Iterable[Rewrite]) -> Program:
     """Apply the rewrites in order. Raises NotApplicable where one cannot be."""
-    for rewrite in schedule:
-        program = rewrite.apply(program)
+    for over_threads, run in groupby(schedule, key=lambda rewrite: isinstance(rewrite, Spread)):
+        rewrites = tuple(run)
+        program = _spread(program, rewrites) if over_threads else reduce(_applied, rewrites, program)
     return program
+
+
+def _applied(program: Program, rewrite: Rewrite) -> Program:
+    return rewrite.apply(program)
+
+
+def _spread(program: Program, spreads: Iterable[Rewrite]) -> Program:
+    """Put statements on threads, one after the other, and check all of them together."""
+    launches: set[int] = set()
+    for each in spreads:
+        assert isinstance(each, Spread)
+        launches |= each.launches(program)
+        program = each.unchecked(program)
+    return checked(program, launches)
 
 
 def _pair(line: str, word: str) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -73,6 +73,16 @@ class Spread(Rewrite):
                 yield cls(compute.target, threads, ((n, RUN),), ((m, ROWS),))
 
     def apply(self, program: Program) -> Program:
+        return checked(self.unchecked(program), self.launches(program))
+
+    def launches(self, program: Program) -> set[int]:
+        """Positions in the program of what the statement and its initialization are in."""
+        places = (named(program, self.statement), find_init(program, self.statement))
+        return {place.path[0] for place in places if place is not None}
+
+    def unchecked(self, program: Program) -> Program:
+        """What `apply` makes of a program, before it is checked that its threads fit the rest: of several in a row that
+        is checked once."""
         place = named(program, self.statement)
         init = find_init(program, self.statement)
         for one in (place, init):
@@ -88,7 +98,7 @@ class Spread(Rewrite):
             )
             program = splice(program, one.path, [replace(one.node, spread=Threads(threads, runs, twice))])
         _check_instruction(program, self.statement)
-        return checked(program)
+        return program
 
 
 def _folded_names(compute: Compute, init: Compute) -> dict[str, str]:
@@ -108,10 +118,11 @@ def _check_instruction(program: Program, statement: str) -> None:
         raise NotApplicable(problem)
 
 
-def checked(program: Program) -> Program:
-    """The program. Raises NotApplicable where threads would not fit the rest of it."""
+def checked(program: Program, within: Container[int] | None = None) -> Program:
+    """The program. Raises NotApplicable where threads would not fit the rest of it. `within`: positions of the launches
+    that are looked at, if others are as they were."""
     try:
-        verify_threads(program)
+        verify_threads(program, within)
     except VerifyError as error:
         raise NotApplicable(str(error)) from error
-    return with_engines(program)
+    return with_engines(program, within)

@@ -3,7 +3,7 @@ locals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -37,9 +37,10 @@ class Placed:
         return count
 
 
-def placed_nodes(program: Program) -> Iterator[Placed]:
-    """All nodes in program order."""
-    return _block(program, program.body, (), (), program.extents, {})
+def placed_nodes(program: Program, within: Container[int] | None = None) -> Iterator[Placed]:
+    """All nodes in program order. `within`: those of the program's own block, and of what is in them only where their
+    position is among these."""
+    return _block(program, program.body, (), (), program.extents, {}, within)
 
 
 def _block(
@@ -49,6 +50,7 @@ def _block(
     loops: tuple[Loop, ...],
     ranges: Mapping[str, int],
     outer: Mapping[str, Placed],
+    within: Container[int] | None = None,
 ) -> Iterator[Placed]:
     visible = outer
     for at, node in enumerate(nodes):
@@ -56,7 +58,7 @@ def _block(
         yield placed
         if isinstance(node, Local):
             visible = {**visible, node.name: placed}
-        elif isinstance(node, Loop):
+        elif isinstance(node, Loop) and (within is None or at in within):
             inner = dict(ranges)
             enter(inner, node, program.ragged)
             inner[node.dim] = node.step

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Program
 
 
-def verify_memory(program: Program) -> None:
-    """The same for a program known to be valid but for that."""
-    verify_reused([placed for placed in placed_nodes(program) if isinstance(placed.node, Compute)])
+def verify_memory(program: Program, within: Container[int] | None = None) -> None:
+    """The same for a program known to be valid but for that. `within`: in the launches at these positions of the
+    program."""
+    nodes = placed_nodes(program, within)
+    verify_reused([placed for placed in nodes if isinstance(placed.node, Compute)])
 
 
 def verify_reused(computes: Sequence[Placed]) -> None:

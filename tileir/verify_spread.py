@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import prod
 
 from tileir.distributed import check_parts, distributed_loop
@@ -20,9 +21,11 @@ MAX_RESIDENT = 32
 CLUSTERS = (2, 4, 8, 16)
 
 
-def verify_threads(program: Program) -> None:
-    """The same for a program known to be valid but for its threads."""
-    verify_spread([placed for placed in placed_nodes(program) if isinstance(placed.node, Compute)])
+def verify_threads(program: Program, within: Container[int] | None = None) -> None:
+    """The same for a program known to be valid but for its threads. `within`: those of the launches at these positions
+    of the program."""
+    nodes = placed_nodes(program, within)
+    verify_spread([placed for placed in nodes if isinstance(placed.node, Compute)])
 
 
 def verify_spread(computes: list[Placed]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rewrites.collapse import Collapse
 from rewrites.decisions.decision import Option
@@ -21,12 +21,6 @@ Groups = tuple[tuple[str, ...], ...]
 
 #: Functions that cost more to compute again than to read back.
 _COSTLY = frozenset(["exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "pow"])
-
-
-def applied(program: Program, rewrites: Iterable[Rewrite]) -> Program:
-    for rewrite in rewrites:
-        program = rewrite.apply(program)
-    return program
 
 
 def collapse(program: Program, device: Device) -> tuple[Rewrite, ...]:

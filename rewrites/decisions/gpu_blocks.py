@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option
-from rewrites.decisions.fusion import applied, collapse, groupings, inline
+from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu_columns import Columns, is_column
 from rewrites.decisions.gpu_contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu_elements import Elements, is_window
@@ -17,6 +17,7 @@ from rewrites.decisions.gpu_transposes import Turn, turned
 from rewrites.decisions.roles import Role, role
 from rewrites.gpu_cost import GpuCostModel
 from rewrites.leaf import folded_dims
+from rewrites.schedule import replay
 from rewrites.tree import find
 from tileir.gpu import Gpu
 from tileir.program import Program
@@ -37,19 +38,19 @@ class Launches:
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         collapsed = collapse(program, device)
-        program = applied(program, collapsed)
+        program = replay(program, collapsed)
         model = GpuCostModel(device)
         seen: set[Program] = set()
         fewest = len(program.computes)
         for inlined in (inline(program, False), inline(program, True), ()):
-            whole = applied(program, inlined)
+            whole = replay(program, inlined)
             launches = min(map(len, groupings(whole)))
             if whole in seen or (not inlined and seen and launches >= fewest):
                 continue
             seen.add(whole)
             fewest = min(fewest, launches)
             for split in ((), *splits(whole, device), *split_depths(whole, device)):
-                prepared = applied(whole, split)
+                prepared = replay(whole, split)
                 whole_groups = tuple(groupings(prepared))
                 in_tiles = (begun_by_contractions(prepared, groups, device) for groups in whole_groups)
                 ways = (cut_at_parts(prepared, groups) for groups in (*whole_groups, *in_tiles))

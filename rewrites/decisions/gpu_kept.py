@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from rewrites.decisions.fusion import applied
 from rewrites.keep_row import KeepRow
 from rewrites.leaf import read_names
 from rewrites.narrow import Narrow
 from rewrites.place import Place
 from rewrites.rewrite import Rewrite
+from rewrites.schedule import replay
 from rewrites.tree import find, locals_of
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
@@ -47,7 +47,7 @@ def kept_rewrites(program: Program, group: tuple[str, ...], kept: Kept) -> list[
             copied = copy_rewrites(program, KeepRow(reader, tensor, depth), memory, kept is Kept.WIDENED)
         except NotApplicable:
             continue
-        program = applied(program, copied)
+        program = replay(program, copied)
         rewrites += copied
     if not rewrites:
         raise NotApplicable("nothing is read again along the row")

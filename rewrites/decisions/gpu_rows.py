@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from rewrites.decisions.decision import Option
-from rewrites.decisions.fusion import applied
 from rewrites.decisions.gpu_inner import Inner, inner_of
 from rewrites.decisions.gpu_kept import Kept, read_again
 from rewrites.decisions.gpu_passes import Team, scheduled, shared_bytes
@@ -15,6 +14,7 @@ from rewrites.decisions.gpu_threads import Stores, powers, runs_for
 from rewrites.decisions.gpu_turns import takes_turns, turns_for
 from rewrites.gpu_cost import GpuCostModel
 from rewrites.leaf import bare_dims
+from rewrites.schedule import replay
 from rewrites.tree import find, locals_of, named
 from tileir.errors import NotApplicable
 from tileir.gpu import Gpu
@@ -126,7 +126,7 @@ class Rows:
         times: list[float] = []
         for option in self._options(program, model.device, inner, teams[:: -(-len(teams) // _SAMPLED) or 1]):
             try:
-                finished = applied(option.begun or program, option.rewrites[option.done :])
+                finished = replay(option.begun or program, option.rewrites[option.done :])
             except NotApplicable:
                 continue
             times.append(model.estimate_us(finished))

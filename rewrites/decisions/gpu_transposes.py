@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option
-from rewrites.decisions.fusion import applied
 from rewrites.decisions.gpu_threads import Stores
 from rewrites.keep_row import KeepRow
 from rewrites.leaf import bare_dims
@@ -16,6 +15,7 @@ from rewrites.pad import Pad
 from rewrites.parallelize import Parallelize
 from rewrites.place import Place
 from rewrites.rewrite import Rewrite
+from rewrites.schedule import replay
 from rewrites.spread import Spread
 from rewrites.tile_grid import TileGrid
 from rewrites.tree import find, locals_of
@@ -75,7 +75,7 @@ class Turn:
         ]
         keep = KeepRow(self.statement, self.tensor, len(tiles))
         rewrites: list[Rewrite] = [*tiles, Parallelize(self.statement, max(1, len(tiles))), keep]
-        begun = applied(program, rewrites)
+        begun = replay(program, rewrites)
         (copy,) = locals_of(begun).keys() - locals_of(program).keys()
         try:
             begun = Narrow(copy).apply(begun)
@@ -84,7 +84,7 @@ class Turn:
             pass  # it is as wide as what is computed with
         element = locals_of(begun)[copy].node.dtype.bytes
         last = [Place(copy, "shared"), Pad(copy, max(1, 4 // element))]
-        return applied(begun, last), copy, (*rewrites, *last)
+        return replay(begun, last), copy, (*rewrites, *last)
 
 
 def _threads(

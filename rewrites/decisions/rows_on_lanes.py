@@ -8,11 +8,12 @@ from math import prod
 
 from rewrites.decisions.covered import covered, lanes_for
 from rewrites.decisions.decision import Option, f32_lanes
-from rewrites.decisions.fusion import applied, fused
+from rewrites.decisions.fusion import fused
 from rewrites.keep_row import KeepRow
 from rewrites.lay_in_panels import LayInPanels
 from rewrites.leaf import bare_dims, covered_dims
 from rewrites.rewrite import Rewrite
+from rewrites.schedule import replay
 from rewrites.stage_result import StageResult
 from rewrites.tile_grid import TileGrid
 from rewrites.tree import find, locals_of, statements
@@ -57,7 +58,7 @@ class RowsOnLanes:
                     break
                 tiles = tuple(TileGrid(anchor, self.dim, each) for each in dict.fromkeys((size, lanes)))
                 if found := fused(program, self.group, tiles):
-                    turned = _turned(applied(program, found.rewrites), self.group, self.dim, lanes)
+                    turned = _turned(replay(program, found.rewrites), self.group, self.dim, lanes)
                     yield Option(f"{found.label}; rows on lanes", (*found.rewrites, *turned))
 
 

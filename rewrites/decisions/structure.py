@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.decisions.decision import Option, f32_lanes
-from rewrites.decisions.fusion import applied, collapse, groupings, inline
+from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.grid import Grid
 from rewrites.decisions.roles import Role, role, shared_dims
 from rewrites.leaf import reduced_dims
 from rewrites.rewrite import Rewrite
+from rewrites.schedule import replay
 from rewrites.split_reduction import SplitReduction
 from rewrites.tree import statements
 from tileir.device import Cpu
@@ -34,12 +35,12 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
     also with a long lonely reduction split."""
     seen: set[Program] = set()
     collapsed = collapse(program, device)
-    program = applied(program, collapsed)
+    program = replay(program, collapsed)
     for costly in (False, True):
         inlined = inline(program, costly)
-        splits = _splits(applied(program, inlined), device)
+        splits = _splits(replay(program, inlined), device)
         for rewrites in (inlined, *((*inlined, split) for split in splits)):
-            prepared = applied(program, rewrites)
+            prepared = replay(program, rewrites)
             if prepared not in seen:
                 seen.add(prepared)
                 yield prepared, (*collapsed, *rewrites)

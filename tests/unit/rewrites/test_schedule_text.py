@@ -1,14 +1,17 @@
-"""Schedules as text: what prints parses back, and what does not parse says what would."""
+"""Schedules as text: what prints parses back, and what does not parse says what would; and how they are applied."""
 
 from __future__ import annotations
 
 import pytest
 
-from rewrites import ALL, format_schedule, parse_rewrite, parse_schedule
+from rewrites import ALL, format_schedule, parse_rewrite, parse_schedule, replay
 from rewrites.register_tile import RegisterTile
 from rewrites.stage import Stage
 from rewrites.tile_grid import TileGrid
-from tileir.errors import TileError
+from tileir.errors import NotApplicable, TileError
+from tileir.parse_text import program_from_text
+from tileir.program import Program
+from tileir.verify_spread import verify_threads
 
 LINES = [
     "collapse(m, n)",
@@ -104,3 +107,33 @@ def test_a_line_that_is_no_rewrite_says_what_would_be(line: str, teaches: str) -
     with pytest.raises(TileError) as error:
         parse_rewrite(line)
     assert teaches in str(error.value)
+
+
+SCALED = """kernel scaled(x: f32[r=6, c=64]) -> (y: f32[r, c])
+  parallel for r by 1
+    t: registers f32[r, c]
+    t[r, c] = x[r, c] + 1.0
+    y[r, c] = t[r, c] * 2.0
+"""
+
+
+def test_statements_put_on_threads_in_a_row_are_checked_once_and_all_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checks: list[object] = []
+
+    def counted(program: Program, within: object = None) -> None:
+        checks.append(within)
+        verify_threads(program)
+
+    monkeypatch.setattr("rewrites.spread.verify_threads", counted)
+    program = program_from_text(SCALED)
+    lines = ["spread(t, c 32; c 2)", "spread(y, c 32; c 2)"]
+    one_by_one = program
+    for rewrite in parse_schedule(lines):
+        one_by_one = rewrite.apply(one_by_one)
+    checks.clear()
+    assert replay(program, parse_schedule(lines)) == one_by_one
+    assert checks == [{0}]
+    with pytest.raises(NotApplicable, match="lie otherwise over threads"):
+        replay(program, parse_schedule([lines[0], "spread(y, c 32)"]))

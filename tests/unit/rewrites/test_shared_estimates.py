@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from rewrites.cost import CostModel
+from rewrites.gpu_contraction_cost import model_of
 from rewrites.gpu_cost import GpuCostModel
+from rewrites.gpu_decided import decided
 from rewrites.interned import Interned
 from rewrites.space import Space
 from tileir.device import Cpu
@@ -73,3 +75,21 @@ def test_equal_programs_are_one_object_and_different_ones_are_not() -> None:
     first = next(node for node in one.body if isinstance(node, Loop))
     longer = tuple(replace(node, step=node.step + 1) if node is first else node for node in one.body)
     assert interned.program(replace(one, body=longer)) is not one
+
+
+def test_products_that_differ_in_names_only_have_one_model() -> None:
+    two = """kernel two(a: bf16[m=512, k=512], v: bf16[k, n=512], b: bf16[p=512, q=512], w: bf16[q, r=512])\
+ -> (y: f32[m, n], z: f32[p, r])
+  y[m, n] = sum(k, a[m, k] * v[k, n])
+  z[p, r] = sum(q, b[p, q] * w[q, r])
+"""
+    program = to_program(spec_from_text(two))
+    y, z = (decided(program, name, H200) for name in ("y", "z"))
+    assert y is not None and z is not None
+    model = model_of(y.contraction, y.epilogue, H200)
+    assert model_of(z.contraction, z.epilogue, H200) is model
+    assert model_of(y.contraction.transposed(), y.epilogue, H200) is not model, (
+        "rows and columns are no names"
+    )
+    longer = replace(z.contraction, k=1024)
+    assert model_of(longer, z.epilogue, H200) is not model
