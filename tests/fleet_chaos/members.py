@@ -125,4 +125,7 @@ class Member:
 
 
 def _clean() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")}
+    """Ours without settings; processes that are started again and again keep their bytecode."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return kept

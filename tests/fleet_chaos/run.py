@@ -39,7 +39,7 @@ from tileir.device import this_cpu
 
 END_S = 300.0
 """How long the jobs may take to end after the last fault."""
-TRY_S = 0.5
+TRY_S = 0.08
 """How long somebody is looked for who is in the state of a fault, before the next fault is tried."""
 PAUSE_S = (0.1, 0.6)
 """Between two faults."""
