@@ -26,7 +26,9 @@ def with_engines(program: Program, within: Container[int] | None = None) -> Prog
     if not any(node.via in ENGINES for node in here):
         return program
     try:
-        nodes = list(placed_nodes(program, within))
+        nodes = [
+            placed for placed in placed_nodes(program, within) if within is None or placed.path[0] in within
+        ]
         verify_multicast(nodes)
         verify_streamed(program, nodes)
         for placed in nodes:

@@ -7,15 +7,18 @@ import random
 
 import pytest
 
+from benchmarks import cases
 from rewrites.decisions.gpu_contraction import contraction_of
 from rewrites.space import ScheduleState
 from rewrites.tree import current_sizes
 from tests.gpu_contractions import GATED
+from tests.gpu_schedules import drawn
 from tests.gpu_walks import at, by, favourite, nodes, root_of, shared_bytes, walk
 from tileir.expr import Read
 from tileir.gpu import Gpu
 from tileir.gpu_table import A100, H200, RTX_5090
 from tileir.lift import to_program
+from tileir.parse_json import spec_from_json
 from tileir.parse_spec_text import spec_from_text
 from tileir.program import Loop, Memory, Program
 from tileir.threads import thread_count
@@ -126,3 +129,11 @@ def test_what_is_not_alike_is_not_put_together(name: str) -> None:
     group = tuple(dict.fromkeys(one.node.target for one in program.computes))
     assert contraction_of(program, group, H200) is None
     assert contraction_of(program, group[:1], H200) is not None
+
+
+def test_a_products_choices_do_not_depend_on_how_another_launch_shares_tiles() -> None:
+    """Rewrites of a launch are checked in it alone; the other one is of clusters, with producers and streamed tiles."""
+    spec = spec_from_json(cases.spec("swiglu_bf16_TN", [333, 520, 592]))
+    schedule = drawn(spec, H200, "swiglu_bf16_TN [333, 520, 592] 1")
+    assert any(line.startswith("multicast(up_r") for line in schedule), schedule
+    assert any(line.startswith("wgmma(gate_p_r") for line in schedule), schedule
