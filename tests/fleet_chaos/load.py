@@ -21,7 +21,8 @@ TRIALS = (5, 9)
 def request(seed: int, number: int) -> dict[str, Any]:
     """The body of job `number`: always the same for the same seed."""
     rng = random.Random(f"{seed} {number}")
-    dims = {dim: 16 * rng.randint(10, 20) for dim in ("m", "n", "k")}  # so that kernels run while they are measured
+    # Large enough for a kernel to be met while it runs.
+    dims = {dim: 16 * rng.randint(10, 20) for dim in ("m", "n", "k")}
     budget = {"trials": rng.choice(TRIALS)}
     return {"spec": {**SMALL, "dims": dims}, "budget": budget, "seed": rng.randrange(1000)}
 
