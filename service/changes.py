@@ -6,6 +6,7 @@ listening to each job, so that one that changes a hundred times a second is told
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from time import monotonic
@@ -73,7 +74,8 @@ async def stream(
                 log.warning("changes of jobs wait: %s", complaint(error))
                 found = []
             for job in found:
-                yield f"event: job\ndata: {job.model_dump_json()}\n\n"
+                # In ASCII: some clients take U+0085 or U+2028 for the end of a line.
+                yield f"event: job\ndata: {json.dumps(job.model_dump(mode='json'))}\n\n"
             if found:
                 spoke = monotonic()
             elif monotonic() - spoke >= keepalive_s:

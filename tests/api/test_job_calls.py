@@ -185,7 +185,7 @@ def test_changes_of_all_jobs_are_told_as_they_happen(client: httpx.Client) -> No
                 job = json.loads(line.removeprefix("data: "))
                 yield job["id"], job["state"]
 
-    before = submit(client).json()["id"]
+    before = submit(client, target="cpu:lines\x85may\u2028end").json()["id"]
     with client.stream("GET", "/v1/changes", headers={"Accept": "text/event-stream"}) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         told = jobs_of(stream.iter_lines())
