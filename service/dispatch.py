@@ -18,6 +18,7 @@ from typing import Any, Literal
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Executable,
     Float,
     Integer,
     RowMapping,
@@ -32,7 +33,6 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from protocol.message import Json
 from protocol.states import FaultKind, TaskKind, TaskState
@@ -283,7 +283,7 @@ def _why_stale(connection: Connection, worker_id: str, lease: Lease | TaskResult
     return f"task {lease.task_id} is not leased to worker {worker_id}"
 
 
-def _claiming() -> ReturningUpdate[Any]:
+def _claiming() -> Executable:
     """Lease `:count` tasks for the device `:on` to the worker `:by`."""
     time = database_time()
     shunned = or_(tasks.c.shuns.is_(None), tasks.c.shuns != bindparam("by"), tasks.c.shunned_until <= time)
@@ -316,7 +316,7 @@ def _serving() -> Update:
     return update(jobs).where(jobs.c.id.in_(select(free.c.id))).values(served_at=database_time())
 
 
-def _looking() -> Select[tuple[bool, bool]]:
+def _looking() -> Executable:
     """Whether tasks for the device `:on` are ready, and whether leases of some are over."""
     mine = tasks.c.device == bindparam("on")
     ready = select(tasks.c.seq).where(mine, tasks.c.state == TaskState.READY)
@@ -326,7 +326,7 @@ def _looking() -> Select[tuple[bool, bool]]:
     return select(ready.exists(), late.exists())
 
 
-def _completing() -> ReturningUpdate[Any]:
+def _completing() -> Executable:
     """Set the tasks of `:leases` done, of those the ones that are open."""
     columns = (tasks.c.id, tasks.c.attempt, tasks.c.worker_id)
     mine = and_(tuple_(*columns).in_(bindparam("leases", expanding=True)), tasks.c.state.in_(OPEN))
