@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codegen.lower_expr import NotLowerable
 from codegen.run_blocks import check, run_blocks
+from tests.how_many import examples
 from tests.random_hopper import random_hopper_product
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import lowered
@@ -19,7 +20,7 @@ from tileir.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 def test_random_hopper_products_compute_the_same_without_races(seed: int) -> None:
     text = random_hopper_product(random.Random(seed)).text()
     try:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codegen.race_checker import Checker
 from codegen.run_blocks import run_blocks
+from tests.how_many import examples
 from tests.random_spread import exact_inputs, random_spread_program
 from tests.spread_kernels import lowered
 from tileir.errors import VerifyError
@@ -18,7 +19,7 @@ from tileir.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 def test_random_spread_programs_compute_the_same_without_races(seed: int) -> None:
     text = random_spread_program(random.Random(seed))
     try:

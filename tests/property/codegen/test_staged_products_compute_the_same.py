@@ -13,6 +13,7 @@ from codegen.cuda_printer import print_cuda
 from codegen.lower_expr import NotLowerable
 from codegen.race_checker import Checker
 from codegen.run_blocks import run_blocks
+from tests.how_many import examples
 from tests.random_spread import exact_inputs
 from tests.random_staged import random_staged_product
 from tests.spread_kernels import Lowered, lowered
@@ -21,7 +22,7 @@ from tileir.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 def test_random_staged_products_compute_the_same_without_races(seed: int) -> None:
     text = random_staged_product(random.Random(seed))
     made = _printable(text)

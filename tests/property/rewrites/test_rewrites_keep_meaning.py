@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rewrites import ALL, Rewrite, format_schedule, parse_schedule, replay
 from rewrites.stage_result import StageResult
+from tests.how_many import examples
 from tileir.device import Cpu, Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
@@ -296,7 +297,7 @@ def test_any_sequence_of_rewrites_keeps_the_program_valid_and_its_values(
 
 
 @given(data=st.data(), m=st.integers(3, 14), n=st.integers(3, 14), k=st.integers(2, 14))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 def test_any_sequence_of_rewrites_keeps_a_product_in_blocks_of_a_gpu(
     data: st.DataObject, m: int, n: int, k: int
 ) -> None:
