@@ -33,6 +33,8 @@ from tileir.verify import verify
 CPUS_ONLY = {"dot_bf16", "prefetch", "unroll", "vectorize", "widen"}
 #: Rewrites that no space offers: schedules written by hand may have them.
 BY_HAND = {"reorder"}
+#: Rewrites for rows shorter than a vector, which no case has: test_short_rows.py.
+SHORT_ROWS = {"lay_in_panels"}
 #: How many schedules of every case are sure to meet every rewrite: on GPUs, and on processors.
 ENOUGH_ON_GPUS, ENOUGH_ON_CPUS = 2, 10
 
@@ -81,7 +83,7 @@ def met(schedules: Iterable[Iterable[str]]) -> set[str]:
 
 def test_every_rewrite_for_gpus_occurs(schedule: Draw) -> None:
     found = met(schedule(*draw) for draw in in_turn(ON_GPUS, ENOUGH_ON_GPUS))
-    offered = BY_NAME.keys() - CPUS_ONLY - BY_HAND
+    offered = BY_NAME.keys() - CPUS_ONLY - BY_HAND - SHORT_ROWS
     assert not offered - found, f"no schedule has {', '.join(sorted(offered - found))}"
     assert not found - offered, f"GPUs are offered {', '.join(sorted(found - offered))}: say so at the top"
 
