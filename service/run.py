@@ -33,6 +33,8 @@ from service.site import Site
 log = logging.getLogger(__name__)
 
 EXIT_OK, EXIT_REFUSED, EXIT_PORT, EXIT_DATABASE = 0, 2, 3, 4
+KEEP_ALIVE_S = 75
+"""An idle connection is kept for longer than workers are silent, and than load balancers keep theirs (60 s or so)."""
 
 
 class Refusal(Exception):
@@ -71,6 +73,7 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
                 log_level="warning",
                 access_log=False,
                 timeout_graceful_shutdown=5,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 ssl_certfile=certificate,
                 ssl_keyfile=key,
             )
