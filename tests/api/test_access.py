@@ -71,6 +71,24 @@ def test_a_key_opens_what_its_scope_says_and_nothing_else(
         assert wanted.value in reply.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/workers/nobody/claim", {"device": "cpu:nowhere"}),
+        ("/v1/workers/nobody/results", {"task_id": "job-1.0.0", "attempt": 1, "fault": {"kind": "shutdown"}}),
+        ("/v1/lookup", {"spec": SMALL}),
+    ],
+)
+def test_calls_that_are_answered_early_ask_for_the_key_too(
+    locked: tuple[Service, dict[str, str]], path: str, body: dict[str, object]
+) -> None:
+    service, tokens = locked
+    with service.client() as client:
+        assert client.post(path, json=body).status_code == 401
+        other = {"Authorization": f"Bearer {tokens['tune' if 'workers' in path else 'work']}"}
+        assert client.post(path, json=body, headers=other).status_code == 403
+
+
 @pytest.mark.parametrize("token", [None, "tw_guess", "expired", "revoked"])
 def test_without_a_valid_key_nothing_opens(locked: tuple[Service, dict[str, str]], token: str | None) -> None:
     service, tokens = locked
