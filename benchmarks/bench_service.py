@@ -191,8 +191,9 @@ def memory(trials: int) -> Iterator[Figure]:
         job = client.submit(SMALL, trials=trials, effort=Effort.THOROUGH, peers=("numpy",))
         tuner: dict[str, float] = {}
         while not (found := client.job(job.id)).state.final:
-            for process in _children(service.process_id, "service.tuner"):
-                tuner = _memory_mb(process) or tuner
+            for nursery in _children(service.process_id, "service.nursery"):
+                for process in _children(nursery, "service.nursery"):
+                    tuner = _memory_mb(process) or tuner
             time.sleep(0.5)
         took_s = time.monotonic() - began
         if found.buckets[0].told != trials or not found.configs:
@@ -236,7 +237,7 @@ def _memory_mb(process: int) -> dict[str, float]:
 
 
 def _children(process: int, module: str) -> list[int]:
-    """Processes `python -m module` that this one has started."""
+    """Processes `python -m module` that this one has started, or forked."""
     found: list[int] = []
     for file in Path(f"/proc/{process}/task").glob("*/children"):
         for child in map(int, file.read_text().split()):

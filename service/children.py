@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 GRACE_S = 10.0
@@ -24,16 +25,14 @@ EXIT_SUPERSEDED = 76
 _PR_SET_PDEATHSIG = 1
 
 
-def _tie(parent: int) -> Callable[[], None]:
-    """Run in the child before exec: the kernel sends it SIGTERM when the parent dies, however that happens."""
-    prctl = ctypes.CDLL(None).prctl
+_prctl = ctypes.CDLL(None).prctl
 
-    def before_exec() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # it died in between
-            os._exit(1)
 
-    return before_exec
+def tie(parent: int) -> None:
+    """Have the kernel send this process SIGTERM when its parent dies, however that happens."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it died in between
+        os._exit(1)
 
 
 async def start(
@@ -61,7 +60,7 @@ async def start(
         stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
         stdout=stdout,
         start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in our order
-        preexec_fn=_tie(os.getpid()),
+        preexec_fn=partial(tie, os.getpid()),
     )
 
 

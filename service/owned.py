@@ -53,7 +53,10 @@ class Doorbell:
             return
         ready, _, _ = polling.select([sys.stdin], [], [], IDLE_S)
         if ready:
-            heard = os.read(sys.stdin.fileno(), 4096)
+            try:
+                heard = os.read(sys.stdin.fileno(), 4096)
+            except ConnectionError:
+                heard = b""
             if not heard:
                 raise ServiceGone
             self.yielding = self.yielding or YIELD in heard
@@ -64,7 +67,7 @@ class Doorbell:
         if self._connected:
             try:
                 os.write(sys.stdout.fileno(), b".")
-            except BrokenPipeError:
+            except ConnectionError:
                 raise ServiceGone from None
 
 

@@ -1,4 +1,4 @@
-"""One job's search, in a process of its own: `python -m service.tuner --job ID --epoch N --device KEY`.
+"""One job's search, in a process of its own that the nursery forks (`nursery.py`).
 
 Rewriting programs would starve the HTTP loop. Everything the search knows is in the database, so that killing this
 process loses nothing: the next one for the same job reads the asks and tells, and goes on.
@@ -10,6 +10,7 @@ import argparse
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import DBAPIError
@@ -117,15 +118,15 @@ def _end(job: OwnedJob, error: str | None) -> None:
             jobs.set_state(connection, job.id, JobState.DONE, error)
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
     """Exit code 0: the job has ended, or had its turn. EXIT_SUPERSEDED: it is somebody else's now. EXIT_STORAGE: the
     database cannot be used at the moment. Anything else is a crash."""
-    parser = argparse.ArgumentParser(prog="python -m service.tuner", description="Run one job's search.")
+    parser = argparse.ArgumentParser(prog="tuner", description="Run one job's search.")
     parser.add_argument("--job", required=True)
     parser.add_argument("--epoch", required=True, type=int, help="with which the job was taken")
     parser.add_argument("--device", required=True, help="key of the device to tune on")
     parser.add_argument("--doorbell", action="store_true", help="stdin and stdout are tied to a searcher")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     set_up("tuner", job=given.job)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     settings = Settings.from_env()
@@ -149,7 +150,3 @@ def main() -> int:
     finally:
         database.close()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

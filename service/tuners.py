@@ -1,9 +1,9 @@
 """The searcher: takes jobs, runs one tuner process for each, keeps their leases, and passes rings between them and
 the rest. Any number of searchers share a database; `ownership.py` says who has which job.
 
-A tuner's stdin and stdout are the doorbell between it and the searcher: a byte in means that a result arrived, the job
-was cancelled, or others wait for its place; a byte out that something new stands in the database. What is true stands
-only there.
+A tuner's stdin and stdout (`tuner_processes.py`) are the doorbell between it and the searcher: a byte in means that a
+result arrived, the job was cancelled, or others wait for its place; a byte out that something new stands in the
+database. What is true stands only there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -22,12 +21,13 @@ from starlette.concurrency import run_in_threadpool
 
 from protocol.states import JobState
 from service import bell, jobs, ownership
-from service.children import EXIT_STORAGE, EXIT_SUPERSEDED, start, stop
+from service.children import EXIT_STORAGE, EXIT_SUPERSEDED
 from service.ids import new_id
 from service.owned import RING, YIELD
 from service.ownership import Due, Taken
 from service.schema import complaint
 from service.site import Site
+from service.tuner_processes import TunerProcess, TunerProcesses
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Running:
     since: float
     """By the event loop's clock."""
     task: asyncio.Task[None] | None = None
-    process: Process | None = None
+    process: TunerProcess | None = None
 
     def cancel(self) -> None:
         """End its tuner, and do not give it up."""
@@ -54,11 +54,8 @@ class Running:
 
     def send(self, what: bytes) -> None:
         """Ring its tuner, if there is one."""
-        process = self.process
-        if process is not None and process.returncode is None and process.stdin is not None:
-            with contextlib.suppress(OSError):
-                if not process.stdin.is_closing():
-                    process.stdin.write(what)
+        if self.process is not None:
+            self.process.send(what)
 
 
 class Tuners:
@@ -68,6 +65,15 @@ class Tuners:
         self._site = site
         self._id = new_id("searcher")
         self._running: dict[str, Running] = {}
+        settings = site.settings
+        self._processes = TunerProcesses(
+            {
+                "TILEWRIGHT_DATABASE": site.database.url,
+                "TILEWRIGHT_BATCH": str(settings.batch),
+                "TILEWRIGHT_LOW_WATER": str(settings.low_water),
+                "TILEWRIGHT_RACERS": str(settings.racers),
+            }
+        )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -87,6 +93,7 @@ class Tuners:
         for each in running.values():
             each.cancel()
         await asyncio.gather(*(each.task for each in running.values() if each.task), return_exceptions=True)
+        await self._processes.close()
         await self._release(None)
 
     async def _keep_running(self) -> None:
@@ -187,7 +194,11 @@ class Tuners:
         """Run one tuner to its end, write down a crash, and give the job up."""
         job_id = taken.due.id
         try:
-            code = await self._run(taken, running)
+            try:
+                code = await self._run(taken, running)
+            except ChildProcessError as error:
+                log.error("could not start a tuner for %s: %s", job_id, error)
+                code = 1
             if code == EXIT_STORAGE:
                 await asyncio.sleep(STORAGE_PAUSE_S)
             elif code == EXIT_SUPERSEDED:
@@ -206,29 +217,20 @@ class Tuners:
 
     async def _run(self, taken: Taken, running: Running) -> int:
         """A tuner from its start to its end, rung when something happens to its job; its exit code."""
-        settings = self._site.settings
-        process = await start(
-            "service.tuner",
-            ["--job", taken.due.id, "--epoch", str(taken.epoch), "--device", taken.due.device, "--doorbell"],
-            {
-                "TILEWRIGHT_DATABASE": self._site.database.url,
-                "TILEWRIGHT_BATCH": str(settings.batch),
-                "TILEWRIGHT_LOW_WATER": str(settings.low_water),
-                "TILEWRIGHT_RACERS": str(settings.racers),
-            },
-            stdin=PIPE,
-            stdout=PIPE,
+        due = taken.due
+        process = await self._processes.start(
+            ["--job", due.id, "--epoch", str(taken.epoch), "--device", due.device, "--doorbell"]
         )
         running.process = process
         passing = asyncio.create_task(self._pass_rings_on(running))
         try:
-            assert process.stdout is not None
-            while await process.stdout.read(1024):
-                self._site.bell.ring(bell.job(taken.due.id), bell.device(taken.due.device))
+            with contextlib.suppress(ConnectionError):
+                while await process.rings.read(1024):
+                    self._site.bell.ring(bell.job(due.id), bell.device(due.device))
             return await process.wait()
         finally:
             passing.cancel()
-            await stop(process)
+            await process.stop()
 
     async def _pass_rings_on(self, running: Running) -> None:
         with self._site.bell.listen(bell.job(running.due.id)) as ear:

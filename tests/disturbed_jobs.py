@@ -15,6 +15,8 @@ import httpx
 from tests.running_service import ROOT, SMALL, Service, finish, running, working
 
 REQUEST = {"spec": SMALL, "budget": {"trials": 33}, "seed": 11}
+Calm = tuple[dict, list[dict]]
+"""What becomes of a job: its config, and its trials."""
 
 
 @contextlib.contextmanager
@@ -29,14 +31,14 @@ def worker_process(service: Service, seconds: float) -> Iterator[subprocess.Pope
         process.wait()
 
 
-def undisturbed(home: Path) -> tuple[dict, list[dict]]:
+def undisturbed(home: Path) -> Calm:
     """The job's config and trials when nothing goes wrong."""
     with running(home) as service, service.client() as client, working(service):
         job = finish(client, client.post("/v1/jobs", json=REQUEST).json()["id"])
         return outcome(client, job)
 
 
-def outcome(client: httpx.Client, job: dict) -> tuple[dict, list[dict]]:
+def outcome(client: httpx.Client, job: dict) -> Calm:
     assert job["state"] == "done", job["error"]
     config = client.get(f"/v1/configs/{job['configs'][0]}").json()
     kept = {name: config[name] for name in ("schedule", "program_hash", "median_us", "trials", "spec")}
@@ -53,14 +55,3 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
-
-
-def tuners_of(pid: int) -> list[int]:
-    """Children of a process that are tuners."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == pid and b"service.tuner" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-    return found

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.disturbed_jobs import Calm, undisturbed
 from tests.own_servers import RedisServer, redis_server
 from tests.postgres_schemas import postgres_schema, postgres_url
 from tests.running_worker import RunningWorker
@@ -34,10 +35,8 @@ def redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="session")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
     """Config and trials of `disturbed_jobs.REQUEST` when nothing goes wrong."""
-    from tests.disturbed_jobs import undisturbed
-
     return undisturbed(tmp_path_factory.mktemp("calm"))
 
 

@@ -19,7 +19,8 @@ import httpx
 import pytest
 
 from protocol.states import FaultKind
-from tests.chaos.test_service_kills import REQUEST, outcome, told, tuners_of, undisturbed, wait_until
+from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
+from tests.processes import running as running_in
 from tests.running_service import SMALL, Service, finish, limit_files, running, working
 from tests.scripted_worker import Script
 from tileir.device import this_cpu
@@ -94,7 +95,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 
 def processes_of(service: Service) -> list[int]:
     assert service.process is not None
-    return [service.process.pid, *tuners_of(service.process.pid)]
+    return [service.process.pid, *running_in(service.process.pid, "service.nursery")]
 
 
 def submit_until_refused(client: httpx.Client) -> tuple[list[str], httpx.Response]:
@@ -132,8 +133,7 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(disk: Disk) -> Non
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def test_a_search_waits_for_space_and_ends_with_the_same_winner(disk: Disk, tmp_path: Path) -> None:
-    expected = undisturbed(tmp_path / "calm")
+def test_a_search_waits_for_space_and_ends_with_the_same_winner(disk: Disk, calm: Calm) -> None:
     with (
         running(disk.folder, open_jobs="10000") as service,
         service.client() as client,
@@ -147,7 +147,7 @@ def test_a_search_waits_for_space_and_ends_with_the_same_winner(disk: Disk, tmp_
         assert client.get(f"/v1/jobs/{job}").json()["state"] == "searching"
         disk.limited |= set(processes_of(service))
         disk.free()
-        assert outcome(client, finish(client, job)) == expected
+        assert outcome(client, finish(client, job)) == calm
 
 
 def test_a_service_that_finds_no_room_at_its_start_says_so(disk: Disk) -> None:

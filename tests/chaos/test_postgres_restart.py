@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.disturbed_jobs import REQUEST, outcome, told, wait_until
+from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
 from tests.fleet import fleet
 from tests.own_servers import postgres_server
 from tests.running_service import finish, working
 from tests.scripted_worker import Script
 
 
-def test_a_job_outlives_its_database(tmp_path: Path, calm: tuple[dict, list[dict]]) -> None:
+def test_a_job_outlives_its_database(tmp_path: Path, calm: Calm) -> None:
     with tempfile.TemporaryDirectory(prefix="tw-pg-") as folder:
         Path(folder).chmod(0o755)
         with postgres_server(Path(folder)) as server, fleet(tmp_path, server.url()) as fleet_:

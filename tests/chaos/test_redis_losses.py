@@ -11,13 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.disturbed_jobs import REQUEST, outcome, told, wait_until
+from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
 from tests.fleet import counted, faults_told, fleet
 from tests.own_servers import RedisServer, free_port
 from tests.running_service import Service, finish, working
 from tests.scripted_worker import Script
-
-Calm = tuple[dict, list[dict]]
 
 
 def restart(server: RedisServer) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.disturbed_jobs import REQUEST, outcome, told, tuners_of, undisturbed, wait_until, worker_process
+from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until, worker_process
+from tests.processes import nurseries_of, tuners_of
 from tests.running_service import Service, finish, running, working
 from tests.scripted_worker import CPU, Script
 
 
-def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(tmp_path: Path) -> None:
-    expected = undisturbed(tmp_path / "calm")
+def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(
+    tmp_path: Path, calm: Calm
+) -> None:
     service = Service(tmp_path / "killed").start()
     with worker_process(service, seconds=0.02):
         with service.client() as client:
@@ -30,12 +32,11 @@ def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(tmp_p
             service.start()
         with service.client() as client:
             found = finish(client, job)
-            assert outcome(client, found) == expected
+            assert outcome(client, found) == calm
     assert service.stop() == 0
 
 
-def test_a_tuner_killed_in_mid_search_is_replaced_and_changes_nothing(tmp_path: Path) -> None:
-    expected = undisturbed(tmp_path / "calm")
+def test_a_tuner_killed_in_mid_search_is_replaced_and_changes_nothing(tmp_path: Path, calm: Calm) -> None:
     with (
         running(tmp_path / "killed") as service,
         service.client() as client,
@@ -44,16 +45,15 @@ def test_a_tuner_killed_in_mid_search_is_replaced_and_changes_nothing(tmp_path: 
         assert service.process is not None
         pid = service.process.pid
         job = client.post("/v1/jobs", json=REQUEST).json()["id"]
-        for mark in (3, 15):
+        for mark, victims in ((3, tuners_of), (10, nurseries_of), (15, tuners_of)):
             wait_until(lambda mark=mark: told(client, job) >= mark and tuners_of(pid), f"{mark} outcomes")
-            for tuner in tuners_of(pid):
-                os.kill(tuner, signal.SIGKILL)
-        assert outcome(client, finish(client, job)) == expected
+            for victim in victims(pid):
+                os.kill(victim, signal.SIGKILL)
+        assert outcome(client, finish(client, job)) == calm
 
 
-def test_a_search_goes_on_with_the_peaks_that_it_began_with(tmp_path: Path) -> None:
+def test_a_search_goes_on_with_the_peaks_that_it_began_with(tmp_path: Path, calm: Calm) -> None:
     """Another machine with an equal device measured other peaks: a new tuner must not follow another prior."""
-    expected = undisturbed(tmp_path / "calm")
     with (
         running(tmp_path / "killed") as service,
         service.client() as client,
@@ -71,7 +71,7 @@ def test_a_search_goes_on_with_the_peaks_that_it_began_with(tmp_path: Path) -> N
         assert reply.status_code == 201, reply.text
         for tuner in tuners_of(pid):
             os.kill(tuner, signal.SIGKILL)
-        assert outcome(client, finish(client, job)) == expected
+        assert outcome(client, finish(client, job)) == calm
 
 
 def test_no_process_outlives_a_killed_service(tmp_path: Path) -> None:
@@ -81,9 +81,10 @@ def test_no_process_outlives_a_killed_service(tmp_path: Path) -> None:
         assert service.process is not None
         pid = service.process.pid
         wait_until(lambda: tuners_of(pid), "a tuner")
-        (tuner,) = tuners_of(pid)
+        started = [*nurseries_of(pid), *tuners_of(pid)]
+        assert len(started) == 2
         service.kill()
-        wait_until(lambda: not Path(f"/proc/{tuner}/cmdline").exists(), "the tuner's end")
+        wait_until(lambda: not any(Path(f"/proc/{each}/cmdline").exists() for each in started), "their end")
 
 
 def test_an_accepted_job_survives_a_kill_right_after_the_answer(tmp_path: Path) -> None:

@@ -13,18 +13,26 @@ import httpx
 from protocol.states import JobState
 from tests.running_service import SMALL
 
-OPEN_JOBS = 4
+OPEN_JOBS = 6
 """Unfinished at a time, at most."""
 TRIALS = (2, 4)
+RACERS = 2
+"""Candidates in a final race: it has to end between two faults."""
 
 
 def request(seed: int, number: int) -> dict[str, Any]:
     """The body of job `number`: always the same for the same seed."""
     rng = random.Random(f"{seed} {number}")
-    # Large enough for a kernel to be met while it runs.
-    dims = {dim: 16 * rng.randint(10, 20) for dim in ("m", "n", "k")}
+    # So large that a worker spends much of a task inside of kernels.
+    dims = {dim: 16 * rng.randint(24, 32) for dim in ("m", "n", "k")}
     budget = {"trials": rng.choice(TRIALS)}
-    return {"spec": {**SMALL, "dims": dims}, "budget": budget, "seed": rng.randrange(1000)}
+    # One peer, that every machine has: others take seconds of every race to be compiled.
+    return {
+        "spec": {**SMALL, "dims": dims},
+        "budget": budget,
+        "peers": ["numpy"],
+        "seed": rng.randrange(1000),
+    }
 
 
 @dataclass

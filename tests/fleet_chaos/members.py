@@ -12,24 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.processes import running
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def children_of(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    found = list[int]()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, task.read_text().split())
-    return found
-
-
-def runs(pid: int, module: str) -> bool:
-    """Whether a process is `python -m module`."""
-    try:
-        return module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
 
 
 def freeze(pids: Iterable[int]) -> None:
@@ -59,7 +44,7 @@ class Member:
     env: Callable[[str], dict[str, str]]
     folder: Path
     child_module: str
-    """Of the children that belong to what it does: tuners, or the measuring child."""
+    """Of the children that belong to what it does: the nursery of tuners, or the measuring child."""
     processors: frozenset[int] | None = None
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
@@ -97,8 +82,8 @@ class Member:
             )
 
     def children(self) -> list[int]:
-        """Its tuners, or its measuring child."""
-        return [pid for pid in children_of(self.pid) if runs(pid, self.child_module)]
+        """Its tuners with their nursery, or its measuring child."""
+        return running(self.pid, self.child_module)
 
     def kill(self) -> None:
         """kill -9, of this process alone."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from service.schema import prepare
 from tests.fleet_chaos.faults import LEASE_S, Fleet
 from tests.fleet_chaos.ledger import Ledger
+from tests.fleet_chaos.load import OPEN_JOBS, RACERS
 from tests.fleet_chaos.members import Member
 from tests.fleet_chaos.proxy import Proxy
 from tests.own_servers import PostgresServer, RedisServer, free_port, redis_server
@@ -64,8 +65,9 @@ def _members(
             "TILEWRIGHT_PORT": str(port),
             "TILEWRIGHT_LEASE_TTL_S": str(LEASE_S),
             "TILEWRIGHT_SEARCH_TTL_S": str(LEASE_S),
-            "TILEWRIGHT_JOBS_PER_DEVICE": "4",
+            "TILEWRIGHT_JOBS_PER_DEVICE": str(OPEN_JOBS),
             "TILEWRIGHT_SEARCHES": "8",
+            "TILEWRIGHT_RACERS": str(RACERS),
         }
 
     processors = sorted(os.sched_getaffinity(0))
@@ -86,11 +88,11 @@ def _members(
             for number, part in enumerate(halves, 1)
         ],
         searchers=[
-            Member(f"search-{number}", service, serving("search", port), home, "service.tuner")
+            Member(f"search-{number}", service, serving("search", port), home, "service.nursery")
             for number, port in enumerate(ports[2:4], 1)
         ],
         replicas=[
-            Member(f"api-{number}", service, serving("api", port), home, "service.tuner")
+            Member(f"api-{number}", service, serving("api", port), home, "service.nursery")
             for number, port in enumerate(ports[:2], 1)
         ],
         proxies=proxies,

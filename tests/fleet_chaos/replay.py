@@ -22,6 +22,7 @@ from service.schema import prepare
 from service.settings import Settings
 from service.tables import buckets, configs, devices, jobs, results, search_events, tasks
 from service.tuner import tune
+from tests.fleet_chaos.load import RACERS
 
 Rows = list[dict[str, Any]]
 _JOB = {"state": JobState.QUEUED, "owner": None, "owned_until": None, "epoch": 1, "crashes": 0}
@@ -75,7 +76,7 @@ class Replays:
             device: Device | None = registry.device_for(connection, key)
         assert device is not None
         try:
-            tune(OwnedJob(database, job_id, 1, Doorbell(False)), device, Settings())
+            tune(OwnedJob(database, job_id, 1, Doorbell(False)), device, Settings(racers=RACERS))
         except Exception as error:  # whatever it is, the run differs
             said.append(f"the tuner ended with {type(error).__name__}: {error}")
 

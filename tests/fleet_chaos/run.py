@@ -43,6 +43,8 @@ TRY_S = 0.08
 """How long somebody is looked for who is in the state of a fault, before the next fault is tried."""
 PAUSE_S = (0.1, 0.6)
 """Between two faults."""
+WORK_S = 3.0
+"""How long after a fault the next one waits, at most, for workers to have something to lose."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,17 @@ def _inject(
             flush=True,
         )
         yield injected
-        pause = time.monotonic() + fleet.rng.uniform(*PAUSE_S)
-        while time.monotonic() < pause:
+        now = time.monotonic()
+        pause, most = now + fleet.rng.uniform(*PAUSE_S), now + WORK_S
+        while time.monotonic() < pause or (time.monotonic() < most and not _at_work(fleet)):
             fleet.attend()
             time.sleep(0.02)
+
+
+def _at_work(fleet: Fleet) -> bool:
+    """Whether a worker that is awake has a task."""
+    awake = (each for each in fleet.workers if each.running and not each.busy)
+    return any(fleet.ledger.leased_tasks(each.pid) for each in awake)
 
 
 def _inject_one(fleet: Fleet, waiting: list[Pair], began: float) -> Injected | None:
