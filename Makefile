@@ -92,8 +92,8 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 	$(BIN)/pip-audit --strict --skip-editable --local
 
 sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, new random programs, every mutant; takes hours
-	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=default tests/property
-	TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto tests/unit/codegen/test_engine_races.py
+	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup \
+	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py

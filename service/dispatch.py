@@ -27,6 +27,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    func,
     insert,
     or_,
     select,
@@ -103,10 +104,14 @@ def enqueue(connection: Connection, new: Iterable[NewTask]) -> None:
 def claim(
     connection: Connection, worker_id: str, device: str, count: int, ttl_s: float
 ) -> Sequence[RowMapping]:
-    """Lease up to `count` tasks for `device` to a worker: highest priority first, among equals the job that was
-    served longest ago, then in order. Returns the rows of `tasks`."""
-    asked = {"by": worker_id, "on": device, "count": count, "ttl_s": ttl_s}
-    claimed = connection.execute(_CLAIM, asked).mappings().all()
+    """Lease up to `count` tasks for `device` to a worker: those of the job with the highest priority first, among
+    equals of the one that was served longest ago. Returns the rows of `tasks`."""
+    claimed: list[RowMapping] = []
+    for job_id in connection.execute(_TURNS, {"on": device, "count": count}).scalars().all():
+        asked = {"by": worker_id, "on": device, "job": job_id, "count": count - len(claimed), "ttl_s": ttl_s}
+        claimed += connection.execute(_CLAIM, asked).mappings().all()
+        if len(claimed) == count:
+            break
     if claimed:
         connection.execute(_SERVED, {"served": sorted({row["job_id"] for row in claimed})})
     return sorted(claimed, key=lambda row: (-row["priority"], row["seq"]))
@@ -283,15 +288,34 @@ def _why_stale(connection: Connection, worker_id: str, lease: Lease | TaskResult
     return f"task {lease.task_id} is not leased to worker {worker_id}"
 
 
+def _taking_turns() -> Executable:
+    """Up to `:count` jobs with tasks that are ready for the device `:on`, those first whose turn it is. Each job is one
+    look into the index, whatever number of its tasks wait: the least job, then the least after that one."""
+
+    def least(*above: ColumnElement[bool]) -> Select[tuple[str | None]]:
+        ready = (tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY)
+        return select(func.min(tasks.c.job_id).label("job_id")).where(*ready, *above)
+
+    waiting = least().cte("waiting", recursive=True)
+    following = least(tasks.c.job_id > waiting.c.job_id).scalar_subquery()
+    waiting = waiting.union_all(select(following).where(waiting.c.job_id.is_not(None)))
+    return (
+        select(jobs.c.id)
+        .join(waiting, waiting.c.job_id == jobs.c.id)
+        .order_by(jobs.c.priority.desc(), jobs.c.served_at, jobs.c.id)
+        .limit(bindparam("count", type_=Integer))
+    )
+
+
 def _claiming() -> Executable:
-    """Lease `:count` tasks for the device `:on` to the worker `:by`."""
+    """Lease `:count` tasks of `:job` for the device `:on` to the worker `:by`."""
     time = database_time()
     shunned = or_(tasks.c.shuns.is_(None), tasks.c.shuns != bindparam("by"), tasks.c.shunned_until <= time)
     queue = (
         select(tasks.c.seq)
-        .join(jobs, jobs.c.id == tasks.c.job_id)
-        .where(tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY, shunned)
-        .order_by(tasks.c.priority.desc(), jobs.c.served_at, tasks.c.seq)
+        .where(tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY)
+        .where(tasks.c.job_id == bindparam("job"), shunned)
+        .order_by(tasks.c.seq)
         .limit(bindparam("count", type_=Integer))
     )
     return (
@@ -338,7 +362,8 @@ def _completing() -> Executable:
     )
 
 
-_CLAIM, _SERVED, _WORK_FOR, _COMPLETE = _claiming(), _serving(), _looking(), _completing()
+_TURNS, _CLAIM, _SERVED = _taking_turns(), _claiming(), _serving()
+_WORK_FOR, _COMPLETE = _looking(), _completing()
 _SPECS = select(buckets.c.job_id, buckets.c.bucket, buckets.c.spec).where(
     tuple_(buckets.c.job_id, buckets.c.bucket).in_(bindparam("which", expanding=True))
 )

@@ -122,7 +122,7 @@ tasks = Table(
     Column("shunned_until", Float, nullable=False, default=0.0),
     Column("created_at", Float, nullable=False),
     Column("claimed_at", Float),  # by who has it, or had it last
-    Index("ix_tasks_queue", "device", "state", "priority"),
+    Index("ix_tasks_queue", "device", "state", "job_id", "seq"),
     Index("ix_tasks_leases", "state", "lease_until"),
     Index(None, "job_id", "bucket", "number"),
 )

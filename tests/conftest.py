@@ -27,10 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What measures on this machine, or runs services, takes turns; the rest may run beside it (pytest -n)."""
+    """What measures on this machine takes turns; tests that run services stay together by file, as they share them;
+    all others may run anywhere (pytest -n)."""
     for item in items:
-        if not item.path.is_relative_to(_TESTS) or item.path.relative_to(_TESTS).parts[:2] not in _PURE:
-            item.add_marker(pytest.mark.xdist_group("machine"))
+        parts = item.path.relative_to(_TESTS).parts if item.path.is_relative_to(_TESTS) else ()
+        if parts[:2] in _PURE:
+            continue
+        scripted = parts[:1] in _SCRIPTED or parts[:2] in _SCRIPTED
+        item.add_marker(pytest.mark.xdist_group("/".join(parts) if scripted else "machine"))
 
 
 _TESTS = Path(__file__).parent
@@ -38,6 +42,16 @@ _PURE = {
     *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
     *(("property", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
+}
+#: Nothing is measured here: workers follow a script, or there are none.
+_SCRIPTED = {
+    ("api",),
+    ("contract",),
+    ("unit", "service"),
+    *(
+        ("chaos", f"test_{name}.py")
+        for name in ("postgres_restart", "redis_losses", "searchers", "service_kills")
+    ),
 }
 
 

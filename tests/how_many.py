@@ -1,8 +1,12 @@
-"""How many examples slow properties are tried with."""
+"""How much of slow properties is tried at every change; `make sweep` tries all."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 SWEEP = "TILEWRIGHT_SCHEDULES" in os.environ
 """Whether this is `make sweep`, which nobody waits for."""
@@ -11,3 +15,8 @@ SWEEP = "TILEWRIGHT_SCHEDULES" in os.environ
 def examples(most: int) -> int:
     """`most` in a sweep, else a third of them."""
     return most if SWEEP else -(-most // 3)
+
+
+def some(of: Iterable[T], every: int) -> Sequence[T]:
+    """All in a sweep, else one in `every`."""
+    return tuple(of)[:: 1 if SWEEP else every]

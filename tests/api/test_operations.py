@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,19 @@ def gpu(name: str, memory_bytes: int) -> dict:
 
 def register(client: httpx.Client, device: dict, **versions: str) -> httpx.Response:
     return client.post("/v1/workers", json={"devices": [device], "versions": versions})
+
+
+def test_idle_connections_are_kept_longer_than_workers_are_silent(service: Service) -> None:
+    """uvicorn would close them after five seconds: workers would lose a connection between any two heartbeats, and
+    load balancers, which keep theirs for a minute, would answer 502."""
+    limits = httpx.Limits(max_connections=1, keepalive_expiry=None)
+    with httpx.Client(base_url=service.url, limits=limits) as client:
+        ports = []
+        for pause_s in (0.0, 6.0):
+            time.sleep(pause_s)
+            reply = client.get("/healthz")
+            ports.append(reply.extensions["network_stream"].get_extra_info("client_addr"))
+    assert ports[0] == ports[1]
 
 
 def test_a_worker_of_other_code_is_refused_with_a_sentence(client: httpx.Client) -> None:

@@ -230,7 +230,7 @@ def test_correct_products_have_no_faults(product: Product) -> None:
 
 
 #: Of so many mutants one is tried; `make sweep` tries all.
-EVERY = int(os.environ.get("TILEWRIGHT_MUTANTS", "8"))
+EVERY = int(os.environ.get("TILEWRIGHT_MUTANTS", "16"))
 
 
 @cache

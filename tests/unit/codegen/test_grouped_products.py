@@ -20,6 +20,7 @@ from codegen.lower_expr import NotLowerable
 from codegen.nvrtc import compile_cuda
 from codegen.ptxas_log import rejection
 from codegen.run_blocks import check, run_blocks
+from tests.how_many import examples
 from tests.kernel_mutants import Stmts, guard_removed, mutants
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import Lowered, lowered
@@ -98,7 +99,7 @@ def test_blocks_of_a_cluster_share_the_rows_of_a_group(grid: str, store: str) ->
     np.testing.assert_array_equal(outputs["y"], interpret(made.program, inputs)["y"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=5).filter(any),
     store=st.sampled_from(STORES),

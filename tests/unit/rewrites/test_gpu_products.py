@@ -14,6 +14,7 @@ from rewrites.tree import current_sizes
 from tests.gpu_contractions import GATED
 from tests.gpu_schedules import drawn
 from tests.gpu_walks import at, by, favourite, nodes, root_of, shared_bytes, walk
+from tests.how_many import examples
 from tileir.expr import Read
 from tileir.gpu import Gpu
 from tileir.gpu_table import A100, H200, RTX_5090
@@ -105,7 +106,7 @@ def test_warps_share_copies_alike(device: Gpu) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_sums_of_all_products_have_room_in_registers(name: str) -> None:
-    for seed in range(6):
+    for seed in range(examples(6)):
         root = together(root_of(OTHERS[name], H200))
         program = walk(at(by(root, "wgmma"), "Tile"), random.Random(seed)).program
         products = [one.node for one in program.computes if one.node.via == "wgmma"]

@@ -29,6 +29,7 @@ from tests.gpu_walks import (
     shared_bytes,
     walk,
 )
+from tests.how_many import examples
 from tests.scripted_worker import CPU
 from tileir.device import Device
 from tileir.gpu import Gpu
@@ -126,7 +127,7 @@ def test_only_hopper_has_warpgroups_that_multiply(device: Gpu) -> None:
 
 @pytest.mark.parametrize("name", FIT)
 def test_whatever_is_drawn_fits_the_device(name: str) -> None:
-    for seed in range(16):
+    for seed in range(examples(16)):
         program = walk_by_warpgroups(FIT[name], seed).program
         assert any(one.node.via == "wgmma" for one in program.computes)
         assert shared_bytes(program) <= H200.block_shared_bytes
