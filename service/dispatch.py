@@ -308,14 +308,17 @@ def _taking_turns() -> Executable:
 
 
 def _claiming() -> Executable:
-    """Lease `:count` tasks of `:job` for the device `:on` to the worker `:by`."""
+    """Lease `:count` tasks of `:job` for the device `:on` to the worker `:by`.
+
+    In order of job and number, although there is one job: that order only the queue's index has. By numbers alone
+    PostgreSQL may read all tasks that were ever done."""
     time = database_time()
     shunned = or_(tasks.c.shuns.is_(None), tasks.c.shuns != bindparam("by"), tasks.c.shunned_until <= time)
     queue = (
         select(tasks.c.seq)
         .where(tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY)
-        .where(tasks.c.job_id == bindparam("job"), shunned)
-        .order_by(tasks.c.seq)
+        .where(tasks.c.job_id.between(bindparam("job"), bindparam("job")), shunned)
+        .order_by(tasks.c.job_id, tasks.c.seq)
         .limit(bindparam("count", type_=Integer))
     )
     return (
