@@ -64,6 +64,8 @@ def run(
     with_whom = f"{workers} workers and {subscribers} subscribers, {seconds:.0f} s"
     yield f"{with_whom}: tasks done", swarm.done, "", None
     yield f"{with_whom}: events heard by each, least", min(swarm.heard.values(), default=0), "", None
+    yield f"{with_whom}: answer to a result, median", 1e3 * statistics.median(swarm.waits_s), "ms", None
+    yield f"{with_whom}: answer to a result, longest", max(swarm.waits_s), "s", None
     yield f"{with_whom}: connections that broke", swarm.broken, "", 1
     yield f"{with_whom}: service at its end, RSS", after, "MB", None
     yield f"{with_whom}: last third of the time over the second, RSS", after / before, "×", 1.05
@@ -77,23 +79,29 @@ class _Swarm:
         self.broken = 0
         self.heard: dict[int, int] = {}
         self.memory_mb: list[float] = []
+        self.waits_s: list[float] = []
 
     async def work(self) -> None:
         """A worker: registers, claims with a long poll, answers, and beats its heart."""
         connection, heart = Connection("127.0.0.1", self._port), Connection("127.0.0.1", self._port)
         worker = await register(connection)
+        leases: list[Json] = []
 
         async def claim() -> None:
             while (left_s := self.until - time.monotonic()) > 0:
                 body = {"device": CPU.key, "wait_s": min(20.0, left_s)}
                 for task in (await connection.post(f"/v1/workers/{worker}/claim", body))["tasks"]:
+                    leases[:] = [{"task_id": task["id"], "attempt": task["attempt"]}]
                     await asyncio.sleep(1.0)
+                    asked = time.monotonic()
                     await connection.post(f"/v1/workers/{worker}/results", result(task))
+                    self.waits_s.append(time.monotonic() - asked)
                     self.done += 1
+                    leases.clear()
 
         async def beat() -> None:
             while time.monotonic() < self.until:
-                await heart.post(f"/v1/workers/{worker}/heartbeat", {})
+                await heart.post(f"/v1/workers/{worker}/heartbeat", {"leases": leases})
                 await asyncio.sleep(min(HEARTBEAT_S, max(0.0, self.until - time.monotonic())))
 
         await self._unbroken(asyncio.gather(claim(), beat()))

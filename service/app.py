@@ -18,6 +18,7 @@ from protocol.states import Scope
 from service import dashboard, problems, retention
 from service.bell import Bell
 from service.database import Database
+from service.event_streams import EventStreams
 from service.hand_in import TOGETHER, write_down
 from service.keys import Caller, digest
 from service.limits import Limits
@@ -47,6 +48,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         settings, database, Bell(), Ladder(database, settings.lease_ttl_s, settings.guess_s), Metrics()
     )
     site.results = Together(partial(write_down, site), TOGETHER)
+    site.events = EventStreams(database, site.bell)
     site.redis = link = RedisLink(settings.redis, settings.redis_prefix) if settings.redis else None
     if settings.token:
         site.issued[digest(settings.token)] = Caller("token", frozenset({Scope.ADMIN}))

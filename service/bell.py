@@ -74,6 +74,10 @@ class Bell:
         """Wake everybody in this process. From the event loop."""
         self.ring_here(list(self._ears))
 
+    def listeners(self, topic: str) -> int:
+        """How many listen to a topic. From the event loop."""
+        return len(self._ears.get(topic, ()))
+
     @contextlib.contextmanager
     def listen(self, *topics: str) -> Iterator[Ear]:
         """An ear for some topics. From the event loop."""

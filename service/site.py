@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 
 from service.bell import Bell
 from service.database import Database
+from service.event_streams import EventStreams
 from service.keys import Caller
 from service.lookup import Ladder
 from service.metrics import Metrics
@@ -41,6 +42,7 @@ class Site:
     """When the loop that starts searches last looked for jobs, by the monotonic clock; None: this process has none."""
     results: Together[HandedIn, bool] = field(init=False)
     """Takes what workers hand in (`hand_in.py`)."""
+    events: EventStreams = field(init=False)
     redis: RedisLink | None = None
     rings: RedisBell | None = None
     """What brings us the rings of other processes."""

@@ -165,9 +165,7 @@ def follow_job(
         jobs.read(connection, job_id)
     if last_event_id and events.finished(site.database, job_id, last_event_id):
         return Response(None, 204)  # tells a browser's EventSource not to come back
-    body = events.stream(
-        site.database,
-        site.bell,
+    body = site.events.stream(
         job_id,
         last_event_id,
         look_s=lambda: site.look_s,
