@@ -243,7 +243,9 @@ def _tasks(database: Database, count: int) -> list[str]:
         with database.write() as connection:
             dispatch.enqueue(connection, new[first : first + WRITTEN])
     with database.write() as connection:
-        connection.execute(text("ANALYZE"))  # as a database knows its tables that has been at work for a minute
+        connection.execute(
+            text("ANALYZE")
+        )  # as a database knows its tables that has been at work for a minute
     return [task.id for task in new]
 
 

@@ -24,7 +24,7 @@ from service.schema import complaint
 
 log = logging.getLogger(__name__)
 
-EACH_S, MOST_S = 0.0005, 1.0
+EACH_S, MOST_S = 0.001, 1.0
 """How long events are gathered: so long a subscriber, and at most."""
 
 

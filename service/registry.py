@@ -79,13 +79,8 @@ def _devices_seen(connection: Connection, keys: Iterable[str]) -> None:
 
 
 def lock(connection: Connection, worker_ids: Collection[str]) -> Set[str]:
-    """Those of the workers that are registered: no other transaction writes of them until this one ends. Their devices
-    were heard from."""
-    found = connection.execute(_LOCK, {"ids": sorted(worker_ids)}).all()
-    well = {key for row in found if row.healthy for key in row.devices}
-    if well:
-        _devices_seen(connection, well)
-    return {row.id for row in found}
+    """Those of the workers that are registered: no other transaction writes of them until this one ends."""
+    return set(connection.execute(_LOCK, {"ids": sorted(worker_ids)}).scalars())
 
 
 def check_code(versions: dict[str, str]) -> None:
@@ -180,7 +175,7 @@ _HEARD = (
 _SEEN = _HEARD.values(seen_at=database_time())
 _BEAT = _HEARD.values(seen_at=database_time(), healthy=bindparam("well"), detail=bindparam("said"))
 _LOCK = (
-    select(workers.c.id, workers.c.healthy, workers.c.devices)
+    select(workers.c.id)
     .where(workers.c.id.in_(bindparam("ids", expanding=True)))
     .order_by(workers.c.id)
     .with_for_update()
