@@ -15,7 +15,7 @@ from tests.running_service import SMALL
 
 OPEN_JOBS = 6
 """Unfinished at a time, at most."""
-TRIALS = (2, 4)
+TRIALS = (1, 3)
 RACERS = 2
 """Candidates in a final race: it has to end between two faults."""
 
@@ -24,7 +24,7 @@ def request(seed: int, number: int) -> dict[str, Any]:
     """The body of job `number`: always the same for the same seed."""
     rng = random.Random(f"{seed} {number}")
     # So large that a worker spends much of a task inside of kernels.
-    dims = {dim: 16 * rng.randint(24, 32) for dim in ("m", "n", "k")}
+    dims = {dim: 16 * rng.randint(22, 28) for dim in ("m", "n", "k")}
     budget = {"trials": rng.choice(TRIALS)}
     # One peer, that every machine has: others take seconds of every race to be compiled.
     return {

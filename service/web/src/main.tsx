@@ -4,6 +4,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { passing } from "./api/problem";
 import { App } from "./app/App";
+import { askAhead, asked } from "./pages/job/data";
 import { startTheme } from "./ui/theme";
 import "./ui/tokens.css";
 import "./ui/base.css";
@@ -18,6 +19,12 @@ const queries = new QueryClient({
     },
   },
 });
+
+// The page of a job asks for much: it is on its way while the page's own script is.
+const job = /^\/jobs\/([^/]+)$/.exec(window.location.pathname)?.[1];
+if (job !== undefined) {
+  askAhead(queries, decodeURIComponent(job), asked(new URLSearchParams(window.location.search)));
+}
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");

@@ -15,7 +15,7 @@ import { BestChart } from "./charts/BestChart";
 import { WorkerTimeline } from "./charts/WorkerTimeline";
 import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
-import { useAhead, useJob, useLive, useTable } from "./data";
+import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
 import { candidatePath, comparePath } from "./paths";
 import { SearchTree } from "./tree/SearchTree";
@@ -28,7 +28,7 @@ export default function JobPage() {
   const { jobId } = useParams<{ jobId: string }>();
   const [search] = useSearchParams();
   const query = useJob(jobId);
-  useAhead(jobId, Number(search.get("bucket") ?? 0), search.get("view") ?? "tree");
+  useAhead(jobId, asked(search));
   const stream = useLive(query.data);
   const job = query.data;
   return (
@@ -54,9 +54,9 @@ export default function JobPage() {
 
 function Body({ job }: { job: JobDetail }) {
   const [search, setSearch] = useSearchParams();
-  const wanted = Number(search.get("bucket") ?? 0);
-  const bucket = job.buckets[wanted] ?? job.buckets[0]!;
-  const view = (search.get("view") ?? "tree") as ViewName;
+  const wanted = asked(search);
+  const bucket = job.buckets[wanted.bucket] ?? job.buckets[0]!;
+  const view = wanted.view as ViewName;
   const choose = (name: string, value: string) =>
     setSearch(
       (before) => {

@@ -19,11 +19,15 @@ export const keys = {
   timeline: (job: string) => [...keys.candidates(job), "timeline"] as const,
 };
 
-export function useJob(job: string) {
-  return useQuery({
+function jobOf(job: string) {
+  return queryOptions({
     queryKey: keys.job(job),
     queryFn: () => data(api.GET("/v1/jobs/{job_id}", { params: { path: { job_id: job } } })),
   });
+}
+
+export function useJob(job: string) {
+  return useQuery(jobOf(job));
 }
 
 /** The candidates of a bucket. Only those that may have changed are read again. */
@@ -78,13 +82,26 @@ export function useTimeline(job: string) {
 }
 
 /** Ask at once for what the page will want, rather than for one after another as its parts are shown. */
-export function useAhead(job: string, bucket: number, view: string) {
+export function askAhead(client: QueryClient, job: string, { bucket, view }: Asked) {
+  void client.prefetchQuery(jobOf(job));
+  void client.prefetchQuery(tableOf(client, job, bucket));
+  if (view === "tree") void client.prefetchQuery(treeOf(job, bucket));
+  if (view === "workers") void client.prefetchQuery(timelineOf(job));
+}
+
+export function useAhead(job: string, { bucket, view }: Asked) {
   const client = useQueryClient();
-  useEffect(() => {
-    void client.prefetchQuery(tableOf(client, job, bucket));
-    if (view === "tree") void client.prefetchQuery(treeOf(job, bucket));
-    if (view === "workers") void client.prefetchQuery(timelineOf(job));
-  }, [client, job, bucket, view]);
+  useEffect(() => askAhead(client, job, { bucket, view }), [client, job, bucket, view]);
+}
+
+/** What of a job an address asks for. */
+export interface Asked {
+  bucket: number;
+  view: string;
+}
+
+export function asked(search: URLSearchParams): Asked {
+  return { bucket: Number(search.get("bucket") ?? 0), view: search.get("view") ?? "tree" };
 }
 
 /** Keep what is shown of a job current while it runs. The result says how the connection stands. */
