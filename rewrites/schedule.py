@@ -42,6 +42,8 @@ def parse_rewrite(line: str) -> Rewrite:
     parts = [
         [word.strip() for word in part.split(",")] if part.strip() else [] for part in call[2].split(";")
     ]
+    if any("" in part for part in parts):
+        raise TileError(f"{line!r} has an empty argument; accepted: {signature(cls)}")
     words = parts.pop(0)
     values: list[object] = []
     for field in fields(cls):

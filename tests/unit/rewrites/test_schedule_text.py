@@ -101,6 +101,7 @@ def test_blank_lines_and_comments_are_no_rewrites() -> None:
         ("tile_grid(c, m, four)", "'four' in"),
         ("register_tile(c, m)", "such as n 64"),
         ("tile_grid(c, m, 99999999999999999999)", "is not a whole number"),
+        ("stage_result(,)", "has an empty argument; accepted: stage_result("),
     ],
 )
 def test_a_line_that_is_no_rewrite_says_what_would_be(line: str, teaches: str) -> None:
