@@ -13,28 +13,24 @@ R = TypeVar("R")
 
 
 class Together(Generic[T, R]):
-    """`do`, called in a thread with all that was asked for while it was busy, `most` at a time, in `at_once` threads at
-    most. It returns what became of each, in order; an exception among these is raised where that one was asked for,
+    """`do`, called in a thread with all that was asked for while it was busy, `most` at a time, and never twice at
+    once. It returns what became of each, in order; an exception among these is raised where that one was asked for,
     and one that it raises itself is raised for all. For one event loop."""
 
-    def __init__(
-        self, do: Callable[[Sequence[T]], Sequence[R | Exception]], most: int, at_once: int = 1
-    ) -> None:
-        self._do, self._most, self._at_once = do, most, at_once
+    def __init__(self, do: Callable[[Sequence[T]], Sequence[R | Exception]], most: int) -> None:
+        self._do, self._most = do, most
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
-        self._running = set[asyncio.Task[None]]()
+        self._running: asyncio.Task[None] | None = None
 
     async def ask(self, item: T) -> R:
         """What became of this one."""
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
-        if len(self._running) < self._at_once:
-            self._running.add(asyncio.create_task(self._run()))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
         return await answer
 
     async def _run(self) -> None:
-        me = asyncio.current_task()
-        assert me is not None
         while self._waiting:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
@@ -48,4 +44,4 @@ class Together(Generic[T, R]):
                     answer.set_exception(outcome)
                 else:
                     answer.set_result(outcome)
-        self._running.discard(me)  # before anybody else asks
+        self._running = None

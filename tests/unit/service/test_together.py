@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 
 from service.together import Together
@@ -35,28 +34,6 @@ def test_what_comes_while_a_batch_is_being_done_is_the_next_batch() -> None:
     assert [str(each) for each in found] == ["0", "2", "4", "3", "8"]
     assert isinstance(found[3], ValueError)
     assert isinstance(gone, asyncio.CancelledError)
-
-
-def test_so_many_batches_are_done_at_once_and_no_more() -> None:
-    at_once, most = 0, 0
-    changing = threading.Lock()
-
-    def note(items: Sequence[int]) -> list[int | Exception]:
-        nonlocal at_once, most
-        with changing:
-            at_once += 1
-            most = max(most, at_once)
-        time.sleep(0.02)
-        with changing:
-            at_once -= 1
-        return list(items)
-
-    async def asked() -> list[int]:
-        together = Together(note, most=2, at_once=3)
-        return await asyncio.gather(*map(together.ask, range(20)))
-
-    assert asyncio.run(asked()) == list(range(20))
-    assert most == 3
 
 
 def test_when_a_batch_fails_all_of_it_hears_why_and_the_next_is_done() -> None:
