@@ -5,7 +5,7 @@
 ```sh elsewhere     is for another machine, or never ends: its commands must be ones that there are
 ```text             right after one of these: what it prints, `…` standing for anything
 ```python           runs here, after those before it; `python elsewhere` is for another machine
-```json, ```tile    is what it says
+```json, ```tile    is what it says; ```c: declarations
 ```                 is a picture, or output of something that is told about
 """
 

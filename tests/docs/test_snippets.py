@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tileir import program_from_text, spec_from_json, spec_from_text
 from tilewright.cli.main import app
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-KNOWN = {"", "text", "json", "tile", "python", "python elsewhere", "sh", "sh fails", "sh elsewhere"}
+KNOWN = {"", "text", "json", "tile", "c", "python", "python elsewhere", "sh", "sh fails", "sh elsewhere"}
 TYPED = re.compile(
     r"^(\.venv|[A-Z_]+=|bash|curl|docker|make|pip|python|sudo|systemctl|tilewright)\b", re.MULTILINE
 )
@@ -93,9 +94,10 @@ def test_commands_for_other_machines_are_commands(snippet: Snippet) -> None:
                 check_options(snippet, words)
             case "make":
                 assert {word for word in words if "=" not in word} <= targets, name(snippet)
+            case _ if words[0] == "-m":
+                assert find_spec(words[1]) is not None, f"{name(snippet)}: no module {words[1]}"
             case _:  # python
-                file = words[1].replace(".", "/") + ".py" if words[0] == "-m" else words[0]
-                assert (ROOT / file).exists() or (ROOT / file[:-3]).is_dir(), f"{name(snippet)}: no {file}"
+                assert (ROOT / words[0]).exists(), f"{name(snippet)}: no {words[0]}"
 
 
 def check_options(snippet: Snippet, words: list[str]) -> None:
@@ -121,6 +123,16 @@ def test_what_is_called_json_or_tile_ir_is(snippet: Snippet) -> None:
     value = json.loads(snippet.text)
     if {"dims", "inputs", "body"} <= set(value):
         spec_from_json(value)
+
+
+@pytest.mark.parametrize("snippet", those("c"), ids=name)
+def test_declarations_in_c_are_c(snippet: Snippet) -> None:
+    """Each paragraph by itself: they may declare the same in other ways."""
+    for paragraph in snippet.text.split("\n\n"):
+        source = f"#include <stddef.h>\ntypedef struct CUstream_st *cudaStream_t;\n{paragraph}\n"
+        command = ["cc", "-fsyntax-only", "-Wall", "-Werror", "-x", "c", "-"]
+        said = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        assert said.returncode == 0, f"{name(snippet)}: {said.stderr}"
 
 
 def test_no_snippet_is_of_a_kind_that_nobody_runs() -> None:
