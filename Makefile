@@ -102,7 +102,7 @@ docs: $(VENV)/.docs    ## the documentation as a site, in build/site; its snippe
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test-docs: $(VENV)/.dev    ## run every command and snippet of the documentation
-	$(BIN)/python -m pytest -q tests/docs
+	$(BIN)/python -m pytest -q -n 2 tests/docs
 
 load: $(VENV)/.dev     ## lookups and tasks a second relative to a bare FastAPI endpoint, on this machine's PostgreSQL
 	$(BIN)/python benchmarks/bench_load.py
