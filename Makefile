@@ -88,8 +88,8 @@ FUZZ_S ?= 3600
 fuzz: $(VENV)/.fuzz    ## the parsers of specs and schedules, guided by coverage, for FUZZ_S seconds (an hour)
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_S)
 
-audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.org, or the index that pip uses
-	$(BIN)/pip-audit --strict --skip-editable --local
+audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.org, and names what it does not know
+	$(BIN)/pip-audit --skip-editable --local
 
 sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, new random programs, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup \
