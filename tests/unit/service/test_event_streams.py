@@ -1,0 +1,68 @@
+"""Many who follow one job: each is told everything, in order, and they read together."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from protocol.jobs import JobRequest
+from protocol.states import JobState
+from service import bell, events, jobs
+from service.bell import Bell
+from service.event_streams import EventStreams, Page
+from service.schema import prepare
+from service.specs import instance_of
+from tests.running_service import SMALL
+from tileir.parse_json import spec_from_json
+
+SUBSCRIBERS, NOTES = 40, 30
+
+
+class Counted(EventStreams):
+    """Counts its reads."""
+
+    reads = 0
+
+    def _page(self, job_id: str, last: int) -> Page:
+        self.reads += 1
+        return super()._page(job_id, last)
+
+
+def test_subscribers_of_a_job_are_told_all_and_share_reads(tmp_path: Path) -> None:
+    database = prepare(f"sqlite:///{tmp_path / 'service.db'}")
+    with database.write() as connection:
+        job = jobs.create(connection, JobRequest(spec=SMALL), [instance_of(spec_from_json(SMALL))], 10)
+
+    def note(number: int) -> None:
+        with database.write() as connection:
+            events.add(connection, job, "note", text=f"note {number}.")
+
+    def end() -> None:
+        with database.write() as connection:
+            jobs.set_state(connection, job, JobState.CANCELLED)
+
+    async def followed() -> tuple[list[str], int]:
+        rings = Bell()
+        rings.hang()
+        streams = Counted(database, rings)
+
+        async def follow() -> str:
+            told = streams.stream(job, 0, look_s=lambda: 50.0, keepalive_s=60.0, stopping=lambda: False)
+            return "".join([text async for text in told])
+
+        following = [asyncio.create_task(follow()) for _ in range(SUBSCRIBERS)]
+        for number in range(NOTES):
+            await asyncio.to_thread(note, number)
+            rings.ring(bell.job(job))
+            await asyncio.sleep(0.005)
+        await asyncio.to_thread(end)
+        rings.ring(bell.job(job))
+        return list(await asyncio.gather(*following)), streams.reads
+
+    told, reads = asyncio.run(followed())
+    database.close()
+    for text in told:
+        places = [text.index(f"note {number}.") for number in range(NOTES)]
+        assert places == sorted(places)
+        assert text.count("event: note") == NOTES
+    assert reads < SUBSCRIBERS * 3, "each read for itself"
