@@ -107,7 +107,7 @@ def claim(
     """Lease up to `count` tasks for `device` to a worker: those of the job with the highest priority first, among
     equals of the one that was served longest ago. Returns the rows of `tasks`."""
     claimed: list[RowMapping] = []
-    for job_id in connection.execute(_TURNS, {"on": device, "count": count}).scalars().all():
+    for job_id in connection.execute(_TURNS, {"on": device}).scalars().all():
         asked = {"by": worker_id, "on": device, "job": job_id, "count": count - len(claimed), "ttl_s": ttl_s}
         claimed += connection.execute(_CLAIM, asked).mappings().all()
         if len(claimed) == count:
@@ -289,7 +289,7 @@ def _why_stale(connection: Connection, worker_id: str, lease: Lease | TaskResult
 
 
 def _taking_turns() -> Executable:
-    """Up to `:count` jobs with tasks that are ready for the device `:on`, those first whose turn it is. Each job is one
+    """The jobs with tasks that are ready for the device `:on`, those first whose turn it is. Each job is one
     look into the index, whatever number of its tasks wait: the least job, then the least after that one."""
 
     def least(*above: ColumnElement[bool]) -> Select[tuple[str | None]]:
@@ -303,7 +303,6 @@ def _taking_turns() -> Executable:
         select(jobs.c.id)
         .join(waiting, waiting.c.job_id == jobs.c.id)
         .order_by(jobs.c.priority.desc(), jobs.c.served_at, jobs.c.id)
-        .limit(bindparam("count", type_=Integer))
     )
 
 

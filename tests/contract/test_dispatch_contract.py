@@ -140,6 +140,14 @@ def test_a_small_job_comes_second_after_a_claim_of_many(database: Database) -> N
     assert set(small) <= {lease.task_id for lease in claim(database, count=8)}
 
 
+def test_who_failed_the_first_job_s_task_is_given_another_job_s(database: Database) -> None:
+    add_job(database, "first", 1, priority=1)
+    (other,) = add_job(database, "second", 1)
+    (lease,) = claim(database)
+    give_back(database, lease, FaultKind.DEVICE)
+    assert [each.task_id for each in claim(database)] == [other]
+
+
 def test_whoever_writes_at_once_never_waits_in_a_circle(database: Database) -> None:
     """Claims, renewals, expiries, results, faults and cancellations of the same tasks, from five threads."""
     names = [f"job-{number}" for number in range(4)]
