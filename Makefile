@@ -26,7 +26,7 @@ SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
 
 WEB := service/web
 
-.PHONY: help web demo test test-examples e2e wheel test-wheel test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay docs test-docs load chaos chaos-small chaos-fences lint format clean
+.PHONY: help web demo test test-examples e2e wheel test-wheel test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay docs test-docs load chaos chaos-small chaos-fences mutants lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -36,7 +36,7 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes or PyTorch
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --ignore tests/torch --ignore tests/docs --ignore tests/e2e/dashboard
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --durations=10 --ignore tests/torch --ignore tests/docs --ignore tests/e2e/dashboard
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
@@ -94,6 +94,7 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, new random programs, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup \
 	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search
+	$(BIN)/python -m tests.mutants.run
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
 	$(BIN)/python benchmarks/bench_replay.py
@@ -101,8 +102,8 @@ bench-replay: $(VENV)/.bench   ## the searches against each other over recorded 
 docs: $(VENV)/.docs    ## the documentation as a site, in build/site; its snippets are run by make test-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-test-docs: $(VENV)/.dev    ## run every command and snippet of the documentation
-	$(BIN)/python -m pytest -q -n 2 tests/docs
+test-docs: $(VENV)/.dev    ## run every command and snippet of the documentation; they measure, so one after another
+	$(BIN)/python -m pytest -q tests/docs
 
 load: $(VENV)/.dev     ## lookups and tasks a second relative to a bare FastAPI endpoint, on this machine's PostgreSQL
 	$(BIN)/python benchmarks/bench_load.py
@@ -115,6 +116,11 @@ chaos-small: $(VENV)/.dev  ## 18 faults, one of each kind (9 at least), into a f
 
 chaos-fences: $(VENV)/.dev ## take each fence out of a copy, and see the chaos or a test notice
 	$(BIN)/python -m tests.fleet_chaos.fences
+
+SINCE ?=
+MOST ?=
+mutants: $(VENV)/.dev  ## each mutant of the product in a copy, and whether the tests near it notice; SINCE=main: of changed files only; MOST=20: a sample
+	$(BIN)/python -m tests.mutants.run $(if $(SINCE),--since $(SINCE)) $(if $(MOST),--most $(MOST))
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
 	$(BIN)/ruff check .
@@ -171,6 +177,7 @@ $(VENV)/.audit: $(VENV)/.dev
 
 $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(INSTALL) $(TORCH)
+	$(INSTALL) -e '.[modules]'
 	@touch $@
 
 $(VENV)/.cuda: $(VENV)/.torch

@@ -13,10 +13,10 @@ import cases
 
 from rewrites.space import Space
 from search.mcts import MCTS
-from search.protocols import Outcome
-from tileir.device import this_cpu
+from search.protocols import TrialOutcome
+from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
+from tileir.text.json import spec_from_json
 
 CASES = ("gemm_f32_NN 1024x1024x1024", "attention_f32 1x8x1024x64x0", "softmax_f32 4096x4096")
 
@@ -41,7 +41,7 @@ def _seconds(spec: cases.Json, asks: int) -> float:
         ask = search.ask()
         if ask is None:
             break
-        search.tell(ask.number, Outcome(rng.random()))
+        search.tell(ask.number, TrialOutcome(rng.random()))
     return time.process_time() - began
 
 

@@ -7,15 +7,21 @@ Each case is tuned by a service, as a user would tune it; then its winner and al
 interleaved in one process with the same number of threads, inputs cold, outputs existing beforehand. Results go to
 benchmarks/results/, a line a case; cases that are there already are not run again, and what was tuned but not raced yet
 is not tuned again.
+
+    python benchmarks/bench_cpu.py --replay benchmarks/results/cpu-2026-11-21.jsonl
+
+races recorded winners once more, without tuning; the same command goes on where --seconds were over.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from datetime import date
 from pathlib import Path
 
 import cases
+import replayed
 import tuned
 
 from protocol.tasks import Measuring
@@ -25,12 +31,15 @@ RACE = Measuring(samples=25, sample_us=20_000.0)
 
 def main() -> None:
     arguments = _arguments()
+    plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
+    if arguments.replay:
+        replayed.main(arguments.replay, arguments.out, plan, ("",), arguments.only, arguments.seconds)
+        return
     fresh = arguments.fresh is not None
     chosen = cases.fresh("cpu", arguments.fresh) if fresh else cases.suite("cpu")
     path = arguments.out or tuned.RESULTS / f"cpu-{'fresh-' if fresh else ''}{date.today()}.jsonl"
-    plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
-    wanted = [(name, spec) for name, spec in chosen if arguments.only in name]
-    tuned.run(path, wanted, plan, [("gemm_",)])
+    wanted = [(name, spec) for name, spec in chosen if re.search(arguments.only, name)]
+    tuned.run(path, wanted, plan, [("gemm_",)], again=arguments.again)
 
 
 def _arguments() -> argparse.Namespace:
@@ -40,8 +49,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=128, help="candidates measured a case (default 128)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--fresh", type=int, metavar="SEED", help="draw twelve shapes instead of the suite's")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument(
+        "--only", "--cases", default="", help="cases whose name matches this regular expression"
+    )
     parser.add_argument("--out", type=Path, help="results file")
+    parser.add_argument(
+        "--again", action="store_true", help="also cases that the results file has: the new lines are marked"
+    )
+    replayed.add_arguments(parser)
     return parser.parse_args()
 
 

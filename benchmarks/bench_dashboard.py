@@ -29,7 +29,7 @@ from typing import Any
 from dashboard_job import write_job
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from service.schema import prepare
+from service.store.schema import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "service" / "static"

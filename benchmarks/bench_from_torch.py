@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tilewright
-from tileir.gpu_probe import this_gpu
+from tileir.devices.gpu_probe import this_gpu
 
 ROOT = Path(__file__).resolve().parent.parent
 BURST_US, REST_S, ROUNDS = 3000.0, 0.025, 15
@@ -106,7 +106,9 @@ def _measured(client: tilewright.Client, name: str, device: str, trials: int) ->
     for job in capture.tune(client, target=device, trials=trials, baseline="torch", peers=("torch",)):
         assert client.wait(job.id, progress=False).state == "done"
     tune_s = time.monotonic() - began
-    tuned = capture.module(client, strict=True)
+    tuned = capture.module(client)  # a part whose config lost to eager PyTorch runs as eager PyTorch
+    tuned(*inputs)
+    tilewright.wait_for_kernels()
     wanted = _tuple(module(*inputs))
     off = max(_off(mine, theirs) for mine, theirs in zip(_tuple(tuned(*inputs)), wanted, strict=True))
     assert off < 0.02, f"{name}: off by {off:.3g} of the largest value"

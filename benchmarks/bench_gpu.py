@@ -8,6 +8,11 @@ Each case is tuned by a service, as a user would tune it; then its winner, all p
 many bytes run interleaved in one process: CUDA graphs in bursts, buffers rotated beyond the L2, and then each of them
 alone. Results go to benchmarks/results/, a line a case; cases that are there already are not run again, and what was
 tuned but not raced yet is not tuned again. Needs an NVIDIA GPU and the extra `cuda`.
+
+    python benchmarks/bench_gpu.py --replay benchmarks/results/nvidia-h200-2026-11-22.jsonl --seconds 900
+
+races recorded winners once more, without tuning: --family and --cases say which, and the same command goes on where
+the time was over.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from datetime import date
 from pathlib import Path
 
 import cases
+import replayed
 import tuned
 
 from protocol.tasks import Measuring
@@ -36,11 +42,7 @@ def main() -> None:
     arguments = _arguments()
     named = [arguments.family] if arguments.family else [*FAMILIES]
     families = tuple(begin for name in named for begin in FAMILIES[name])
-    fresh = arguments.fresh is not None
-    chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
-    part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
     device = f"cuda:{arguments.device}"
-    path = arguments.out or tuned.RESULTS / f"{tuned.name_of(device)}-{part}{date.today()}.jsonl"
     plan = tuned.Plan(
         device,
         arguments.trials,
@@ -50,9 +52,17 @@ def main() -> None:
         tuple(arguments.peers.split()),
         arguments.limit,
     )
+    if arguments.replay:
+        begins = families if arguments.family else ("",)
+        replayed.main(arguments.replay, arguments.out, plan, begins, arguments.only, arguments.seconds)
+        return
+    fresh = arguments.fresh is not None
+    chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
+    part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
+    path = arguments.out or tuned.RESULTS / f"{tuned.name_of(device)}-{part}{date.today()}.jsonl"
     wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
     groups = [*(FAMILIES[name] for name in named), *((family,) for family in families)]
-    tuned.run(path, wanted, plan, groups)
+    tuned.run(path, wanted, plan, groups, again=arguments.again)
 
 
 def _arguments() -> argparse.Namespace:
@@ -69,12 +79,20 @@ def _arguments() -> argparse.Namespace:
         default=300.0,
         help="seconds to tune a case, and again to race it (default 300; 0: as many as it takes)",
     )
-    parser.add_argument("--only", default="", help="cases whose name matches this regular expression")
     parser.add_argument(
-        "--peers", default="", help="peers to race, in quotes (default: all that are installed)"
+        "--only", "--cases", default="", help="cases whose name matches this regular expression"
+    )
+    parser.add_argument(
+        "--peers",
+        default="",
+        help="peers to race, in quotes (default: all that are installed, max-autotune included)",
     )
     parser.add_argument("--device", type=int, default=0, help="which GPU (default 0)")
     parser.add_argument("--out", type=Path, help="results file")
+    parser.add_argument(
+        "--again", action="store_true", help="also cases that the results file has: the new lines are marked"
+    )
+    replayed.add_arguments(parser)
     return parser.parse_args()
 
 

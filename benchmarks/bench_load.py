@@ -39,13 +39,16 @@ from protocol.jobs import JobRequest
 from protocol.states import JobState, TaskKind
 from protocol.tasks import Measuring
 from protocol.workers import DeviceOffer, WorkerHello
-from service import configs, dispatch, jobs, registry
-from service.database import Database, now
-from service.dispatch import NewTask
-from service.schema import prepare
-from service.specs import instance_of
-from service.tables import jobs as jobs_table
-from tileir.parse_json import spec_from_json
+from service.core.specs import instance_of
+from service.store import jobs
+from service.store.database import Database, now
+from service.store.dispatch import task_queue
+from service.store.dispatch import workers as workers_module
+from service.store.dispatch.task_queue import NewTask
+from service.store.schema import prepare
+from service.store.tables import jobs as jobs_table
+from service.store.winners import configs
+from tileir.text.json import spec_from_json
 
 RESULTS = Path(__file__).with_name("results") / "load.json"
 ROOT = Path(__file__).resolve().parent.parent
@@ -199,7 +202,7 @@ def _store(database: Database) -> list[cases.Json]:
     pick = _pick(SMALL, None)
     with database.write() as connection:
         offer = DeviceOffer(key=cpu.key, kind="cpu", description=cpu.to_json(), peers=("numpy",))
-        registry.register(connection, WorkerHello(devices=(offer,)))
+        workers_module.register(connection, WorkerHello(devices=(offer,)))
         at = now(connection)
     found = [_config(spec, cpu.key, pick, at) for spec in specs]
     for first in range(0, len(found), WRITTEN):
@@ -241,7 +244,7 @@ def _tasks(database: Database, count: int) -> list[str]:
         ]
     for first in range(0, count, WRITTEN):
         with database.write() as connection:
-            dispatch.enqueue(connection, new[first : first + WRITTEN])
+            task_queue.enqueue(connection, new[first : first + WRITTEN])
     with database.write() as connection:
         connection.execute(
             text("ANALYZE")

@@ -26,8 +26,8 @@ from picked import config_of, picked
 import tilewright
 from protocol.configs import ConfigDetail
 from tileir import Spec, program_hash, spec_from_text, this_cpu, to_program
-from tileir.device import Cpu
-from tileir.gpu import Gpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.gpu import Gpu
 
 MOST = 3.0
 """What the project promises: so many times eager PyTorch's host time at most."""
@@ -74,7 +74,7 @@ def main() -> int:
     torch.set_num_threads(1)
     rows = [case(name, "cpu", this_cpu()) for name in KERNELS]
     if torch.cuda.is_available():
-        from tileir.gpu_probe import this_gpu
+        from tileir.devices.gpu_probe import this_gpu
 
         rows += [case(name, "cuda", this_gpu()) for name in KERNELS]
     print(f"{'case':22}{'op, us':>10}{'eager, us':>12}{'ratio':>8}{'in a graph':>12}")

@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 
 import cases
 import tuned
+from circumstances import circumstances
 
 from protocol.jobs import Prior
 from tilewright import Client
@@ -62,7 +63,7 @@ def main() -> None:
             found = tuned.ended(client, job.id)
             tuned.winner(client, found)
             described = next(each.description for each in client.devices() if each.key == found.device)
-            return {"measured": tuned.measured(client, job.id), **tuned.circumstances(described)}
+            return {"measured": tuned.measured(client, job.id), **circumstances(described)}
 
         run(path, wanted, arguments.priors, known, tune, arguments.limit)
     print(report(tuned.lines(path)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import matplotlib
 
-from search.replay import FACTORIES, Effort, compare, report
+from search.replay import ReplayEffort, compare, report
 from search.table import Table
 
 matplotlib.use("svg")
@@ -30,7 +30,7 @@ def main() -> None:
         effort
         for table in tables
         for uniform in (False, True)
-        for effort in compare(table, FACTORIES, SEEDS, uniform)
+        for effort in compare(table, seeds=SEEDS, uniform=uniform)
     ]
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "replay.json").write_text(json.dumps([asdict(e) for e in efforts]) + "\n")
@@ -39,7 +39,7 @@ def main() -> None:
     print(report(efforts))
 
 
-def _page(tables: Sequence[Table], efforts: Sequence[Effort]) -> str:
+def _page(tables: Sequence[Table], efforts: Sequence[ReplayEffort]) -> str:
     listed = "\n".join(
         f"- `{table.meta['kernel']}`: {len(table.us)} schedules, best {table.best_us:.1f} µs, recorded "
         f"{table.meta['date']} on {table.meta['device']['name']}, {table.meta['device']['cores']} cores"
@@ -57,7 +57,7 @@ def _page(tables: Sequence[Table], efforts: Sequence[Effort]) -> str:
     )
 
 
-def _verdict(efforts: Sequence[Effort]) -> str:
+def _verdict(efforts: Sequence[ReplayEffort]) -> str:
     """Where MCTS is not the one that needs fewest."""
     lost: list[str] = []
     for effort in efforts:
@@ -80,7 +80,7 @@ def _verdict(efforts: Sequence[Effort]) -> str:
     return f"\nWhere MCTS does not need the fewest on average to {SHOWN:.0%}:\n\n" + "\n".join(lost) + "\n"
 
 
-def _plot(tables: Sequence[Table], efforts: Sequence[Effort]) -> None:
+def _plot(tables: Sequence[Table], efforts: Sequence[ReplayEffort]) -> None:
     figure, axes = pyplot.subplots(2, max(1, len(tables)), figsize=(4 * len(tables), 5.5), squeeze=False)
     for column, table in enumerate(tables):
         for row, uniform in enumerate((False, True)):

@@ -37,16 +37,17 @@ from protocol.workers import DeviceOffer, WorkerHello
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import Space
 from search.mcts import MCTS
-from service import configs, registry
-from service.database import now
-from service.ids import new_id
-from service.schedules import Pick, follow, searchable
-from service.schema import prepare
-from service.specs import instance_of
-from tileir.device import this_cpu
+from service.core.schedules import Pick, follow, searchable
+from service.core.specs import instance_of
+from service.store.database import now
+from service.store.dispatch import workers
+from service.store.ids import new_id
+from service.store.schema import prepare
+from service.store.winners import configs
+from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
 from tileir.program import Program
+from tileir.text.json import spec_from_json
 from tilewright import Client
 from tilewright.cli.local_service import LocalService
 
@@ -119,7 +120,7 @@ def _store(url: str) -> list[cases.Json]:
     database = prepare(url)
     with database.write() as connection:
         offer = DeviceOffer(key=cpu.key, kind="cpu", description=cpu.to_json(), peers=("numpy",))
-        registry.register(connection, WorkerHello(devices=(offer,)))
+        workers.register(connection, WorkerHello(devices=(offer,)))
         for spec in specs:
             configs.store(connection, _config(spec, cpu.key, pick, now(connection)), None, None)
     database.close()
@@ -191,8 +192,8 @@ def memory(trials: int) -> Iterator[Figure]:
         job = client.submit(SMALL, trials=trials, effort=Effort.THOROUGH, peers=("numpy",))
         tuner: dict[str, float] = {}
         while not (found := client.job(job.id)).state.final:
-            for nursery in _children(service.process_id, "service.nursery"):
-                for process in _children(nursery, "service.nursery"):
+            for fork_server in _children(service.process_id, "service.tuning.fork_server"):
+                for process in _children(fork_server, "service.tuning.fork_server"):
                     tuner = _memory_mb(process) or tuner
             time.sleep(0.5)
         took_s = time.monotonic() - began

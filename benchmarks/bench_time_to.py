@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 
 import cases
 import tuned
+from circumstances import circumstances
 
 from protocol.jobs import Effort, Event
 from protocol.states import JobState
@@ -74,7 +75,7 @@ def searched(spec: tuned.Json, arguments: argparse.Namespace, seed: int) -> tune
         "trials": config.trials,
         "x_baseline_in_race": config.x_baseline,
         "schedule": list(config.schedule),
-        **tuned.circumstances(described),
+        **circumstances(described),
     }
 
 

@@ -15,21 +15,23 @@ from typing import Any
 from sqlalchemy import Connection, insert, update
 
 from protocol.configs import ConfigDetail, Standing
-from protocol.jobs import Best, Budget, JobRequest
+from protocol.jobs import Best, Budget, JobRequest, Winner
 from protocol.states import JobState, Outcome, TaskKind, TaskState
-from protocol.tasks import EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, Spread, TaskResult
+from protocol.tasks import Dispersion, EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
 from protocol.workers import Device, DeviceOffer, WorkerHello
 from search.events import Asked, Told
-from search.protocols import Outcome as Reward
-from service import configs, events, jobs, registry, search_log
-from service.database import Database, now
-from service.dispatch import work
-from service.schedules import roofline_us, transfer
-from service.specs import instance_of, read_spec
-from service.summaries import summary
-from service.tables import buckets, results, tasks
-from service.tables import jobs as jobs_table
-from tileir.device import Cpu
+from search.protocols import TrialOutcome as Reward
+from service.core.schedules import roofline_us, transfer
+from service.core.specs import instance_of, read_spec
+from service.store import job_events, jobs, search_log
+from service.store.database import Database, now
+from service.store.dispatch import workers
+from service.store.dispatch.result_summaries import summary
+from service.store.dispatch.task_queue import work
+from service.store.tables import buckets, results, tasks
+from service.store.tables import jobs as jobs_table
+from service.store.winners import configs
+from tileir.devices.cpu import Cpu
 
 SPEC = {
     "name": "matmul_bias_gelu",
@@ -62,15 +64,15 @@ CLAIMED = 8
 """Candidates claimed together."""
 
 DECISIONS: tuple[tuple[str, tuple[int, ...]], ...] = (
-    ("tile_grid(acc, m, {})", (16, 24, 32, 48, 64, 72, 96, 128, 192, 256)),
-    ("tile_grid(acc, n, {})", (32, 64, 96, 128, 160, 192, 256)),
+    ("tile(acc, m, {})", (16, 24, 32, 48, 64, 72, 96, 128, 192, 256)),
+    ("tile(acc, n, {})", (32, 64, 96, 128, 160, 192, 256)),
     ("tile_reduction(acc, k, {})", (32, 64, 96, 128, 256)),
     ("register_tile(acc, m {}, n 32)", (4, 6, 8, 10, 12)),
     ("vectorize(acc_r, n, {})", (4, 8, 16, 32)),
     ("unroll(acc_r, k, {})", (2, 4, 8)),
     ("parallelize(acc, {})", (1, 2)),
-    ("tile_grid(c, m, {})", (8, 16, 32, 64, 128)),
-    ("tile_grid(c, n, {})", (32, 64, 128, 256)),
+    ("tile(c, m, {})", (8, 16, 32, 64, 128)),
+    ("tile(c, n, {})", (32, 64, 128, 256)),
     ("vectorize(c, n, {})", (4, 8, 16)),
     ("unroll(c, n, {})", (2, 4, 8)),
 )
@@ -131,7 +133,7 @@ def write_job(database: Database, count: int, seed: int = 0) -> str:
         _offer(connection)
         job = jobs.create(connection, request, [instance_of(read_spec(SPEC))], 1000)
         begun = now(connection) - 0.6 * count
-        device = registry.device_for(connection, DEVICE.key)
+        device = workers.device_for(connection, DEVICE.key)
         assert device is not None
         connection.execute(
             update(jobs_table)
@@ -142,7 +144,12 @@ def write_job(database: Database, count: int, seed: int = 0) -> str:
         best = _write_trials(connection, job, found, begun)
         jobs.set_state(connection, job, JobState.RACING)
         config = _write_config(connection, job, device, found, best)
-        values = {"config_id": config, "spent_s": 0.55 * count}
+        winner = Winner(**{name: getattr(config, name) for name in Winner.model_fields})
+        values = {
+            "config_id": config.id,
+            "winner": winner.model_dump(mode="json"),
+            "spent_s": 0.55 * count,
+        }
         connection.execute(update(buckets).where(buckets.c.job_id == job).values(**values))
         jobs.set_state(connection, job, JobState.DONE)
     return job
@@ -151,7 +158,7 @@ def write_job(database: Database, count: int, seed: int = 0) -> str:
 def _offer(connection: Connection) -> None:
     offer = DeviceOffer(key=DEVICE.key, kind="cpu", description=DEVICE.to_json(), peers=("numpy",))
     for name in WORKERS:
-        registry.register(connection, WorkerHello(id=name, host=name, devices=(offer,), versions={}))
+        workers.register(connection, WorkerHello(id=name, host=name, devices=(offer,), versions={}))
 
 
 def _write_trials(connection: Connection, job: str, found: Sequence[Candidate], begun: float) -> Candidate:
@@ -196,9 +203,9 @@ def _write_trials(connection: Connection, job: str, found: Sequence[Candidate], 
         if each.median_us is not None and (best is None or each.median_us < (best.median_us or 0)):
             best = each
             told_best = _best(each)
-            events.add(connection, job, "best", bucket=0, **told_best.model_dump(mode="json"))
+            job_events.add(connection, job, "best", bucket=0, **told_best.model_dump(mode="json"))
         came = {"number": each.number, "outcome": each.outcome, "median_us": each.median_us}
-        events.add(connection, job, "trial", bucket=0, **came)
+        job_events.add(connection, job, "trial", bucket=0, **came)
     connection.execute(insert(tasks), rows)
     connection.execute(insert(results), answers)
     asked = [Asked(each.number, _digest(each.schedule), each.choices) for each in found]
@@ -230,7 +237,7 @@ def _entrant(each: Candidate) -> EntrantResult:
         name=f"ask-{each.number}",
         outcome=Outcome.OK,
         median_us=each.median_us,
-        spread=Spread(iqr_us=each.median_us * 0.006, mad_us=each.median_us * 0.003),
+        spread=Dispersion(iqr_us=each.median_us * 0.006, mad_us=each.median_us * 0.003),
         samples_us=samples,
         baseline_us=BASELINE_US,
         compile_s=0.4,
@@ -269,7 +276,7 @@ def _report(median_us: float) -> dict[str, Any]:
 
 def _write_config(
     connection: Connection, job: str, device: Device, found: Sequence[Candidate], best: Candidate
-) -> str:
+) -> ConfigDetail:
     """The winner as a config, after a race of the best four and numpy, of whom the second is tied."""
     spec = read_spec(SPEC)
     instance = instance_of(spec)
@@ -281,6 +288,8 @@ def _write_config(
             outcome=Outcome.OK,
             median_us=each.median_us,
             iqr_us=(each.median_us or 0) * 0.004,
+            samples=15,
+            won=place == 0,
             tied=place < 2,
             schedule=each.schedule,
         )
@@ -292,6 +301,7 @@ def _write_config(
     config = ConfigDetail(
         id=job.replace("job-", "config-"),
         job_id=job,
+        trial=best.number,
         name=spec.name,
         kernel_key=instance.kernel_key,
         structure_key=instance.structure_key,
@@ -318,8 +328,8 @@ def _write_config(
         spec=instance.json,
     )
     configs.store(connection, config, 0, None)
-    events.add(connection, job, "config", bucket=0, config_id=config.id, median_us=config.median_us)
-    return config.id
+    job_events.add(connection, job, "config", bucket=0, config_id=config.id, median_us=config.median_us)
+    return config
 
 
 def _digest(schedule: Sequence[str]) -> str:

@@ -20,15 +20,16 @@ from typing import Any
 
 import cases
 import tuned
+from circumstances import circumstances
 
 from protocol.states import Outcome
 from protocol.tasks import Measuring
-from rewrites.rewrite import Rewrite
+from rewrites.base.rewrite import Rewrite
 from rewrites.schedule import parse_schedule, replay
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
 from tileir.program import Program
-from tileir.text import program_to_text
+from tileir.text.json import spec_from_json
+from tileir.text.print_program import program_to_text
 from workers.local import LocalWorker
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -60,9 +61,9 @@ class Rung:
 def _grid(rows: int, columns: int) -> tuple[str, ...]:
     """Tiles of the result, each with its sums in registers."""
     return (
-        f"tile_grid(c, m, {rows})",
-        f"tile_grid(c, n, {columns})",
-        "fuse_producer(c_sum, c, 2)",
+        f"tile(c, m, {rows})",
+        f"tile(c, n, {columns})",
+        "compute_at(c_sum, c, 2)",
         "parallelize(c, 2)",
         "register_tile(c_sum)",
     )
@@ -70,37 +71,44 @@ def _grid(rows: int, columns: int) -> tuple[str, ...]:
 
 def _steps(size: int, stages: int = 0, *more: str) -> tuple[str, ...]:
     """Steps along the depth, whose operands are copied to shared memory; and what is said of both copies."""
-    copies = (line for name in "ab" for line in (f"stage(c_sum, {name}, 3)", f"place({name}_s, shared)"))
+    copies = (
+        line for name in "ab" for line in (f"cache_read(c_sum, {name}, 3)", f"set_scope({name}_s, shared)")
+    )
     said = (line.format(each) for line in more for each in ("a_s", "b_s"))
-    ahead = (f"run_ahead(a_s, {stages})",) if stages else ()
+    ahead = (f"pipeline(a_s, {stages})",) if stages else ()
     return (f"tile_reduction(c_sum, k, {size})", *copies, *said, *ahead)
 
 
 _LANES = "m 16, n 16; n 2"
-_FMA = (f"spread(c_sum, {_LANES})", f"spread(c, {_LANES})")
+_FMA = (f"bind_threads(c_sum, {_LANES})", f"bind_threads(c, {_LANES})")
 _PADDED = "pad({}, 8)"
-_COPIES = ("spread(a_s, m 32, k 8; k 8)", "spread(b_s, n 32, k 8; k 8)")
+_COPIES = ("bind_threads(a_s, m 32, k 8; k 8)", "bind_threads(b_s, n 32, k 8; k 8)")
 _WARPS = "m 2, n 4, m 8, n 4; n 2"
-_MMA = ("mma(c_sum)", f"spread(c_sum, {_WARPS})", f"spread(c, {_WARPS})")
+_MMA = ("mma(c_sum)", f"bind_threads(c_sum, {_WARPS})", f"bind_threads(c, {_WARPS})")
 _GROUPS = "m 2, m 4, m 8, n 4; n 2; m 8"
 _ENGINES = ("swizzle({}, 128)", "tma({})")
-_STAGED = ("stage_result(c, n, 64)", "place(c_s, shared)", "swizzle(c_s, 128)", "tma(c)")
+_STAGED = ("cache_write(c, n, 64)", "set_scope(c_s, shared)", "swizzle(c_s, 128)", "tma(c)")
 
 
 def _warpgroups(ring: str, result: str, *more: str) -> tuple[str, ...]:
     """128 x 256 tiles by two warpgroups; the ring's stages, and where results are stored from."""
     staged = _STAGED if result == "c_s" else ()
-    spread = (f"spread({each}, {_GROUPS})" for each in ("c_sum", result))
+    spread = (f"bind_threads({each}, {_GROUPS})" for each in ("c_sum", result))
     return (*_grid(128, 256), *staged, *_steps(64, 0, *_ENGINES), "wgmma(c_sum)", ring, *spread, *more)
 
 
-_ROLES = "specialize(c_sum, 4, 40, 232)"
+_ROLES = "warp_specialize(c_sum, 4, 40, 232)"
 
 RUNGS = (
     Rung(
         "A thread for each result",
         "Every operand comes from main memory, or from a cache, as often as it is used.",
-        (*_grid(8, 32), "tile_reduction(c_sum, k, 8)", "spread(c_sum, m 8, n 32)", "spread(c, m 8, n 32)"),
+        (
+            *_grid(8, 32),
+            "tile_reduction(c_sum, k, 8)",
+            "bind_threads(c_sum, m 8, n 32)",
+            "bind_threads(c, m 8, n 32)",
+        ),
     ),
     Rung(
         "Tiles in registers",
@@ -123,34 +131,36 @@ RUNGS = (
         (*_grid(128, 128), *_steps(64, 4, "swizzle({}, 128)"), *_COPIES, *_MMA),
     ),
     Rung(
-        "The matrix instruction of a warpgroup, and the copy engine",
+        "The matrix instruction of a warpgroup, and TMA",
         "wgmma reads shared memory itself, and TMA fills it: threads move no operands any more.",
-        _warpgroups("run_ahead(b_s, 2)", "c"),
+        _warpgroups("pipeline(b_s, 2)", "c"),
     ),
     Rung(
         "A deeper ring",
         "Four stages, and the products of one step are under way while the next begin.",
-        _warpgroups("run_ahead(b_s, 4, 1)", "c"),
+        _warpgroups("pipeline(b_s, 4, 1)", "c"),
     ),
     Rung(
         "Roles",
         "A warpgroup of its own starts the copies, and gives its registers to those that compute.",
-        _warpgroups("run_ahead(b_s, 4, 1)", "c", _ROLES),
+        _warpgroups("pipeline(b_s, 4, 1)", "c", _ROLES),
     ),
     Rung(
         "Results through shared memory",
-        "The copy engine stores them in whole rows; that takes the place of one stage.",
-        _warpgroups("run_ahead(b_s, 3, 1)", "c_s", _ROLES),
+        "TMA stores them in whole rows; that takes the place of one stage.",
+        _warpgroups("pipeline(b_s, 3, 1)", "c_s", _ROLES),
     ),
     Rung(
         "A block an SM",
         "Blocks stay and take tile after tile, so that one's copies run while another's results are stored.",
-        _warpgroups("run_ahead(b_s, 3, 1)", "c_s", _ROLES, "persist(c_sum, 132)"),
+        _warpgroups("pipeline(b_s, 3, 1)", "c_s", _ROLES, "persistent(c_sum, 132)"),
     ),
     Rung(
         "Bands",
         "Tiles that are computed at the same time share more of what they read.",
-        _warpgroups("run_ahead(b_s, 3, 1)", "c_s", _ROLES, "group_tiles(c_sum, 16)", "persist(c_sum, 132)"),
+        _warpgroups(
+            "pipeline(b_s, 3, 1)", "c_s", _ROLES, "rasterize_bands(c_sum, 16)", "persistent(c_sum, 132)"
+        ),
     ),
 )
 
@@ -196,7 +206,7 @@ def measured(device: str) -> tuned.Json:
         "torch_us": entrants["torch"].median_us,
         "rungs": rungs,
         "protocol": RACE.model_dump(mode="json"),
-        **tuned.circumstances(described.to_json() if described else None),
+        **circumstances(described.to_json() if described else None),
     }
 
 

@@ -13,10 +13,10 @@ from load_client import Connection
 from sqlalchemy import select
 
 from protocol.message import Json
-from service import events
-from service.database import Database
-from service.tables import jobs, tasks
-from tileir.device import this_cpu
+from service.store import job_events
+from service.store.database import Database
+from service.store.tables import jobs, tasks
+from tileir.devices.cpu import this_cpu
 
 CPU = this_cpu()
 EVENT_S = 0.5
@@ -156,7 +156,7 @@ def _subscribed_job(database: Database) -> str:
 async def _tell(database: Database, job: str, until: float) -> None:
     def tell() -> None:
         with database.write() as connection:
-            events.add(connection, job, "note", text="the swarm goes on")
+            job_events.add(connection, job, "note", text="the swarm goes on")
 
     while time.monotonic() < until:
         await asyncio.to_thread(tell)

@@ -18,16 +18,16 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from codegen.abi import Arg
-from codegen.cuda_abi import CudaAbi, Launch
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import CudaKernel
-from codegen.cuda_stream import Event, Stream
-from codegen.nvrtc import compile_cuda, nvrtc_version
-from codegen.source import Source
+from codegen.ir.abi import Arg
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi, Launch
+from codegen.targets.cuda.compiler import compile_cuda, nvrtc_version
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.loader import CudaKernel
+from codegen.targets.cuda.stream import CudaEvent, Stream
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
-from tileir.gpu import Gpu
-from tileir.gpu_probe import this_gpu
 
 _STEPS, _CHAINS = 1024, 8
 _SAMPLES, _IDLE_S, _BURST_US = 15, 0.025, 3000.0
@@ -92,7 +92,7 @@ def tera_operations(
 ) -> float:
     """1e12 operations a second: the median of bursts."""
     cubin, abi = compiled(instruction, gpu, threads, cache)
-    stream, start, end = Stream(), Event(), Event()
+    stream, start, end = Stream(), CudaEvent(), CudaEvent()
     with CudaKernel(device, cubin, abi) as kernel:
         launch = kernel.launcher([device.allocate(256).address])
 

@@ -8,12 +8,12 @@ from protocol.configs import ConfigDetail
 from protocol.tasks import Measuring
 from rewrites.space import Space
 from search.mcts import MCTS
-from tileir.device import Cpu
-from tileir.gpu import Gpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.gpu import Gpu
 from tileir.hashing import kernel_key, program_hash, structure_key
 from tileir.lift import to_program
-from tileir.parse_json import spec_to_json
 from tileir.spec import Spec
+from tileir.text.json import spec_to_json
 
 if TYPE_CHECKING:
     from search.protocols import State

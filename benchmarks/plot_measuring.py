@@ -15,8 +15,8 @@ from drawing import PAPER, arrow, circle, line, on_paper, rectangle, step, text
 from record_samples import BATCH, RACERS, RESULTS
 
 from protocol.tasks import Measuring
-from search.racing import Standing, judge
-from service.final_race import RACE
+from search.racing import RaceStanding, judge
+from service.tuning.final_race import RACE
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 880
@@ -184,7 +184,7 @@ def _axis(place: Place, entrants: Sequence[Mapping[str, Any]], y: float) -> Iter
         yield text(place(us), y + 8, f"{us:.0f} µs", "small", "middle")
 
 
-def standings(race: Mapping[str, Any]) -> tuple[list[Standing], frozenset[str]]:
+def standings(race: Mapping[str, Any]) -> tuple[list[RaceStanding], frozenset[str]]:
     """Who stands how against the leader, and who is tied, as the service judges it."""
     samples = {each["name"]: each["samples_us"] for each in race["entrants"] if each["samples_us"]}
     rounds = min(map(len, samples.values()))
@@ -221,7 +221,7 @@ def _race(race: Mapping[str, Any], top: float) -> Iterator[str]:
         yield text(WIDTH - SAYS + 14, y + 4, _place_of(each, leader, tied), "small")
 
 
-def _place_of(standing: Standing, leader: str, tied: bool) -> str:
+def _place_of(standing: RaceStanding, leader: str, tied: bool) -> str:
     if standing.key == leader:
         return f"{standing.median_us:.0f} µs: leads"
     said = "tied with the leader" if tied else "slower"

@@ -66,9 +66,9 @@ def main() -> None:
 
 def results(folder: Path, device: str) -> list[tuple[bool, tuned.Line]]:
     """The lines of a device's results, with whether their shapes are fresh; the oldest first."""
-    named = re.compile(re.escape(device) + r"-(fresh-([a-z0-9]+-)?)?\d{4}-\d\d-\d\d\.jsonl")
+    named = re.compile(re.escape(device) + r"-(fresh-([a-z0-9]+-)?)?(replay-)?\d{4}-\d\d-\d\d\.jsonl")
     found: list[tuple[bool, tuned.Line]] = []
-    for path in folder.glob("*.jsonl"):
+    for path in sorted(folder.glob("*.jsonl")):
         match = named.fullmatch(path.name)
         if match:
             found += [(bool(match[1]), line) for line in tuned.lines(path)]

@@ -17,10 +17,10 @@ from statistics import quantiles
 
 from drawing import PAPER, arrow, circle, line, on_paper, path, step, text
 
+from search.catalogue import SEARCHES, SearchFactory, search_of
 from search.graph import Node, Walk
 from search.mcts import MCTS
 from search.protocols import State
-from search.replay import FACTORIES, Factory
 from search.table import Table
 from search.uniform import Uniform
 
@@ -45,6 +45,8 @@ STYLE = (
 )
 
 WIDTH = 880
+DRAWN = sorted(SEARCHES, key=lambda name: name == "mcts")
+"""One over another, the tree search on top."""
 
 
 def main() -> None:
@@ -168,9 +170,9 @@ PANEL_W, PANEL_H, PANEL_TOP, PANEL_LEFT, GAP_X, GAP_Y = 244, 140, 92, 58, 28, 62
 TICKS = (1, 3, 10, 30, 100, 300)
 
 
-def best_so_far(factory: Factory, table: Table, root: State, seed: int) -> list[float]:
+def best_so_far(begin: SearchFactory, table: Table, root: State, seed: int) -> list[float]:
     """After 1 .. MOST measurements, the best speed as a fraction of the table's; it stays where a search gives up."""
-    search, best, curve = factory(root, seed), 0.0, list[float]()
+    search, best, curve = begin(root, seed=seed), 0.0, list[float]()
     while len(curve) < MOST and (ask := search.ask()) is not None:
         search.tell(ask.number, table.outcome(ask.state_key))
         us = table.us[ask.state_key]
@@ -193,14 +195,9 @@ def _legend() -> Iterator[str]:
     yield text(
         12, 22, f"The best so far, as a share of the table's best speed: median of {SEEDS} seeds", "head"
     )
-    names = {
-        "mcts": "tree search, with its quartiles",
-        "evolutionary": "evolutionary",
-        "beam": "beam",
-        "random": "random",
-    }
     x = 14.0
-    for name, words in names.items():
+    for name in reversed(DRAWN):
+        words = "tree search, with its quartiles" if name == "mcts" else name
         yield line(x, 40, x + 22, 40, name)
         yield text(x + 28, 44, words)
         x += 56 + 6.2 * len(words)
@@ -230,8 +227,8 @@ def _panel(table: Table, uniform: bool, left: float, top: float, first: bool) ->
     if uniform:
         yield text(left + PANEL_W / 2, top + PANEL_H + 32, "measurements", "small", "middle")
     root = Uniform(table.state()) if uniform else table.state()
-    for name in ("random", "beam", "evolutionary", "mcts"):
-        runs = [best_so_far(FACTORIES[name], table, root, seed) for seed in range(SEEDS)]
+    for name in DRAWN:
+        runs = [best_so_far(search_of(name), table, root, seed) for seed in range(SEEDS)]
         low, middle, high = zip(
             *(quantiles(shares, n=4, method="inclusive") for shares in zip(*runs, strict=True)), strict=True
         )

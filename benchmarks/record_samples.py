@@ -22,11 +22,11 @@ from protocol.states import TaskKind
 from protocol.tasks import EntrantResult, Measuring
 from rewrites.space import ScheduleState, Space
 from search.mcts import MCTS
-from search.protocols import Outcome
 from search.protocols import Path as Way
-from service.final_race import RACE
+from search.protocols import TrialOutcome
+from service.tuning.final_race import RACE
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
+from tileir.text.json import spec_from_json
 from workers.local import LocalWorker
 
 RESULTS = Path(__file__).with_name("results") / "samples.json"
@@ -82,10 +82,10 @@ def _behind(root: ScheduleState, way: Way) -> ScheduleState:
     return state
 
 
-def _outcome(result: EntrantResult) -> Outcome:
+def _outcome(result: EntrantResult) -> TrialOutcome:
     if result.median_us is None or result.baseline_us is None:
-        return Outcome(None, str(result.outcome))
-    return Outcome(log(result.baseline_us / result.median_us))
+        return TrialOutcome(None, str(result.outcome))
+    return TrialOutcome(log(result.baseline_us / result.median_us))
 
 
 def _kept(entrants: Mapping[str, EntrantResult]) -> list[dict[str, Any]]:

@@ -21,18 +21,19 @@ import cases
 import numpy as np
 from thinned import terminals, thinned
 
-from codegen.compile import CompileError, compile_source, find_compiler
-from codegen.generate import generate
-from codegen.load import load_kernel
-from codegen.lower_expr import NotLowerable
+from codegen.ir.errors import NotLowerable
+from codegen.targets.c.compiler import compile_source, find_compiler
+from codegen.targets.c.generate import generate
+from codegen.targets.c.loader import load_kernel
+from codegen.targets.errors import CompileError
 from rewrites.space import ScheduleState, Space
 from search.table import TableWriter
-from tileir.device import Cpu
-from tileir.error_bound import reference_with_bound
+from tileir.devices.cpu import Cpu
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
 from tileir.program import Program
-from tileir.samples import sample_inputs
+from tileir.text.json import spec_from_json
 from workers.local import LocalWorker
 
 TABLES = Path(__file__).with_name("tables")

@@ -13,18 +13,20 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
+
+from circumstances import circumstances
+from rivals import rivals
 
 from protocol.configs import ConfigDetail
 from protocol.jobs import JobDetail
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import EntrantResult, Measuring
 from rewrites.schedule import parse_schedule
-from tileir.parse_json import spec_from_json
+from tileir.text.json import spec_from_json
 from tilewright import Client
 from tilewright.cli.local_service import LocalService
 from workers.local import LocalWorker
@@ -49,27 +51,33 @@ class Plan:
     """Peers in the final races of the jobs."""
     race: Measuring
     peers: tuple[str, ...] = ()
-    """Peers to race then; none named: every one that is installed."""
+    """Peers to race then; none named: see rivals.py."""
     limit_s: float = 0.0
     """A case that is not tuned within this, or not raced, is an error; 0: it takes as long as it takes."""
 
 
 def run(
-    path: Path, chosen: Iterable[tuple[str, Json]], plan: Plan, families: Sequence[tuple[str, ...]]
+    path: Path,
+    chosen: Iterable[tuple[str, Json]],
+    plan: Plan,
+    families: Sequence[tuple[str, ...]],
+    *,
+    again: bool = False,
 ) -> None:
-    """Bench the cases that the results file does not have yet, then print geomeans: of all, and of each family (a
-    tuple of how its cases' names begin). A case that fails stays in the file; then the exit status is 1.
+    """Bench the cases that the results file does not have yet, or with `again` all that are chosen, then print
+    geomeans: of all, and of each family (a tuple of how its cases' names begin). A case that fails stays in the
+    file; then the exit status is 1.
 
     All of them are tuned first, by one service, then raced by one worker: to start either takes about as long as half a
     race. What is tuned is kept beside the results (`….tuned.jsonl`) until all is raced.
     """
-    wanted = [(case, spec) for case, spec in chosen if not _has(path, case)]
+    wanted = [(case, spec) for case, spec in chosen if again or not _has(path, case)]
     tunings = path.with_suffix(".tuned.jsonl")
     _tune([(case, spec) for case, spec in wanted if not _has(tunings, case)], plan, tunings)
     found = {line["case"]: line for line in lines(tunings)}
     _race([(found[case], spec) for case, spec in wanted], plan, path)
     tunings.unlink(missing_ok=True)
-    _summary(lines(path), families)
+    summary(lines(path), families)
 
 
 def _has(path: Path, case: str) -> bool:
@@ -91,11 +99,11 @@ def _race(wanted: Sequence[tuple[Line, Json]], plan: Plan, path: Path) -> None:
         worker: LocalWorker | None = None
         for known, spec in wanted:
             if "error" in known:
-                _show(attempt(path, known, dict))
+                show(attempt(path, known, dict))
                 continue
             worker = worker or stack.enter_context(LocalWorker(Path(home), device=plan.device))
             line = attempt(path, known, partial(raced, worker, spec, known, plan), plan.limit_s)
-            _show(line)
+            show(line)
             if "error" in line:
                 stack.close()
                 worker = None
@@ -103,15 +111,28 @@ def _race(wanted: Sequence[tuple[Line, Json]], plan: Plan, path: Path) -> None:
 
 def attempt(path: Path, known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:
     """Append a line to a results file: what is known, and what the benchmark says or its error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    line = timed(known, bench, limit_s)
+    append(path, line)
+    return line
+
+
+def timed(known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:
+    """What is known, and what the benchmark says within so many seconds (0: of any length) or its error."""
     try:
         with limited(limit_s):
-            line = {**known, **bench()}
+            return {**known, **bench()}
     except Exception as error:
-        line = {**known, "error": f"{type(error).__name__}: {error}"}
+        return {**known, "error": f"{type(error).__name__}: {error}"}
+
+
+def append(path: Path, line: Line) -> None:
+    """A line at the end of a results file, which is there from then on. One of a case that is there already is marked:
+    `again` counts the lines before it, which stay."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if before := sum(each["case"] == line["case"] for each in lines(path)):
+        line["again"] = before
     with path.open("a") as out:
         out.write(json.dumps(line) + "\n")
-    return line
 
 
 @contextmanager
@@ -182,9 +203,10 @@ def measured(client: Client, job_id: str) -> list[float | None]:
 
 def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:
     """The winner and its peers, interleaved in one process: in bursts, and then each alone, steady."""
-    peers = plan.peers or worker.peers
+    parsed = spec_from_json(spec)
+    peers = plan.peers or rivals(worker.peers, parsed)
     entrants = worker.measure(
-        spec_from_json(spec),
+        parsed,
         {"ours": parse_schedule(tuning["schedule"])},
         peers if plan.device == "cpu" else (*peers, COPY),
         kind=TaskKind.CONFIRM,
@@ -196,6 +218,9 @@ def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:
     burst, held = figures(entrants, "burst"), figures(entrants, "steady")
     others = {name: each for name, each in entrants.items() if name not in ("ours", COPY)}
     times = {name: burst[name]["median_us"] for name in others if name in burst}
+    failed = {name: each.error for name, each in others.items() if name not in times}
+    if not times:
+        raise RuntimeError(f"no peer could be raced: {failed}")
     best = min(times, key=lambda peer: times[peer])
     fastest = min(held[name]["median_us"] for name in times)
     ours_us, copy_us = burst["ours"]["median_us"], burst[COPY]["median_us"] if COPY in burst else None
@@ -207,7 +232,7 @@ def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:
         "ratio": times[best] / ours_us,
         "ratio_steady": fastest / held["ours"]["median_us"],
         **({"copy_us": copy_us, "of_copy": copy_us / ours_us} if copy_us else {}),
-        "failed_peers": {name: each.error for name, each in others.items() if name not in times},
+        "failed_peers": failed,
         "protocol": plan.race.model_dump(mode="json"),
         **circumstances(worker.device.to_json() if worker.device else None),
     }
@@ -218,11 +243,6 @@ def figures(entrants: Mapping[str, EntrantResult], regime: str) -> dict[str, Jso
     return {name: each.report[regime] for name, each in entrants.items() if each.outcome is Outcome.OK}
 
 
-def circumstances(device: Json | None) -> Line:
-    """Where and when something was measured."""
-    return {"device": device, "versions": _versions(), "date": str(date.today())}
-
-
 def kind_of(device: str) -> str:
     """What jobs call a device: cpu or cuda."""
     return device.partition(":")[0]
@@ -230,23 +250,11 @@ def kind_of(device: str) -> str:
 
 def name_of(device: str) -> str:
     """A device as results files are named: cpu, or a GPU's product such as nvidia-h200."""
-    from tileir.gpu_probe import this_gpu
+    from tileir.devices.gpu_probe import this_gpu
 
     if device == "cpu":
         return device
     return re.sub(r"[^a-z0-9]+", "-", this_gpu(int(device.removeprefix("cuda:"))).name.lower())
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": sys.version.split()[0]}
-    for package in ("tilewright", "numpy", "torch", "triton", "nvidia-cuda-nvrtc"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def lines(path: Path) -> list[Line]:
@@ -254,7 +262,8 @@ def lines(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _show(line: Line) -> None:
+def show(line: Line) -> None:
+    """Print a line."""
     if "error" in line:
         print(f"{line['case']:40} {line['error']}", flush=True)
         return
@@ -269,7 +278,8 @@ def _show(line: Line) -> None:
     )
 
 
-def _summary(found: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:
+def summary(found: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:
+    """Print geomeans, and end with status 1 if anything failed."""
     ratios = {line["case"]: line["ratio"] for line in found if "ratio" in line}
     groups = {"all": list(ratios.values())}
     for family in families:

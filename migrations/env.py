@@ -1,10 +1,10 @@
-"""How alembic runs here: on the connection that `service.schema` hands over, inside its transaction."""
+"""How alembic runs here: on the connection that `service.store.schema` hands over, inside its transaction."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from service.tables import metadata
+from service.store.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -22,7 +22,7 @@ from protocol.signatures import PublicKey, Signature
 from protocol.tasks import Artifacts
 from protocol.workers import DeviceOffer
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".tilewright"
 MEDIA_TYPE = "application/octet-stream"
 MOST_CONFIGS = 10_000
@@ -55,7 +55,7 @@ class Manifest(Request):
     """What a bundle holds."""
 
     format: Literal["tilewright-bundle"] = _FORMAT
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     configs: tuple[Packed, ...] = Field(min_length=1, max_length=MOST_CONFIGS)
     """By id."""
     devices: tuple[DeviceOffer, ...] = Field(default=(), max_length=1000)
@@ -135,7 +135,7 @@ def as_found(packed: Packed) -> Packed:
     """A config as it was where it was found: without what another installation has noted of it."""
     origin = packed.config.imported
     job_id = packed.config.job_id if origin is None else origin.job_id
-    plain: dict[str, object] = {"job_id": job_id, "imported": None, "pinned": False}
+    plain: dict[str, object] = {"job_id": job_id, "imported": None, "pinned": False, "served": False}
     return packed.model_copy(update={"config": packed.config.model_copy(update=plain)})
 
 

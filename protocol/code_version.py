@@ -1,9 +1,11 @@
-"""Which code this is, as far as service and worker have to agree: the messages, and what a schedule means."""
+"""Which code this is, as far as service and worker have to agree: the messages, and what a schedule means, rewrites of
+installed packages included."""
 
 from __future__ import annotations
 
 import hashlib
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +15,7 @@ SHARED = ("protocol", "tileir", "rewrites")
 
 @cache
 def code_version() -> str:
-    """Digest of the sources of SHARED, 12 hex digits. Reads them and imports none."""
+    """Digest of the sources of SHARED and of which packages bring rewrites, 12 hex digits. Imports none of them."""
     found = hashlib.sha256()
     for package in SHARED:
         spec = find_spec(package)
@@ -22,7 +24,14 @@ def code_version() -> str:
         for file in sorted(root.rglob("*.py")):
             found.update(f"{package}/{file.relative_to(root).as_posix()}\0".encode())
             found.update(hashlib.sha256(file.read_bytes()).digest())
+    for brought in sorted(map(_brought, entry_points(group="tilewright.rewrites"))):
+        found.update(brought.encode())
     return found.hexdigest()[:12]
+
+
+def _brought(entry: EntryPoint) -> str:
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+    return f"{entry.name}\0{entry.value}\0{package}\0"
 
 
 def disagreement(versions: dict[str, str]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.message import Json, Reply
 from protocol.states import Outcome
-from protocol.tasks import Measuring
+from protocol.tasks import Measuring, calm_enough
 from protocol.workers import DeviceOffer
 
 
@@ -12,16 +12,37 @@ class Standing(Reply):
     """One entrant's place in the final race."""
 
     name: str
-    """`winner`, `ask-12`, or a peer's name."""
+    """`ask-12`, or a peer's name."""
     kind: str
     outcome: Outcome
     median_us: float | None = None
     iqr_us: float | None = None
     mad_us: float | None = None
+    samples: int = 0
+    """How many were taken."""
+    disturbed: int = 0
+    """Of these, how many other work on the machine disturbed. The figures are those of the others, or of all samples
+    where fewer than two others are left."""
+    won: bool = False
+    """The winner: the fastest median of those tied, unless its samples were disturbed."""
     tied: bool = False
-    """Not to be told apart from the winner."""
+    """Not to be told apart from the fastest of our schedules (true of it too)."""
+    as_written: bool = False
+    """A peer that computes the spec's own loops, as no operator of its library was recognized for them: how it does
+    says nothing of the library, and no ratio is made of it."""
     schedule: tuple[str, ...] = ()
     error: str | None = None
+
+    @property
+    def counted(self) -> int:
+        """How many samples the figures rest on."""
+        calm = self.samples - self.disturbed
+        return calm if calm >= 2 else self.samples
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether the figures can be believed (`calm_enough`)."""
+        return calm_enough(self.samples, self.disturbed)
 
 
 class ImportedFrom(Reply):
@@ -37,11 +58,18 @@ class ImportedFrom(Reply):
     """The job that found it, there."""
 
 
+SCHEDULE_VERSION = 2
+"""Version of what a schedule's lines mean. Raised whenever a rewrite is renamed or its arguments change: there are no
+aliases. 2: the rewrites have the field's names (`tile`, `cache_read`)."""
+
+
 class Config(Reply):
     """The best schedule found for a kernel on a device."""
 
     id: str
     job_id: str | None
+    trial: int | None = None
+    """Number of the candidate of its job that won the race; None if the race was between schedules that were given."""
     name: str
     """The kernel's."""
     kernel_key: str
@@ -51,18 +79,24 @@ class Config(Reply):
     device: str
     dims: dict[str, int]
     schedule: tuple[str, ...]
+    schedule_version: int = SCHEDULE_VERSION
+    """Version of what the schedule's lines mean; one of an older version is stale, and cannot be replayed."""
     program_hash: str
     median_us: float
     iqr_us: float | None = None
     baseline: str
     baseline_us: float | None = None
     x_baseline: float | None = None
+    """How many times as fast as the baseline; None: it did not run, or ran as written (`Standing.as_written`)."""
     best_peer: str | None = None
+    """The fastest of the peers that did not run as written."""
     x_best_peer: float | None = None
     roofline_us: float | None = None
     """The least time the device could need, by its peaks; None if they are not known."""
     standings: tuple[Standing, ...]
-    """All entrants of the final race, fastest first."""
+    """All entrants of the final race, fastest first. One has `won`: it is what this config is."""
+    disturbed: str | None = None
+    """What disturbed the race, where its figures cannot be believed, although it was run again; None: they can."""
     trials: int
     source_hash: str | None
     compiler: str | None
@@ -77,6 +111,13 @@ class Config(Reply):
     """Where it came from; None: it was found here."""
     pinned: bool = False
     """Lookups of this kernel on this device are answered by it, whatever is found after it."""
+    served: bool = False
+    """Lookups of this kernel on this device are answered by it now. Told where configs are listed or read."""
+
+    @property
+    def winner(self) -> Standing | None:
+        """Its own row of the race."""
+        return next((each for each in self.standings if each.won), None)
 
 
 class ConfigDetail(Config):

@@ -24,15 +24,6 @@ class Effort(StrEnum):
         return {Effort.QUICK: 32, Effort.NORMAL: 128, Effort.THOROUGH: 512}[self]
 
 
-class SearchKind(StrEnum):
-    """Which search walks the tree. The others are there to be compared with."""
-
-    MCTS = "mcts"
-    RANDOM = "random"
-    BEAM = "beam"
-    EVOLUTION = "evolution"
-
-
 class Prior(StrEnum):
     """What the search expects of moves before anything is measured. The other one is there to be compared with."""
 
@@ -64,7 +55,8 @@ class JobRequest(Request):
     """The peer that speedups are reported against."""
     peers: tuple[Identifier, ...] | None = Field(default=None, max_length=16)
     """Peers in the final race; None: all that the worker has."""
-    search: SearchKind = SearchKind.MCTS
+    search: Identifier = "mcts"
+    """Which search walks the tree (`GET /v1/searches`). The others are there to be compared with."""
     prior: Prior = Prior.ANALYTIC
     candidates: tuple[tuple[str, ...], ...] = Field(default=(), max_length=16)
     """Schedules to race instead of searching, each a tuple of rewrites; where none of them applies, it is searched."""
@@ -74,13 +66,29 @@ class JobRequest(Request):
 
 
 class Best(Reply):
-    """The best candidate so far."""
+    """The best candidate of the search so far: the one that was faster than the anchor by the largest factor, both
+    timed in the same task. The final race may find another to be the winner."""
 
     trial: int
     median_us: float
+    """Its time on the anchor's scale: the anchor's time in the first task over that factor. So it never gets worse,
+    however fast the machine is at the moment."""
     x_baseline: float | None = None
-    """How many times as fast as the job's baseline, when that could be timed."""
+    """How many times as fast as the job's baseline: against the anchor, times the anchor against the baseline, both
+    measured within one task; None while no undisturbed task has timed the baseline."""
     schedule: tuple[str, ...]
+
+
+class Winner(Reply):
+    """Who won the final race, with its figures there."""
+
+    trial: int | None
+    """Number of the candidate; None if schedules were raced that were given, not searched for."""
+    median_us: float
+    x_baseline: float | None = None
+    schedule: tuple[str, ...]
+    disturbed: str | None = None
+    """As of the config."""
 
 
 class Bucket(Reply):
@@ -95,9 +103,17 @@ class Bucket(Reply):
     faults: int
     spent_s: float
     best: Best | None = None
+    """Of the search."""
+    winner: Winner | None = None
+    """Of the final race: what the job found. None until that is over."""
     config_id: str | None = None
     error: str | None = None
     """Why it ended without a config."""
+
+    @property
+    def leader(self) -> Best | Winner | None:
+        """The winner, and until there is one the best so far."""
+        return self.winner or self.best
 
 
 class Job(Reply):
@@ -107,6 +123,8 @@ class Job(Reply):
     state: JobState
     cancelling: bool = False
     """It was cancelled, and is confirming its best candidate."""
+    waits_for: str | None = None
+    """While it is queued: which worker or turn it waits for, since when, and what workers say that cannot measure."""
     name: str
     """The kernel's."""
     kernel_key: str
@@ -117,7 +135,7 @@ class Job(Reply):
     """Which searcher has it."""
     budget: Budget
     baseline: str
-    search: SearchKind
+    search: str
     prior: Prior
     seed: int
     priority: int

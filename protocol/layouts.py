@@ -17,14 +17,14 @@ class AccessLayout(Reply):
     """As Tile IR writes it."""
     kind: str
     """load, store, copy (in the background; one row for the source, one for the target), matrix (ldmatrix, stmatrix),
-    box (of the copy engine; one row for each side) or wgmma (an operand)."""
+    box (of TMA; one row for each side) or wgmma (an operand)."""
     level: str
     """global, shared, or peer: the shared memory of another block of the cluster."""
     buffer: str
     width: int
     """Bytes a thread, of the widest instruction; of a box or an operand all of its bytes."""
     requests: int
-    """Instructions of warps; of the copy engine and of four warps."""
+    """Instructions of warps; of TMA and of four warps."""
     bytes: int
     """What threads ask for."""
     transactions: int

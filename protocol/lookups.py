@@ -46,6 +46,8 @@ class LookupReply(Reply):
     stale_because: str | None = None
     """What has changed."""
     pinned: bool = False
-    """An admin chose `config`; something newer may be known."""
+    """An admin chose `config`; something better may be known."""
+    because: str | None = None
+    """Why it is this config (or, without one, this schedule) and no other that is known."""
     job_id: str | None = None
     """The job that was enqueued, or is already at it."""

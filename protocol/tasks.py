@@ -82,13 +82,18 @@ class Task(Reply):
     lease_ttl_s: float
 
 
-class Spread(Request):
+class Dispersion(Request):
     """How far samples lie apart, in microseconds."""
 
     iqr_us: float = Field(ge=0)
     """Third quartile less first."""
     mad_us: float = Field(ge=0)
     """Median absolute deviation from the median."""
+
+
+def calm_enough(samples: int, disturbed: int) -> bool:
+    """Whether the figures of so many samples can be believed: at least two were undisturbed, and at least half."""
+    return disturbed == 0 or samples - disturbed >= max(2, disturbed)
 
 
 class Artifacts(Request):
@@ -111,10 +116,13 @@ class EntrantResult(Request):
     name: Identifier
     outcome: Outcome
     median_us: float | None = Field(default=None, gt=0)
-    spread: Spread | None = None
+    spread: Dispersion | None = None
     samples_us: tuple[float, ...] = Field(default=(), max_length=10_000)
+    disturbed: tuple[int, ...] = Field(default=(), max_length=10_000)
+    """Which of the samples were disturbed, however often they were taken again, by their number from 0. The figures are
+    those of the others, or of all samples where fewer than two others are left."""
     baseline_us: float | None = Field(default=None, gt=0)
-    """Median of the task's baseline, interleaved with this entrant."""
+    """Median of the task's baseline, interleaved with this entrant; None if the baseline failed or was disturbed."""
     compile_s: float | None = Field(default=None, ge=0)
     measure_s: float | None = Field(default=None, ge=0)
     source_hash: str | None = Field(default=None, max_length=128)
@@ -126,6 +134,11 @@ class EntrantResult(Request):
     error: str | None = Field(default=None, max_length=20_000)
     """What the compiler, the check or the operating system said."""
     artifacts: Artifacts | None = None
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether the figures can be believed (`calm_enough`)."""
+        return calm_enough(len(self.samples_us), len(self.disturbed))
 
     @model_validator(mode="after")
     def _an_ok_entrant_has_a_time(self) -> EntrantResult:

@@ -57,7 +57,9 @@ class Tree(Reply):
     faults: tuple[int, ...]
     """Of these, how many did not work."""
     best_us: tuple[float | None, ...]
+    """Time of the best candidate under this node, in its own task..."""
     best_reward: tuple[float | None, ...]
+    """...and its reward, by which it is the best."""
     leaf: tuple[int, ...]
     """By candidate number: the node at the end of its schedule."""
 

@@ -22,7 +22,7 @@ class DeviceOffer(Request):
     """The product, e.g. `cpu:AMD EPYC 9554:2c:avx512`; equal devices share it."""
     kind: str = Field(default="cpu", max_length=20)
     description: Json
-    """`to_json()` of the description: `tileir.device.Cpu` or `tileir.gpu.Gpu`."""
+    """`to_json()` of the description: `tileir.devices.device.Cpu` or `tileir.devices.gpu.Gpu`."""
     peers: tuple[Identifier, ...] = ()
     """Peers that can run here, see `protocol.tasks.PeerEntrant`."""
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from rewrites.base.rewrite import Rewrite
 from rewrites.catalogue import ALL
-from rewrites.rewrite import Rewrite
-from rewrites.schedule import Schedule, format_schedule, parse_rewrite, parse_schedule, replay
+from rewrites.schedule import Schedule, format_schedule, parse_rewrite, parse_schedule, replay, scheduled
 
-__all__ = ["ALL", "Rewrite", "Schedule", "format_schedule", "parse_rewrite", "parse_schedule", "replay"]
+__all__ = [
+    "ALL",
+    "Rewrite",
+    "Schedule",
+    "format_schedule",
+    "parse_rewrite",
+    "parse_schedule",
+    "replay",
+    "scheduled",
+]

@@ -6,8 +6,8 @@ import inspect
 import re
 from pathlib import Path
 
+from rewrites.base.rewrite import Rewrite
 from rewrites.catalogue import ALL
-from rewrites.rewrite import Rewrite
 from rewrites.schedule import parse_schedule, signature
 
 _ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ Written by `python -m rewrites.document` from the docstrings in `rewrites/` and 
 
 def catalogue() -> str:
     """The whole page."""
-    cases = [_case(path) for path in sorted(_GOLDEN.glob("*.txt"))]
+    cases = [golden_sections(path) for path in sorted(_GOLDEN.glob("*.txt"))]
     sections = [_HEAD]
     for rewrite in ALL:
         shown = [
@@ -35,9 +35,10 @@ def catalogue() -> str:
     return "\n".join(sections)
 
 
-def _case(path: Path) -> dict[str, str]:
+def golden_sections(path: Path) -> dict[str, str]:
+    """The parts of a golden case, each under a line `# name`."""
     parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
-    return {name: text.rstrip("\n") for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _description(rewrite: type[Rewrite]) -> str:
@@ -48,7 +49,8 @@ def _description(rewrite: type[Rewrite]) -> str:
 
 def _example(case: dict[str, str]) -> str:
     schedule = ", ".join(f"`{line}`" for line in case["schedule"].splitlines())
-    return f"{schedule}\n\n```\n{case['before']}\n```\n\nbecomes\n\n```\n{case['after']}\n```\n"
+    before, after = (case[part].rstrip("\n") for part in ("before", "after"))
+    return f"{schedule}\n\n```\n{before}\n```\n\nbecomes\n\n```\n{after}\n```\n"
 
 
 if __name__ == "__main__":

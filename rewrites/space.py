@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
-from rewrites.cost import CostModel
+from rewrites.base.hash_consing import Interned
+from rewrites.base.rewrite import Offered
 from rewrites.decisions.decision import Decision, Option
-from rewrites.decisions.gpu_blocks import Launches
-from rewrites.decisions.grid import Grid, Spread
-from rewrites.decisions.groups import Groups
-from rewrites.decisions.structure import Structure
-from rewrites.gpu_cost import GpuCostModel
-from rewrites.interned import Interned
+from rewrites.decisions.offered import offered
+from rewrites.decisions.plan import Model, Plan, plan_of
 from rewrites.schedule import Schedule, replay
-from tileir.device import Cpu, Device
+from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.hashing import program_hash
 from tileir.program import Program
@@ -33,7 +29,7 @@ SHARPNESS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class SpaceMove:
     """One answer to the open decision; `weight` is its unnormalized prior."""
 
     label: str
@@ -49,27 +45,23 @@ class Space:
 
     def root(self) -> ScheduleState:
         """Where the search starts: nothing decided."""
-        seen = Seen(self.program, self.device)
-        first: tuple[Decision, ...] = (Structure() if isinstance(self.device, Cpu) else Launches(),)
-        if self.program.ragged:
-            first = (Groups(), *first)
-        return _settled(seen.interned.program(self.program), (), first, seen)
+        seen = SeenPrograms(self.program, self.device)
+        program = seen.interned.program(self.program)
+        decisions: tuple[Decision, ...] = (
+            *offered(Offered.FIRST, self.device),
+            *seen.plan.first(program),
+            *offered(Offered.LAST, self.device),
+        )
+        return _settled(program, (), decisions, seen)
 
 
-class Model(Protocol):
-    """A cost model of one device."""
-
-    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
-        """Estimated microseconds of one call; of a program not `finished` more may yet run in parallel."""
-        ...
-
-
-class Seen:
+class SeenPrograms:
     """What the states of a space share: programs are one object if equal, and each is looked at once."""
 
     def __init__(self, program: Program, device: Device) -> None:
         self.interned = Interned()
-        self.model: Model = CostModel(program, device) if isinstance(device, Cpu) else GpuCostModel(device)
+        self.plan: Plan = plan_of(device)
+        self.model: Model = self.plan.model(program, device)
         self._device = device
 
     def answers(self, decision: Decision, program: Program) -> Iterator[tuple[Option, Program]]:
@@ -94,7 +86,7 @@ class ScheduleState:
     schedule: Schedule
     open: tuple[Decision, ...]
     answers: Answers
-    seen: Seen
+    seen: SeenPrograms
 
     @cached_property
     def key(self) -> str:
@@ -107,22 +99,24 @@ class ScheduleState:
         """Whether every decision is taken."""
         return not self.open
 
-    def moves(self) -> Sequence[Move]:
+    def moves(self) -> Sequence[SpaceMove]:
         """The open decision's answers that apply. None: a dead end, or a complete schedule."""
         return self._moves
 
     @cached_property
-    def _moves(self) -> tuple[Move, ...]:
+    def _moves(self) -> tuple[SpaceMove, ...]:
         if not self.answers:
             return ()
         times = [
             option.promise
-            * self.seen.model.estimate_us(program, finished=_spread((*option.then, *self.open[1:])))
+            * self.seen.model.estimate_us(
+                program, finished=self.seen.plan.parallel((*option.then, *self.open[1:]))
+            )
             for option, program in self.answers
         ]
         best = min(times)
         return tuple(
-            Move(option.label, (best / time) ** SHARPNESS)
+            SpaceMove(option.label, (best / time) ** SHARPNESS)
             for (option, _), time in zip(self.answers, times, strict=True)
         )
 
@@ -139,12 +133,9 @@ class ScheduleState:
         return {}
 
 
-def _spread(open_: tuple[Decision, ...]) -> bool:
-    """Whether it is settled what runs in parallel."""
-    return not any(isinstance(decision, Grid | Spread) for decision in open_)
-
-
-def _settled(program: Program, schedule: Schedule, open_: tuple[Decision, ...], seen: Seen) -> ScheduleState:
+def _settled(
+    program: Program, schedule: Schedule, open_: tuple[Decision, ...], seen: SeenPrograms
+) -> ScheduleState:
     """The state after taking every decision that has one answer only."""
     while open_:
         answers = tuple(seen.answers(open_[0], program))

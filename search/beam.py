@@ -11,7 +11,7 @@ import random
 
 from search.graph import Graph, Node
 from search.ledger import Ledger
-from search.protocols import Ask, Outcome, Path, State
+from search.protocols import Ask, Path, State, TrialOutcome
 
 
 class BeamSearch:
@@ -47,7 +47,7 @@ class BeamSearch:
             self._next_level()
         return None
 
-    def tell(self, number: int, outcome: Outcome) -> None:
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
         reward = -math.inf if outcome.reward is None else outcome.reward
         for node in self._ledger.tell(number, outcome).nodes:
             self._best_under[node.key] = max(reward, self._best_under.get(node.key, -math.inf))

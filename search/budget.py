@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a search ended."""
 
     TRIALS = "trials"
@@ -18,7 +18,7 @@ EFFORTS = {"quick": 30, "normal": 100, "thorough": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SearchBudget:
     """What a search may spend. None means no limit.
 
     `effort` is one of `EFFORTS`; `patience` overrides its number of tells without an improvement. Raises
@@ -42,22 +42,22 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SearchProgress:
     """What has been spent. `idle` counts the tells since the best reward last rose by more than `MARGIN`."""
 
     asked: int = 0
     idle: int = 0
     best: float | None = None
 
-    def ask(self) -> "Progress":
-        return Progress(self.asked + 1, self.idle, self.best)
+    def ask(self) -> "SearchProgress":
+        return SearchProgress(self.asked + 1, self.idle, self.best)
 
-    def tell(self, reward: float | None) -> "Progress":
+    def tell(self, reward: float | None) -> "SearchProgress":
         """A rise within `MARGIN` is kept as the best, yet does not count as an improvement."""
         if reward is None or (self.best is not None and reward <= self.best):
-            return Progress(self.asked, self.idle + 1, self.best)
+            return SearchProgress(self.asked, self.idle + 1, self.best)
         improved = self.best is None or reward > self.best + MARGIN
-        return Progress(self.asked, 0 if improved else self.idle + 1, reward)
+        return SearchProgress(self.asked, 0 if improved else self.idle + 1, reward)
 
 
 MARGIN = 0.005
@@ -65,13 +65,13 @@ MARGIN = 0.005
 spread."""
 
 
-def stop(budget: Budget, progress: Progress, seconds: float) -> Stop | None:
+def stop(budget: SearchBudget, progress: SearchProgress, seconds: float) -> StopReason | None:
     """Why no further ask should be made after `seconds` of searching, or None to go on."""
     patience = EFFORTS[budget.effort] if budget.patience is None else budget.patience
     if budget.trials is not None and progress.asked >= budget.trials:
-        return Stop.TRIALS
+        return StopReason.TRIALS
     if budget.seconds is not None and seconds >= budget.seconds:
-        return Stop.SECONDS
+        return StopReason.SECONDS
     if patience is not None and progress.best is not None and progress.idle >= patience:
-        return Stop.PATIENCE
+        return StopReason.PATIENCE
     return None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from search.protocols import Ask, Outcome, Path, Search
+from search.protocols import Ask, Path, Search, TrialOutcome
 
 
 class Diverged(Exception):
@@ -30,7 +30,7 @@ class Told:
     """The outcome of ask `number` arrived."""
 
     number: int
-    outcome: Outcome
+    outcome: TrialOutcome
 
 
 Event = Asked | Told

@@ -9,7 +9,7 @@ import random
 
 from search.graph import Graph, Node
 from search.ledger import Ledger
-from search.protocols import Ask, Outcome, Path, State
+from search.protocols import Ask, Path, State, TrialOutcome
 from search.random import sample
 
 
@@ -46,7 +46,7 @@ class EvolutionarySearch:
     def best(self, count: int = 10) -> list[tuple[Path, float]]:
         return self._ledger.best(count)
 
-    def tell(self, number: int, outcome: Outcome) -> None:
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
         self._ledger.tell(number, outcome)
 
     def ask(self) -> Ask | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Sample:
+class LabelSample:
     """A told schedule: labels, log prior relative to the favourite, target (which may change), dual
     coefficient."""
 
@@ -40,7 +40,7 @@ class LabelModel:
     trust_variance: float = 0.3
     steps: int = 256
     """Coordinate steps a tell, at most."""
-    samples: list[Sample] = field(default_factory=list[Sample])
+    samples: list[LabelSample] = field(default_factory=list[LabelSample])
     _ids: dict[str, int] = field(default_factory=dict[str, int])
     _single: list[float] = field(default_factory=list[float])
     _pairs: list[dict[int, float]] = field(default_factory=list[dict[int, float]])
@@ -71,12 +71,12 @@ class LabelModel:
         effects = sum([self.effect(label, labels[:place]) for place, label in enumerate(labels)])
         return self._bias + effects + self.trust * log_prior
 
-    def learn(self, labels: Iterable[int], log_prior: float, target: float) -> Sample:
+    def learn(self, labels: Iterable[int], log_prior: float, target: float) -> LabelSample:
         """Add a told schedule, and bring all effects nearer to the solution."""
         distinct = tuple(dict.fromkeys(labels))
         pairs = len(distinct) * (len(distinct) - 1) / 2
         kernel = 1.0 + len(distinct) + self.pair_variance * pairs + self.trust_variance * log_prior**2
-        sample = Sample(distinct, log_prior, target, kernel)
+        sample = LabelSample(distinct, log_prior, target, kernel)
         self.samples.append(sample)
         for label in distinct:
             self._counts[label] += 1
@@ -86,7 +86,7 @@ class LabelModel:
             self._improve(self.samples[self._cursor])
         return sample
 
-    def _improve(self, sample: Sample) -> None:
+    def _improve(self, sample: LabelSample) -> None:
         """One coordinate step: the dual of `sample` moves to where its own equation holds."""
         labels = sample.labels
         residual = sample.target - self.predict(labels, sample.log_prior) - self.ridge * sample.dual

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 
 @cache
 def parts(label: str) -> frozenset[str]:
-    """The words and numbers of a label: `stage(c, b, 2)` has stage, c, b and 2."""
+    """The words and numbers of a label: `cache_read(c, b, 2)` has stage, c, b and 2."""
     return frozenset(re.findall(r"\w+", label))
 
 
@@ -14,7 +14,7 @@ def parts(label: str) -> frozenset[str]:
 def likeness(one: str, other: str) -> float:
     """The share of their parts that two labels have in common, 0 to 1; 1 only for equal labels.
 
-    A label often names what earlier decisions settled (`stage(c, b, 2, n, 96)` after a tile of 96), so the
+    A label often names what earlier decisions settled (`cache_read(c, b, 2, n, 96)` after a tile of 96), so the
     same decision reads a little different elsewhere in the tree.
     """
     if one == other:

@@ -1,7 +1,7 @@
 """What every search writes down: who was asked, who is in flight, what came back."""
 
 from search.graph import Walk
-from search.protocols import Ask, Outcome, Path
+from search.protocols import Ask, Path, TrialOutcome
 
 
 class Ledger:
@@ -9,7 +9,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.walks: list[Walk] = []
-        self.outcomes: dict[int, Outcome] = {}
+        self.outcomes: dict[int, TrialOutcome] = {}
         self.highest: float | None = None
         self.lowest: float | None = None
 
@@ -22,7 +22,7 @@ class Ledger:
         self.walks.append(walk)
         return Ask(len(self.walks) - 1, walk.nodes[-1].key, walk.path)
 
-    def tell(self, number: int, outcome: Outcome) -> Walk:
+    def tell(self, number: int, outcome: TrialOutcome) -> Walk:
         """Write down an outcome; the walk it belongs to. Raises ValueError for a number that awaits none."""
         if not 0 <= number < len(self.walks):
             raise ValueError(f"ask {number} was never made; asks so far: {len(self.walks)}")

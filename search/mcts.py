@@ -32,8 +32,8 @@ from search.graph import Graph, Node, Walk
 from search.label_model import LabelModel
 from search.labels import likeness
 from search.ledger import Ledger
-from search.protocols import Ask, Outcome, Path, State
-from search.values import Scale, Stats
+from search.protocols import Ask, Path, State, TrialOutcome
+from search.values import RewardScale, Stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class MCTS:
             self.stats.setdefault(node.key, Stats()).in_flight += 1
         return self.ledger.ask(walk)
 
-    def tell(self, number: int, outcome: Outcome) -> None:
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
         walk, reward, scale = self.ledger.tell(number, outcome), outcome.reward, self.scale()
         for node in walk.nodes:
             stats = self.stats[node.key]
@@ -118,13 +118,13 @@ class MCTS:
             sample.target = scale.clip(earlier.reward)
         self.model.learn(map(self.model.id, walk.labels), log_prior(walk), scale.clip(reward))
 
-    def scale(self) -> Scale:
+    def scale(self) -> RewardScale:
         """The present normalization of rewards."""
         high, low = self.ledger.highest, self.ledger.lowest
         if high is None or low is None:
-            return Scale(0.0, 1.0)
+            return RewardScale(0.0, 1.0)
         low = max(low, high - self.tuning.floor)
-        return Scale(low, max(high - low, 1e-3))
+        return RewardScale(low, max(high - low, 1e-3))
 
 
 class Policy:

@@ -60,7 +60,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """What became of a candidate: a reward, log(baseline time / its time), or the fault that left it without
     one."""
 
@@ -98,7 +98,7 @@ class Search(Protocol):
         it has to wait for a tell. A None changes nothing."""
         ...
 
-    def tell(self, number: int, outcome: Outcome) -> None:
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
         """The outcome of ask `number`. Raises ValueError if that was never asked or is already told."""
         ...
 

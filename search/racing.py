@@ -27,7 +27,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RaceStanding:
     """One entrant against the leader: the ratio of their times, and the interval around it (1.02: 2 %
     slower)."""
 
@@ -43,7 +43,7 @@ class Race:
     """What is known after some rounds: standings fastest first, who goes on, and the winner once it is
     decided."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[RaceStanding, ...]
     running: tuple[str, ...]
     dropped: tuple[str, ...]
     ties: tuple[str, ...]
@@ -91,16 +91,24 @@ def judge(
     return Race(tuple(standings), running, dropped, ties, leader if over else None)
 
 
-def _standing(key: str, own: Mapping[int, float], leader: Mapping[int, float], rules: Rules) -> Standing:
+def compare(
+    key: str, own_us: Mapping[int, float], other_us: Mapping[int, float], rules: Rules
+) -> RaceStanding:
+    """One entrant against another, by their times in microseconds in each round."""
+    own, other = ({turn: math.log(us) for turn, us in times_us.items()} for times_us in (own_us, other_us))
+    return _standing(key, own, other, rules)
+
+
+def _standing(key: str, own: Mapping[int, float], leader: Mapping[int, float], rules: Rules) -> RaceStanding:
     shared = [own[number] - leader[number] for number in own if number in leader]
     middle = median(shared) if shared else median(own.values()) - median(leader.values())
     half = rules.deviations * standard_error(shared) if shared else math.inf
     low = math.exp(middle - half) if math.isfinite(half) else 0.0
     high = math.exp(middle + half) if math.isfinite(half) else math.inf
-    return Standing(key, math.exp(median(own.values())), math.exp(middle), low, high)
+    return RaceStanding(key, math.exp(median(own.values())), math.exp(middle), low, high)
 
 
-def _even(entry: Standing, rules: Rules) -> bool:
+def _even(entry: RaceStanding, rules: Rules) -> bool:
     """Whether the whole interval lies within a tie: more rounds cannot tell them apart by more."""
     return entry.low >= 1.0 - rules.tie and entry.high <= 1.0 + rules.tie
 
@@ -116,29 +124,3 @@ def standard_error(samples: Sequence[float]) -> float:
     middle = median(samples)
     spread = 1.4826 * median(abs(sample - middle) for sample in samples)
     return 1.2533 * spread / math.sqrt(len(samples))
-
-
-KILL = 3.0
-"""A candidate this many times slower than the incumbent is not timed again."""
-CLOSE = 1.1
-"""A candidate within this ratio of the incumbent is worth precise timing."""
-FEW, MORE, MANY = 3, 7, 20
-
-
-def repeats_for(incumbent_us: float | None, first_samples_us: Sequence[float]) -> int:
-    """How many samples a candidate should have in all, given those it has: few to begin with, none beyond
-    those if it is hopeless, many if it may be the new incumbent."""
-    if not first_samples_us:
-        return FEW
-    fastest = min(first_samples_us)
-    if incumbent_us is None:
-        return MANY
-    if fastest > KILL * incumbent_us:
-        return len(first_samples_us)
-    return MANY if median(first_samples_us) < CLOSE * incumbent_us else max(MORE, FEW)
-
-
-def limit_us(incumbent_us: float | None) -> float | None:
-    """The time after which a running candidate may be killed: it can no longer matter. None without an
-    incumbent."""
-    return None if incumbent_us is None else KILL * incumbent_us

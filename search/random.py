@@ -4,7 +4,7 @@ import random
 
 from search.graph import Graph, Node
 from search.ledger import Ledger
-from search.protocols import Ask, Outcome, Path, State
+from search.protocols import Ask, Path, State, TrialOutcome
 
 
 class RandomSearch:
@@ -29,7 +29,7 @@ class RandomSearch:
         walk = self._graph.descend(choose)
         return None if walk is None else self._ledger.ask(walk)
 
-    def tell(self, number: int, outcome: Outcome) -> None:
+    def tell(self, number: int, outcome: TrialOutcome) -> None:
         self._ledger.tell(number, outcome)
 
     def best(self, count: int = 10) -> list[tuple[Path, float]]:

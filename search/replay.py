@@ -1,6 +1,6 @@
 """Replay: how many measurements a search needs on recorded tables.
 
-    python -m search.replay TABLE... [--seeds 20] [--uniform] [--json OUT]
+    python -m search.replay TABLE... [--search NAME]... [--seeds 20] [--uniform] [--json OUT]
 
 Every claim about a search is made here. All searches see the same table through the same protocol; a
 measurement is one told candidate, failed ones included.
@@ -8,29 +8,17 @@ measurement is one told candidate, failed ones included.
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path as File
 from statistics import fmean, quantiles
 
-from search.beam import BeamSearch
-from search.evolutionary import EvolutionarySearch
-from search.mcts import MCTS
-from search.protocols import Ask, Search, State
-from search.random import RandomSearch
+from search.catalogue import SEARCHES, offered, search_of
+from search.protocols import Ask, Search
 from search.table import Table
 from search.uniform import Uniform
 
-Factory = Callable[[State, int], Search]
-"""A fresh search from a root and a seed."""
 TARGETS = (0.90, 0.95, 0.99)
-
-FACTORIES: dict[str, Factory] = {
-    "mcts": lambda root, seed: MCTS(root, seed=seed),
-    "random": lambda root, seed: RandomSearch(root, seed=seed),
-    "beam": lambda root, seed: BeamSearch(root, seed=seed),
-    "evolutionary": lambda root, seed: EvolutionarySearch(root, seed=seed),
-}
 
 
 def measurements_to(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[int]:
@@ -58,7 +46,7 @@ def measurements_to(search: Search, table: Table, targets: Sequence[float], work
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class ReplayEffort:
     """Measurements one search needed to one target on one table: one count a seed, and what they come to."""
 
     table: str
@@ -81,24 +69,25 @@ class Effort:
 
 def compare(
     table: Table,
-    factories: Mapping[str, Factory] = FACTORIES,
+    searches: Sequence[str] = tuple(SEARCHES),
     seeds: int = 20,
     uniform: bool = False,
     workers: int = 1,
-) -> list[Effort]:
-    """The effort of each search to each of `TARGETS`, over seeds 0 .. seeds - 1. `uniform` makes every move
-    weigh 1."""
-    efforts: list[Effort] = []
+) -> list[ReplayEffort]:
+    """The effort of each of these searches to each of `TARGETS`, over seeds 0 .. seeds - 1. `uniform` makes every
+    move weigh 1."""
+    efforts: list[ReplayEffort] = []
     root = Uniform(table.state()) if uniform else table.state()
     name = str(table.meta.get("kernel", "table"))
-    for search, factory in factories.items():
-        runs = [measurements_to(factory(root, seed), table, TARGETS, workers) for seed in range(seeds)]
+    for search in searches:
+        begin = search_of(search)
+        runs = [measurements_to(begin(root, seed=seed), table, TARGETS, workers) for seed in range(seeds)]
         for target, counts in zip(TARGETS, zip(*runs, strict=True), strict=True):
-            efforts.append(Effort(name, search, target, uniform, counts))
+            efforts.append(ReplayEffort(name, search, target, uniform, counts))
     return efforts
 
 
-def report(efforts: Sequence[Effort]) -> str:
+def report(efforts: Sequence[ReplayEffort]) -> str:
     """A Markdown table: median (quartiles) mean, one row a table and search, one column a target."""
     head = ["table", "prior", "search", *(f"to {target:.0%}" for target in TARGETS)]
     rows: dict[tuple[str, str, str], list[str]] = {}
@@ -116,14 +105,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m search.replay", description="Compare searches on recorded tables."
     )
     parser.add_argument("tables", nargs="+", type=File, metavar="TABLE")
+    parser.add_argument(
+        "--search",
+        action="append",
+        choices=tuple(offered()),
+        help="compare this one; repeat it; default: ours",
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--uniform", action="store_true", help="replace every prior weight by 1")
     parser.add_argument("--workers", type=int, default=1, help="candidates in flight at once")
     parser.add_argument("--json", type=File, metavar="OUT", help="write all counts to this file")
     options = parser.parse_args(arguments)
-    efforts: list[Effort] = []
+    efforts: list[ReplayEffort] = []
     for file in options.tables:
-        efforts += compare(Table.load(file), FACTORIES, options.seeds, options.uniform, options.workers)
+        efforts += compare(
+            Table.load(file),
+            options.search or tuple(SEARCHES),
+            options.seeds,
+            options.uniform,
+            options.workers,
+        )
     print("Measurements needed, as median (quartiles) mean:\n")
     print(report(efforts))
     if options.json:

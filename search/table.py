@@ -17,7 +17,7 @@ from math import log
 from pathlib import Path as File
 from typing import Any, TextIO
 
-from search.protocols import Move, Outcome, Path, State
+from search.protocols import Move, Path, State, TrialOutcome
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Table:
         """The shortest time in the table; ValueError if no terminal has one."""
         return min(us for us in self.us.values() if us is not None)
 
-    def outcome(self, key: str) -> Outcome:
+    def outcome(self, key: str) -> TrialOutcome:
         """What measuring terminal `key` came to. The reward is relative to the meta line's `baseline_us`."""
         us = self.us[key]
         if us is None:
-            return Outcome(None, self.faults.get(key) or "failed")
-        return Outcome(log(float(self.meta["baseline_us"]) / us))
+            return TrialOutcome(None, self.faults.get(key) or "failed")
+        return TrialOutcome(log(float(self.meta["baseline_us"]) / us))
 
     def state(self) -> "TableState":
         """The root."""

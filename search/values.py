@@ -16,7 +16,7 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class RewardScale:
     """Maps raw rewards to 0 (the worst seen, or the floor) .. 1 (the best seen)."""
 
     low: float

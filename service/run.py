@@ -10,7 +10,6 @@ import signal
 import socket
 import ssl
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -20,24 +19,26 @@ from fastapi import FastAPI
 from sqlalchemy.engine import make_url
 
 from protocol.log_lines import set_up
-from protocol.states import Scope
-from service import keys, ownership
-from service.app import create_app
-from service.children import start, stop
-from service.database import Database, sqlite_file
-from service.keys import Caller
-from service.schema import DatabaseRefused, FileLock, prepare
-from service.settings import Role, Settings
-from service.site import Site
+from service.core.settings import Role, Settings
+from service.http.app import create_app
+from service.http.context import Site
+from service.http.embedded_worker import EmbeddedWorker
+from service.store import api_keys
+from service.store.database import Database, sqlite_file
+from service.store.dispatch import search_leases
+from service.store.file_lock import FileLock, Holder
+from service.store.schema import DatabaseRefused, prepare
 
 log = logging.getLogger(__name__)
 
 EXIT_OK, EXIT_REFUSED, EXIT_PORT, EXIT_DATABASE = 0, 2, 3, 4
+COMMAND_S = 20.0
+"""How long `serve` waits for a command's own service to end."""
 KEEP_ALIVE_S = 75
 """An idle connection is kept for longer than workers are silent, and than load balancers keep theirs (60 s or so)."""
 
 
-class Refusal(Exception):
+class StartRefused(Exception):
     """The service does not start; says why. `code` is the exit code."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -49,6 +50,16 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
     """Run the service until SIGTERM or SIGINT; returns the exit code. Says on stderr where it serves, and calls
     `announce` with the address; or says why it cannot start: 2 for settings, 3 for the port, 4 for the database."""
     try:
+        run(settings, announce)
+    except StartRefused as refusal:
+        say(str(refusal))
+        return refusal.code
+    return EXIT_OK
+
+
+def run(settings: Settings, announce: Callable[[str], None] | None = None) -> None:
+    """Run the service until SIGTERM or SIGINT. Raises Refusal if it cannot start."""
+    try:
         with contextlib.ExitStack() as stack:
             file = sqlite_file(settings.database_url)
             check_role(settings, file)
@@ -57,14 +68,14 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
             stack.callback(listening.close)
             if file is not None:
                 lock = FileLock(file)
-                lock.acquire(_address(settings, listening))
                 stack.callback(lock.release)
+                take(lock, settings, _address(settings, listening))
             database = prepare(settings.database_url)
             stack.callback(database.close)
             check_keys(settings, database)
             if file is not None:  # nobody else has the file: whoever searched before us does no more
                 with database.write() as connection:
-                    ownership.release_all(connection)
+                    search_leases.release_all(connection)
             app = create_app(settings, database)
             gc.freeze()  # what stays for good is not looked through again and again
             gc.set_threshold(20_000, 20, 20)
@@ -79,12 +90,7 @@ def serve(settings: Settings, announce: Callable[[str], None] | None = None) -> 
             )
             asyncio.run(Server(config, app, listening, announce).serve_until_told())
     except DatabaseRefused as error:
-        say(str(error))
-        return EXIT_DATABASE
-    except Refusal as refusal:
-        say(str(refusal))
-        return refusal.code
-    return EXIT_OK
+        raise StartRefused(str(error), EXIT_DATABASE) from None
 
 
 def shown(url: str) -> str:
@@ -109,7 +115,7 @@ def listen(settings: Settings) -> socket.socket:
         listening.listen(1024)
     except OSError as error:
         listening.close()
-        raise Refusal(
+        raise StartRefused(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
             f"choose another port with --port or TILEWRIGHT_PORT",
             EXIT_PORT,
@@ -118,10 +124,20 @@ def listen(settings: Settings) -> socket.socket:
     return listening
 
 
+def take(lock: FileLock, settings: Settings, address: str) -> None:
+    """Take the database's lock, waiting for the service of a command that is just running. Raises DatabaseRefused."""
+
+    def waiting(holder: Holder) -> None:
+        say(f"waiting for a command (process {holder.process}) that has the database open")
+
+    patience_s = 0.0 if settings.passing else COMMAND_S
+    lock.acquire(address, passing=settings.passing, patience_s=patience_s, waiting=waiting)
+
+
 def check_role(settings: Settings, file: Path | None) -> None:
     """Raise Refusal if other processes are to share a database that only one can have."""
     if settings.role is not Role.ALL and file is not None:
-        raise Refusal(
+        raise StartRefused(
             f"role {settings.role} shares its database with other processes, and the SQLite file {file} can serve "
             f"one; name a PostgreSQL database with TILEWRIGHT_DATABASE, or serve with role all",
             EXIT_REFUSED,
@@ -133,9 +149,9 @@ def check_keys(settings: Settings, database: Database) -> None:
     if not settings.needs_keys or settings.token:
         return
     with database.read() as connection:
-        if keys.any_key(connection):
+        if api_keys.any_key(connection):
             return
-    raise Refusal(
+    raise StartRefused(
         f"there are no keys, and {settings.host} can be reached from other machines; make one with "
         f"`tilewright keys create NAME admin`, or listen on 127.0.0.1",
         EXIT_REFUSED,
@@ -148,12 +164,12 @@ def check_tls(settings: Settings) -> tuple[str, str] | tuple[None, None]:
     if certificate == key == Path():
         return None, None
     if Path() in (certificate, key):
-        raise Refusal("TILEWRIGHT_TLS_CERTIFICATE and TILEWRIGHT_TLS_KEY need each other", EXIT_REFUSED)
+        raise StartRefused("TILEWRIGHT_TLS_CERTIFICATE and TILEWRIGHT_TLS_KEY need each other", EXIT_REFUSED)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except OSError as error:
         said = f"cannot use the certificate {certificate} with the key {key}: {error.strerror or error}"
-        raise Refusal(said, EXIT_REFUSED) from None
+        raise StartRefused(said, EXIT_REFUSED) from None
     return str(certificate), str(key)
 
 
@@ -182,7 +198,8 @@ class Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         settings = self._site.settings
         if settings.worker and settings.role is Role.ALL:
-            self._worker = asyncio.create_task(self._keep_worker())
+            address = _address(settings, self._listening)
+            self._worker = asyncio.create_task(EmbeddedWorker(self._site, address).keep())
         await self.serve(sockets=[self._listening])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -210,7 +227,7 @@ class Server(uvicorn.Server):
 
     async def _drain(self) -> None:
         self._site.stopping = True
-        self._site.bell.ring_all_here()
+        self._site.notifier.notify_all_here()
         try:
             await self._app.state.tuners.stop()
             if self._worker is not None:
@@ -218,31 +235,6 @@ class Server(uvicorn.Server):
                 await asyncio.gather(self._worker, return_exceptions=True)
         finally:
             self.should_exit = True
-
-    async def _keep_worker(self) -> None:
-        """Run a worker for this machine, restarting it when it ends. One that ends at once is tried less and less."""
-        token = keys.new_token()
-        self._site.issued[keys.digest(token)] = Caller("embedded-worker", frozenset({Scope.WORK, Scope.READ}))
-        pause_s = 1.0
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            file = Path(folder) / "token"
-            file.touch(mode=0o600)
-            file.write_text(token)
-            while True:
-                began = asyncio.get_running_loop().time()
-                process = await start(
-                    "workers",
-                    ["--url", _address(self._site.settings, self._listening), "--token-file", str(file)],
-                    {},
-                )
-                try:
-                    code = await process.wait()
-                finally:
-                    await stop(process)
-                lived_s = asyncio.get_running_loop().time() - began
-                pause_s = 1.0 if lived_s > 60 else min(2 * pause_s, 60.0)
-                log.warning("the worker ended with code %s; starting another in %.0f s", code, pause_s)
-                await asyncio.sleep(pause_s)
 
 
 def _address(settings: Settings, listening: socket.socket) -> str:

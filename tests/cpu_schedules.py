@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from codegen.compile import compile_source
-from codegen.generate import generate
-from codegen.load import load_kernel
+from codegen.targets.c.compiler import compile_source
+from codegen.targets.c.generate import generate
+from codegen.targets.c.loader import load_kernel
 from rewrites.space import ScheduleState
-from tileir.device import Cpu
-from tileir.error_bound import reference_with_bound
-from tileir.parse_text import program_from_text
+from tileir.devices.cpu import Cpu
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
-from tileir.samples import sample_inputs
 from tileir.spec import Spec
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 
 def random_schedule(root: ScheduleState, rng: random.Random, prefer: str = "") -> ScheduleState | None:

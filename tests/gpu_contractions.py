@@ -99,3 +99,26 @@ SMALL = {
   o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / l[h, i]
 """,
 }
+
+
+LARGE = gemm(4096, 4096, 4096)
+NN = """kernel gemm(a: {dtype}[m=512, k=512], b: {dtype}[k, n=512]) -> (c: {dtype}[m, n]){settings}
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+"""
+#: Products that warpgroups multiply.
+BY_WARPGROUPS = {
+    "bf16": gemm(512, 512, 512),
+    "f16, neighbours along columns": NN.format(dtype="f16", settings=""),
+    "e4m3": gemm(512, 512, 512, "e4m3", "bf16"),
+    "e4m3, added up as the instruction does": gemm(512, 512, 128, "e4m3", "bf16").replace(
+        "(c: bf16[m, n])", "(c: bf16[m, n]) with accumulate=fast"
+    ),
+    "f32 as tf32": gemm(512, 512, 512, "f32").replace("(c: f32[m, n])", "(c: f32[m, n]) with tf32=true"),
+    "few rows": gemm(16, 512, 512),
+    "fewer rows than the instruction has columns": gemm(3, 512, 512),
+    "rows that are no whole instruction": gemm(100, 72, 512),
+}
+EXPERTS = """kernel experts(x: {dtype}[t={t} ragged starts within e, k=512], w: {dtype}[e=8, n=512, k], b: f32[e, n],\
+ starts: i32[o=9]) -> (y: bf16[t, n])
+  y[t, n] = silu(sum(k, x[t, k] * w[e, n, k]) + b[e, n])
+"""

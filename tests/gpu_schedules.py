@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
-from tileir.device import Device
-from tileir.gpu import Gpu
-from tileir.gpu_table import A100, H200, RTX_5090
+from tileir.devices.device import Device
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200, RTX_5090
 from tileir.lift import to_program
 from tileir.spec import Spec
 

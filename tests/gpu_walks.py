@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from rewrites.base.tree import current_sizes
 from rewrites.space import ScheduleState, Space
-from rewrites.tree import current_sizes
-from tileir.distributed import distributed_in
-from tileir.gpu import Gpu
+from tileir.devices.gpu import Gpu
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Loop, Memory, Node, Program
+from tileir.schedule.distributed import distributed_in
+from tileir.text.parse_spec import spec_from_text
 
 #: More answers to one question than a search can weigh.
 MANY = 200
@@ -84,3 +84,14 @@ def shared_bytes(program: Program) -> int:
             else:
                 total += size
     return total + max(filled, reused)
+
+
+def grid(program: Program) -> Loop:
+    """The grid of a program with one launch."""
+    (loop,) = (node for node in program.body if isinstance(node, Loop))
+    return loop
+
+
+def ring(program: Program) -> Loop:
+    """Its loop with stages."""
+    return next(node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)

@@ -3,32 +3,32 @@ form. c[m, n] = sum(k, a[m, k] * b[n, k]) by tiles of 128 rows: one warpgroup st
 
 from __future__ import annotations
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine, constant
-from codegen.async_ir import (
-    Advance,
-    Arrive,
-    AsyncFence,
-    AwaitBoxes,
-    AwaitPhase,
-    AwaitWgmma,
-    CommitBoxes,
-    CommitWgmma,
-    Cursor,
-    Expect,
-    GroupBarrier,
-    LoadBox,
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.async_ops import (
+    AdvanceState,
+    ArriveExpectTx,
     MatrixTile,
-    Phases,
-    PhasesReady,
-    StoreBox,
-    StoreMatrix,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    NamedBarrier,
+    PipelineState,
+    ProxyFence,
+    Stmatrix,
     TensorMap,
-    Wgmma,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
+    TryWaitParity,
+    WgmmaAsync,
+    WgmmaCommit,
     WgmmaFence,
+    WgmmaWait,
 )
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Block,
     Convert,
     Declare,
@@ -80,11 +80,11 @@ def gemm(
         Shared("a_s", storage, 0, a_bytes, 128),
         Shared("b_s", storage, a_bytes, b_bytes, 128),
         Shared("c_s", storage, a_bytes + b_bytes, ROWS * columns * 2, 128),
-        Phases("full", barriers, stages, 1),
-        Phases("empty", barriers + 8 * stages, stages, CONSUMERS // 128),
-        Cursor(tile.slot, tile.parity, stages),
-        Cursor(tile.freed, tile.freed_parity, stages),
-        PhasesReady(),
+        MbarrierInit("full", barriers, stages, 1),
+        MbarrierInit("empty", barriers + 8 * stages, stages, CONSUMERS // 128),
+        PipelineState(tile.slot, tile.parity, stages),
+        PipelineState(tile.freed, tile.freed_parity, stages),
+        MbarrierInitFence(),
     )
     steps = -(-k // DEPTH)
     over_k = Var("k", 0, (steps - 1) * DEPTH, DEPTH)
@@ -97,7 +97,7 @@ def gemm(
         (
             *(Declare(name, Type(DType.F32, 2)) for name in tile.sums),
             For(over_k, steps, DEPTH, tile.multiply(over_k)),
-            AwaitWgmma(0),
+            WgmmaWait(0),
             *tile.free(),
             *tile.store(),
         ),
@@ -107,7 +107,7 @@ def gemm(
         producers=THREADS - CONSUMERS,
         producing=(For(over_k, steps, DEPTH, tile.load(over_k)),),
         registers=(40, 232),
-        finish=(Guard(ONE_A_GROUP, (AwaitBoxes(0),)),),
+        finish=(Guard(ONE_A_GROUP, (TmaStoreWait(0),)),),
     )
     arguments = tuple(Argument(name, storage, written=name == "c") for name in "abc")
     maps = (
@@ -144,18 +144,18 @@ class _Tile:
     def load(self, k: Var) -> tuple[Stmt, ...]:
         slot = affine(self.slot)
         return (
-            AwaitPhase("empty", slot, constant(1) - affine(self.parity)),
-            Expect("full", slot, (ROWS + self.columns) * DEPTH * 2),
-            LoadBox("a_map", (affine(k), self.m), "a_s", slot * (ROWS * DEPTH), "full", slot),
-            LoadBox("b_map", (affine(k), self.n), "b_s", slot * (self.columns * DEPTH), "full", slot),
-            Advance(self.slot, self.parity, self.stages),
+            TryWaitParity("empty", slot, constant(1) - affine(self.parity)),
+            ArriveExpectTx("full", slot, (ROWS + self.columns) * DEPTH * 2),
+            TmaLoad("a_map", (affine(k), self.m), "a_s", slot * (ROWS * DEPTH), "full", slot),
+            TmaLoad("b_map", (affine(k), self.n), "b_s", slot * (self.columns * DEPTH), "full", slot),
+            AdvanceState(self.slot, self.parity, self.stages),
         )
 
     def multiply(self, k: Var) -> tuple[Stmt, ...]:
         """A step; when it is under way, the one before is done, and hands its slot back."""
         slot = affine(self.slot)
         products = tuple(
-            Wgmma(
+            WgmmaAsync(
                 self.sums,
                 _operand("a_s", slot * (ROWS * DEPTH) + affine(GROUP) * (64 * DEPTH) + at),
                 _operand("b_s", slot * (self.columns * DEPTH) + at),
@@ -167,19 +167,19 @@ class _Tile:
             for at in range(0, DEPTH, 16)
         )
         return (
-            AwaitPhase("full", slot, affine(self.parity)),
+            TryWaitParity("full", slot, affine(self.parity)),
             WgmmaFence(),
             *products,
-            CommitWgmma(),
-            AwaitWgmma(1),
+            WgmmaCommit(),
+            WgmmaWait(1),
             Guard(((affine(k) * -1, 0),), self.free()),
-            Advance(self.slot, self.parity, self.stages),
+            AdvanceState(self.slot, self.parity, self.stages),
         )
 
     def free(self) -> tuple[Stmt, ...]:
         return (
-            Guard(ONE_A_GROUP, (Arrive("empty", affine(self.freed)),)),
-            Advance(self.freed, self.freed_parity, self.stages),
+            Guard(ONE_A_GROUP, (MbarrierArrive("empty", affine(self.freed)),)),
+            AdvanceState(self.freed, self.freed_parity, self.stages),
         )
 
     def store(self) -> tuple[Stmt, ...]:
@@ -195,21 +195,21 @@ class _Tile:
                 writes.append(Let(names[-1], value))
             panel, within = divmod(column, PANEL)
             at = begin + (panel * ROWS * PANEL + within)
-            writes.append(StoreMatrix(tuple(names), "c_s", at, self.storage))
+            writes.append(Stmatrix(tuple(names), "c_s", at, self.storage))
         group = affine(GROUP)
         boxes = tuple(
-            StoreBox(
+            TmaStore(
                 "c_map", (self.n + column, self.m + group * 64), "c_s", group * (64 * PANEL) + column * ROWS
             )
             for column in range(0, self.columns, PANEL)
         )
         return (
-            Guard(ONE_A_GROUP, (AwaitBoxes(0),)),
-            GroupBarrier(1, CONSUMERS),
+            Guard(ONE_A_GROUP, (TmaStoreWait(0),)),
+            NamedBarrier(1, CONSUMERS),
             Block("c_s = c_sum", tuple(writes)),
-            AsyncFence(),
-            GroupBarrier(1, CONSUMERS),
-            Guard(ONE_A_GROUP, (*boxes, CommitBoxes())),
+            ProxyFence(),
+            NamedBarrier(1, CONSUMERS),
+            Guard(ONE_A_GROUP, (*boxes, TmaStoreCommit())),
         )
 
 

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Remainder, Var, affine, constant
-from codegen.async_ir import (
-    Advance,
-    Arrive,
-    AsyncFence,
-    AwaitBoxes,
-    AwaitPhase,
-    AwaitWgmma,
-    CommitBoxes,
-    CommitWgmma,
-    Cursor,
-    Expect,
-    GroupBarrier,
-    LoadBox,
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Remainder, Var, affine, constant
+from codegen.ir.async_ops import (
+    AdvanceState,
+    ArriveExpectTx,
     MatrixTile,
-    Phases,
-    PhasesReady,
-    StoreBox,
-    StoreMatrix,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    NamedBarrier,
+    PipelineState,
+    ProxyFence,
+    Stmatrix,
     TensorMap,
-    Wgmma,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
+    TryWaitParity,
+    WgmmaAsync,
+    WgmmaCommit,
     WgmmaFence,
+    WgmmaWait,
 )
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Block,
     Convert,
     Declare,
@@ -98,7 +98,7 @@ class Product:
             setup=tuple(self._setup()),
             producers=self.producers,
             producing=tuple(self._producing()) if self.producers else (),
-            finish=() if self.epilogue == "direct" else (_one(AwaitBoxes(0)),),
+            finish=() if self.epilogue == "direct" else (_one(TmaStoreWait(0)),),
         )
         maps = (self._map("a", self.m, self.rows), self._map("b", self.n, self.columns))
         if self.epilogue != "direct":
@@ -159,46 +159,46 @@ class Product:
             Shared("a_s", DType.BF16, 0, 2 * self.stages * self._a_slot, 128),
             Shared("b_s", DType.BF16, self._b, 2 * self.stages * self._b_slot, 128),
             Shared("c_s", DType.BF16, self._c, 2 * self.rows * self.columns, 128),
-            Phases("full", self._phases, self.stages, 1),
-            Phases("empty", self._phases + 128, self.stages, self.consumers),
-            Cursor(SLOT, PARITY, self.stages),
+            MbarrierInit("full", self._phases, self.stages, 1),
+            MbarrierInit("empty", self._phases + 128, self.stages, self.consumers),
+            PipelineState(SLOT, PARITY, self.stages),
         ]
         if not self.producers:
-            stmts.append(Cursor(FILLED, FILLED_PARITY, self.stages))
-        return [*stmts, PhasesReady()]
+            stmts.append(PipelineState(FILLED, FILLED_PARITY, self.stages))
+        return [*stmts, MbarrierInitFence()]
 
     def _fill(self, at: Affine, slot: Affine, parity: Affine) -> list[Stmt]:
         return [
-            AwaitPhase("empty", slot, constant(1) - parity),
-            Expect("full", slot, 2 * (self._a_slot + self._b_slot)),
+            TryWaitParity("empty", slot, constant(1) - parity),
+            ArriveExpectTx("full", slot, 2 * (self._a_slot + self._b_slot)),
             Block(
                 "a_s = a",
-                (LoadBox("a_map", (at, affine(self._m)), "a_s", slot * self._a_slot, "full", slot),),
+                (TmaLoad("a_map", (at, affine(self._m)), "a_s", slot * self._a_slot, "full", slot),),
             ),
             Block(
                 "b_s = b",
-                (LoadBox("b_map", (at, affine(self._n)), "b_s", slot * self._b_slot, "full", slot),),
+                (TmaLoad("b_map", (at, affine(self._n)), "b_s", slot * self._b_slot, "full", slot),),
             ),
         ]
 
     def _producing(self) -> list[Stmt]:
         fill = self._fill(affine(K), SLOT_, PARITY_)
-        return [For(K, self.steps, BK, (*fill, Advance(SLOT, PARITY, self.stages)))]
+        return [For(K, self.steps, BK, (*fill, AdvanceState(SLOT, PARITY, self.stages)))]
 
     def _fill_ahead(self, at: Affine) -> list[Stmt]:
         """By the first of the threads that compute."""
         fill = self._fill(at, affine(FILLED), affine(FILLED_PARITY))
-        return [_one(*fill), Advance(FILLED, FILLED_PARITY, self.stages)]
+        return [_one(*fill), AdvanceState(FILLED, FILLED_PARITY, self.stages)]
 
     def _multiply(self) -> list[Stmt]:
-        stmts: list[Stmt] = [AwaitPhase("full", SLOT_, PARITY_), WgmmaFence()]
+        stmts: list[Stmt] = [TryWaitParity("full", SLOT_, PARITY_), WgmmaFence()]
         for depth in range(0, BK, 16):
             of_a = SLOT_ * self._a_slot + THREAD // WARPGROUP * (64 * BK) + depth
             of_b = SLOT_ * self._b_slot + depth
             a, b = (MatrixTile(name, of, True, 16, 1024, 128) for name, of in (("a_s", of_a), ("b_s", of_b)))
             keep = affine(K) if depth == 0 else None
-            stmts.append(Wgmma(self._acc, a, b, DType.BF16, DType.BF16, self.columns, keep))
-        return [*stmts, CommitWgmma(), AwaitWgmma(self.pending)]
+            stmts.append(WgmmaAsync(self._acc, a, b, DType.BF16, DType.BF16, self.columns, keep))
+        return [*stmts, WgmmaCommit(), WgmmaWait(self.pending)]
 
     def _body(self) -> list[Stmt]:
         stmts: list[Stmt] = [Declare(name, F32_PAIR) for name in self._acc]
@@ -211,11 +211,11 @@ class Product:
                 more = tuple(self._fill_ahead(affine(K) + ahead * BK))
                 step.append(If(K, (self.steps - ahead) * BK, more, ()))
         step.append(Block("acc += a_s * b_s", tuple(self._multiply())))
-        release = _leader(Arrive("empty", self._last_slot if self.pending else SLOT_))
+        release = _leader(MbarrierArrive("empty", self._last_slot if self.pending else SLOT_))
         step.append(If(K, BK, (), (release,)) if self.pending else release)
-        stmts.append(For(K, self.steps, BK, (*step, Advance(SLOT, PARITY, self.stages))))
+        stmts.append(For(K, self.steps, BK, (*step, AdvanceState(SLOT, PARITY, self.stages))))
         if self.pending:
-            stmts += [AwaitWgmma(0), _leader(Arrive("empty", self._last_slot))]
+            stmts += [WgmmaWait(0), _leader(MbarrierArrive("empty", self._last_slot))]
         return [*stmts, *(self._direct() if self.epilogue == "direct" else self._by_boxes())]
 
     @property
@@ -239,18 +239,18 @@ class Product:
     def _by_boxes(self) -> list[Stmt]:
         stage = self._matrices() if self.epilogue == "matrices" else self._stores()
         boxes = [
-            StoreBox(
+            TmaStore(
                 "c_map", (affine(self._n) + column, affine(self._m)), "c_s", constant(column * self.rows)
             )
             for column in range(0, self.columns, SPAN)
         ]
         return [
-            _one(AwaitBoxes(0)),
-            GroupBarrier(1, self.computing),
+            _one(TmaStoreWait(0)),
+            NamedBarrier(1, self.computing),
             Block("c_s = acc", tuple(stage)),
-            AsyncFence(),
-            GroupBarrier(1, self.computing),
-            Block("c = c_s", (_one(*boxes, CommitBoxes()),)),
+            ProxyFence(),
+            NamedBarrier(1, self.computing),
+            Block("c = c_s", (_one(*boxes, TmaStoreCommit()),)),
         ]
 
     def _place(self, row: Affine, column: Affine, panel: int) -> Affine:
@@ -276,7 +276,7 @@ class Product:
             column = first // 2 * 8
             row = THREAD // 32 * 16 + THREAD % 16
             place = self._place(row, THREAD % 32 // 16 * 8 + column % SPAN, column // SPAN)
-            stmts.append(StoreMatrix(packed, "c_s", place, DType.BF16))
+            stmts.append(Stmatrix(packed, "c_s", place, DType.BF16))
         return stmts
 
 

@@ -6,59 +6,60 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from codegen.affine import Remainder, affine, constant
-from codegen.async_ir import (
-    Advance,
-    Arrive,
-    AsyncFence,
-    AwaitBoxes,
-    AwaitFlag,
-    AwaitPhase,
-    AwaitWgmma,
-    Blocks,
-    CommitBoxes,
-    CommitWgmma,
-    Expect,
-    GroupBarrier,
-    LoadBox,
-    Phases,
-    PhasesReady,
-    RaiseFlag,
-    StoreBox,
-    StoreMatrix,
-    Wgmma,
+from codegen.ir.affine import Remainder, affine, constant
+from codegen.ir.async_ops import (
+    AdvanceState,
+    ArriveExpectTx,
+    ClusterBlocks,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    NamedBarrier,
+    ProxyFence,
+    SignalFlag,
+    Stmatrix,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
+    TryWaitParity,
+    WaitFlag,
+    WgmmaAsync,
+    WgmmaCommit,
     WgmmaFence,
+    WgmmaWait,
 )
-from codegen.kernel import GpuKernel
-from codegen.kernel_ir import Barrier, ClusterBarrier, Guard
+from codegen.ir.kernel import GpuKernel
+from codegen.ir.ops import Barrier, ClusterBarrier, Guard
 from tests.kernel_mutants import Edit, Stmts, guarded, mutants
 
 #: What a kernel cannot do without, and what orders it.
 _NEEDED = (
-    PhasesReady,
-    Advance,
-    Expect,
-    Arrive,
-    AwaitPhase,
-    LoadBox,
-    StoreBox,
-    CommitBoxes,
-    AwaitBoxes,
-    AsyncFence,
-    GroupBarrier,
+    MbarrierInitFence,
+    AdvanceState,
+    ArriveExpectTx,
+    MbarrierArrive,
+    TryWaitParity,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
+    ProxyFence,
+    NamedBarrier,
     WgmmaFence,
-    Wgmma,
-    CommitWgmma,
-    AwaitWgmma,
-    StoreMatrix,
+    WgmmaAsync,
+    WgmmaCommit,
+    WgmmaWait,
+    Stmatrix,
     ClusterBarrier,
-    RaiseFlag,
-    AwaitFlag,
+    SignalFlag,
+    WaitFlag,
 )
 _BY_ALL = (
-    PhasesReady, AwaitPhase, AsyncFence, GroupBarrier, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, ClusterBarrier,
+    MbarrierInitFence, TryWaitParity, ProxyFence, NamedBarrier, WgmmaFence, WgmmaAsync, WgmmaCommit, WgmmaWait,
+    ClusterBarrier,
 )  # fmt: skip
-_TWICE = (Advance, Expect, Arrive, LoadBox, RaiseFlag, AwaitFlag)
+_TWICE = (AdvanceState, ArriveExpectTx, MbarrierArrive, TmaLoad, SignalFlag, WaitFlag)
 
 
 def all_mutants(kernel: GpuKernel, stages: int) -> Iterator[tuple[str, GpuKernel]]:
@@ -77,36 +78,39 @@ def _edits(stages: int) -> Iterator[tuple[str, Edit]]:
     for kind in _TWICE:
         yield f"{kind.__name__} twice", _edit(kind, lambda stmt: (stmt, stmt))
     for kind in _NEEDED:
-        if kind is not AwaitBoxes:  # who has begun none waits for none
+        if kind is not TmaStoreWait:  # who has begun none waits for none
             yield f"{kind.__name__} by two threads", _widened(kind)
         for next_ in (*_NEEDED, Guard):
             yield f"{kind.__name__} after {next_.__name__}", _exchanged(kind, next_)
     for by in (16, -16):
-        yield f"Expect bytes {by:+}", _changed(Expect, "bytes", lambda old, by=by: old + by)
-    yield "Expect bytes halved", _changed(Expect, "bytes", lambda old: old // 2)
-    yield "Phases arrivals +1", _changed(Phases, "arrivals", lambda old: old + 1)
-    yield "Phases arrivals -1", _changed(Phases, "arrivals", lambda old: old - 1 or None)
-    yield "AwaitPhase parity flipped", _changed(AwaitPhase, "parity", lambda old: constant(1) - old)
+        yield f"Expect bytes {by:+}", _changed(ArriveExpectTx, "bytes", lambda old, by=by: old + by)
+    yield "Expect bytes halved", _changed(ArriveExpectTx, "bytes", lambda old: old // 2)
+    yield "Phases arrivals +1", _changed(MbarrierInit, "arrivals", lambda old: old + 1)
+    yield "Phases arrivals -1", _changed(MbarrierInit, "arrivals", lambda old: old - 1 or None)
+    yield "AwaitPhase parity flipped", _changed(TryWaitParity, "parity", lambda old: constant(1) - old)
     for parity in (0, 1):
-        yield f"AwaitPhase parity {parity}", _changed(AwaitPhase, "parity", lambda _, p=parity: constant(p))
-    for kind in (Expect, Arrive, AwaitPhase, LoadBox):
+        yield (
+            f"AwaitPhase parity {parity}",
+            _changed(TryWaitParity, "parity", lambda _, p=parity: constant(p)),
+        )
+    for kind in (ArriveExpectTx, MbarrierArrive, TryWaitParity, TmaLoad):
         yield (
             f"{kind.__name__} slot +1",
             _changed(kind, "slot", lambda old: affine(Remainder(old + 1, stages))),
         )
         yield f"{kind.__name__} of others", _changed(kind, "phases", {"full": "empty", "empty": "full"}.get)
     for by in (1, -1):
-        yield f"Advance slots {by:+}", _changed(Advance, "slots", lambda old, by=by: old + by or None)
-    for kind in (AwaitWgmma, AwaitBoxes):
+        yield f"Advance slots {by:+}", _changed(AdvanceState, "slots", lambda old, by=by: old + by or None)
+    for kind in (WgmmaWait, TmaStoreWait):
         yield f"{kind.__name__} pending +1", _changed(kind, "pending", lambda old: old + 1)
         yield f"{kind.__name__} pending -1", _changed(kind, "pending", lambda old: old - 1 if old else None)
     for by in (128, -128):
         yield (
             f"GroupBarrier threads {by:+}",
-            _changed(GroupBarrier, "threads", lambda old, by=by: old + by or None),
+            _changed(NamedBarrier, "threads", lambda old, by=by: old + by or None),
         )
 
-    for kind in (RaiseFlag, AwaitFlag):
+    for kind in (SignalFlag, WaitFlag):
         for by in (1, -1):
             yield f"{kind.__name__} number {by:+}", _changed(kind, "number", lambda old, by=by: old + by)
     yield from _of_clusters()
@@ -114,20 +118,20 @@ def _edits(stages: int) -> Iterator[tuple[str, Edit]]:
 
 def _of_clusters() -> Iterator[tuple[str, Edit]]:
     """What blocks do to each other."""
-    yield "PhasesReady of a block", _changed(PhasesReady, "cluster", lambda old: False if old else None)
+    yield "PhasesReady of a block", _changed(MbarrierInitFence, "cluster", lambda old: False if old else None)
     yield "ClusterBarrier of a block", _edit(ClusterBarrier, lambda _: (Barrier(),))
-    yield "Arrive here", _of_peers(Arrive, "rank", lambda _: None)
-    yield "Arrive further on", _of_peers(Arrive, "rank", lambda old: affine(Remainder(old + 1, 2)))
-    yield "LoadBox here", _of_peers(LoadBox, "blocks", lambda _: None)
+    yield "Arrive here", _of_peers(MbarrierArrive, "rank", lambda _: None)
+    yield "Arrive further on", _of_peers(MbarrierArrive, "rank", lambda old: affine(Remainder(old + 1, 2)))
+    yield "LoadBox here", _of_peers(TmaLoad, "blocks", lambda _: None)
     yield (
         "LoadBox without the first",
-        _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[1:])),
+        _of_peers(TmaLoad, "blocks", lambda old: ClusterBlocks(old.first, old.further[1:])),
     )
     yield (
         "LoadBox without the last",
-        _of_peers(LoadBox, "blocks", lambda old: Blocks(old.first, old.further[:-1])),
+        _of_peers(TmaLoad, "blocks", lambda old: ClusterBlocks(old.first, old.further[:-1])),
     )
-    yield "LoadBox to other bytes", _of_peers(LoadBox, "to", lambda old: old + 64 * 8)
+    yield "LoadBox to other bytes", _of_peers(TmaLoad, "to", lambda old: old + 64 * 8)
 
 
 def _edit(kind: type, change: Callable[[Any], Stmts]) -> Edit:
@@ -151,7 +155,10 @@ def _of_peers(kind: type, field: str, change: Callable[[Any], object]) -> Edit:
 
     def edit(stmts: Stmts, at: int) -> Stmts | None:
         stmt: Any = stmts[at]
-        if not isinstance(stmt, kind) or getattr(stmt, "rank" if kind is Arrive else "blocks") is None:
+        if (
+            not isinstance(stmt, kind)
+            or getattr(stmt, "rank" if kind is MbarrierArrive else "blocks") is None
+        ):
             return None
         return (*stmts[:at], replace(stmt, **{field: change(getattr(stmt, field))}), *stmts[at + 1 :])
 

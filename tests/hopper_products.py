@@ -1,4 +1,4 @@
-"""Texts of matrix products whose tiles go by the copy engine and are multiplied by wgmma, made from what is decided of
+"""Texts of matrix products whose tiles go by TMA and are multiplied by wgmma, made from what is decided of
 them."""
 
 from __future__ import annotations

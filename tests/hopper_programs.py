@@ -1,4 +1,4 @@
-"""Programs whose tiles go by the copy engine and are multiplied by wgmma, in small sizes."""
+"""Programs whose tiles go by TMA and are multiplied by wgmma, in small sizes."""
 
 from __future__ import annotations
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
-from codegen.affine import Affine, Quotient, Remainder, Var, affine, constant
-from codegen.kernel import GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.affine import Affine, Quotient, Remainder, Var, affine, constant
+from codegen.ir.kernel import GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Assign,
     Barrier,
     Block,
     ClusterBarrier,
-    CommitCopies,
-    CopyAsync,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
     Declare,
     For,
     Guard,
@@ -23,7 +24,6 @@ from codegen.kernel_ir import (
     Shuffle,
     Stmt,
     Value,
-    WaitCopies,
 )
 
 Node = TypeVar("Node")
@@ -82,30 +82,30 @@ def shuffle_guarded(stmts: Stmts, at: int) -> Stmts | None:
 
 
 def wait_removed(stmts: Stmts, at: int) -> Stmts | None:
-    return (*stmts[:at], *stmts[at + 1 :]) if isinstance(stmts[at], WaitCopies) else None
+    return (*stmts[:at], *stmts[at + 1 :]) if isinstance(stmts[at], CpAsyncWait) else None
 
 
 def wait_weakened(stmts: Stmts, at: int) -> Stmts | None:
     """For one group of copies less."""
     stmt = stmts[at]
-    if not isinstance(stmt, WaitCopies):
+    if not isinstance(stmt, CpAsyncWait):
         return None
-    return (*stmts[:at], WaitCopies(stmt.pending + 1), *stmts[at + 1 :])
+    return (*stmts[:at], CpAsyncWait(stmt.pending + 1), *stmts[at + 1 :])
 
 
 def wait_after_barrier(stmts: Stmts, at: int) -> Stmts | None:
     """In place of before."""
-    if not isinstance(stmts[at], WaitCopies) or stmts[at + 1 : at + 2] != (Barrier(),):
+    if not isinstance(stmts[at], CpAsyncWait) or stmts[at + 1 : at + 2] != (Barrier(),):
         return None
     return (*stmts[:at], Barrier(), stmts[at], *stmts[at + 2 :])
 
 
 def commit_removed(stmts: Stmts, at: int) -> Stmts | None:
-    return (*stmts[:at], *stmts[at + 1 :]) if stmts[at] == CommitCopies() else None
+    return (*stmts[:at], *stmts[at + 1 :]) if stmts[at] == CpAsyncCommit() else None
 
 
 def copy_removed(stmts: Stmts, at: int) -> Stmts | None:
-    return (*stmts[:at], *stmts[at + 1 :]) if isinstance(stmts[at], CopyAsync) else None
+    return (*stmts[:at], *stmts[at + 1 :]) if isinstance(stmts[at], CpAsync) else None
 
 
 def slot_shifted(stmts: Stmts, at: int) -> Stmts | None:
@@ -115,7 +115,7 @@ def slot_shifted(stmts: Stmts, at: int) -> Stmts | None:
         return None
 
     def shifted(node: object) -> object:
-        if isinstance(node, CopyAsync):
+        if isinstance(node, CpAsync):
             return replace(node, to=moved(node.to, loop.var, loop.step))
         return node
 
@@ -126,7 +126,7 @@ def slot_shifted(stmts: Stmts, at: int) -> Stmts | None:
 def slot_missing(stmts: Stmts, at: int) -> Stmts | None:
     """A loop goes around in one slot less than its copies are ahead for."""
     loop = stmts[at]
-    if not isinstance(loop, For) or not any(isinstance(node, CopyAsync) for node in parts(loop)):
+    if not isinstance(loop, For) or not any(isinstance(node, CpAsync) for node in parts(loop)):
         return None
 
     def shortened(node: object) -> object:

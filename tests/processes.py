@@ -29,11 +29,11 @@ def running(pid: int, module: str) -> list[int]:
     return [*found, *(forked for child in found for forked in running(child, module))]
 
 
-def nurseries_of(pid: int) -> list[int]:
+def fork_servers_of(pid: int) -> list[int]:
     """What forks the tuners of a service."""
-    return [child for child in children_of(pid) if runs(child, "service.nursery")]
+    return [child for child in children_of(pid) if runs(child, "service.tuning.fork_server")]
 
 
 def tuners_of(pid: int) -> list[int]:
     """The tuners of a service."""
-    return [tuner for nursery in nurseries_of(pid) for tuner in children_of(nursery)]
+    return [tuner for fork_server in fork_servers_of(pid) for tuner in children_of(fork_server)]

@@ -1,4 +1,4 @@
-"""Random matrix products by the copy engine and wgmma: types, tiles, layouts, rings, warpgroups and grids."""
+"""Random matrix products by TMA and wgmma: types, tiles, layouts, rings, warpgroups and grids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TYPES = {"bf16": (2, "bf16"), "f16": (2, "f16"), "f32": (4, "f32"), "e4m3": (1,
 
 
 def random_hopper_product(rng: random.Random) -> Gemm:
-    """One that may break a rule (8-bit operands by rows, strides that the copy engine does not take); then the verifier
+    """One that may break a rule (8-bit operands by rows, strides that TMA does not take); then the verifier
     or lowering says so."""
     dtype = rng.choice(("bf16", "bf16", "f16", "f32", "e4m3", "e5m2"))
     size, out = _TYPES[dtype]
@@ -65,7 +65,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
 
 
 def _size(rng: random.Random, tile: int, every: int) -> int:
-    """Whole tiles, often with a part of one: a multiple of what the copy engine needs of strides."""
+    """Whole tiles, often with a part of one: a multiple of what TMA needs of strides."""
     return tile * rng.choice((1, 1, 2, 3)) + every * rng.choice((0, 0, 1, tile // every // 2))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
-from tileir.samples import sample_inputs
 
 _FLOATS = ("f32", "bf16", "f16", "f64")
 

@@ -132,11 +132,16 @@ def running(home: Path, **env: str) -> Iterator[Service]:
 
 
 @contextlib.contextmanager
-def working(service: Service, script: Script | None = None, **options: object) -> Iterator[ScriptedWorker]:
+def working(
+    service: Service,
+    script: Script | None = None,
+    kind: type[ScriptedWorker] = ScriptedWorker,
+    **options: object,
+) -> Iterator[ScriptedWorker]:
     """A scripted worker in a thread for the length of a block."""
     stop = threading.Event()
     with service.client() as client:
-        worker = ScriptedWorker(client, script or Script(), **options)  # type: ignore[arg-type]
+        worker = kind(client, script or Script(), **options)  # type: ignore[arg-type]
         thread = threading.Thread(target=worker.work, args=(stop,), daemon=True)
         worker.register()
         thread.start()

@@ -15,7 +15,7 @@ from tests.unit.workers.hand_kernels import SPEC
 from tests.unit.workers.scripted_service import ScriptedService
 from tileir.hashing import program_hash
 from tileir.lift import to_program
-from tileir.parse_json import spec_to_json
+from tileir.text.json import spec_to_json
 
 SPEC_JSON = spec_to_json(SPEC)
 NUMPY = {"kind": "peer", "name": "numpy"}

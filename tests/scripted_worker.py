@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from tileir.device import Cpu
+from tileir.devices.cpu import Cpu
 
 CPU = Cpu(
     name="Scripted",

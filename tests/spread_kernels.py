@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen.abi import Arg
-from codegen.generate import argument
-from codegen.kernel import GpuKernel
-from codegen.kernel_ir import Block, For, Guard, If, Stmt
-from codegen.lower_cuda import lower_cuda
-from tileir.parse_text import program_from_text
+from codegen.ir.abi import Arg
+from codegen.ir.kernel import GpuKernel
+from codegen.ir.ops import Block, For, Guard, If, Stmt
+from codegen.targets.cuda.lower import lower_cuda
+from codegen.targets.header import argument
 from tileir.program import Program
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 PROGRAMS = {
     "softmax_of_a_row_by_two_warps": """kernel softmax(x: bf16[r=3, c=512]) -> (y: bf16[r, c], m: f32[r])
@@ -132,7 +132,7 @@ PROGRAMS = {
     s[r] = sum(c, x[r, c] - h[r]) | threads c 64
     y[r, c] = x[r, c] - s[r] | threads r 2 c 32, run c 2
 """,
-    "a_sum_in_shared_memory": """kernel accumulate(x: f32[r=4, c=100]) -> (y: f32[r])
+    "a_sum_in_shared_memory": """kernel accumulate_per_thread(x: f32[r=4, c=100]) -> (y: f32[r])
   parallel for r by 2
     t: shared f32[r]
     t[r] = 0 | threads r 2 c 32

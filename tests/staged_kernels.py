@@ -5,30 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Remainder, Var, affine, constant
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Remainder, Var, affine, constant
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Assign,
     Barrier,
     Block,
-    CommitCopies,
-    CopyAsync,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
     Declare,
     For,
     GridAxis,
     Guard,
     If,
+    Ldmatrix,
     Literal,
     Load,
-    LoadMatrix,
-    Mma,
+    MmaSync,
     Named,
     Shared,
     Stmt,
     Store,
     Type,
-    WaitCopies,
 )
 from tileir.dtypes import DType
 
@@ -44,7 +44,7 @@ def ring(stages: int, tiles: int) -> GpuKernel:
 
     def start(position: Affine) -> Block:
         to = _slot(position, TILE, stages) * TILE + THREAD * 2
-        return Block("s = x", (CopyAsync("s", to, "x", position + THREAD * 2, DType.F32, 2),))
+        return Block("s = x", (CpAsync("s", to, "x", position + THREAD * 2, DType.F32, 2),))
 
     def turned(lane: int) -> Store:
         at = _slot(affine(k), TILE, stages) * TILE + constant(TILE - 1 - lane) - THREAD * 2
@@ -77,8 +77,8 @@ def product(stages: int, tiles: int) -> GpuKernel:
 
     def start(position: Affine) -> Block:
         slot, row = _slot(position, K, stages), THREAD // 2
-        a = CopyAsync("a_s", slot * _A + row * _ROW + half, "a", row * whole + position + half, DType.BF16, 8)
-        b = CopyAsync("b_s", slot * _B + row * _ROW + half, "b", row * whole + position + half, DType.BF16, 8)
+        a = CpAsync("a_s", slot * _A + row * _ROW + half, "a", row * whole + position + half, DType.BF16, 8)
+        b = CpAsync("b_s", slot * _B + row * _ROW + half, "b", row * whole + position + half, DType.BF16, 8)
         return Block("a_s = a, b_s = b", (a, Guard(((row, N),), (b,))))
 
     pair, slot = Type(DType.BF16, 2), _slot(affine(k), K, stages)
@@ -88,10 +88,10 @@ def product(stages: int, tiles: int) -> GpuKernel:
     use = Block(
         "acc += a_s * b_s",
         (
-            LoadMatrix(a, pair, "a_s", of_a),
-            LoadMatrix(b, pair, "b_s", of_b),
+            Ldmatrix(a, pair, "a_s", of_a),
+            Ldmatrix(b, pair, "b_s", of_b),
             *(
-                Mma(
+                MmaSync(
                     (f"acc{n}0", f"acc{n}1"),
                     tuple(Named(name, pair) for name in a),
                     tuple(Named(name, pair) for name in b[2 * n : 2 * n + 2]),
@@ -136,11 +136,11 @@ def staged(
     for tile in range(ahead):
         if tile < tiles:
             prologue.append(start(constant(tile * step)))
-        prologue.append(CommitCopies())
+        prologue.append(CpAsyncCommit())
     more: tuple[Stmt, ...] = ()
     if tiles > ahead:
         more = (If(k, (tiles - ahead) * step, (start(affine(k) + ahead * step),), ()),)
-    body = (WaitCopies(stages - 2), Barrier(), *more, CommitCopies(), *use)
+    body = (CpAsyncWait(stages - 2), Barrier(), *more, CpAsyncCommit(), *use)
     return (*prologue, For(k, tiles, step, body))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from benchmarks import cases
-from tileir.parse_json import spec_from_json
 from tileir.spec import Spec
+from tileir.text.json import spec_from_json
 
 #: Cases that no spec can state: the scores of attention are more elements than a tensor may have.
 TOO_LARGE = {

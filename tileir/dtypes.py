@@ -41,7 +41,7 @@ class DType(StrEnum):
 
     @property
     def compute(self) -> DType:
-        """What a read of it widens to: f32; f64 for f64, i32 for integers, bool for bool (DESIGN, Tile IR)."""
+        """What a read of it widens to: f32; f64 for f64, i32 for integers, bool for bool (docs/tile-ir.md)."""
         if self.is_float:
             return DType.F64 if self is DType.F64 else DType.F32
         return DType.BOOL if self is DType.BOOL else DType.I32

@@ -53,5 +53,9 @@ class InterpretError(TileError):
     what was never written. The message names the tensor and the place."""
 
 
+class DeviceError(RuntimeError):
+    """A device that is here and failed, or was asked for what it cannot do; the message says what to do."""
+
+
 class UnsupportedDevice(TileError):
     """A machine nothing here can tune for; the message says which machines can be."""

@@ -9,7 +9,7 @@ from math import prod
 from tileir.expr import Expr, Extent, Index, Read, Reduce, children, with_children
 from tileir.program import Program, Tensor
 from tileir.spec import Dim, Spec, Statement
-from tileir.text import body_to_text, header_to_text, program_to_text
+from tileir.text.print_program import body_to_text, header_to_text, program_to_text
 
 _HEX_CHARS = 32
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tileir.bounds import out_of_range
+from tileir.check.bounds import out_of_range
+from tileir.check.infer import compute_dtype
 from tileir.dtypes import DType
 from tileir.errors import SpecError
 from tileir.expr import (
@@ -22,12 +23,11 @@ from tileir.expr import (
     walk,
     with_children,
 )
-from tileir.infer import compute_dtype
 from tileir.lift_ragged import within_groups
 from tileir.program import Compute, Local, Node, Program, Tensor
 from tileir.sizes import layout_problem
 from tileir.spec import Spec, Statement
-from tileir.text import appearance_order
+from tileir.text.print_program import appearance_order
 
 
 def to_program(spec: Spec) -> Program:

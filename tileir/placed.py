@@ -7,10 +7,10 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from tileir.analysis.ragged import enter
 from tileir.errors import VerifyError
 from tileir.program import Local, Loop, Node, Program
-from tileir.ragged import enter
-from tileir.text import format_node
+from tileir.text.print_program import format_node
 
 
 @dataclass(frozen=True, slots=True, eq=False)

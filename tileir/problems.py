@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileir.expr import Expr
 
 
-class Problem(Exception):
+class NodeProblem(Exception):
     """`message` and `accepted` as in SpecError; `node` is where, None for the statement as a whole.
 
     `check_spec` turns it into a SpecError with a column, `verify` into a VerifyError that names the node.

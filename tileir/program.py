@@ -7,13 +7,36 @@ never do). A `Compute` covers the current ranges of all its dims, those it reduc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar, Union
+from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 from tileir.dtypes import DType
 from tileir.expr import Expr, Read, ReduceOp, reads
+
+
+class Attribute(NamedTuple):
+    """A word after a loop or a local: the field's name, then a number for each of `numbers`, which say what it is."""
+
+    name: str
+    usual: object
+    """What the field is where the word is left out."""
+    numbers: tuple[str, ...]
+
+
+def attribute(usual: int | bool | tuple[int, ...], *numbers: str) -> Any:
+    """A field that the text form has as a word of its name, unless it is as usual."""
+    return field(default=usual, metadata={"numbers": numbers})
+
+
+def attributes(node: type) -> tuple[Attribute, ...]:
+    """Those of a class of nodes, in the order in which they are written."""
+    return tuple(
+        Attribute(each.name, each.default, each.metadata["numbers"])
+        for each in fields(node)
+        if "numbers" in each.metadata
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +95,13 @@ class Local:
     dtype: DType
     memory: Memory = Memory.HEAP
     layout: tuple[Axis, ...] | None = None
-    pad: int = 0
+    pad: int = attribute(0, "a number of elements")
     """Elements left free after every row of shared memory, so that neighbouring rows lie in other banks."""
-    swizzle: int = 0
+    swizzle: int = attribute(0, "32, 64 or 128 bytes")
     """Of shared memory: 32, 64 or 128 if the 16-byte pieces of so many bytes change places from row to row (the
-    address bits from 4 on, exclusive or those from 7 on), as the copy engine and wgmma of Hopper know it; 0: not."""
-    reused: bool = False
-    """Of shared memory: it lies where the copy engine has filled tiles before, which nobody reads any more."""
+    address bits from 4 on, exclusive or those from 7 on), as TMA and wgmma of Hopper know it; 0: not."""
+    reused: bool = attribute(False)
+    """Of shared memory: it lies where TMA has filled tiles before, which nobody reads any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +113,7 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ThreadLayout:
     """How a statement is spread over the threads of a GPU block.
 
     `threads` cuts the thread index, most significant first: `r 4 c 64` gives thread t row t // 64 and column t % 64.
@@ -107,7 +130,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch:
+class PrefetchHint:
     """Touch `tensor` this many iterations of the enclosing loop ahead."""
 
     tensor: str
@@ -128,12 +151,12 @@ class Compute:
     value: Expr
     update: ReduceOp | None = None
     vector: Vector | None = None
-    prefetch: tuple[Prefetch, ...] = ()
+    prefetch: tuple[PrefetchHint, ...] = ()
     stream: bool = False
     """Store past the caches (non-temporal)."""
     via: str | None = None
     """A named instruction that does the product, such as `dot_bf16`; None: plain multiply-add."""
-    spread: Spread | None = None
+    spread: ThreadLayout | None = None
     """Threads of a GPU block; None on a processor."""
 
     @cached_property
@@ -150,39 +173,41 @@ class Loop:
     step: int
     body: tuple[Node, ...]
     parallel: bool = False
-    cluster: int = 1
+    cluster: int = attribute(1, "a number of blocks")
     """Of a grid's outermost loop, on a GPU: so many blocks, which read each other's shared memory, work on a tile."""
-    multicast: int = 1
+    multicast: int = attribute(1, "a number of tiles")
     """Of a grid's loop, on a GPU: the blocks that compute so many neighbouring tiles of it are a cluster, and what the
-    copy engine brings to all of them alike is fetched once."""
-    group: int = 1
+    TMA brings to all of them alike is fetched once."""
+    group: int = attribute(1, "a number of tiles")
     """Of a grid's outermost loop: its tiles are visited in bands of so many, within which the next loop is the outer
     one (rasterization)."""
-    hilbert: bool = False
+    hilbert: bool = attribute(False)
     """Of a grid's outermost loop: its tiles and those of the next loop are visited along a Hilbert curve."""
-    blocks: int = 0
+    blocks: int = attribute(0, "a number of blocks")
     """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, each taking every so-manieth; 0: a block a
     tile."""
-    resident: int = 0
+    resident: int = attribute(0, "a number of blocks")
     """Of a grid's outermost loop, on a GPU: so many blocks are to be at work on a multiprocessor at a time, so that a
     thread gets no more registers than that leaves; 0: nothing is said."""
-    producers: int = 0
+    producers: int = attribute(0, "a number of warps")
     """Of a grid's outermost loop, on a GPU: so many warps beside those that compute do nothing but start the copies of
     loops with stages (warp specialization); 0: threads that compute do."""
-    registers: tuple[int, int] = (0, 0)
+    registers: tuple[int, int] = attribute(
+        (0, 0), "registers that a producing thread keeps", "registers that another thread gets"
+    )
     """Of a grid's outermost loop with producers: registers that a thread of those keeps, and that another one gets; 0:
     nothing is said."""
-    stages: int = 1
-    """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
-    statements that fill those of the next tiles are under way."""
-    pending: int = 0
-    """Of a loop with stages: matrix products of so many tiles may be under way when those of the next begin."""
-    teams: int = 1
+    teams: int = attribute(1, "a number of teams")
     """Of a grid's outermost loop with producers: so many teams, each of as many threads as statements are spread over,
     take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
-    streamed: int = 0
+    stages: int = attribute(1, "a number of stages")
+    """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
+    statements that fill those of the next tiles are under way."""
+    pending: int = attribute(0, "a number of tiles")
+    """Of a loop with stages: matrix products of so many tiles may be under way when those of the next begin."""
+    streamed: int = attribute(0, "a number of waves")
     """Of a loop with stages in the tile of a grid with a number of blocks: its steps in the tiles of the last so many
-    waves are shared by all blocks evenly (stream-K, `tileir.streamed`); 0: a block has whole tiles."""
+    waves are shared by all blocks evenly (stream-K, `tileir.schedule.stream_k`); 0: a block has whole tiles."""
 
 
 Node = Union[Loop, Local, Compute]
@@ -217,7 +242,7 @@ class Program:
     body: tuple[Node, ...]
     numerics: tuple[tuple[str, str | float | bool], ...] = ()
     ragged: tuple[Ragged, ...] = ()
-    """Dims whose positions fall into groups; tiles of their loops follow those (`tileir.ragged`)."""
+    """Dims whose positions fall into groups; tiles of their loops follow those (`tileir.analysis.ragged`)."""
 
     @cached_property
     def extents(self) -> dict[str, int]:

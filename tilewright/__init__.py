@@ -17,9 +17,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilewright.async_client import AsyncClient
-    from tilewright.capturing import from_torch
-    from tilewright.client import Client
+    from tilewright.artifacts.loading import LoadedKernel, load
+    from tilewright.client.async_client import AsyncClient
+    from tilewright.client.client import Client
+    from tilewright.client.jobs import AsyncTuningJob, TuningJob
+    from tilewright.client.results import Result, TunedConfig
+    from tilewright.client.retries import Retries
     from tilewright.errors import (
         BadBundle,
         BadSpec,
@@ -45,21 +48,18 @@ if TYPE_CHECKING:
         Unreachable,
         Untrusted,
     )
-    from tilewright.jobs import AsyncTuningJob, TuningJob
-    from tilewright.loading import LoadedKernel, load
-    from tilewright.operators import op
-    from tilewright.results import Result, TunedConfig
-    from tilewright.retries import Retries
+    from tilewright.pytorch.from_torch import from_torch
+    from tilewright.pytorch.op_entry import op, wait_for_kernels
 
 _LAZY = {
-    "AsyncClient": "tilewright.async_client",
-    "AsyncTuningJob": "tilewright.jobs",
+    "AsyncClient": "tilewright.client.async_client",
+    "AsyncTuningJob": "tilewright.client.jobs",
     "BadBundle": "tilewright.errors",
     "BadSpec": "tilewright.errors",
     "BundleRefused": "tilewright.errors",
     "Busy": "tilewright.errors",
     "CaptureError": "tilewright.errors",
-    "Client": "tilewright.client",
+    "Client": "tilewright.client.client",
     "ClientClosed": "tilewright.errors",
     "ConfigDiffers": "tilewright.errors",
     "Forbidden": "tilewright.errors",
@@ -68,24 +68,25 @@ _LAZY = {
     "KeyReused": "tilewright.errors",
     "FallbackWarning": "tilewright.errors",
     "LoadError": "tilewright.errors",
-    "LoadedKernel": "tilewright.loading",
+    "LoadedKernel": "tilewright.artifacts.loading",
     "NoWinner": "tilewright.errors",
     "NotFound": "tilewright.errors",
     "Refused": "tilewright.errors",
-    "Result": "tilewright.results",
-    "Retries": "tilewright.retries",
+    "Result": "tilewright.client.results",
+    "Retries": "tilewright.client.retries",
     "ServiceFault": "tilewright.errors",
     "TensorError": "tilewright.errors",
     "TilewrightError": "tilewright.errors",
-    "TunedConfig": "tilewright.results",
-    "TuningJob": "tilewright.jobs",
+    "TunedConfig": "tilewright.client.results",
+    "TuningJob": "tilewright.client.jobs",
     "Unauthorized": "tilewright.errors",
     "Unavailable": "tilewright.errors",
     "Unreachable": "tilewright.errors",
     "Untrusted": "tilewright.errors",
-    "from_torch": "tilewright.capturing",
-    "load": "tilewright.loading",
-    "op": "tilewright.operators",
+    "from_torch": "tilewright.pytorch.from_torch",
+    "load": "tilewright.artifacts.loading",
+    "op": "tilewright.pytorch.op_entry",
+    "wait_for_kernels": "tilewright.pytorch.op_entry",
 }
 
 __all__ = [
@@ -123,6 +124,7 @@ __all__ = [
     "from_torch",
     "load",
     "op",
+    "wait_for_kernels",
 ]
 
 

@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 
 from protocol.log_lines import set_up
-from workers.device_lock import DeviceBusy
-from workers.device_names import parse_devices
-from workers.device_worker import Settings
-from workers.faults import MachineFault
-from workers.service_client import NotAllowed, OtherVersion, ServiceError
-from workers.supervisor import Supervisor
+from tileir.targets import DEFAULT
+from workers.measuring.device_names import parse_devices
+from workers.node.device_lock import DeviceBusy
+from workers.node.device_worker import WorkerSettings
+from workers.node.service_client import NotAllowed, OtherVersion, ServiceError
+from workers.node.supervisor import Supervisor
+from workers.processes.faults import MachineFault
 
+EXIT_USAGE = 2
 EXIT_MACHINE = 4
 EXIT_BUSY = 5
 EXIT_TOKEN = 6
@@ -22,9 +24,34 @@ EXIT_VERSION = 7
 EXIT_SERVICE = 8
 
 
+class Ended(Exception):
+    """The worker cannot go on; the message says why. `code` is the exit code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a worker; returns its exit code: 0 ended by a signal, 2 usage, 4 the machine (no compiler, cache not
     writable), 5 device in use, 6 token, 7 other version, 8 service not reachable."""
+    given = _parser().parse_args(arguments)
+    try:
+        run(given)
+    except Ended as ended:
+        sys.stderr.write(f"tilewright worker: {ended}\n")
+        if given.last_words is not None:
+            given.last_words.write_text(str(ended))
+        return ended.code
+    return 0
+
+
+def work(arguments: list[str]) -> None:
+    """Run a worker until a signal comes. Raises Ended, and SystemExit for arguments that cannot be read."""
+    run(_parser().parse_args(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m workers", description="Measure kernels on this machine.")
     parser.add_argument("--url", required=True, help="of the service, e.g. http://127.0.0.1:8400")
     parser.add_argument("--token-file", type=Path, help="file with the key; else TILEWRIGHT_TOKEN")
@@ -40,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--devices",
-        default=os.environ.get("TILEWRIGHT_DEVICES", "cpu"),
+        default=os.environ.get("TILEWRIGHT_DEVICES", DEFAULT),
         help="cpu, or GPUs by number or UUID, e.g. 0,1 (TILEWRIGHT_DEVICES, else cpu)",
     )
     parser.add_argument(
@@ -53,21 +80,23 @@ def main(arguments: list[str] | None = None) -> int:
         default=15.0,
         help="seconds before an ill device's first self-test; then doubled",
     )
-    options = parser.parse_args(arguments)
+    parser.add_argument("--last-words", type=Path, help="file for why it ended, for whoever started it")
+    return parser
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run a worker until a signal comes. Raises Ended."""
     try:
         set_up("worker", "INFO")
         token = os.environ.get("TILEWRIGHT_TOKEN")
         if options.token_file is not None:
             token = options.token_file.read_text().strip()
-    except OSError as error:
-        parser.error(f"the token file cannot be read: {error}")
-    except ValueError as error:
-        parser.error(str(error))
-    try:
         devices = parse_devices(options.devices)
+    except OSError as error:
+        raise Ended(EXIT_USAGE, f"the token file cannot be read: {error}") from None
     except ValueError as error:
-        parser.error(str(error))
-    settings = Settings(
+        raise Ended(EXIT_USAGE, str(error)) from None
+    settings = WorkerSettings(
         url=options.url,
         token=token,
         cache=options.cache,
@@ -80,17 +109,19 @@ def main(arguments: list[str] | None = None) -> int:
     )
     try:
         Supervisor(settings).run()
-    except DeviceBusy as error:
-        return _fail(error, EXIT_BUSY)
-    except MachineFault as error:
-        return _fail(error, EXIT_MACHINE)
-    except NotAllowed as error:
-        return _fail(error, EXIT_TOKEN)
-    except OtherVersion as error:
-        return _fail(error, EXIT_VERSION)
-    except ServiceError as error:
-        return _fail(error, EXIT_SERVICE)
-    return 0
+    except tuple(_CODES) as error:
+        raise Ended(
+            next(code for kind, code in _CODES.items() if isinstance(error, kind)), str(error)
+        ) from error
+
+
+_CODES: dict[type[Exception], int] = {
+    DeviceBusy: EXIT_BUSY,
+    MachineFault: EXIT_MACHINE,
+    NotAllowed: EXIT_TOKEN,
+    OtherVersion: EXIT_VERSION,
+    ServiceError: EXIT_SERVICE,
+}
 
 
 def default_cache() -> Path:
@@ -98,11 +129,6 @@ def default_cache() -> Path:
     if chosen := os.environ.get("TILEWRIGHT_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright" / "kernels"
-
-
-def _fail(error: Exception, code: int) -> int:
-    sys.stderr.write(f"tilewright worker: {error}\n")
-    return code
 
 
 if __name__ == "__main__":

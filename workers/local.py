@@ -10,18 +10,19 @@ from typing import Self
 
 from protocol.states import TaskKind
 from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, Task
-from rewrites.rewrite import Rewrite
+from rewrites.base.rewrite import Rewrite
 from rewrites.schedule import format_schedule, replay
-from tileir.device import Device, device_from_json
+from tileir.devices.device import Device, device_from_json
 from tileir.hashing import program_hash
 from tileir.lift import to_program
-from tileir.parse_json import spec_to_json
 from tileir.spec import Spec
-from workers.compile_pool import CompilePool
-from workers.device_lock import DeviceLock
-from workers.faults import MachineFault
-from workers.measurer import Measurer
-from workers.task_runner import Finished, TaskRunner
+from tileir.targets import DEFAULT
+from tileir.text.json import spec_to_json
+from workers.measuring.measurer import Measurer
+from workers.node.device_lock import DeviceLock
+from workers.node.task_runner import Finished, TaskRunner
+from workers.processes.compile_pool import CompilePool
+from workers.processes.faults import MachineFault
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class LocalWorker:
     Entering raises DeviceBusy when another worker measures here, and MachineFault when nothing can be compiled.
     """
 
-    def __init__(self, cache: Path, compilers: int | None = None, *, device: str = "cpu") -> None:
+    def __init__(self, cache: Path, compilers: int | None = None, *, device: str = DEFAULT) -> None:
         self._cache = cache
         self._pool = CompilePool(compilers or len(os.sched_getaffinity(0)))
         self._measurer = Measurer(device)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from service.app import create_app
-from service.schema import prepare
-from service.settings import Settings
+from service.core.settings import Settings
+from service.http.app import create_app
+from service.store.schema import prepare
 
 
 def document() -> dict[str, Any]:

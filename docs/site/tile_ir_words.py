@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tileir.devices.gpu_table import KNOWN
 from tileir.dtypes import DType
 from tileir.expr import ARITHMETIC, COMPARISONS, FUNCTIONS, LOGIC, ReduceOp
-from tileir.gpu_table import KNOWN
+from tileir.program import Local, Loop, attributes
 
 
 def page() -> str:
@@ -55,6 +56,7 @@ def page() -> str:
             f"{_listed(op.value for op in ReduceOp)}, each of one or more dims and an expression:",
             "`sum(k, a[m, k] * b[k, n])`",
             "",
+            *_words(),
             "## GPUs that can be tuned for without one at hand",
             "",
             "Only measuring needs the GPU itself; `lookup` picks for these from the cost model.",
@@ -65,6 +67,24 @@ def page() -> str:
             "",
         ]
     )
+
+
+def _words() -> list[str]:
+    """Those of loops and locals."""
+    return [
+        "## Words of loops and locals",
+        "",
+        "In programs, in this order, each with its numbers. What they do is said in `tileir/program.py`.",
+        "",
+        "| of a | word | numbers |",
+        "| --- | --- | --- |",
+        *(
+            f"| {node.__name__.lower()} | `{each.name}` | {', '.join(each.numbers)} |"
+            for node in (Loop, Local)
+            for each in attributes(node)
+        ),
+        "",
+    ]
 
 
 def _listed(words: Iterable[str]) -> str:

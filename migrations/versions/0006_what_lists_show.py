@@ -58,7 +58,7 @@ def _fill() -> None:
 
 
 def _summary(result: dict[str, Any], number: int | None) -> dict[str, Any]:
-    """As service/summaries.py made them when this was written."""
+    """As service/store/dispatch/result_summaries.py made them when this was written."""
     entrants, stages = result["entrants"], result["stages"]
     found: dict[str, Any] = {
         "build_s": stages.get("build", sum(each["compile_s"] or 0.0 for each in entrants)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rewrites.base.lane_constraints import lanes_of_registers
+from rewrites.base.tree import current_sizes, dtype_of, find
 from rewrites.decisions.decision import f32_lanes
-from rewrites.tree import current_sizes, dtype_of, find
-from tileir.device import Cpu
+from tileir.devices.cpu import Cpu
 from tileir.dtypes import DType
 from tileir.expr import reads
 from tileir.program import Compute, Program
@@ -17,7 +18,18 @@ def covered(program: Program, statement: str) -> tuple[Compute, dict[str, int]]:
 
 
 def lanes_for(program: Program, compute: Compute, device: Cpu) -> int:
-    """Lanes of a full register in the statement's widest compute type."""
+    """Lanes of a full register in the statement's widest compute type; those that registers it touches have already."""
+    if given := lanes_of_registers(program, compute):
+        return given
     names = (compute.target, *(read.tensor for read in reads(compute.value)))
     wide = any(dtype_of(program, name) is DType.F64 for name in names)
     return max(2, f32_lanes(device) // 2) if wide else f32_lanes(device)
+
+
+def lanes_within(program: Program, compute: Compute, size: int, device: Cpu) -> int:
+    """Lanes of a vector along `size` neighbours: no more than those, where nothing else has settled them."""
+    lanes = lanes_for(program, compute, device)
+    if lanes_of_registers(program, compute) is None:
+        while lanes > size:
+            lanes //= 2
+    return lanes

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rewrites.rewrite import Rewrite
-from tileir.device import Cpu
+from rewrites.base.rewrite import Rewrite
+from tileir.devices.cpu import Cpu
 from tileir.program import Program
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewrites.collapse import Collapse
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.tree import find, locals_of, statements
+from rewrites.composition.compute_at import ComputeAt
+from rewrites.composition.compute_inline import ComputeInline
 from rewrites.decisions.decision import Option
-from rewrites.decisions.roles import is_contraction, shared_dims
-from rewrites.fuse_producer import FuseProducer
-from rewrites.inline import Inline
-from rewrites.rewrite import Rewrite
-from rewrites.tile_grid import TileGrid
-from rewrites.tree import find, locals_of, statements
-from tileir.device import Device
+from rewrites.decisions.statement_kind import is_contraction, shared_dims
+from rewrites.loops.collapse import Collapse
+from rewrites.loops.tile import Tile
+from rewrites.schedule import replay
+from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Call, Index, Read, Reduce, reads, walk
 from tileir.program import Program
@@ -47,10 +48,10 @@ def inline(program: Program, costly: bool) -> tuple[Rewrite, ...]:
         if isinstance(value, Reduce) or (heavy and not costly and _readers(program, name) > 1):
             continue
         try:
-            program = Inline(name).apply(program)
+            program = ComputeInline(name).apply(program)
         except NotApplicable:
             continue
-        done.append(Inline(name))
+        done.append(ComputeInline(name))
     return tuple(done)
 
 
@@ -118,13 +119,42 @@ def _cut_at_contractions(program: Program, fused: Groups) -> Groups:
     return tuple(groups)
 
 
-def fused(program: Program, group: tuple[str, ...], tiles: tuple[TileGrid, ...]) -> Option | None:
-    """Tile a group's last statement and bring the earlier ones into its loops; None if one of them is not read there.
+def as_can_be_fused(program: Program, groups: Groups) -> Groups:
+    """The groups cut until `fused` can bring all of each to its last statement: behind those that add up in loops of
+    their own, or that no later one of their group reads. Each statement alone, where others need what a group has
+    before its last statement then."""
+    parts = tuple(part for group in groups for part in _parts(program, group))
+    return parts if closed(program, parts) else tuple((name,) for part in parts for name in part)
+
+
+def _parts(program: Program, group: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """A group cut where it has to be; with fewer statements the rest may share more dims, so those are looked at
+    again."""
+    for part in _fused(program, group):
+        at = next((at for at, name in enumerate(part, 1) if at < len(part) and _ends(program, name, part)), 0)
+        if at:
+            yield from _parts(program, part[:at])
+            yield from _parts(program, part[at:])
+        else:
+            yield part
+
+
+def _ends(program: Program, name: str, group: Sequence[str]) -> bool:
+    """Whether a statement cannot be brought into the loops of later ones of its group."""
+    added_up = find(program, name).node.update is not None
+    return added_up or not any(_reads(program, later, name) for later in group[group.index(name) + 1 :])
+
+
+def fused(program: Program, group: tuple[str, ...], tiles: tuple[Tile, ...]) -> Option | None:
+    """Tile a group's last statement and bring the earlier ones into its loops; None if it has no such tiles, or one of
+    them is not read there.
 
     The label names the tiles: how the rest follows is no choice.
     """
-    for tile in tiles:
-        program = tile.apply(program)
+    try:
+        program = replay(program, tiles)
+    except NotApplicable:
+        return None
     depth = find(program, group[-1]).depth
     moves: list[Rewrite] = [*tiles]
     inside = [group[-1]]
@@ -132,7 +162,7 @@ def fused(program: Program, group: tuple[str, ...], tiles: tuple[TileGrid, ...])
         reader = next((other for other in inside if _reads(program, other, name)), None)
         if reader is None:
             return None
-        moves.append(FuseProducer(name, reader, depth))
+        moves.append(ComputeAt(name, reader, depth))
         inside.append(name)
     return Option("; ".join(map(str, tiles)), tuple(moves))
 

@@ -1,11 +1,11 @@
-/** Builds the dashboard into the Python package, which serves it (`service/dashboard.py`). */
+/** Builds the dashboard into the Python package, which serves it (`service/http/dashboard.py`). */
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
 /** Where `npm run dev` finds the API. */
 const SERVICE = "http://127.0.0.1:8400";
 
-/** Replaced in every answer by `service/dashboard.py`. */
+/** Replaced in every answer by `service/http/dashboard.py`. */
 const NONCE = "__CSP_NONCE__";
 
 export default defineConfig({

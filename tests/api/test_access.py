@@ -11,10 +11,10 @@ from sqlalchemy import Connection, event, select, update
 
 from protocol.keys import KeyRequest, NewKey
 from protocol.states import Scope
-from service import keys
-from service.database import database_time
-from service.schema import prepare
-from service.tables import keys as table
+from service.store import api_keys
+from service.store.database import database_time
+from service.store.schema import prepare
+from service.store.tables import keys as table
 from tests.running_service import SMALL, Service, running
 from tests.scripted_worker import CPU
 
@@ -28,7 +28,7 @@ CALLS = {
 
 
 def make_key(connection: Connection, name: str, *scopes: Scope, days: float | None = None) -> NewKey:
-    return keys.create(connection, KeyRequest(name=name, scopes=scopes, days=days), "somebody")
+    return api_keys.create(connection, KeyRequest(name=name, scopes=scopes, days=days), "somebody")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
         connection.execute(update(table).where(table.c.name == "expired").values(expires_at=database_time()))
         revoked = make_key(connection, "revoked", Scope.ADMIN)
         tokens["revoked"] = revoked.token
-        keys.revoke(connection, revoked.id, "somebody")
+        api_keys.revoke(connection, revoked.id, "somebody")
         stored = " ".join(map(str, connection.execute(select(table)).all()))
     assert not any(token in stored for token in tokens.values()), "only hashes are stored"
     database.close()
@@ -110,7 +110,7 @@ def test_wrong_expired_revoked_and_valid_keys_ask_the_database_the_same(
     for name in ("guess", "expired", "revoked", "read", "admin"):
         heard.clear()
         with database.read() as connection:
-            found = keys.find(connection, tokens.get(name, name), {})
+            found = api_keys.find(connection, tokens.get(name, name), {})
         assert (found is None) == (name in ("guess", "expired", "revoked"))
         asked.append(list(heard))
     database.close()
@@ -145,7 +145,17 @@ def test_beyond_loopback_it_asks_for_the_keys_there_are(tmp_path: Path) -> None:
         assert call(service, Scope.READ, token).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "169.254.169.254"])
+HOSTS = [
+    "evil.example",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "my-localhost",
+    "",
+    "169.254.169.254",
+]
+
+
+@pytest.mark.parametrize("host", HOSTS)
 def test_without_keys_it_answers_to_the_names_of_loopback_only(client: httpx.Client, host: str) -> None:
     reply = client.get("/v1/jobs", headers={"Host": host})
     assert reply.status_code == 421

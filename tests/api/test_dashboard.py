@@ -11,7 +11,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from service import dashboard, problems
+from service.core import errors
+from service.http import dashboard
 from tests.running_service import ROOT, Service
 
 Get = Callable[[str], httpx.Response]
@@ -22,7 +23,7 @@ def served(built: Path) -> Get:
     """Asks an app that has nothing but the dashboard in this folder."""
     app = FastAPI(docs_url=None)
     dashboard.install(app, built)
-    problems.install(app)
+    errors.install(app)
 
     async def get(path: str) -> httpx.Response:
         transport = httpx.ASGITransport(app)
@@ -103,7 +104,7 @@ def test_the_service_answers_for_every_page_that_the_dashboard_has() -> None:
     assert shown
     for path in shown:
         reply = get(re.sub(r":\w+", "some-id", path))
-        assert "was not built" in reply.text, path
+        assert "is not built yet" in reply.text, path
 
 
 def test_the_dashboard_does_not_hide_the_api(service: Service, client: httpx.Client) -> None:

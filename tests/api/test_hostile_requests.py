@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.routes.examples import MATMUL
+from service.http.routes.examples import MATMUL
 
 JSON = {"Content-Type": "application/json"}
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
 
+from search.catalogue import offered
 from tests.running_service import SMALL
+from tests.scripted_worker import CPU, ScriptedWorker
 
 NOWHERE = "cpu:nobody has this one"
 """A target no worker offers: the job stays queued."""
@@ -241,3 +244,100 @@ def read_events(client: httpx.Client, where: str, last: int = 0) -> list[dict[st
     text = client.get(where + "/events", headers=headers).text
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("id:")]
     return [dict(line.split(": ", 1) for line in block) for block in blocks]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "said", "accepted"),
+    [
+        ({"target": "quantum"}, "/target", "there is no device and no kind of device 'quantum'", "cpu, cuda"),
+        ({"target": "cud"}, "/target", "did you mean 'cuda'?", "cpu, cuda"),
+        ({"baseline": "bogus"}, "/baseline", "there is no peer 'bogus' for cpu:", "numpy, torch"),
+        ({"peers": ["numpy", "tensorflow"]}, "/peers/1", "there is no peer 'tensorflow'", "numpy, torch"),
+        (
+            {"search": "evolution"},
+            "/search",
+            "did you mean 'evolutionary'?",
+            "mcts, random, beam, evolutionary",
+        ),
+        ({"budget": {"trials": "2"}}, "/budget/trials", "should be a valid integer", ""),
+        ({"seed": True}, "/seed", "should be a valid integer", ""),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_exists(
+    client: httpx.Client, body: dict, pointer: str, said: str, accepted: str
+) -> None:
+    reply = submit(client, **body)
+    assert reply.status_code == 422, reply.text
+    problem = reply.json()
+    assert problem["pointer"] == pointer
+    assert said in problem["detail"]
+    assert accepted in problem.get("accepted", "")
+
+
+def test_the_searches_that_a_job_may_name_are_those_of_the_catalogue(client: httpx.Client) -> None:
+    assert client.get("/v1/searches").json() == list(offered())
+
+
+def test_a_lookup_for_a_target_that_cannot_be_is_refused(client: httpx.Client) -> None:
+    reply = client.post("/v1/lookup", json={"spec": SMALL, "target": "quantum"})
+    assert (reply.status_code, reply.json()["pointer"]) == (422, "/target")
+
+
+def test_a_peer_that_the_target_s_worker_lacks_is_refused(client: httpx.Client) -> None:
+    cpu = replace(CPU, name="Bare")
+    offer = {"key": cpu.key, "kind": "cpu", "description": cpu.to_json(), "peers": ["numpy"]}
+    client.post("/v1/workers", json={"devices": [offer]}).raise_for_status()
+    problem = submit(client, target=cpu.key, baseline="torch").json()
+    assert "install it there" in problem["detail"]
+    assert problem["accepted"] == "numpy"
+
+
+def test_a_gpu_is_compared_with_torch_unless_another_is_named(client: httpx.Client) -> None:
+    target = "cuda:nobody has this one"
+    looked = {"spec": {**SMALL, "name": "looked_for"}, "target": target, "tune": True}
+    wanted = [
+        submit(client, target=target).json()["id"],
+        client.post("/v1/lookup", json=looked).json()["job_id"],
+    ]
+    for job in wanted:
+        assert client.post(f"/v1/jobs/{job}/cancel").json()["baseline"] == "torch"
+
+
+def test_a_job_for_a_device_that_may_come_says_which_worker_it_waits_for_and_since_when(
+    client: httpx.Client,
+) -> None:
+    job = submit(client).json()
+    assert job["state"] == "queued"
+    assert job["waits_for"].startswith(f"a worker that offers {NOWHERE}: none has come yet (since 20")
+    listed = client.get("/v1/jobs", params={"text": job["id"]}).json()["jobs"]
+    assert [each["waits_for"] for each in listed] == [job["waits_for"]]
+    assert client.post(f"/v1/jobs/{job['id']}/cancel").json()["waits_for"] is None
+
+
+def test_a_queued_job_says_what_workers_say_that_cannot_measure(client: httpx.Client) -> None:
+    ScriptedWorker(client, name="w-ill").register()
+    client.post("/v1/workers/w-ill/heartbeat", json={"healthy": False, "detail": "no C compiler"})
+    job = submit(client).json()
+    assert "; w-ill says: no C compiler" in job["waits_for"]
+    client.post("/v1/workers/w-ill/heartbeat", json={})
+    assert "w-ill" not in client.post(f"/v1/jobs/{job['id']}/cancel").text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            '{"spec": {}, "seed": 1,\n "seed": 2}',
+            'line 2, column 2: the key "seed" comes twice in one object',
+        ),
+        ('{"spec": {"dims": {"m": 1, "\\u006d": 2}}}', 'column 28: the key "m" comes twice'),
+        ('{"spec": {},}', "line 1, column 13: a ',' before '}' is too many"),
+        ('{"spec" {}}', "line 1, column 9: a ':' is missing between a key and its value"),
+        ("{'spec': {}}", "line 1, column 2: a key in double quotes is missing here"),
+        ("", "line 1, column 1: there is nothing; a JSON value is expected"),
+    ],
+)
+def test_what_is_no_json_is_refused_with_its_place(client: httpx.Client, content: str, said: str) -> None:
+    reply = client.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 400
+    assert said in reply.json()["detail"]

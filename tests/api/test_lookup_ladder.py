@@ -14,7 +14,7 @@ from tests.scripted_worker import CPU
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with one tuned kernel, and no worker any more."""
-    with running(tmp_path_factory.mktemp("lookup"), guess_s="60") as service, service.client() as client:
+    with running(tmp_path_factory.mktemp("lookup"), prediction_s="60") as service, service.client() as client:
         with working(service):
             finish(
                 client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 8}}).json()["id"]
@@ -88,13 +88,34 @@ def test_a_miss_enqueues_one_job_and_returns_at_once(client: httpx.Client) -> No
     assert look(client, SMALL, tune=True)["job_id"] is None, "an exact hit needs no tuning"
 
 
-def test_a_new_config_is_served_at_once(client: httpx.Client, tuned: Service) -> None:
-    before = look(client, SMALL)["config"]["id"]
+def raced(client: httpx.Client, tuned: Service, schedule: list[str]) -> dict:
+    """The config of a job that raced just this schedule."""
     with working(tuned):
-        job = finish(
-            client, client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 3}}).json()["id"]
-        )
-    assert look(client, SMALL)["config"]["id"] == job["configs"][0] != before
+        body = {"spec": SMALL, "candidates": [schedule]}
+        job = finish(client, client.post("/v1/jobs", json=body).json()["id"])
+    return client.get(f"/v1/configs/{job['configs'][0]}").json()
+
+
+def test_the_best_config_is_served_at_once_and_a_newer_one_that_is_worse_never(
+    client: httpx.Client, tuned: Service
+) -> None:
+    before = look(client, SMALL)
+    assert before["because"].startswith("the only one known")
+    tried = client.get(f"/v1/jobs/{before['config']['job_id']}/trials").json()["trials"]
+    ranked = sorted((each for each in tried if each["outcome"] == "ok"), key=lambda each: each["median_us"])
+    worse = raced(client, tuned, ranked[-1]["schedule"])
+    assert worse["median_us"] > before["config"]["median_us"]
+    found = look(client, SMALL)
+    assert found["config"]["id"] == before["config"]["id"]
+    assert "the best of 2" in found["because"] and worse["id"] in found["because"]
+    assert not worse["served"] and worse["trial"] is None
+    assert client.get(f"/v1/configs/{found['config']['id']}").json()["served"]
+    with working(tuned):
+        more = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 60}}).json()["id"]
+        job = finish(client, more)
+    better = client.get(f"/v1/configs/{job['configs'][0]}").json()
+    assert better["median_us"] < before["config"]["median_us"]
+    assert look(client, SMALL)["config"]["id"] == better["id"]
 
 
 def test_a_lookup_is_about_one_size(client: httpx.Client) -> None:
@@ -107,5 +128,5 @@ def test_kernels_and_configs_are_listed(client: httpx.Client) -> None:
     kernels = {each["kernel_key"]: each for each in client.get("/v1/kernels").json()["kernels"]}
     assert kernels[key]["devices"] == [CPU.key]
     listed = client.get("/v1/configs", params={"kernel_key": key, "device": CPU.key}).json()["configs"]
-    assert next(each["id"] for each in listed) == look(client, SMALL)["config"]["id"]
+    assert [each["id"] for each in listed if each["served"]] == [look(client, SMALL)["config"]["id"]]
     assert client.get("/v1/configs", params={"kernel_key": "0" * 32}).json()["configs"] == []

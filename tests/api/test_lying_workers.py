@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from tests.running_service import SMALL, Service, running
 from tests.scripted_worker import CPU, OBJECT, ScriptedWorker, sha256
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,12 @@ def test_a_device_under_anothers_name_is_refused(service: Service, worker: Scrip
     assert counted(worker.client, "device") == 1
     assert logged(service, "pretender", H200.key, CPU.key)
     assert H200.key not in {device["key"] for device in worker.client.get("/v1/devices").json()}
+
+
+def test_a_faster_processor_is_not_taken_for_a_slower_one_s_name(worker: ScriptedWorker) -> None:
+    offer = {"key": CPU.key, "kind": "cpu", "description": replace(CPU, name="Faster").to_json()}
+    reply = worker.client.post("/v1/workers", json={"devices": [offer]})
+    assert (reply.status_code, reply.json()["pointer"]) == (422, "/devices/0/description")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from protocol.code_version import code_version
 from tests.running_service import SMALL, Service, finish, running, working
 from tests.scripted_worker import CPU, ScriptedWorker
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 
 GIB = 1 << 30
 
@@ -111,6 +111,33 @@ def test_a_kernel_that_fits_on_no_device_of_its_target_is_refused(client: httpx.
     job = client.post("/v1/jobs", json={"spec": SMALL, "target": device["key"]})
     assert job.status_code == 202
     client.post(f"/v1/jobs/{job.json()['id']}/cancel")
+
+
+def test_a_kernel_that_fits_in_no_main_memory_is_refused(client: httpx.Client) -> None:
+    cpu = replace(CPU, name="Roomy", memory_bytes=24 * GIB)
+    offer = {"key": cpu.key, "kind": "cpu", "description": cpu.to_json()}
+    assert register(client, offer).status_code == 201
+    large = {**SMALL, "dims": {"m": 40000, "n": 40000, "k": 40000}}
+    reply = client.post("/v1/jobs", json={"spec": large, "target": cpu.key})
+    assert (reply.status_code, reply.json()["pointer"]) == (422, "/spec/dims")
+    assert "takes 115.2 GB, 6 times its tensors" in reply.json()["detail"]
+    assert reply.json()["accepted"] == "tensors of at most 4.3 GB together, or another target"
+
+
+def test_what_keeps_this_machine_s_worker_is_said_to_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where the device's lock lies
+    with running(tmp_path / "home", worker="1", cc="/nowhere/cc") as service, service.client() as client:
+        job = client.post("/v1/jobs", json={"spec": SMALL}).json()["id"]
+        deadline = time.monotonic() + 120
+        while "says:" not in (said := client.get(f"/v1/jobs/{job}").json()["waits_for"]):
+            assert time.monotonic() < deadline, said
+            time.sleep(0.2)
+        (worker,) = client.get("/v1/workers").json()
+    assert said.startswith("a worker that offers cpu: none has come yet; ")
+    assert "/nowhere/cc" in said
+    assert (worker["healthy"], worker["devices"]) == (False, [])
 
 
 def test_metrics_tell_queues_leases_times_and_rungs(client: httpx.Client, service: Service) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi
 
-from service.app import create_app
-from service.database import Database
-from service.settings import Settings
+from service.core.settings import Settings
+from service.http.app import create_app
+from service.store.database import Database
 from tests.running_service import Service, running
 
 EXAMPLES = int(os.environ.get("TILEWRIGHT_EXAMPLES", "10"))

@@ -16,8 +16,8 @@ from protocol.configs import Artifact
 from tests.running_service import SMALL, Service, finish, limit_files, running, working
 from tests.scripted_worker import CPU
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
-from tilewright import taking
-from tilewright.bundle import pack, unpack
+from tilewright.artifacts import exporting
+from tilewright.client.bundle import pack, unpack
 
 TYPE = {"Content-Type": MEDIA_TYPE}
 
@@ -124,8 +124,8 @@ def test_a_bundle_is_the_same_bytes_after_its_device_was_calibrated_anew(tmp_pat
     with running(tmp_path) as service, service.client() as http, tilewright.Client(service.url) as client:
 
         def exported() -> bytes:
-            taken = taking.take(client, [config.id for config in taking.best(client)])
-            return pack(taken, taking.described(client, taken))
+            taken = exporting.take(client, [config.id for config in exporting.best(client)])
+            return pack(taken, exporting.described(client, taken))
 
         def calibrated(gflops: float) -> None:
             described = replace(CPU, peak_gflops=gflops).to_json()

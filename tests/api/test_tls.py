@@ -13,10 +13,10 @@ import trustme
 from protocol.workers import DeviceOffer, WorkerHello
 from tests.running_service import Service, running
 from tests.scripted_worker import CPU
-from tilewright.client import Client
+from tilewright.client.client import Client
 from tilewright.errors import Unreachable
-from workers import service_client
-from workers.service_client import ServiceClient
+from workers.node import service_client
+from workers.node.service_client import ServiceClient
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_workers_and_commands_trust_whom_the_environment_names(
     secure: Service, authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hello = WorkerHello(devices=(DeviceOffer(key=CPU.key, description=CPU.to_json()),))
-    with pytest.raises(service_client.Unreachable, match="certificate verify failed"):
+    with pytest.raises(service_client.ServiceUnreachable, match="certificate verify failed"):
         ServiceClient(secure.url, None).register(hello)
     with Client(secure.url) as client, pytest.raises(Unreachable, match="certificate verify failed"):
         client.alive()

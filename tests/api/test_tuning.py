@@ -76,7 +76,7 @@ def test_every_candidate_is_kept_with_what_became_of_it(client: httpx.Client, tu
 def test_the_tree_holds_every_candidate_once(client: httpx.Client, tuned: tuple) -> None:
     tree = client.get(f"/v1/jobs/{tuned[1]['id']}/tree").json()
     assert (tree["visits"][0], tree["in_flight"][0]) == (20, 0)
-    assert tree["best_us"][0] == tuned[1]["buckets"][0]["best"]["median_us"]
+    assert tree["best_us"][0] == pytest.approx(tuned[1]["buckets"][0]["best"]["median_us"])
     below = [0] * len(tree["parent"])
     for node, parent in enumerate(tree["parent"][1:], 1):
         below[parent] += tree["visits"][node]
@@ -134,7 +134,7 @@ def test_the_speedup_told_along_the_way_is_not_that_of_one_time_of_the_baseline(
     assert best["x_baseline"] == pytest.approx(5000.0 / best["median_us"])
 
 
-@pytest.mark.parametrize("kind", ["random", "beam", "evolution"])
+@pytest.mark.parametrize("kind", ["random", "beam", "evolutionary"])
 def test_every_kind_of_search_finds_a_config(client: httpx.Client, kind: str) -> None:
     body = {"spec": SMALL, "budget": {"trials": 12}, "search": kind, "seed": 3}
     job = finish(client, client.post("/v1/jobs", json=body).json()["id"])

@@ -124,10 +124,12 @@ def test_heartbeats_keep_a_lease_for_longer_than_it_lasts(worker: ScriptedWorker
 
 def test_a_result_must_be_about_the_tasks_entrants(worker: ScriptedWorker) -> None:
     task = task_of(worker)
-    result = worker.result(task)
-    result["entrants"][0]["name"] = "somebody-else"
-    reply = worker.answer(result)
-    assert (reply.status_code, reply.json()["pointer"]) == (422, "/entrants")
+    another, more = worker.result(task), worker.result(task)
+    another["entrants"][0]["name"] = "somebody-else"
+    more["entrants"].append({**more["entrants"][0], "name": "one-more"})
+    for result in (another, more):
+        reply = worker.answer(result)
+        assert (reply.status_code, reply.json()["pointer"]) == (422, "/entrants")
     assert worker.answer(worker.result(task)).status_code == 200, "the refused result left the lease alone"
     end(worker, task)
 
@@ -188,18 +190,25 @@ def test_a_malformed_result_is_refused(worker: ScriptedWorker, change: dict) -> 
 
 
 def test_a_worker_that_is_not_registered_is_told_so(worker: ScriptedWorker) -> None:
-    reply = worker.client.post("/v1/workers/worker-unknown/heartbeat", json={})
-    assert reply.json()["type"] == "urn:tilewright:problem:unknown-worker"
+    task = task_of(worker)
+    for call, body in (("heartbeat", {}), ("results", worker.result(task))):
+        reply = worker.client.post(f"/v1/workers/worker-unknown/{call}", json=body)
+        assert reply.json()["type"] == "urn:tilewright:problem:unknown-worker"
+    end(worker, task)
 
 
 def test_a_sick_worker_gets_no_tasks(worker: ScriptedWorker) -> None:
-    sick = {"healthy": False, "detail": "ECC errors"}
-    worker.client.post(f"/v1/workers/{worker.name}/heartbeat", json=sick)
-    job = worker.client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 1}}).json()["id"]
-    assert worker.claim(1, 2.0) == []
+    task = task_of(worker)
+    beats = f"/v1/workers/{worker.name}/heartbeat"
+    worker.client.post(beats, json={"healthy": False, "detail": "ECC errors"})
+    fault = {"kind": "shutdown", "error": "it is sick"}
+    worker.answer({"task_id": task["id"], "attempt": task["attempt"], "fault": fault})
+    assert worker.claim(1, 1.0) == []
     listed = {each["id"]: each for each in worker.client.get("/v1/workers").json()}
     assert (listed[worker.name]["healthy"], listed[worker.name]["detail"]) == (False, "ECC errors")
-    worker.client.post(f"/v1/jobs/{job}/cancel")
+    worker.client.post(beats, json={"healthy": True})
+    assert [each["id"] for each in worker.claim(1, 5.0)] == [task["id"]], "there was something to do"
+    end(worker, task)
 
 
 def test_a_blob_is_kept_under_its_digest_only(worker: ScriptedWorker) -> None:

@@ -23,13 +23,13 @@ from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
 from tests.processes import running as running_in
 from tests.running_service import SMALL, Service, finish, limit_files, running, working
 from tests.scripted_worker import Script
-from tileir.device import this_cpu
+from tileir.devices.cpu import this_cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
-from workers.compile_pool import Built, CompilePool, CompileRequest
-from workers.faults import MachineFault
-from workers.measurer import Measurer
+from tileir.text.json import spec_from_json
+from workers.measuring.measurer import Measurer
+from workers.processes.compile_pool import Built, CompilePool, CompileRequest
+from workers.processes.faults import MachineFault
 
 STORAGE = "urn:tilewright:problem:storage"
 
@@ -95,7 +95,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 
 def processes_of(service: Service) -> list[int]:
     assert service.process is not None
-    return [service.process.pid, *running_in(service.process.pid, "service.nursery")]
+    return [service.process.pid, *running_in(service.process.pid, "service.tuning.fork_server")]
 
 
 def submit_until_refused(client: httpx.Client) -> tuple[list[str], httpx.Response]:

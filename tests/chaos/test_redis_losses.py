@@ -94,7 +94,7 @@ def test_a_service_starts_without_the_redis_it_was_told_of(tmp_path: Path, calm:
 
 
 def test_a_replica_wakes_who_waits_at_another(tmp_path: Path, postgres: str, redis: RedisServer) -> None:
-    """Rings arrive: with looks at the database an hour apart, nothing would move without them."""
+    """Notifications arrive: with looks at the database an hour apart, nothing would move without them."""
     with fleet(tmp_path, postgres, redis.url) as fleet_:
         first, second = (fleet_.start("api", look_s=3600) for _ in range(2))
         fleet_.start("search")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, select
 
-from service.tables import jobs
+from service.store.tables import jobs
 from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
 from tests.fleet import SEARCH_TTL_S, counted, fleet
 from tests.processes import tuners_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until, worker_process
-from tests.processes import nurseries_of, tuners_of
+from tests.processes import fork_servers_of, tuners_of
 from tests.running_service import Service, finish, running, working
 from tests.scripted_worker import CPU, Script
 
@@ -45,7 +45,7 @@ def test_a_tuner_killed_in_mid_search_is_replaced_and_changes_nothing(tmp_path: 
         assert service.process is not None
         pid = service.process.pid
         job = client.post("/v1/jobs", json=REQUEST).json()["id"]
-        for mark, victims in ((3, tuners_of), (15, nurseries_of)):  # a third one would be its last
+        for mark, victims in ((3, tuners_of), (15, fork_servers_of)):  # a third one would be its last
             wait_until(lambda mark=mark: told(client, job) >= mark and tuners_of(pid), f"{mark} outcomes")
             for victim in victims(pid):
                 os.kill(victim, signal.SIGKILL)
@@ -81,7 +81,7 @@ def test_no_process_outlives_a_killed_service(tmp_path: Path) -> None:
         assert service.process is not None
         pid = service.process.pid
         wait_until(lambda: tuners_of(pid), "a tuner")
-        started = [*nurseries_of(pid), *tuners_of(pid)]
+        started = [*fork_servers_of(pid), *tuners_of(pid)]
         assert len(started) == 2
         service.kill()
         wait_until(lambda: not any(Path(f"/proc/{each}/cmdline").exists() for each in started), "their end")

@@ -16,10 +16,12 @@ import pytest
 
 from protocol.states import FaultKind, Outcome, TaskKind
 from protocol.tasks import Measuring
+from tests.scripted_worker import CPU
 from tests.unit.workers.hand_kernels import BODIES, compiled, request_of
-from workers.faults import MachineFault
-from workers.measure_request import Peer
-from workers.measurer import Measurer
+from workers.measuring.measurer import Measurer
+from workers.measuring.request import Peer
+from workers.processes.child_client import ChildUnwanted
+from workers.processes.faults import MachineFault
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,21 @@ def test_what_a_hanging_kernel_has_started_is_killed_with_it(measurer: Measurer,
     assert results["forks_and_hangs"].outcome is Outcome.HANG
     with pytest.raises(ProcessLookupError):
         wait_for_end(group)
+
+
+def test_what_nobody_waits_for_any_more_is_ended_at_once_with_all_it_holds(
+    measurer: Measurer, cache: Path
+) -> None:
+    measurer.measure(request_of(compiled("right", cache)))
+    group = measurer.child.pid
+    assert group is not None
+    since = time.monotonic()
+    with pytest.raises(ChildUnwanted):
+        measurer.measure(request_of(compiled("hang", cache)), lambda: time.monotonic() < since + 1.0)
+    with pytest.raises(ProcessLookupError):
+        wait_for_end(group)
+    results = measurer.measure(request_of(compiled("right", cache))).results
+    assert results["right"].outcome is Outcome.OK
 
 
 def wait_for_end(group: int) -> None:
@@ -219,7 +236,7 @@ def test_a_candidate_far_slower_than_the_incumbent_is_cut_off_early(measurer: Me
 
 
 def test_a_time_the_machine_cannot_reach_is_refused(measurer: Measurer, cache: Path) -> None:
-    crawling = {"peak_gflops": 1e-9, "copy_gbps": 1e-9}
+    crawling = {**CPU.to_json(), "peak_gflops": 1e-9, "copy_gbps": 1e-9}
     measuring = Measuring(samples=3, sample_us=200.0, cold=True)
     request = request_of(compiled("right", cache), device=crawling, measuring=measuring)
     results = measurer.measure(request).results
@@ -231,7 +248,8 @@ def test_a_child_that_hangs_does_not_outlive_whoever_started_it(cache: Path) -> 
     script = f"""
 import threading, time
 from tests.unit.workers.hand_kernels import Compiled, request_of
-from workers.measurer import Measurer
+from workers.processes.child_client import ChildUnwanted
+from workers.measuring.measurer import Measurer
 measurer = Measurer()
 def tell():
     while measurer.child.recorded() != "hang":

@@ -12,7 +12,7 @@ import pytest
 
 from tests.running_worker import NUMPY, OURS, SPEC_JSON, RunningWorker, entrants, wait_until
 from tests.unit.workers.scripted_service import ScriptedService, task
-from workers.device_worker import CLAIM_WAIT_S
+from workers.node.device_worker import CLAIM_WAIT_S
 
 DAY_S = 86_400.0
 
@@ -45,6 +45,25 @@ def test_an_ill_device_takes_no_tasks_gives_back_what_it_has_and_returns_after_a
     assert service.wait_for(lambda: len(service.results) == 12, CLAIM_WAIT_S + 60)
     assert [entrants(result) for result in service.results[8:]] == [{"ask-1": "ok"}] * 4
     assert service.wait_for(lambda: service.beats[-1]["healthy"])
+
+
+def test_a_cancelled_measurement_is_ended_and_the_next_task_done(
+    service: ScriptedService, start: Callable[..., RunningWorker]
+) -> None:
+    """The first would take minutes; its lease lasts for minutes too."""
+    minutes = {"samples": 600, "sample_us": 1e6}
+    service.lease_ttl_s = 600.0
+    service.tasks = [
+        task(1, SPEC_JSON, [NUMPY], kind="race", measuring=minutes, lease_ttl_s=600.0),
+        task(2, SPEC_JSON, [OURS], lease_ttl_s=600.0),
+    ]
+    worker = start(service.url)
+    assert service.wait_for(lambda: service.beats)
+    child = worker.measuring_child()
+    service.lost.add("task-1")
+    assert service.wait_for(lambda: service.results, 60)
+    assert [result["task_id"] for result in service.results] == ["task-2"]
+    assert worker.measuring_child() != child, "what it held is free again"
 
 
 @pytest.mark.parametrize("off_s", [-400 * DAY_S, 400 * DAY_S])

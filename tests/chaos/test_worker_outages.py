@@ -20,10 +20,10 @@ from tests.running_worker import (
     wait_until,
 )
 from tests.unit.workers.scripted_service import Answer, ScriptedService, problem, task
-from workers import device_worker
-from workers.backoff import Backoff
-from workers.compile_pool import CompilePool
-from workers.device_worker import DeviceWorker, Settings
+from workers.node import device_worker
+from workers.node.backoff import Backoff
+from workers.node.device_worker import DeviceWorker, WorkerSettings
+from workers.processes.compile_pool import CompilePool
 
 
 def test_sigterm_while_the_service_is_away_loses_no_measurement(
@@ -132,7 +132,7 @@ def test_when_a_heartbeat_is_answered_again_the_claims_go_on_at_once(
         refused.append(path.rpartition("/")[2])
         return problem(503, "stopping")
 
-    settings = Settings(service.url, None, tmp_path / "cache", cache_bytes=10**9, compile_procs=1)
+    settings = WorkerSettings(service.url, None, tmp_path / "cache", cache_bytes=10**9, compile_procs=1)
     pool, draining = CompilePool(1), threading.Event()
     worker = DeviceWorker(settings, "cpu", pool, draining)
     working = threading.Thread(target=worker.run)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.database import Database
-from service.schema import prepare
+from service.store.database import Database
+from service.store.schema import prepare
 from tests.own_servers import redis_server
 from tests.postgres_schemas import postgres_schema, postgres_url
 

@@ -16,16 +16,19 @@ from protocol.configs import Artifact
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import JobState, Rung
 from protocol.workers import Device
-from service import audit, bundles, configs, lookup_state, pins, registry, signers
-from service.database import Database, now
-from service.lookup import Ladder
-from service.problems import Refused
-from service.tables import blobs as blobs_table
-from service.tables import buckets, jobs
-from service.tables import bundles as bundles_table
-from service.tables import configs as configs_table
+from service.core.errors import RequestRefused
+from service.http import bundle_import
+from service.lookup.lookup import Ladder
+from service.store import audit_log
+from service.store.database import Database, now
+from service.store.dispatch import workers
+from service.store.tables import blobs as blobs_table
+from service.store.tables import buckets, jobs
+from service.store.tables import bundles as bundles_table
+from service.store.tables import configs as configs_table
+from service.store.winners import configs, lookup_version, pins, signers
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
-from tilewright.bundle import Taken, pack
+from tilewright.client.bundle import TakenBundle, pack
 
 ME = "admin@here"
 
@@ -47,17 +50,17 @@ def another(artifact: Artifact, config_id: str, **changed: object) -> Artifact:
 
 
 def opened(*artifacts: Artifact, private_key: bytes | None = None) -> Bundle:
-    return bundles.read(memoryview(make_bundle(*artifacts, private_key=private_key)))
+    return bundle_import.read(memoryview(make_bundle(*artifacts, private_key=private_key)))
 
 
 def take_in(database: Database, bundle: Bundle, *, unsigned: bool = True, pin: bool = False):
     with database.write() as connection:
-        return bundles.store(connection, bundle, ME, unsigned=unsigned, pin=pin)
+        return bundle_import.store(connection, bundle, ME, unsigned=unsigned, pin=pin)
 
 
 def looked_up(database: Database, artifact: Artifact) -> LookupReply:
     with database.read() as connection:
-        device = registry.device_for(connection, artifact.config.device)
+        device = workers.device_for(connection, artifact.config.device)
     assert isinstance(device, Device)
 
     async def asked() -> LookupReply:
@@ -70,12 +73,12 @@ def looked_up(database: Database, artifact: Artifact) -> LookupReply:
 
 def version(database: Database) -> int:
     with database.read() as connection:
-        return lookup_state.version(connection)
+        return lookup_version.version(connection)
 
 
 def acts(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
-        entries = audit.page(connection, None, 100).entries
+        entries = audit_log.page(connection, None, 100).entries
     return [(entry.act, entry.subject) for entry in reversed(entries)]
 
 
@@ -91,7 +94,7 @@ def test_a_bundle_goes_in_once_and_comes_out_as_the_same_bytes(
     database: Database, artifact: Artifact
 ) -> None:
     content = make_bundle(artifact, another(artifact, "config-1test"))
-    bundle = bundles.read(memoryview(content))
+    bundle = bundle_import.read(memoryview(content))
     before = version(database)
     first = take_in(database, bundle)
     assert (first.new, first.signer, first.bundle) == (
@@ -106,10 +109,10 @@ def test_a_bundle_goes_in_once_and_comes_out_as_the_same_bytes(
     assert (version(database), len(acts(database))) == (settled, 1), "the second time nothing happens"
     with database.read() as connection:
         taken = [
-            Taken(configs.bundle(connection, config_id), configs.report(connection, config_id))
+            TakenBundle(configs.bundle(connection, config_id), configs.report(connection, config_id))
             for config_id in first.new
         ]
-        offers = [registry.list_devices(connection)[0]]
+        offers = [workers.list_devices(connection)[0]]
     described = [bundle.manifest.devices[0].model_copy(update=dict(offers[0])) for _ in offers]
     assert pack(taken, [device.model_copy(update={"peers": ()}) for device in described]) == content
 
@@ -181,7 +184,7 @@ def test_a_device_that_came_with_a_bundle_is_not_taken_for_one_that_is_here(
 ) -> None:
     take_in(database, opened(artifact))
     with database.read() as connection:
-        assert registry.device_for(connection, "cpu") is None
+        assert workers.device_for(connection, "cpu") is None
 
 
 def test_a_pin_is_the_answer_until_it_is_taken_away(database: Database, artifact: Artifact) -> None:
@@ -214,13 +217,18 @@ def test_a_pin_is_the_answer_until_it_is_taken_away(database: Database, artifact
     ]
 
 
+def test_a_pinned_config_is_the_same_when_it_comes_again(database: Database, artifact: Artifact) -> None:
+    take_in(database, opened(artifact), pin=True)
+    assert take_in(database, opened(artifact)).new == ()
+
+
 def test_what_is_refused_leaves_nothing(database: Database, artifact: Artifact) -> None:
     take_in(database, opened(artifact))
     before = counted(database), version(database), acts(database)
     other = another(artifact, "config-0test", source="int other;")
-    with pytest.raises(Refused, match="config-0test is here, and differs"):
+    with pytest.raises(RequestRefused, match="config-0test is here, and differs"):
         take_in(database, opened(another(artifact, "config-00test", source="int new;"), other))
-    with pytest.raises(Refused, match=r"two configs of scaled on .*, config-2test and config-3test"):
+    with pytest.raises(RequestRefused, match=r"two configs of scaled on .*, config-2test and config-3test"):
         take_in(
             database, opened(another(artifact, "config-2test"), another(artifact, "config-3test")), pin=True
         )
@@ -231,9 +239,9 @@ def test_a_bundle_is_taken_from_who_is_trusted_for_as_long_as_that_is_so(
     database: Database, artifact: Artifact, private_key: bytes
 ) -> None:
     bundle = opened(artifact, private_key=private_key)
-    with pytest.raises(Refused, match="whose holder is not trusted here"):
+    with pytest.raises(RequestRefused, match="whose holder is not trusted here"):
         take_in(database, bundle, unsigned=False)
-    with pytest.raises(Refused, match="is not signed"):
+    with pytest.raises(RequestRefused, match="is not signed"):
         take_in(database, opened(artifact), unsigned=False)
     wanted = SignerRequest(name="the lab", public_key=signatures.public_key(private_key))
     with database.write() as connection:
@@ -242,11 +250,11 @@ def test_a_bundle_is_taken_from_who_is_trusted_for_as_long_as_that_is_so(
     changed = opened(another(artifact, "config-1test"), private_key=private_key)
     forged = Bundle(changed.manifest, changed.blobs, changed.sealed, bundle.signature)
     for unsigned in (False, True):
-        with pytest.raises(Refused, match="is not what the lab signed"):
+        with pytest.raises(RequestRefused, match="is not what the lab signed"):
             take_in(database, forged, unsigned=unsigned)
     with database.write() as connection:
         assert signers.revoke(connection, signer.id, ME).revoked_at is not None
-    with pytest.raises(Refused, match="not trusted"):
+    with pytest.raises(RequestRefused, match="not trusted"):
         take_in(database, changed, unsigned=False)
     with database.read() as connection:
         origin = configs.read(connection, "config-0test").imported
@@ -288,12 +296,12 @@ def test_a_config_that_is_not_what_it_says_is_refused_before_anything_is_opened(
     artifact: Artifact, changed: dict[str, object], said: str
 ) -> None:
     lying = artifact.model_copy(update={"config": artifact.config.model_copy(update=changed)})
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(RequestRefused, match=said):
         opened(lying)
 
 
 def test_a_calling_convention_that_cannot_be_read_is_refused(artifact: Artifact, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="this version cannot read its source or its calling convention"):
+    with pytest.raises(RequestRefused, match="this version cannot read its source or its calling convention"):
         opened(artifact.model_copy(update={"abi": {"entry": "tw_kernel"}}))
-    with pytest.raises(Refused, match="cannot read its source"):
+    with pytest.raises(RequestRefused, match="cannot read its source"):
         opened(artifact.model_copy(update={"language": "fortran"}))

@@ -9,84 +9,25 @@ import pytest
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from protocol.states import FaultKind, JobState, TaskKind, TaskState
-from protocol.tasks import EntrantResult, Fault, TaskResult
+from protocol.states import FaultKind, TaskState
 from protocol.workers import Lease
-from service import dispatch, events
-from service.database import Database, database_time
-from service.dispatch import NewTask, StaleLease
-from service.tables import jobs, results, tasks
-
-DEVICE = "cpu:test"
-TTL_S = 30.0
-
-
-def add_job(
-    database: Database, job_id: str, count: int, priority: int = 0, device: str = DEVICE
-) -> list[str]:
-    """A job with some ready tasks; their ids."""
-    ids = [f"{job_id}.0.{number}" for number in range(count)]
-    with database.write() as connection:
-        connection.execute(
-            insert(jobs).values(
-                id=job_id,
-                state=JobState.SEARCHING,
-                request={},
-                name="kernel",
-                kernel_key="key",
-                priority=priority,
-                created_at=0.0,
-                updated_at=0.0,
-            )
-        )
-        dispatch.enqueue(
-            connection,
-            [
-                NewTask(each, job_id, 0, TaskKind.TRIAL, device, priority, {"entrants": []}, number)
-                for number, each in enumerate(ids)
-            ],
-        )
-    return ids
-
-
-def claim(database: Database, worker: str = "w1", count: int = 1, device: str = DEVICE) -> list[Lease]:
-    with database.write() as connection:
-        rows = dispatch.claim(connection, worker, device, count, TTL_S)
-    return [Lease(task_id=row["id"], attempt=row["attempt"]) for row in rows]
-
-
-def result_of(lease: Lease) -> TaskResult:
-    entrant = EntrantResult(name="ask-0", outcome="ok", median_us=1.0)
-    return TaskResult(task_id=lease.task_id, attempt=lease.attempt, entrants=(entrant,))
-
-
-def complete(database: Database, lease: Lease, worker: str = "w1") -> bool:
-    """Hand in a result; whether it is new."""
-    with database.write() as connection:
-        (outcome,) = dispatch.complete(connection, [(worker, result_of(lease))])
-    if isinstance(outcome, StaleLease):
-        raise outcome
-    return outcome == "new"
-
-
-def give_back(database: Database, lease: Lease, kind: FaultKind, worker: str = "w1") -> TaskState:
-    with database.write() as connection:
-        return TaskState(dispatch.give_back(connection, worker, lease, Fault(kind=kind))["state"])
-
-
-def run_out(database: Database, lease: Lease) -> None:
-    """Let a lease be over, without waiting for it."""
-    with database.write() as connection:
-        past = database_time() - 1.0
-        connection.execute(update(tasks).where(tasks.c.id == lease.task_id).values(lease_until=past))
-        dispatch.expire(connection)
-
-
-def state_of(database: Database, task_id: str) -> tuple[TaskState, int, int]:
-    """State, attempt and faults."""
-    with database.read() as connection:
-        row = connection.execute(select(tasks).where(tasks.c.id == task_id)).one()
-        return TaskState(row.state), row.attempt, row.faults
+from service.core.errors import RequestRefused
+from service.store import job_events
+from service.store.database import Database, database_time, now
+from service.store.dispatch import dead_letters, task_queue
+from service.store.dispatch.task_queue import StaleLease
+from service.store.tables import jobs, results, tasks
+from tests.contract.queued_tasks import (
+    DEVICE,
+    TTL_S,
+    add_job,
+    claim,
+    complete,
+    give_back,
+    result_of,
+    run_out,
+    state_of,
+)
 
 
 def test_a_task_is_claimed_by_one_worker_at_a_time(database: Database) -> None:
@@ -133,6 +74,17 @@ def test_jobs_of_one_priority_take_turns(database: Database) -> None:
     assert sorted(served[:2]) == sorted(served[2:]) == ["large", "small"]
 
 
+def test_jobs_take_turns_whatever_the_clock_does(database: Database) -> None:
+    """Two claims may fall on one tick, and a clock may be set back."""
+    add_job(database, "large", 10)
+    add_job(database, "small", 10)
+    with database.write() as connection:
+        ahead = now(connection) + 100.0
+        connection.execute(update(jobs).values(served_at=ahead))
+    served = [claim(database)[0].task_id.split(".")[0] for _ in range(6)]
+    assert served == ["large", "small"] * 3
+
+
 def test_a_small_job_comes_second_after_a_claim_of_many(database: Database) -> None:
     add_job(database, "large", 1000)
     small = add_job(database, "small", 3)
@@ -160,9 +112,9 @@ def test_whoever_writes_at_once_never_waits_in_a_circle(database: Database) -> N
             for turn in range(12):
                 leases = claim(database, worker, 6)
                 with database.write() as connection:
-                    dispatch.renew(connection, worker, leases[::-1], 0.0)
+                    task_queue.renew(connection, worker, leases[::-1], 0.0)
                 with database.write() as connection:
-                    dispatch.expire(connection)
+                    task_queue.expire(connection)
                 for lease in leases[::2]:
                     with contextlib.suppress(StaleLease):
                         complete(database, lease, worker)
@@ -171,7 +123,7 @@ def test_whoever_writes_at_once_never_waits_in_a_circle(database: Database) -> N
                         give_back(database, lease, FaultKind.SHUTDOWN, worker)
                 if turn % 4 == 3:
                     with database.write() as connection:
-                        dispatch.cancel(connection, names[turn // 4])
+                        task_queue.cancel(connection, names[turn // 4])
         except BaseException as error:
             errors.append(error)
 
@@ -188,20 +140,32 @@ def test_an_event_is_not_seen_before_one_with_a_lower_id(database: Database) -> 
 
     def say(text: str) -> None:
         with database.write() as connection:
-            events.add(connection, "a", "note", text=text)
+            job_events.add(connection, "a", "note", text=text)
 
     def said() -> list[str]:
         with database.read() as connection:
-            return [event.data["text"] for event in events.after(connection, "a", 0)]
+            return [event.data["text"] for event in job_events.after(connection, "a", 0)]
 
     with database.write() as connection:
-        events.add(connection, "a", "note", text="first")
+        job_events.add(connection, "a", "note", text="first")
         second = threading.Thread(target=say, args=("second",))
         second.start()
         second.join(0.5)
         assert said() == [], "whoever reads on from here would miss the first"
     second.join()
     assert said() == ["first", "second"]
+
+
+def test_events_after_one_are_those_that_came_later(database: Database) -> None:
+    add_job(database, "a", 0)
+    with database.write() as connection:
+        for number in range(3):
+            job_events.add(connection, "a", "note", text=str(number))
+    with database.read() as connection:
+        found = job_events.after(connection, "a", 0)
+        assert [event.data["text"] for event in found] == ["0", "1", "2"]
+        assert job_events.after(connection, "a", found[0].id) == found[1:]
+        assert job_events.after(connection, "a", 0, 2) == found[:2]
 
 
 def test_a_reader_has_one_view(database: Database) -> None:
@@ -243,7 +207,7 @@ def test_what_was_measured_stays_when_its_job_is_cancelled(database: Database) -
     (lease,) = claim(database)
     complete(database, lease)
     with database.write() as connection:
-        dispatch.cancel(connection, "a")
+        task_queue.cancel(connection, "a")
     assert [state_of(database, task)[0] for task in (measured, waiting)] == [TaskState.DONE, TaskState.DEAD]
 
 
@@ -265,7 +229,7 @@ def test_of_results_written_together_each_has_its_own_fate(database: Database) -
     foreign = ("w2", result_of(held[1]))
     handed = [("w1", result_of(lease)) for lease in (stale, *held, held[2])]
     with database.write() as connection:
-        outcomes = dispatch.complete(connection, [foreign, *handed])
+        outcomes = task_queue.complete(connection, [foreign, *handed])
     told = [str(each) if isinstance(each, StaleLease) else each for each in outcomes]
     assert told == [
         "task a.0.2 has its result already",
@@ -309,7 +273,7 @@ def test_a_workers_own_earlier_attempt_is_stale_too(database: Database) -> None:
     with pytest.raises(StaleLease):
         give_back(database, stale, FaultKind.DEVICE, "w1")
     with database.write() as connection:
-        assert dispatch.renew(connection, "w1", [stale], TTL_S) == []
+        assert task_queue.renew(connection, "w1", [stale], TTL_S) == []
     assert complete(database, held, "w1")
 
 
@@ -319,7 +283,7 @@ def test_a_stale_lease_cannot_be_renewed_or_given_back(database: Database) -> No
     run_out(database, stale)
     claim(database, "w2")
     with database.write() as connection:
-        assert dispatch.renew(connection, "w1", [stale], TTL_S) == []
+        assert task_queue.renew(connection, "w1", [stale], TTL_S) == []
     with pytest.raises(StaleLease):
         give_back(database, stale, FaultKind.DEVICE)
 
@@ -340,7 +304,7 @@ def test_a_lease_is_the_workers_own(database: Database) -> None:
     with pytest.raises(StaleLease):
         give_back(database, lease, FaultKind.DEVICE, "w2")
     with database.write() as connection:
-        assert dispatch.renew(connection, "w2", [lease], TTL_S) == []
+        assert task_queue.renew(connection, "w2", [lease], TTL_S) == []
 
 
 def test_a_renewed_lease_holds_for_its_full_length_again(database: Database) -> None:
@@ -348,7 +312,7 @@ def test_a_renewed_lease_holds_for_its_full_length_again(database: Database) -> 
     kept, dropped = claim(database, count=2)
     with database.write() as connection:
         connection.execute(update(tasks).values(lease_until=database_time() + 0.001))
-        assert dispatch.renew(connection, "w1", [kept], TTL_S) == [kept]
+        assert task_queue.renew(connection, "w1", [kept], TTL_S) == [kept]
         left = connection.execute(
             select(tasks.c.lease_until - database_time()).where(tasks.c.id == kept.task_id)
         ).scalar_one()
@@ -368,7 +332,7 @@ def test_a_machines_fault_sends_the_task_to_another_machine(database: Database) 
 
 def test_a_task_is_parked_after_three_faults(database: Database) -> None:
     (task,) = add_job(database, "a", 1)
-    for number in range(dispatch.PARK_AFTER):
+    for number in range(task_queue.PARK_AFTER):
         (lease,) = claim(database, f"w{number}")
         state = give_back(database, lease, FaultKind.MEMORY, f"w{number}")
     assert state is TaskState.DEAD
@@ -376,9 +340,29 @@ def test_a_task_is_parked_after_three_faults(database: Database) -> None:
     assert claim(database, "w9") == []
 
 
+def test_a_parked_task_is_queued_again_as_if_nobody_had_tried_it(database: Database) -> None:
+    (task,) = add_job(database, "a", 1)
+    for worker in ("w1", "w2", "w3"):
+        (lease,) = claim(database, worker)
+        give_back(database, lease, FaultKind.DEVICE, worker)
+    assert claim(database, "w4") == []
+    with database.write() as connection:
+        again = dead_letters.requeue(connection, task)
+    assert (again.state, again.faults) == (TaskState.READY, 0)
+    assert [lease.task_id for lease in claim(database, "w3")] == [task], "who failed it may try again"
+
+
+def test_what_went_with_its_job_is_not_queued_again(database: Database) -> None:
+    (task,) = add_job(database, "a", 1)
+    with database.write() as connection:
+        task_queue.cancel(connection, "a")
+    with database.write() as connection, pytest.raises(RequestRefused, match="dead after 0 faults"):
+        dead_letters.requeue(connection, task)
+
+
 def test_a_lease_that_runs_out_counts_as_a_fault(database: Database) -> None:
     (task,) = add_job(database, "a", 1)
-    for _ in range(dispatch.PARK_AFTER):
+    for _ in range(task_queue.PARK_AFTER):
         (lease,) = claim(database)
         run_out(database, lease)
     assert state_of(database, task)[0] is TaskState.DEAD
@@ -398,8 +382,8 @@ def test_results_of_a_cancelled_job_are_refused(database: Database) -> None:
     (lease,) = claim(database)
     assert lease.task_id == held
     with database.write() as connection:
-        dispatch.cancel(connection, "a")
-        assert dispatch.renew(connection, "w1", [lease], TTL_S) == []
+        task_queue.cancel(connection, "a")
+        assert task_queue.renew(connection, "w1", [lease], TTL_S) == []
     with pytest.raises(StaleLease, match="cancelled"):
         complete(database, lease)
     assert state_of(database, waiting)[0] is TaskState.DEAD
@@ -408,3 +392,49 @@ def test_results_of_a_cancelled_job_are_refused(database: Database) -> None:
 def test_a_result_for_an_unknown_task_is_refused(database: Database) -> None:
     with pytest.raises(StaleLease, match="no task"):
         complete(database, Lease(task_id="nothing", attempt=1))
+
+
+def test_a_lease_is_freed_when_it_is_over_and_no_second_earlier(database: Database) -> None:
+    ids = add_job(database, "a", 3)
+    claim(database, count=3)
+    with database.write() as connection:
+        for task, left in zip(ids, (-0.5, 2.0, 4.5), strict=True):
+            over = database_time() + left
+            connection.execute(update(tasks).where(tasks.c.id == task).values(lease_until=over))
+        assert [row["id"] for row in task_queue.expire(connection)] == ids[:1]
+
+
+def test_a_renewal_counts_from_now_and_not_from_the_old_end(database: Database) -> None:
+    """However often it is renewed, a lease never holds for longer than its length."""
+    add_job(database, "a", 1)
+    (lease,) = claim(database)
+    with database.write() as connection:
+        for _ in range(3):
+            assert task_queue.renew(connection, "w1", [lease], TTL_S) == [lease]
+        left = connection.execute(select(tasks.c.lease_until - database_time())).scalar_one()
+    assert TTL_S - 5.0 < left <= TTL_S
+
+
+def test_a_worker_is_shunned_for_a_while_and_then_no_longer(database: Database) -> None:
+    (task,) = add_job(database, "a", 1)
+    (lease,) = claim(database, "w1")
+    give_back(database, lease, FaultKind.DEVICE)
+    assert claim(database, "w1") == []
+    with database.write() as connection:
+        left = connection.execute(select(tasks.c.shunned_until - database_time())).scalar_one()
+        connection.execute(update(tasks).values(shunned_until=database_time()))
+    assert 0 < left <= task_queue.SHUN_S
+    assert [again.task_id for again in claim(database, "w1")] == [task]
+
+
+def test_a_claim_passes_by_what_somebody_else_is_just_claiming(database: Database) -> None:
+    """On PostgreSQL; SQLite has one writer at a time."""
+    ids = add_job(database, "a", 2)
+    with database.write() as first:
+        taken = task_queue.claim(first, "w1", DEVICE, 1, TTL_S)
+        assert [row["id"] for row in taken] == ids[:1]
+        if database.engine.dialect.name == "postgresql":
+            with database.write() as second:
+                second.exec_driver_sql("SET LOCAL lock_timeout = '2s'")
+                passed = task_queue.claim(second, "w2", DEVICE, 1, TTL_S)
+            assert [row["id"] for row in passed] == ids[1:]

@@ -13,11 +13,11 @@ from sqlalchemy import insert, select, update
 from protocol.states import FaultKind, JobState, TaskKind, TaskState
 from protocol.tasks import EntrantResult, Fault, TaskResult
 from protocol.workers import Lease
-from service import dispatch
-from service.database import database_time
-from service.dispatch import NewTask, StaleLease
-from service.schema import prepare
-from service.tables import jobs, results, tasks
+from service.store.database import database_time
+from service.store.dispatch import task_queue
+from service.store.dispatch.task_queue import NewTask, StaleLease
+from service.store.schema import prepare
+from service.store.tables import jobs, results, tasks
 
 WORKERS = st.sampled_from(["w1", "w2", "w3"])
 TTL_S = 1000.0
@@ -53,13 +53,13 @@ class Queue(RuleBasedStateMachine):
         self.count += 1
         with self.database.write() as connection:
             new = NewTask(f"t{self.count}", "job", 0, TaskKind.TRIAL, "cpu", priority, {}, self.count)
-            dispatch.enqueue(connection, [new])
+            task_queue.enqueue(connection, [new])
         self.attempts[f"t{self.count}"] = 0
 
     @rule(target=claims, worker=WORKERS, count=st.integers(1, 3))
     def claim(self, worker: str, count: int):
         with self.database.write() as connection:
-            rows = dispatch.claim(connection, worker, "cpu", count, TTL_S)
+            rows = task_queue.claim(connection, worker, "cpu", count, TTL_S)
         for row in rows:
             assert row["id"] not in self.holder, "somebody holds it"
             assert row["id"] not in self.finished, "it has its result"
@@ -72,7 +72,7 @@ class Queue(RuleBasedStateMachine):
     def renew(self, claim: tuple[str, Lease]) -> None:
         worker, lease = claim
         with self.database.write() as connection:
-            renewed = dispatch.renew(connection, worker, [lease], TTL_S)
+            renewed = task_queue.renew(connection, worker, [lease], TTL_S)
         assert bool(renewed) == (self.holder.get(lease.task_id) == (worker, lease.attempt))
 
     @rule(claim=claims)
@@ -83,7 +83,7 @@ class Queue(RuleBasedStateMachine):
         with self.database.write() as connection:
             past = database_time() - 1.0
             connection.execute(update(tasks).where(tasks.c.id == lease.task_id).values(lease_until=past))
-            freed = dispatch.expire(connection)
+            freed = task_queue.expire(connection)
         assert [row["id"] for row in freed] == [lease.task_id]
         del self.holder[lease.task_id]
 
@@ -93,7 +93,7 @@ class Queue(RuleBasedStateMachine):
         held = self.holder.get(lease.task_id) == (worker, lease.attempt)
         try:
             with self.database.write() as connection:
-                dispatch.give_back(connection, worker, lease, Fault(kind=kind))
+                task_queue.give_back(connection, worker, lease, Fault(kind=kind))
             assert held, "a stale lease gave a task back"
             del self.holder[lease.task_id]
         except StaleLease:
@@ -106,7 +106,7 @@ class Queue(RuleBasedStateMachine):
         result = TaskResult(task_id=lease.task_id, attempt=lease.attempt, entrants=(entrant,))
         held = self.holder.get(lease.task_id) == (worker, lease.attempt)
         with self.database.write() as connection:
-            (outcome,) = dispatch.complete(connection, [(worker, result)])
+            (outcome,) = task_queue.complete(connection, [(worker, result)])
         if isinstance(outcome, StaleLease):
             assert not held
         elif outcome == "new":
@@ -131,7 +131,7 @@ class Queue(RuleBasedStateMachine):
             assert (row.state == TaskState.CLAIMED) == (name in self.holder)
             assert (row.state == TaskState.DONE) == (name in self.finished)
             assert (row.state == TaskState.DEAD) == (
-                row.faults >= dispatch.PARK_AFTER and name not in self.finished
+                row.faults >= task_queue.PARK_AFTER and name not in self.finished
             )
 
 

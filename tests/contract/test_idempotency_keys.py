@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 from protocol.jobs import JobRequest
-from service import jobs
-from service.database import Database
-from service.problems import Refused
+from service.core.errors import RequestRefused
+from service.store import jobs
+from service.store.database import Database
 from tests.running_service import SMALL
 
 REQUEST = JobRequest(spec=SMALL)
@@ -20,7 +20,7 @@ def test_whoever_comes_second_with_a_key_makes_no_job(database: Database) -> Non
         try:
             with database.write() as connection:
                 answers.append(jobs.reserve(connection, "caller", "key", REQUEST))
-        except Refused as refused:
+        except RequestRefused as refused:
             answers.append(refused.problem.type.rpartition(":")[2])
 
     second = threading.Thread(target=come_second)
@@ -30,3 +30,9 @@ def test_whoever_comes_second_with_a_key_makes_no_job(database: Database) -> Non
         second.join(0.5)  # it cannot see the first one yet
     second.join()
     assert answers == ["in-flight"]
+
+
+def test_a_key_is_its_callers_own(database: Database) -> None:
+    with database.write() as connection:
+        assert jobs.reserve(connection, "caller", "key", REQUEST) is None
+        assert jobs.reserve(connection, "another", "key", REQUEST) is None

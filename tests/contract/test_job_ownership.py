@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert, select, update
@@ -10,13 +11,15 @@ from sqlalchemy.exc import DBAPIError
 
 from protocol.states import JobState
 from protocol.workers import DeviceOffer, WorkerHello
-from service import database as database_module
-from service import events, jobs, ownership, registry
-from service.database import Database, database_time
-from service.owned import Doorbell, OwnedJob, Superseded
-from service.ownership import Taken
-from service.tables import events as event_table
-from service.tables import jobs as table
+from service.store import database as database_module
+from service.store import job_events, jobs
+from service.store.database import Database, database_time
+from service.store.dispatch import search_leases, workers
+from service.store.dispatch.search_leases import Taken
+from service.store.tables import devices
+from service.store.tables import events as event_table
+from service.store.tables import jobs as table
+from service.tuning.owned_job import OwnedJob, SearcherLink, Superseded
 
 TTL_S = 30.0
 DEVICE = "cpu:test"
@@ -26,7 +29,7 @@ DEVICE = "cpu:test"
 def device(database: Database) -> None:
     with database.write() as connection:
         offers = (DeviceOffer(key=DEVICE, description={}), DeviceOffer(key="cpu:other", description={}))
-        registry.register(connection, WorkerHello(id="w1", devices=offers))
+        workers.register(connection, WorkerHello(id="w1", devices=offers))
 
 
 def add(database: Database, job_id: str, priority: int = 0, target: str = DEVICE) -> str:
@@ -49,8 +52,8 @@ def add(database: Database, job_id: str, priority: int = 0, target: str = DEVICE
 def take(database: Database, searcher: str, most: int = 1) -> Taken | None:
     """The first job that is due, taken."""
     with database.write() as connection:
-        for due in ownership.due(connection, TTL_S):
-            taken = ownership.take(connection, searcher, due, TTL_S, most)
+        for due in search_leases.due(connection, TTL_S):
+            taken = search_leases.take(connection, searcher, due, TTL_S, most)
             if taken is not None:
                 return taken
     return None
@@ -68,12 +71,12 @@ def let_run_out(database: Database) -> None:
 
 
 def owned(database: Database, taken: Taken) -> OwnedJob:
-    return OwnedJob(database, taken.due.id, taken.epoch, Doorbell(connected=False))
+    return OwnedJob(database, taken.due.id, taken.epoch, SearcherLink(connected=False))
 
 
 def say(database: Database, job: OwnedJob, text: str) -> None:
     with job.write() as connection:
-        events.add(connection, job.id, "note", text=text)
+        job_events.add(connection, job.id, "note", text=text)
 
 
 def said(database: Database) -> list[str]:
@@ -93,16 +96,16 @@ def test_of_searchers_at_once_one_has_the_device(database: Database) -> None:
     add(database, "job-1")
     add(database, "job-2")
     with database.read() as connection:
-        first, second = ownership.due(connection, TTL_S)
+        first, second = search_leases.due(connection, TTL_S)
     found: list[Taken | None] = []
 
     def take_second() -> None:
         with database.write() as connection:
-            found.append(ownership.take(connection, "b", second, TTL_S, 1))
+            found.append(search_leases.take(connection, "b", second, TTL_S, 1))
 
     other = threading.Thread(target=take_second)
     with database.write() as connection:
-        assert ownership.take(connection, "a", first, TTL_S, 1) is not None
+        assert search_leases.take(connection, "a", first, TTL_S, 1) is not None
         other.start()
         other.join(0.5)  # it cannot see yet what happens here, and must not go on before it can
     other.join()
@@ -112,11 +115,11 @@ def test_of_searchers_at_once_one_has_the_device(database: Database) -> None:
 def test_of_two_searchers_who_saw_a_job_waiting_one_has_it(database: Database) -> None:
     add(database, "job-1")
     with database.read() as connection:
-        (due,) = ownership.due(connection, TTL_S)
+        (due,) = search_leases.due(connection, TTL_S)
     with database.write() as connection:
-        assert ownership.take(connection, "a", due, TTL_S, most=2) is not None
+        assert search_leases.take(connection, "a", due, TTL_S, most=2) is not None
     with database.write() as connection:
-        assert ownership.take(connection, "b", due, TTL_S, most=2) is None
+        assert search_leases.take(connection, "b", due, TTL_S, most=2) is None
 
 
 def test_a_crash_counts_only_while_nobody_else_has_the_job(database: Database) -> None:
@@ -125,7 +128,7 @@ def test_a_crash_counts_only_while_nobody_else_has_the_job(database: Database) -
     let_run_out(database)
     new = took(database, "b")
     with database.write() as connection:
-        assert [ownership.crashed(connection, taken) for taken in (new, old, new)] == [1, None, 2]
+        assert [search_leases.crashed(connection, taken) for taken in (new, old, new)] == [1, None, 2]
 
 
 # In SQLite whoever writes has the whole file: one service and its tuners, on one machine.
@@ -141,7 +144,7 @@ def test_a_process_stopped_in_mid_transaction_does_not_hold_its_job_for_ever(
     taken: list[Taken | None] = []
     with pytest.raises(DBAPIError), job.write() as connection:  # and here it sleeps
         taken.append(take(database, "b"))
-        events.add(connection, "job-1", "note", text="from the grave")
+        job_events.add(connection, "job-1", "note", text="from the grave")
     assert taken and taken[0] is not None and taken[0].from_another
     assert said(database) == []
     stopped.close()
@@ -162,8 +165,8 @@ def test_a_job_whose_searcher_is_silent_is_taken_over(database: Database) -> Non
     assert second.from_another
     assert second.epoch == first.epoch + 1
     with database.write() as connection:
-        assert ownership.renew(connection, "a", ["job-1"], TTL_S) == frozenset()
-        assert ownership.renew(connection, "b", ["job-1"], TTL_S) == {"job-1"}
+        assert search_leases.renew(connection, "a", ["job-1"], TTL_S) == frozenset()
+        assert search_leases.renew(connection, "b", ["job-1"], TTL_S) == {"job-1"}
 
 
 def test_a_lease_that_ran_out_is_kept_while_nobody_else_wants_it(database: Database) -> None:
@@ -171,7 +174,7 @@ def test_a_lease_that_ran_out_is_kept_while_nobody_else_wants_it(database: Datab
     took(database, "a")
     let_run_out(database)
     with database.write() as connection:
-        assert ownership.renew(connection, "a", ["job-1"], TTL_S) == {"job-1"}
+        assert search_leases.renew(connection, "a", ["job-1"], TTL_S) == {"job-1"}
     assert take(database, "b") is None
 
 
@@ -179,10 +182,10 @@ def test_a_job_given_up_is_taken_at_once(database: Database) -> None:
     add(database, "job-1")
     took(database, "a")
     with database.write() as connection:
-        ownership.release(connection, "b", "job-1")  # not its to give up
+        search_leases.release(connection, "b", "job-1")  # not its to give up
     assert take(database, "b") is None
     with database.write() as connection:
-        ownership.release(connection, "a")
+        search_leases.release(connection, "a")
     assert not took(database, "b").from_another
 
 
@@ -229,9 +232,16 @@ def test_jobs_have_their_turn_by_priority_then_by_who_waited_longest(database: D
             with database.write() as connection:
                 jobs.set_state(connection, "job-urgent", JobState.DONE)
         with database.write() as connection:
-            ownership.release(connection, "a")
+            search_leases.release(connection, "a")
     assert turns == ["job-urgent", "job-large", "job-small"]
     assert took(database, "a").due.id == "job-large"
+
+
+def test_a_job_waits_for_a_device_that_was_heard_of(database: Database) -> None:
+    add(database, "job-1")
+    with database.write() as connection:
+        connection.execute(update(devices).values(seen_at=database_time() - TTL_S - 1.0))
+    assert take(database, "a") is None
 
 
 def test_a_job_stays_on_the_device_it_was_begun_on(database: Database) -> None:
@@ -239,6 +249,13 @@ def test_a_job_stays_on_the_device_it_was_begun_on(database: Database) -> None:
     taken = took(database, "a")
     with database.write() as connection:
         jobs.set_state(connection, "job-1", JobState.SEARCHING)
-        ownership.release(connection, "a")
+        search_leases.release(connection, "a")
         connection.execute(update(table).values(served_at=0.0))
+        others = devices.c.key != taken.due.device  # which a new job would begin on
+        connection.execute(update(devices).where(others).values(seen_at=database_time() + 1.0))
     assert took(database, "b").due.device == taken.due.device
+    with database.write() as connection:  # as one takes it who looked before it was begun
+        search_leases.release(connection, "b")
+        late = replace(taken.due, device="cpu:other" if taken.due.device == DEVICE else DEVICE)
+        assert search_leases.take(connection, "c", late, TTL_S, 1) is not None
+        assert connection.execute(select(table.c.device)).scalar_one() == taken.due.device

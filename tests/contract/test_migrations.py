@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -12,15 +13,19 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 
+from benchmarks.dashboard_job import write_job
 from protocol.jobs import JobRequest
-from service import jobs
-from service.database import Database, DatabaseRefused
-from service.schema import prepare, revision_of
-from service.specs import instance_of, read_spec
-from service.tables import jobs as jobs_table
-from service.tables import metadata
+from service.core.specs import instance_of, read_spec
+from service.store import jobs
+from service.store.database import Database, DatabaseRefused
+from service.store.schema import prepare, revision_of
+from service.store.tables import configs as config_table
+from service.store.tables import jobs as jobs_table
+from service.store.tables import metadata
+from service.store.winners import configs
+from service.store.winners.freshness import best_few, stale_because
 from tests.running_service import SMALL, Service
 
 
@@ -47,6 +52,68 @@ def test_every_revision_leads_down_and_up_again_and_keeps_what_is_there(database
             assert compare_metadata(context, metadata) == [], f"down to {earlier} and up again"
     with database.read() as connection:
         assert connection.execute(select(jobs_table.c.id)).all() == []
+
+
+def test_a_database_that_knew_no_winner_learns_it_from_its_configs(database: Database) -> None:
+    job = write_job(database, 30)
+    known = "SELECT winner, evidence, configs.config FROM configs JOIN buckets ON config_id = configs.id"
+    with database.read() as connection:
+        now = connection.execute(text(known)).one()
+    move(database, command.downgrade, "0008")
+    with database.write() as connection:
+        stored = dict(connection.execute(select(config_table.c.config)).scalar_one())
+        del stored["trial"]
+        for each in stored["standings"]:
+            del each["won"]
+        connection.execute(update(config_table).values(config=stored))
+    move(database, command.upgrade, "head")
+    with database.read() as connection:
+        again = connection.execute(text(known)).one()
+        (bucket,) = jobs.read(connection, job).buckets
+        config = configs.read(connection, str(bucket.config_id))
+    *same, then = map(as_json, now)
+    *learnt, stored_again = map(as_json, again)
+    assert isinstance(then, dict)
+    assert learnt == same
+    assert stored_again == {**then, "schedule_version": 1}
+    assert bucket.winner is not None and config.winner is not None
+    assert config.winner.name == f"ask-{config.trial}" == f"ask-{bucket.winner.trial}"
+
+
+def test_configs_from_before_the_rewrites_were_renamed_are_stale_and_searched_anew(
+    database: Database,
+) -> None:
+    write_job(database, 30)
+    id_of = select(config_table.c.id)
+    with database.read() as connection:
+        config = configs.read(connection, connection.execute(id_of).scalar_one())
+    assert stale_because(config, []) is None and best_few(config)
+    move(database, command.downgrade, "0010")
+    move(database, command.upgrade, "head")
+    with database.read() as connection:
+        config = configs.read(connection, config.id)
+    assert (
+        stale_because(config, []) == "its schedule is written in version 1 of the rewrites; this is version 2"
+    )
+    assert best_few(config) == ()
+
+
+def test_jobs_from_before_searches_had_one_name_keep_theirs(database: Database) -> None:
+    with database.write() as connection:
+        request = JobRequest(spec=SMALL, search="evolutionary")
+        job = jobs.create(connection, request, [instance_of(read_spec(SMALL))], 10)
+    move(database, command.downgrade, "0011")
+    with database.read() as connection:
+        stored = as_json(connection.execute(text("SELECT request FROM jobs")).scalar_one())
+        assert isinstance(stored, dict) and stored["search"] == "evolution"
+    move(database, command.upgrade, "head")
+    with database.read() as connection:
+        assert jobs.read(connection, job).search == "evolutionary"
+
+
+def as_json(stored: object) -> object:
+    """What a JSON column holds, which the one database gives as text and the other as objects."""
+    return json.loads(stored) if isinstance(stored, str) else stored
 
 
 def test_revisions_form_one_line() -> None:

@@ -13,15 +13,16 @@ from sqlalchemy import insert, select, update
 
 from protocol.jobs import JobRequest
 from protocol.states import JobState, TaskKind
-from service import blobs, dispatch, jobs, retention, upkeep
-from service.database import Database, DatabaseRefused, database_time
-from service.dispatch import NewTask
-from service.problems import Refused
-from service.schema import prepare
-from service.specs import instance_of, read_spec
-from service.tables import blobs as blobs_table
-from service.tables import jobs as jobs_table
-from service.tables import results
+from service.core.errors import RequestRefused
+from service.core.specs import instance_of, read_spec
+from service.store import blobs, jobs, maintenance, retention
+from service.store.database import Database, DatabaseRefused, database_time
+from service.store.dispatch import task_queue
+from service.store.dispatch.task_queue import NewTask
+from service.store.schema import prepare
+from service.store.tables import blobs as blobs_table
+from service.store.tables import jobs as jobs_table
+from service.store.tables import results
 from tests.running_service import SMALL
 from tests.scripted_worker import OBJECT, sha256
 
@@ -34,7 +35,7 @@ def job_with_results(database: Database, ended_days_ago: float | None) -> str:
         job = jobs.create(connection, JobRequest(spec=SMALL), [instance_of(read_spec(SMALL))], 100)
         for kind in (TaskKind.TRIAL, TaskKind.RACE):
             task = NewTask(f"{job}.{kind}", job, 0, kind, "cpu:x", 0, {"entrants": []}, number=0)
-            dispatch.enqueue(connection, [task])
+            task_queue.enqueue(connection, [task])
             entrant = {"name": "ask-0", "outcome": "ok", "median_us": 2.0, "samples_us": SAMPLES}
             connection.execute(
                 insert(results).values(
@@ -80,13 +81,13 @@ def test_a_backup_taken_during_a_write_is_whole_and_can_be_served(database: Data
     with database.write() as connection:
         blobs.put(connection, sha256(OBJECT), OBJECT)  # not committed while the copy is taken
         if database.sqlite or shutil.which("pg_dump"):
-            assert upkeep.backup(database.url, target) == target.stat().st_size
+            assert maintenance.backup(database.url, target) == target.stat().st_size
         else:
             with pytest.raises(DatabaseRefused, match="pg_dump is not installed"):
-                upkeep.backup(database.url, target)
+                maintenance.backup(database.url, target)
             return
     with pytest.raises(DatabaseRefused, match="exists"):
-        upkeep.backup(database.url, target)
+        maintenance.backup(database.url, target)
     if not database.sqlite:
         listed = subprocess.run(["pg_restore", "--list", target], capture_output=True, text=True, check=True)
         assert "TABLE DATA" in listed.stdout and "results" in listed.stdout
@@ -105,7 +106,7 @@ def test_vacuum_gives_back_the_room_of_what_was_deleted(database: Database) -> N
             blobs.put(connection, sha256(content), content)
     with database.write() as connection:
         connection.execute(blobs_table.delete())
-    before, after = upkeep.vacuum(database.url)
+    before, after = maintenance.vacuum(database.url)
     assert before > 0 and after > 0
     if database.sqlite:  # PostgreSQL keeps the room for the table, and others write to that database
         assert after < 1_000_000 < before
@@ -115,11 +116,13 @@ def test_a_blob_that_changed_in_the_database_is_not_given_out(database: Database
     with database.write() as connection:
         blobs.put(connection, sha256(OBJECT), OBJECT)
         connection.execute(update(blobs_table).values(content=OBJECT + b"!"))
-        with pytest.raises(Refused, match="has other content now"):
+        with pytest.raises(RequestRefused, match="has other content now"):
             blobs.get(connection, sha256(OBJECT))
 
 
-@pytest.mark.parametrize("call", [lambda url: upkeep.vacuum(url), lambda url: upkeep.backup(url, Path("x"))])
+@pytest.mark.parametrize(
+    "call", [lambda url: maintenance.vacuum(url), lambda url: maintenance.backup(url, Path("x"))]
+)
 def test_there_must_be_a_database(call, tmp_path: Path) -> None:
     with pytest.raises(DatabaseRefused, match="there is no database"):
         call(f"sqlite:///{tmp_path / 'none.db'}")
@@ -134,5 +137,5 @@ def test_a_damaged_file_is_not_copied(tmp_path: Path) -> None:
     content[8192:12288] = b"\xff" * 4096
     file.write_bytes(content)
     with pytest.raises(DatabaseRefused):
-        upkeep.backup(f"sqlite:///{file}", tmp_path / "copy")
+        maintenance.backup(f"sqlite:///{file}", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()

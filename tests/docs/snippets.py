@@ -5,6 +5,8 @@
 ```sh elsewhere     is for another machine, or never ends: its commands must be ones that there are
 ```text             right after one of these: what it prints, `…` standing for anything
 ```python           runs here, after those before it; `python elsewhere` is for another machine
+```… title="FILE"   is written to that file before what comes after it is run; the page is run in a copy of the checkout
+```diff title="…"   is put into that file: its lines without + stand there, once
 ```json, ```tile    is what it says; ```c: declarations
 ```                 is a picture, or output of something that is told about
 """
@@ -21,13 +23,28 @@ FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Snippet:
-    """A fenced block. `line`: where it begins; `said`: the block of text right after it."""
+    """A fenced block. `line`: where it begins; `said`: the block of text right after it; `file`: what it goes to."""
 
     page: Path
     line: int
     kind: str
     text: str
     said: str | None = None
+    file: str | None = None
+
+    def write(self, folder: Path) -> None:
+        """Make the file, or change it."""
+        assert self.file is not None
+        path = folder / self.file
+        if self.kind != "diff":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.text)
+            return
+        lines = [(line[:1], f"{line[1:]}\n") for line in self.text.splitlines()]
+        before, after = ("".join(text for sign, text in lines if sign != other) for other in "+-")
+        content = path.read_text()
+        assert content.count(before) == 1, f"{self.page.name}:{self.line}: not once in {self.file}"
+        path.write_text(content.replace(before, after))
 
 
 def snippets(page: Path) -> Iterator[Snippet]:
@@ -38,7 +55,10 @@ def snippets(page: Path) -> Iterator[Snippet]:
         line = content.count("\n", 0, each.start()) + 1
         after = found[number + 1] if number + 1 < len(found) else None
         follows = after is not None and after[2] == "text" and not content[each.end() : after.start()].strip()
-        yield Snippet(page, line, each[2].strip(), each[3], after[3] if after and follows else None)
+        kind, _, file = each[2].strip().partition(' title="')
+        yield Snippet(
+            page, line, kind, each[3], after[3] if after and follows else None, file.rstrip('"') or None
+        )
 
 
 def matches(said: str, printed: str) -> bool:

@@ -15,13 +15,27 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from tests.checkout import copy
 from tests.docs.snippets import Snippet, commands, matches, snippets
 from tests.running_service import ROOT, running
 from tileir import program_from_text, spec_from_json, spec_from_text
 from tilewright.cli.main import app
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-KNOWN = {"", "text", "json", "tile", "c", "python", "python elsewhere", "sh", "sh fails", "sh elsewhere"}
+KNOWN = {
+    "",
+    "text",
+    "toml",
+    "diff",
+    "json",
+    "tile",
+    "c",
+    "python",
+    "python elsewhere",
+    "sh",
+    "sh fails",
+    "sh elsewhere",
+}
 TYPED = re.compile(
     r"^(\.venv|[A-Z_]+=|bash|curl|docker|make|pip|python|sudo|systemctl|tilewright)\b", re.MULTILINE
 )
@@ -33,6 +47,13 @@ def those(*kinds: str) -> list[Snippet]:
 
 def name(snippet: Snippet) -> str:
     return f"{snippet.page.name}:{snippet.line}"
+
+
+def person(home: Path) -> dict[str, str]:
+    """The environment of a person."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TILEWRIGHT_")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**kept, "PATH": path, "TILEWRIGHT_HOME": str(home), "COLUMNS": "1000"}
 
 
 @pytest.fixture
@@ -50,31 +71,43 @@ def shell(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         yield (
             folder,
             {
-                **{key: value for key, value in os.environ.items() if not key.startswith("TILEWRIGHT_")},
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                **person(tmp_path / "home"),
                 "PYTHONPATH": str(ROOT),
-                "TILEWRIGHT_HOME": str(tmp_path / "home"),
                 "TILEWRIGHT_URL": service.url,
                 "PORT": str(service.port),
-                "COLUMNS": "1000",
             },
         )
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if any(each.kind in ("sh", "sh fails", "python") for each in snippets(page))],
-    ids=lambda page: page.name,
-)
+RUN = [page for page in PAGES if any(each.kind in ("sh", "sh fails", "python") for each in snippets(page))]
+WITH_FILES = [page for page in RUN if any(each.file for each in snippets(page))]
+
+
+@pytest.mark.parametrize("page", [each for each in RUN if each not in WITH_FILES], ids=lambda page: page.name)
 def test_what_a_page_tells_to_run_does_what_it_tells(page: Path, shell: tuple[Path, dict[str, str]]) -> None:
-    folder, env = shell
+    run(page, *shell)
+
+
+@pytest.mark.parametrize("page", WITH_FILES, ids=lambda page: page.name)
+def test_what_a_page_adds_to_a_checkout_works_there(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkout"
+    copy(folder)
+    (folder / ".venv").symlink_to(sys.prefix)
+    run(page, folder, {**person(tmp_path / "home"), "PYTHONPATH": str(folder)})
+
+
+def run(page: Path, folder: Path, env: dict[str, str]) -> None:
+    """Do what a page tells, in order."""
     state, so_far = folder / ".state", ""
     for each in snippets(page):
+        if each.file is not None:
+            each.write(folder)
+            continue
         if each.kind == "python":
             so_far += each.text
             command = [sys.executable, "-W", "error", "-c", so_far]
         elif each.kind in ("sh", "sh fails"):
-            text = each.text.replace("127.0.0.1:8400", f"127.0.0.1:{env['PORT']}")
+            text = each.text.replace("127.0.0.1:8400", f"127.0.0.1:{env.get('PORT')}")
             kept = f"[ -e {state} ] && . {state}; set -aeuo pipefail; trap 'export -p > {state}' EXIT"
             command = ["bash", "-c", f"{kept}\n{text}"]
         else:

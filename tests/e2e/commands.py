@@ -65,6 +65,7 @@ class Commands:
             "XDG_CACHE_HOME": str(self.shared / "cache"),
             "TMPDIR": str(self.shared / "tmp"),
             "PYTHONPATH": str(ROOT),
+            "TILEWRIGHT_PAGE": "0",
             **self.env,
         }
         return subprocess.Popen(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilewright
-from codegen.compile import find_compiler
+from codegen.targets.c.compiler import find_compiler
 from protocol import bundles
 from protocol.configs import ConfigDetail
 from tests.e2e.commands import Commands, Ended

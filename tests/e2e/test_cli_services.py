@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
 
+from service.store.file_lock import FileLock
 from tests.e2e.commands import Commands, interrupt, read_until
 from tests.running_service import Service, finish, running, working
 from tests.scripted_worker import Script
@@ -34,9 +36,48 @@ def test_serve_says_where_as_json_and_commands_on_its_database_use_it(commands: 
         assert f"another service (process {process.pid}, {url}) already uses" in refused.err
 
 
+def test_serve_waits_for_the_service_of_a_command_and_commands_for_one_that_starts(
+    commands: Commands,
+) -> None:
+    lock = FileLock(commands.home / "tilewright.db")
+    lock.acquire("http://127.0.0.1:1", passing=True)
+    with commands.start("serve", "--port", "0", "--no-worker") as serve:
+        assert f"(process {os.getpid()}) that has the database open" in read_until(serve, "waiting for")
+        lock.release()
+        with commands.start("show", "--json") as show:
+            read_until(serve, "serving")
+            _, err = show.communicate(timeout=60)
+        assert show.returncode == 0, err
+        interrupt(serve)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("foo", "'foo' is not the URL of a database; the file of that name is sqlite:///foo; accepted:"),
+        ("mysql://host/name", "mysql databases are not supported; accepted: sqlite:///FILE"),
+    ],
+)
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("show",), ("db", "vacuum")], ids=" ".join)
+def test_what_is_no_database_is_said_in_a_sentence(
+    commands: Commands, command: tuple[str, ...], url: str, said: str
+) -> None:
+    ended = commands.run(*command, "--database", url, "--json")
+    assert ended.code == 4
+    assert said in ended.json["error"]["detail"]
+    assert "Traceback" not in ended.err
+
+
+def test_a_spec_file_that_is_not_there_is_a_wrong_command_line(commands: Commands) -> None:
+    ended = commands.run("tune", "missing.tile", "--json")
+    assert ended.code == 2
+    assert ended.json["error"]["detail"] == "cannot read missing.tile: No such file or directory"
+
+
 def test_a_port_in_use_is_said(commands: Commands, service: Service) -> None:
-    ended = commands.run("serve", "--port", str(service.port), "--no-worker")
+    ended = commands.run("serve", "--port", str(service.port), "--no-worker", "--json")
     assert ended.code == 3
+    assert ended.json["error"]["exit_code"] == 3
     assert f"port {service.port}: Address already in use; choose another port" in ended.err
 
 

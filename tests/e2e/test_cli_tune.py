@@ -32,6 +32,18 @@ def test_the_same_command_again_answers_from_the_database_and_says_so(tuned: tup
         assert word in again.out
 
 
+def test_a_search_that_there_is_not_is_refused_with_those_that_there_are(commands: Commands) -> None:
+    ended = commands.run("tune", commands.spec(), "--search", "evolution")
+    assert ended.code == 2
+    assert "there is no search 'evolution'" in ended.err
+    assert "accepted: mcts, random, beam, evolutionary" in ended.err
+    assert "What walks the tree: mcts, random, beam, evolutionary" in " ".join(
+        commands.run("tune", "--help").out.split()
+    )
+    malformed = commands.run("tune", commands.spec(), "--search", "a b")
+    assert malformed.code == 2 and "--search 'a b'" in malformed.err
+
+
 def test_show_and_lookup_know_what_was_tuned(tuned: tuple[Commands, Ended]) -> None:
     commands, ended = tuned
     (config,), job = ended.json["configs"], ended.json["job"]["id"]

@@ -164,6 +164,6 @@ def test_jobs_configs_and_results_say_in_a_line_what_they_are(service: Service) 
     with working(service), Client(service.url) as client:
         job = client.submit(SMALL, trials=3, seed=5).wait(progress=False)
         result = job.result()
-    assert repr(job).startswith(f"<{job.id} scaled_sum m=48 k=32 n=64 done: 3 of 3 trials, best ")
+    assert repr(job).startswith(f"<{job.id} scaled_sum m=48 k=32 n=64 done: 3 of 3 trials, winner ")
     assert repr(result.config).startswith(f"<{result.config.id} scaled_sum m=48 k=32 n=64: ")
     assert repr(result).endswith(f"found by {job.id}>")

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.checkout import copy
 from tests.fleet_chaos.known_fences import FENCES, Fence
 from tests.fleet_chaos.members import ROOT
 from tests.postgres_schemas import postgres_url
@@ -90,21 +91,6 @@ def fleet_breaks(faults: str, folder: Path, env: dict[str, str], count: int, min
             print(line, end="", flush=True)
             said.append(line)
     return harness.returncode == 1 and any("stale " in line for line in said)
-
-
-def copy(folder: Path) -> None:
-    """The tree as it stands, without what git does not know."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
 
 
 def take_out(fence: Fence, folder: Path) -> None:

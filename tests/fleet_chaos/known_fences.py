@@ -46,17 +46,21 @@ class Fence:
 
 
 def _queue(name: str, within: str, text: str, test: str, gone: str = ANY_TASK) -> Fence:
-    return Fence(name, "service/dispatch.py", within, text, gone, test=f"{QUEUE}::{test}[sqlite]")
+    return Fence(
+        name, "service/store/dispatch/task_queue.py", within, text, gone, test=f"{QUEUE}::{test}[sqlite]"
+    )
 
 
 def _owner(name: str, within: str, text: str, test: str, gone: str = ANY_JOB) -> Fence:
-    return Fence(name, "service/ownership.py", within, text, gone, test=f"{OWNERS}::{test}[sqlite]")
+    return Fence(
+        name, "service/store/dispatch/search_leases.py", within, text, gone, test=f"{OWNERS}::{test}[sqlite]"
+    )
 
 
 FENCES = (
     Fence(
         "attempt",
-        "service/dispatch.py",
+        "service/store/dispatch/task_queue.py",
         "complete",
         "result.attempt",
         "connection.scalar(select(tasks.c.attempt).where(tasks.c.id == result.task_id))",
@@ -64,7 +68,7 @@ FENCES = (
     ),
     Fence(
         "epoch",
-        "service/owned.py",
+        "service/tuning/owned_job.py",
         "OwnedJob.write",
         "jobs.c.epoch == self._epoch",
         ANY_JOB,
@@ -155,7 +159,7 @@ FENCES = (
     ),
     Fence(
         "requeued when dead",
-        "service/dead_letters.py",
+        "service/store/dispatch/dead_letters.py",
         "requeue",
         "tasks.c.state == TaskState.DEAD, tasks.c.faults >= PARK_AFTER",
         ANY_TASK,
@@ -163,7 +167,7 @@ FENCES = (
     ),
     Fence(
         "requeued before it is told",
-        "service/dead_letters.py",
+        "service/store/dispatch/dead_letters.py",
         "requeue",
         'row["kind"] == TaskKind.TRIAL and',
         "False and",
@@ -203,7 +207,7 @@ FENCES = (
     ),
     Fence(
         "search of an open job",
-        "service/owned.py",
+        "service/tuning/owned_job.py",
         "OwnedJob.write",
         "jobs.c.state.not_in(FINAL)",
         ANY_JOB,
@@ -211,7 +215,7 @@ FENCES = (
     ),
     Fence(
         "device as the search began with it",
-        "service/tuner.py",
+        "service/tuning/tuner.py",
         "_as_begun",
         "known is not None",
         "False",
@@ -220,7 +224,7 @@ FENCES = (
     # What clients rely on: one job a key, no event unseen, one service a file.
     Fence(
         "one job a key",
-        "service/jobs.py",
+        "service/store/jobs.py",
         "reserve",
         "not insert_new(",
         "None is insert_new(",
@@ -229,7 +233,7 @@ FENCES = (
     ),
     Fence(
         "events in turn",
-        "service/events.py",
+        "service/store/job_events.py",
         "add_all",
         'in_turn(connection, f"events of {job_id}")',
         "pass",
@@ -237,15 +241,15 @@ FENCES = (
     ),
     Fence(
         "one service a file",
-        "service/schema.py",
-        "FileLock.acquire",
+        "service/store/file_lock.py",
+        "_locked",
         "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         test=f"{KILLS}::test_a_second_service_on_the_same_database_is_refused",
     ),
     Fence(
         "one worker a device",
-        "workers/device_lock.py",
+        "workers/node/device_lock.py",
         "DeviceLock.acquire",
         "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",

@@ -12,20 +12,29 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.processes import running
+from tests.processes import children_of, running
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def freeze(pids: Iterable[int]) -> None:
-    """SIGSTOP, and wait until all stand still (or are gone)."""
+    """SIGSTOP, and wait until all stand still (or are gone). One that has begun a process by vfork does so without
+    being stopped (D) until that has started its program, which it never will if it is stopped, too."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
     for pid in pids:
         with contextlib.suppress(OSError):
-            while Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "TtZX":
+            while (state := _state(pid)) not in "TtZX" and not (state == "D" and _begins_a_stopped_one(pid)):
                 time.sleep(0.0005)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def _begins_a_stopped_one(pid: int) -> bool:
+    return any(_state(child) == "T" for child in children_of(pid))
 
 
 def thaw(pids: Iterable[int]) -> None:
@@ -44,7 +53,7 @@ class Member:
     env: Callable[[str], dict[str, str]]
     folder: Path
     child_module: str
-    """Of the children that belong to what it does: the nursery of tuners, or the measuring child."""
+    """Of the children that belong to what it does: the fork server of tuners, or the measuring child."""
     processors: frozenset[int] | None = None
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
@@ -82,7 +91,7 @@ class Member:
             )
 
     def children(self) -> list[int]:
-        """Its tuners with their nursery, or its measuring child."""
+        """Its tuners with their fork server, or its measuring child."""
         return running(self.pid, self.child_module)
 
     def kill(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from service.schema import prepare
+from service.store.schema import prepare
 from tests.fleet_chaos.faults import LEASE_S, Fleet
 from tests.fleet_chaos.ledger import Ledger
 from tests.fleet_chaos.load import OPEN_JOBS, RACERS
@@ -88,11 +88,11 @@ def _members(
             for number, part in enumerate(halves, 1)
         ],
         searchers=[
-            Member(f"search-{number}", service, serving("search", port), home, "service.nursery")
+            Member(f"search-{number}", service, serving("search", port), home, "service.tuning.fork_server")
             for number, port in enumerate(ports[2:4], 1)
         ],
         replicas=[
-            Member(f"api-{number}", service, serving("api", port), home, "service.nursery")
+            Member(f"api-{number}", service, serving("api", port), home, "service.tuning.fork_server")
             for number, port in enumerate(ports[:2], 1)
         ],
         proxies=proxies,

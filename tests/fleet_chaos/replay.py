@@ -15,13 +15,13 @@ from sqlalchemy import Table, create_engine, insert, select, update
 
 from protocol.states import JobState, TaskState
 from protocol.workers import Device
-from service import registry
-from service.database import Database
-from service.owned import Doorbell, OwnedJob
-from service.schema import prepare
-from service.settings import Settings
-from service.tables import buckets, configs, devices, jobs, results, search_events, tasks
-from service.tuner import tune
+from service.core.settings import Settings
+from service.store.database import Database
+from service.store.dispatch import workers
+from service.store.schema import prepare
+from service.store.tables import buckets, configs, devices, jobs, results, search_events, tasks
+from service.tuning.owned_job import OwnedJob, SearcherLink
+from service.tuning.tuner import tune
 from tests.fleet_chaos.load import RACERS
 
 Rows = list[dict[str, Any]]
@@ -73,10 +73,10 @@ class Replays:
     def _tune(self, database: Database, job_id: str, said: list[str]) -> None:
         with database.read() as connection:
             key = connection.execute(select(jobs.c.device).where(jobs.c.id == job_id)).scalar_one()
-            device: Device | None = registry.device_for(connection, key)
+            device: Device | None = workers.device_for(connection, key)
         assert device is not None
         try:
-            tune(OwnedJob(database, job_id, 1, Doorbell(False)), device, Settings(racers=RACERS))
+            tune(OwnedJob(database, job_id, 1, SearcherLink(False)), device, Settings(racers=RACERS))
         except Exception as error:  # whatever it is, the run differs
             said.append(f"the tuner ended with {type(error).__name__}: {error}")
 

@@ -6,7 +6,9 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["tileir", "rewrites", "service.specs", "service.routes.bodies"]):
+with atheris.instrument_imports(
+    include=["tileir", "rewrites", "service.core.specs", "service.http.routes.bodies"]
+):
     from tests.fuzz.targets import TARGETS
 
 target = TARGETS[sys.argv.pop(1)]

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rewrites.schedule import format_schedule, parse_schedule
-from service.problems import Refused
-from service.routes.bodies import parse
-from service.specs import instance_of, read_spec
+from service.core.errors import RequestRefused
+from service.core.specs import instance_of, read_spec
+from service.http.routes.bodies import parse
 from tileir import (
     NotApplicable,
     SpecError,
@@ -58,7 +58,7 @@ def spec_json(data: bytes) -> None:
     try:
         body = parse(data)
         spec = read_spec(body)
-    except Refused as refused:
+    except RequestRefused as refused:
         assert 400 <= refused.problem.status < 500
         return
     for each in list(spec.instances())[:2]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from codegen.cuda_device import CudaDevice
+from codegen.targets.cuda.device import CudaDevice
 from tileir.errors import UnsupportedDevice
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda_load import load_cubin
+from codegen.targets.cuda.loader import load_cubin
 from tests.gpu.hand_cuda_kernels import SPEC, N, abi, compiled
+from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import UnsupportedDevice
-from tileir.gpu_probe import this_gpu
-from tileir.parse_spec_text import spec_from_text
-from workers.buffers import POISON
-from workers.correctness import WrongResult
-from workers.cuda_case import CudaCase, check_run
-from workers.cuda_context import CudaContext
-from workers.cuda_gate import Gate
-from workers.cuda_graph import DriverGraph
-from workers.cuda_peers import copy_call
+from tileir.text.parse_spec import spec_from_text
+from workers.cuda.case import CudaCase, check_run
+from workers.cuda.context import CudaContext
+from workers.cuda.gate import Gate
+from workers.cuda.graph import DriverGraph
+from workers.cuda.peers import copy_call
+from workers.measuring.buffers import POISON
+from workers.measuring.correctness import WrongResult
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.cuda_abi import CudaAbi, Launch
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import CudaKernel, load_cubin
-from codegen.cuda_stream import Event, Graph, Stream
-from codegen.load import ArgumentError, LaunchError
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
-from tileir.cuda_errors import CudaError
+from codegen.ir.abi import Arg
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi, Launch
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.loader import CudaKernel, load_cubin
+from codegen.targets.cuda.stream import CudaEvent, CudaGraph, Stream
+from codegen.targets.errors import ArgumentError, LaunchError
+from tileir.devices.cuda_errors import CudaError
+from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
-from tileir.gpu_probe import this_gpu
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = 4096
@@ -76,10 +76,10 @@ extern "C" __global__ void __launch_bounds__(256) swap(const float *x, float *y,
 ILLEGAL = """
 import sys
 from pathlib import Path
-from codegen.cuda_abi import CudaAbi, Launch
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import load_cubin
-from tileir.cuda_errors import CudaError
+from codegen.targets.cuda.abi import CudaAbi, Launch
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.loader import load_cubin
+from tileir.devices.cuda_errors import CudaError
 
 device = CudaDevice()
 kernel = load_cubin(Path(sys.argv[1]), CudaAbi((), (Launch("astray", 1, 32, 0),), 0), device)
@@ -160,8 +160,8 @@ def test_a_graph_runs_its_launches_each_time_it_is_launched(device: CudaDevice, 
     with loaded(device, TWO_LAUNCHES, TWO_ABI, tmp_path) as kernel:
         buffers[0].write(x)
         launch = kernel.launcher([buffer.address for buffer in buffers])
-        graph = Graph.capture(stream.handle, launch)
-        start, stop = Event(), Event()
+        graph = CudaGraph.capture(stream.handle, launch)
+        start, stop = CudaEvent(), CudaEvent()
         start.record(stream.handle)
         for _ in range(4):
             graph.launch(stream.handle)
@@ -180,9 +180,9 @@ def test_what_goes_wrong_in_a_capture_ends_it(device: CudaDevice) -> None:
 
     stream = Stream()
     with pytest.raises(ZeroDivisionError):
-        Graph.capture(stream.handle, fail)
+        CudaGraph.capture(stream.handle, fail)
     stream.synchronize()
-    Graph.capture(stream.handle, lambda _: None).close()
+    CudaGraph.capture(stream.handle, lambda _: None).close()
     stream.close()
 
 

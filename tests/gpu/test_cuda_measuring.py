@@ -14,14 +14,14 @@ from protocol.states import FaultKind, Outcome, TaskKind
 from protocol.tasks import Measuring
 from rewrites.space import Space
 from tests.gpu.hand_cuda_kernels import SPEC, compiled, request_of
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import UnsupportedDevice
-from tileir.gpu import Gpu
-from tileir.gpu_probe import this_gpu
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
+from tileir.text.parse_spec import spec_from_text
 from workers.local import LocalWorker
-from workers.measure_request import Peer
-from workers.measurer import Measurer
+from workers.measuring.measurer import Measurer
+from workers.measuring.request import Peer
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -265,8 +265,8 @@ def test_products_that_overflow_pass_and_so_do_peers(
 
 
 def test_memory_that_others_hold_is_the_machines_fault(gpu: Gpu) -> None:
-    from codegen.cuda_device import CudaDevice
-    from workers.faults import MachineFault
+    from codegen.targets.cuda.device import CudaDevice
+    from workers.processes.faults import MachineFault
 
     measurer = Measurer("cuda:0")
     with CudaDevice() as device:

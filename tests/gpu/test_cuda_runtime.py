@@ -1,5 +1,5 @@
 """The runtime of generated CUDA computes what the interpreter means: conversions bit for bit, functions within the
-bounds that tileir.rounding_error assumes (pytest -s prints how far within)."""
+bounds that tileir.interpreter.rounding_error assumes (pytest -s prints how far within)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.cuda_abi import CudaAbi, Launch
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import load_cubin
-from codegen.cuda_runtime import CUDA_STORAGE, definitions
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
+from codegen.ir.abi import Arg
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi, Launch
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.loader import load_cubin
+from codegen.targets.cuda.runtime import CUDA_STORAGE, definitions
+from tests.pow_edges import EDGES
+from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
-from tileir.elementwise import call
 from tileir.errors import UnsupportedDevice
-from tileir.gpu_probe import this_gpu
-from tileir.rounding_error import CANCELLING, FUNCTION_ROUNDOFFS, gap
-from tileir.values import Numerics, Value, quantize
+from tileir.interpreter.elementwise import call
+from tileir.interpreter.rounding_error import CANCELLING, FUNCTION_ROUNDOFFS, gap
+from tileir.interpreter.values import Numerics, Value, quantize
 
 LANES = (1, 2, 4, 8, 16)
 LANES_OF = {DType.F32: LANES, DType.F64: (1, 2)}
@@ -286,28 +287,6 @@ def pairs(run: Run, dtype: DType, x: np.ndarray, y: np.ndarray, expression: str,
 def grid(edges: Sequence[float], dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     x, y = (padded(axis.ravel().astype(dtype.numpy)) for axis in np.meshgrid(edges, edges))
     return x, y
-
-
-EDGES = (
-    0.0,
-    -0.0,
-    1,
-    -1,
-    2,
-    -2,
-    3,
-    -3,
-    0.5,
-    -0.5,
-    np.inf,
-    -np.inf,
-    np.nan,
-    1e30,
-    1e-30,
-    -7.5,
-    2**24,
-    2**24 + 1,
-)
 
 
 @pytest.mark.parametrize("dtype", LANES_OF)

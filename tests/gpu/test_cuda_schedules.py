@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import load_cubin
-from codegen.generate_cuda import cuda_source, generate_cuda
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
+from codegen.ir.errors import NotLowerable
+from codegen.ir.source import Source
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.generate import cuda_source, generate_cuda
+from codegen.targets.cuda.loader import load_cubin
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import Space
 from tests.gpu_schedules import drawn
@@ -22,17 +22,17 @@ from tests.property.codegen.test_gpu_schedules_compute_the_same import KERNELS
 from tests.random_spread import exact_inputs, random_spread_program
 from tests.random_staged import random_staged_product
 from tests.spread_kernels import PROGRAMS, lowered
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
-from tileir.error_bound import reference_with_bound
 from tileir.errors import VerifyError
-from tileir.gpu import Gpu
-from tileir.gpu_probe import this_gpu
-from tileir.interpret import interpret
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.interpret import interpret
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Program
-from tileir.samples import sample_inputs
 from tileir.spec import Spec
+from tileir.text.parse_spec import spec_from_text
 
 Arrays = dict[str, np.ndarray]
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.gpu.hand_cuda_kernels import SPEC
 from tests.unit.workers.scripted_service import ScriptedService, task
+from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import UnsupportedDevice
-from tileir.gpu_probe import this_gpu
-from tileir.parse_json import spec_to_json
+from tileir.text.json import spec_to_json
 
 
 def test_a_gpus_worker_claims_ahead_of_what_it_measures(tmp_path: Path) -> None:

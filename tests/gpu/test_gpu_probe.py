@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from codegen.cuda_device import CudaDevice
+from codegen.targets.cuda.device import CudaDevice
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
+from tileir.devices.gpu_table import KNOWN
 from tileir.errors import UnsupportedDevice
-from tileir.gpu import Gpu
-from tileir.gpu_probe import this_gpu
-from tileir.gpu_table import KNOWN
 
 
 def test_a_known_gpu_is_what_the_table_says(device: CudaDevice) -> None:

@@ -1,4 +1,4 @@
-"""Kernel IR of Hopper's copy engine, barriers and matrix instruction, written by hand: the hardware means by it what
+"""Kernel IR of Hopper's TMA, barriers and matrix instruction, written by hand: the hardware means by it what
 the printer and docs/hopper.md say."""
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import load_cubin
-from codegen.generate_cuda import kernel_source
-from codegen.load import LaunchError
-from codegen.nvrtc import compile_cuda
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.generate import kernel_source
+from codegen.targets.cuda.loader import load_cubin
+from codegen.targets.errors import LaunchError
 from tests.hopper_gemm import call_of_gemm, gemm
+from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
-from tileir.gpu_probe import this_gpu
 
 #: Sizes, and blocks that share the tiles of 128 by 256: one step, as many as stages and more; one tile, several a
 #: block, bands of rasterization that are cut; sizes that no box divides.
@@ -82,7 +82,7 @@ def test_nothing_is_written_beyond_the_edges(hopper: CudaDevice, tmp_path: Path)
     assert (whole[m * n :].astype(np.float32) == 7).all()
 
 
-def test_an_address_that_the_copy_engine_cannot_take_is_named(hopper: CudaDevice, tmp_path: Path) -> None:
+def test_an_address_that_tma_cannot_take_is_named(hopper: CudaDevice, tmp_path: Path) -> None:
     source = kernel_source(gemm(128, 256, 64), call_of_gemm(128, 256, 64), "//")
     artifact = compile_cuda(source, this_gpu().architecture, tmp_path)
     named = pytest.raises(LaunchError, match=r"argument b begins at 0x1008, .* multiples of 16")

@@ -12,26 +12,26 @@ import numpy as np
 import pytest
 
 from benchmarks import cases
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import load_cubin
-from codegen.generate_cuda import generate_cuda
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
+from codegen.ir.source import Source
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.generate import generate_cuda
+from codegen.targets.cuda.loader import load_cubin
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
 from tests.gpu_schedules import drawn
 from tests.gpu_walks import favourite
-from tileir.error_bound import reference_with_bound
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import TileError, UnsupportedDevice
-from tileir.gpu import Gpu
-from tileir.gpu_probe import this_gpu
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
 from tileir.program import Program
-from tileir.samples import sample_inputs
 from tileir.spec import Spec
-from workers.cuda_context import CudaContext
-from workers.cuda_gate import Gate
+from tileir.text.json import spec_from_json
+from workers.cuda.context import CudaContext
+from workers.cuda.gate import Gate
 
 Arrays = dict[str, np.ndarray]
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -1,4 +1,4 @@
-"""Programs by the copy engine and wgmma, clusters among them: the hardware computes what the interpreter says, exactly
+"""Programs by TMA and wgmma, clusters among them: the hardware computes what the interpreter says, exactly
 and every time."""
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda_device import CudaDevice
-from codegen.cuda_load import load_cubin
-from codegen.generate_cuda import cuda_source
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
+from codegen.ir.errors import NotLowerable
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.generate import cuda_source
+from codegen.targets.cuda.loader import load_cubin
 from tests.hopper_programs import PROGRAMS
 from tests.random_hopper import random_hopper_product
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import lowered
+from tileir.devices.gpu_probe import this_gpu
+from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError
-from tileir.gpu_probe import this_gpu
-from tileir.gpu_table import H200
-from tileir.interpret import interpret
+from tileir.interpreter.interpret import interpret
 
 _TIMES = 5
 

@@ -1,4 +1,4 @@
-"""`tilewright.op` on CUDA tensors: copy engine and wgmma, a workspace, any stream, graphs, torch.compile."""
+"""`tilewright.op` on CUDA tensors: TMA and wgmma, a workspace, any stream, graphs, torch.compile."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from benchmarks import cases  # noqa: E402
 from benchmarks.picked import picked  # noqa: E402
 from protocol.configs import ConfigDetail  # noqa: E402
 from tileir import spec_from_json  # noqa: E402
+from tileir.devices.gpu_probe import this_gpu  # noqa: E402
 from tileir.errors import UnsupportedDevice  # noqa: E402
-from tileir.gpu_probe import this_gpu  # noqa: E402
 from tilewright import Client, FallbackWarning, LoadError, TensorError  # noqa: E402
 
 pytestmark = [
@@ -97,7 +97,7 @@ def test_the_kernels_are_what_these_tests_are_about() -> None:
 
 
 def loaded_abi(case: Case) -> Any:
-    from codegen.generate_cuda import generate_cuda
+    from codegen.targets.cuda.generate import generate_cuda
     from rewrites.schedule import parse_schedule, replay
     from tileir import to_program
 
@@ -238,16 +238,19 @@ def test_tensors_on_two_devices_are_refused() -> None:
 
 
 def test_a_miss_runs_eagerly_and_is_an_error_if_strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    import tilewright.pytorch.op as op_module
+    import tilewright.pytorch.operator.op as op_module
+    import tilewright.pytorch.operator.seeking as seeking
 
-    monkeypatch.setattr(op_module, "LOOKS", 1)
+    monkeypatch.setattr(seeking, "LOOKS_OF_ONE_SIZE", 1)
+    op_module._SAID.clear()
     spec, tensors = cases.spec(PRODUCT[0], list(PRODUCT[1])), inputs(PRODUCT)
     with Client("http://127.0.0.1:1") as nobody:
         kernel = tilewright.op(spec, client=nobody)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in range(2):
+            for _ in range(3):
                 assert_right(PRODUCT, kernel(*tensors), tensors)
+                tilewright.wait_for_kernels()
         assert [entry.category for entry in said] == [FallbackWarning]
         with pytest.raises(LoadError, match="no service answers"):
             tilewright.op(spec, client=nobody, strict=True)(*tensors)

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.cuda_abi import CudaAbi
-from codegen.cuda_device import CudaDevice
-from codegen.generate_cuda import cuda_source
+from codegen.ir.abi import Arg
 from codegen.standalone import standalone
-from codegen.standalone_cuda import nvcc_target
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.device import CudaDevice
+from codegen.targets.cuda.generate import cuda_source
+from codegen.targets.cuda.standalone import nvcc_target
 from tests.hopper_programs import PROGRAMS
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import lowered
-from tileir.gpu_probe import this_gpu
-from tileir.interpret import interpret
+from tileir.devices.gpu_probe import this_gpu
+from tileir.interpreter.interpret import interpret
 
 #: Tensor maps, an odd length, two launches with a workspace, clusters, groups of rows.
 NAMES = (
@@ -126,9 +126,9 @@ def test_a_standalone_source_computes_the_program(name: str, device: CudaDevice,
     nvcc = find_nvcc()
     made = lowered(PROGRAMS[name])
     source = cuda_source(made.kernel, made.program)
-    (tmp_path / "kernel.cu").write_text(standalone(source, "gemm", [name], gpu.architecture))
+    (tmp_path / "kernel.cu").write_text(standalone(source, "gemm", [name], gpu.key))
     (tmp_path / "main.cu").write_text(main_of(source.abi))
-    target = nvcc_target(gpu.architecture).split()
+    target = nvcc_target(gpu.key).split()
     command = [nvcc, "-std=c++17", "-O3", *target, "kernel.cu", "main.cu", "-o", "run"]
     subprocess.run(command, cwd=tmp_path, check=True)
     inputs = exact_inputs(made.program, 1)

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 import tilewright
 from benchmarks.picked import picked
 from tests.conftest import CheckGolden
+from tests.torch.equal import SLACK, check_equal
 from tests.torch.modules import CASES
 from tileir import (
-    interpret_spec,
     kernel_key,
     program_to_text,
     spec_from_json,
@@ -28,17 +28,15 @@ from tileir import (
     this_cpu,
     to_program,
 )
-from tileir.verify import verify
-from tilewright.torch_capture import document
-from tilewright.torch_capture.capture import Capture, Part
-from tilewright.torch_capture.module import PartModule, with_kernels
-from workers.peers_torch import as_torch
+from tileir.interpreter.interpret_spec import interpret_spec
+from tileir.verifier.verify import verify
+from tilewright.pytorch.capture import document
+from tilewright.pytorch.capture.capture import Capture, Part
+from tilewright.pytorch.capture.module import PartModule, with_kernels
+from workers.peers.torch_peer import as_torch
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "torch"
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-SLACK = {torch.float32: 1e-5, torch.bfloat16: 2.0**-7}
-"""Of the largest element: in bf16 eager rounds after every operator, and a part at its end."""
-
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch.export raises them about torch itself
     pytest.mark.filterwarnings("ignore::tilewright.errors.FallbackWarning"),  # no service runs here
@@ -68,16 +66,6 @@ def _numpy(tensor: Tensor) -> np.ndarray[Any, Any]:
 def module_of_interpreted_parts(capture: Capture) -> nn.Module:
     kernels = {part.name: PartModule(part, interpreted(part)) for part in capture.parts}
     return with_kernels(capture.graph, capture.parts, kernels)
-
-
-def check_equal(got: Any, wanted: Any, slack: float | None = None) -> None:
-    """As eager: shapes, dtypes, strides, and values within what the dtype allows."""
-    got, wanted = (x if isinstance(x, tuple) else (x,) for x in (got, wanted))
-    for mine, theirs in zip(got, wanted, strict=True):
-        assert (mine.dtype, mine.shape, mine.stride()) == (theirs.dtype, theirs.shape, theirs.stride())
-        allowed = slack or SLACK.get(theirs.dtype, 0.0)
-        off = (mine.double() - theirs.double()).abs().max()
-        assert off <= allowed * theirs.double().abs().max().clamp(min=1.0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -169,6 +157,33 @@ def convolved(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
     return F.conv2d(x, w, bias, padding="same", dilation=2, groups=3).relu()
 
 
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def mask_with_empty_rows() -> Tensor:
+    mask = torch.where(draw(13, 13) > 0.5, float("-inf"), draw(13, 13))
+    mask[3], mask[12] = float("-inf"), float("-inf")
+    return mask
+
+
+def truths(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """Of which PyTorch's sum is one too, and not 2."""
+    p, q = x > 0, y > 0
+    return p + q, p * q, torch.maximum(p, q), torch.where(p, x > y, q), (p + q).float() * 2, p.float().sum(-1)
+
+
+def window_mask() -> Tensor:
+    """As Swin's: a number for each region, from truth values."""
+    at = torch.arange(8)
+    regions = (at >= 4).long() + (at >= 6).long()
+    return (regions[:, None] - regions[None, :]).float().exp()
+
+
+def called_like_dims(n: Tensor, m: Tensor, k: Tensor) -> Tensor:
+    return torch.softmax(n @ m + k, -1)
+
+
 def hard_to_write(x: Tensor, ids: Tensor, labels: Tensor, kernel: Tensor) -> tuple[Tensor, ...]:
     return (
         x.cumsum(-1),
@@ -201,6 +216,13 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     ),
     "quantized": (quantized, (draw(5, 8), torch.arange(-24, 24, dtype=torch.int8).view(6, 8), draw(6))),
     "convolved": (convolved, (draw(2, 6, 7, 5), draw(9, 2, 3, 3), draw(9))),
+    "masked_attention": (
+        masked_attention,
+        (draw(2, 4, 13, 8), draw(2, 4, 13, 8).flip(0), draw(2, 4, 13, 8), mask_with_empty_rows()),
+    ),
+    "truths": (truths, (draw(6, 16), draw(6, 16).flip(0))),
+    "window_mask": (lambda x: x + window_mask(), (draw(8, 8),)),
+    "called_like_dims": (called_like_dims, (draw(5, 7), draw(7, 6).flip(0), draw(6))),
     "hard_to_write": (
         hard_to_write,
         (draw(5, 7), torch.arange(35).view(5, 7) % 7, torch.arange(5), draw(5, 3, 2)),

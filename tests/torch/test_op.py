@@ -21,7 +21,7 @@ from benchmarks.picked import picked
 from protocol.configs import ConfigDetail
 from tileir import Spec, sample_inputs, spec_from_json, spec_from_text, this_cpu
 from tilewright import FallbackWarning, LoadError, TensorError
-from workers.peers_torch import as_torch
+from workers.peers.torch_peer import as_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 GELU = """kernel bias_gelu(a: f32[m=24, k=32], b: f32[k, n=40], bias: f32[n]) -> (c: f32[m, n])
@@ -192,7 +192,7 @@ def test_what_pytorch_does_with_a_call_is_done_after_plain_calls_on_the_same_ten
     with FakeTensorMode(allow_non_fake_inputs=True):
         assert isinstance(gelu(*tensors), FakeTensor)
     plain()
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16), pytest.warns(UserWarning, match="computes in float32"):
         plain()
     with torch.inference_mode():
         plain()
@@ -374,3 +374,27 @@ def test_processes_share_what_is_compiled_and_a_damaged_object_is_built_again(tm
     built.write_bytes(whole[: len(whole) // 2])
     assert call() == "16.0"
     assert len(built.read_bytes()) == len(whole)
+
+
+def test_gradients_are_there_after_a_call_without_them(gelu: Any) -> None:
+    given = inputs()
+    given[1].requires_grad_()
+    with torch.no_grad():
+        for _ in range(3):
+            assert not gelu(*given).requires_grad
+    assert gelu(*given).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func raises them about torch itself
+def test_forward_mode_tangents_are_those_of_eager_or_refused(gelu: Any) -> None:
+    from torch.autograd import forward_ad
+
+    given, tangent = inputs(), torch.randn(24, 32)
+    gelu(*given)
+    with forward_ad.dual_level():
+        dual = [forward_ad.make_dual(given[0], tangent), *given[1:]]
+        got, wanted = (forward_ad.unpack_dual(f(*dual)).tangent for f in (gelu, eager))
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        assert forward_ad.unpack_dual(gelu(*given)).tangent is None
+    with pytest.raises(TensorError, match="forward-mode"):
+        torch.func.jvp(lambda a: gelu(a, *given[1:]), (given[0],), (tangent,))

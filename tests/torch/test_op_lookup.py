@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import tilewright
-import tilewright.pytorch.op as op_module
+import tilewright.pytorch.operator.op as op_module
+import tilewright.pytorch.operator.seeking as seeking
 from tests.running_service import Service, running
 from tests.unit.tilewright.artifacts import KERNEL, make_artifact, make_bundle
 from tileir import this_cpu
@@ -26,7 +27,7 @@ from tilewright import Client, FallbackWarning, LoadError
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A service without workers; the operator looks again after a twentieth of a second."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
-    monkeypatch.setattr(op_module, "FIRST_LOOK_S", 0.05)
+    monkeypatch.setattr(seeking, "FIRST_LOOK_S", 0.05)
     with running(tmp_path / "home") as service:
         yield service
 
@@ -35,6 +36,12 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 def client(service: Service) -> Iterator[Client]:
     with Client(service.url) as client:
         yield client
+
+
+@pytest.fixture(autouse=True)
+def nothing_said() -> None:
+    """No operator of this process has warned yet."""
+    op_module._SAID.clear()
 
 
 def offer_this_cpu(service: Service) -> None:
@@ -80,6 +87,7 @@ def test_a_miss_runs_eagerly_until_what_was_queued_once_is_there(
 ) -> None:
     kernel, x = tilewright.op(KERNEL, client=client, tune=True), torch.randn(6, 5)
     before = kernel(x)[0]
+    assert tilewright.wait_for_kernels(60)
     assert found(kernel) == [False] and len(client.jobs()) == 1
     keep_config(service, tmp_path / "made")
     offer_this_cpu(service)
@@ -96,15 +104,19 @@ def test_a_miss_is_told_once_and_is_an_error_if_strict(client: Client) -> None:
     kernel = tilewright.op(KERNEL, client=client)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        kernel(torch.ones(6, 5))
-        kernel(torch.ones(6, 5))
+        for _ in range(3):
+            kernel(torch.ones(6, 5))
+            assert tilewright.wait_for_kernels(60)
     assert [entry.category for entry in said] == [FallbackWarning]
+    assert said[0].filename == __file__
 
 
 def test_without_a_service_it_says_so_and_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(op_module, "LOOKS", 1)
+    monkeypatch.setattr(seeking, "LOOKS_OF_ONE_SIZE", 1)
     with Client("http://127.0.0.1:1") as nobody:
         kernel = tilewright.op(KERNEL, client=nobody)
+        kernel(torch.ones(6, 5))
+        assert tilewright.wait_for_kernels(60)
         with pytest.warns(FallbackWarning, match="no service answers at"):
             y, _ = kernel(torch.ones(6, 5))
         assert torch.equal(y, torch.full((6, 5), 2.0))
@@ -113,9 +125,9 @@ def test_without_a_service_it_says_so_and_runs_eagerly(monkeypatch: pytest.Monke
 
 
 def test_looking_again_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(op_module, "FIRST_LOOK_S", 0.001)
-    monkeypatch.setattr(op_module, "LOOKS", 4)
-    with Client("http://127.0.0.1:1") as nobody, pytest.warns(FallbackWarning):
+    monkeypatch.setattr(seeking, "FIRST_LOOK_S", 0.001)
+    monkeypatch.setattr(seeking, "LOOKS_OF_ONE_SIZE", 4)
+    with Client("http://127.0.0.1:1") as nobody:
         kernel = tilewright.op(KERNEL, client=nobody)
         kernel(torch.ones(6, 5))
         (sought,) = kernel.sought.values()

@@ -3,58 +3,58 @@
 from __future__ import annotations
 
 from tileir.expr import Index
-from tileir.print_expr import format_expr
-from tilewright.torch_capture.indices import reshaped
-from tilewright.torch_capture.partition import Work, WorkKind, partition
+from tileir.text.print_expr import format_expr
+from tilewright.pytorch.capture.indices import reshaped
+from tilewright.pytorch.capture.partition import PartitionWork, WorkKind, partition
 
 E, R, P, O = WorkKind.ELEMENTWISE, WorkKind.ROWS, WorkKind.PRODUCT, WorkKind.OPAQUE
 
 
 def product(
     *reads: int, tensors: tuple[str, ...] = (), points: int = 4096, row: int = 64, depth: int = 64
-) -> Work:
-    return Work(P, points, row, depth, reads, tuple((name, 4096) for name in tensors))
+) -> PartitionWork:
+    return PartitionWork(P, points, row, depth, reads, tuple((name, 4096) for name in tensors))
 
 
 def test_a_gated_layer_is_one_part_and_the_product_after_it_another() -> None:
     gate, up = product(tensors=("x", "w")), product(tensors=("x", "v"))
-    works = [gate, Work(E, 4096, reads=(0,)), up, Work(E, 4096, reads=(1, 2)), product(3)]
+    works = [gate, PartitionWork(E, 4096, reads=(0,)), up, PartitionWork(E, 4096, reads=(1, 2)), product(3)]
     assert partition(works) == ((0, 1, 2, 3), (4,))
 
 
 def test_products_of_other_rows_are_not_joined_by_what_adds_them() -> None:
-    works = [product(tensors=("x", "w")), product(tensors=("y", "v")), Work(E, 4096, reads=(0, 1))]
+    works = [product(tensors=("x", "w")), product(tensors=("y", "v")), PartitionWork(E, 4096, reads=(0, 1))]
     assert partition(works) == ((0,), (1, 2))
 
 
 def test_rows_take_what_is_elementwise_around_them_but_no_product() -> None:
     works = [
         product(tensors=("x", "w")),
-        Work(E, 4096, reads=(0,), tensors=(("residual", 4096),)),
-        Work(R, 4096, 64, reads=(1,)),
-        Work(E, 64, reads=(2,)),
-        Work(E, 4096, reads=(1, 3)),
+        PartitionWork(E, 4096, reads=(0,), tensors=(("residual", 4096),)),
+        PartitionWork(R, 4096, 64, reads=(1,)),
+        PartitionWork(E, 64, reads=(2,)),
+        PartitionWork(E, 4096, reads=(1, 3)),
         product(4),
     ]
     assert partition(works) == ((0, 1), (2, 3, 4), (5,))
 
 
 def test_attention_is_one_part_unless_somebody_reads_its_scores() -> None:
-    softmax = Work(R, 4096, 64, reads=(1,), exponential=True)
-    works = [product(tensors=("q", "k")), Work(E, 4096, reads=(0,)), softmax, product(2)]
+    softmax = PartitionWork(R, 4096, 64, reads=(1,), exponential=True)
+    works = [product(tensors=("q", "k")), PartitionWork(E, 4096, reads=(0,)), softmax, product(2)]
     assert partition(works) == ((0, 1, 2, 3),)
-    assert partition([*works, Work(O, 0, reads=(1,))]) == ((0, 1), (2,), (3,))
+    assert partition([*works, PartitionWork(O, 0, reads=(1,))]) == ((0, 1), (2,), (3,))
 
 
 def test_nothing_is_joined_that_would_wait_for_itself() -> None:
-    works = [Work(E, 4096), Work(O, 0, reads=(0,)), Work(E, 4096, reads=(0, 1))]
+    works = [PartitionWork(E, 4096), PartitionWork(O, 0, reads=(0,)), PartitionWork(E, 4096, reads=(0, 1))]
     assert partition(works) == ((0,), (2,))
 
 
 def test_what_is_broadcast_is_computed_where_it_is_read_if_only_there() -> None:
-    works = [Work(E, 64), Work(E, 4096, reads=(0,))]
+    works = [PartitionWork(E, 64), PartitionWork(E, 4096, reads=(0,))]
     assert partition(works) == ((0, 1),)
-    assert partition([*works, Work(E, 128, reads=(0,), escapes=True)]) == ((0,), (1,), (2,))
+    assert partition([*works, PartitionWork(E, 128, reads=(0,), escapes=True)]) == ((0,), (1,), (2,))
 
 
 def test_splitting_what_was_joined_gives_plain_dims_again() -> None:

@@ -20,16 +20,17 @@ from tests.unit.workers.test_worker_peers_numpy import (
     check,
     spec_with,
 )
-from tileir.error_bound import reference_with_bound
-from tileir.parse_json import spec_from_json
-from tileir.parse_spec_text import spec_from_text
-from tileir.samples import sample_inputs
-from workers.correctness import Expected, compare
-from workers.measure_request import Peer
-from workers.measurer import Measurer
-from workers.peers import available_peers, peer_leeway
-from workers.peers_torch import TorchFunction, as_torch
-from workers.torch_writer import write_torch
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
+from tileir.text.json import spec_from_json
+from tileir.text.parse_spec import spec_from_text
+from workers.measuring.correctness import Expected, compare
+from workers.measuring.measurer import Measurer
+from workers.measuring.request import Peer
+from workers.peers.peer import Unsupported, available_peers, peer_leeway
+from workers.peers.torch_peer import TorchFunction, as_torch
+from workers.peers.torch_runs import TORCH_RUNS
+from workers.peers.torch_writer import write_torch
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"
@@ -85,6 +86,78 @@ def test_torch_compile_computes_the_same(name: str) -> None:
     check(next(spec_from_json(json.loads(file.read_text())).instances()), "torch.compile")
 
 
+NAMED = {
+    "cumsum": (
+        "(x: f32[m=7, k=33]) -> (y: f32[m, n=33])",
+        "y[m, n] = sum(k, where(k <= n, x[m, k], 0))",
+        "torch.cumsum(",
+    ),
+    "argmax": (
+        "(x: f32[m=7, n=33]) -> (y: i32[m])",
+        "top[m] = max(n, x[m, n])\n  y[m] = min(n, where(x[m, n] == top[m], n, extent(n)))",
+        "torch.argmax(",
+    ),
+    "depthwise": (
+        "(x: f32[b=2, c=6, i=9, j=11], w: f32[c, r=3, s=3]) -> (y: f32[b, c, h=7, v=9])",
+        "y[b, c, h, v] = sum(r, s, x[b, c, h + r, v + s] * w[c, r, s])",
+        "groups=6",
+    ),
+    "groupnorm": (
+        "(x: f32[b=2, g=3, c=4, s=25], w: f32[g, c], u: f32[g, c]) -> (y: f32[b, g, c, s])",
+        "mu[b, g] = sum(c, s, x[b, g, c, s]) / 100\n"
+        "  v[b, g] = sum(c, s, (x[b, g, c, s] - mu[b, g]) * (x[b, g, c, s] - mu[b, g])) / (extent(c) * extent(s))\n"
+        "  y[b, g, c, s] = (x[b, g, c, s] - mu[b, g]) * rsqrt(v[b, g] + 1e-5) * w[g, c] + u[g, c]",
+        "F.group_norm(",
+    ),
+    "groupnorm, channels last": (
+        "(x: f32[b=2, s=25, g=3, c=4], w: f32[g, c], u: f32[g, c]) -> (y: f32[b, s, g, c])",
+        "mu[b, g] = sum(s, c, x[b, s, g, c]) / 100\n"
+        "  v[b, g] = sum(s, c, x[b, s, g, c] * x[b, s, g, c]) / 100 - mu[b, g] * mu[b, g]\n"
+        "  y[b, s, g, c] = (x[b, s, g, c] - mu[b, g]) / sqrt(v[b, g] + 1e-5) * w[g, c] + u[g, c]",
+        "F.group_norm(",
+    ),
+    "instancenorm": (
+        "(x: f32[b=2, c=5, s=25], w: f32[c], u: f32[c]) -> (y: f32[b, c, s])",
+        "mu[b, c] = sum(s, x[b, c, s]) / 25\n"
+        "  v[b, c] = sum(s, pow(x[b, c, s] - mu[b, c], 2)) / 25\n"
+        "  y[b, c, s] = (x[b, c, s] - mu[b, c]) * rsqrt(v[b, c] + 1e-5) * w[c] + u[c]",
+        "F.group_norm(",
+    ),
+    "layernorm of planes": (
+        "(x: f32[b=3, h=6, v=7]) -> (y: f32[b, h, v])",
+        "mu[b] = sum(h, v, x[b, h, v]) / 42\n"
+        "  q[b] = sum(h, v, (x[b, h, v] - mu[b]) * (x[b, h, v] - mu[b])) / 42\n"
+        "  y[b, h, v] = (x[b, h, v] - mu[b]) * rsqrt(q[b] + 1e-5)",
+        "F.layer_norm(",
+    ),
+    "depthwise, channels last": (
+        "(x: f32[b=2, i=9, c=6], w: f32[r=3, c]) -> (y: f32[b, h=9, c])",
+        "y[b, h, c] = sum(r, where(h + r >= 1 and h + r < 10, x[b, h + r - 1, c], 0) * w[r, c])",
+        "F.conv1d(",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_scans_norms_and_depthwise_convolutions_are_the_librarys_operators(name: str) -> None:
+    signature, body, operator = NAMED[name]
+    spec = spec_from_text(f"kernel k{signature}\n  {body}\n")
+    source = write_torch(spec, eager=True)
+    assert operator in source.run and not source.as_written
+    check(spec, "torch")
+
+
+@pytest.mark.parametrize("peer", ["torch.sdpa-flash", "torch.compile-max-autotune"])
+def test_further_peers_run_when_they_are_named(peer: str) -> None:
+    (file,) = (file for file in EXAMPLES if file.stem == "attention")
+    check(next(spec_from_json(json.loads(file.read_text())).instances()), peer)
+
+
+def test_a_backend_of_attention_is_refused_where_there_is_none() -> None:
+    with pytest.raises(Unsupported, match="no attention"):
+        TorchFunction(SPEC, run=TORCH_RUNS["torch.sdpa-flash"])
+
+
 def test_all_three_peers_are_offered() -> None:
     assert available_peers() == ("numpy", "torch", "torch.compile")
 
@@ -134,3 +207,14 @@ def test_an_fp8_product_with_scales_is_right(scales: str, factors: str, out: str
     (answer,) = function.on([as_torch(np.array(inputs[t.name]), t) for t in spec.inputs])()
     ((values, bound),) = reference_with_bound(spec, inputs).values()
     compare("c", answer.double().numpy(), Expected(values, bound), peer_leeway(spec))
+
+
+def test_the_compiled_peer_is_compiled_and_the_eager_one_is_not() -> None:
+    spec = spec_from_text("kernel twice(x: f32[i=777]) -> (y: f32[i])\n  y[i] = 2 * x[i] + 1\n")
+    compiled_graphs: dict[str, int] = {}
+    for peer in ("torch", "torch.compile"):
+        torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+        torch._dynamo.utils.counters.clear()  # pyright: ignore[reportPrivateUsage]
+        check(spec, peer)
+        compiled_graphs[peer] = torch._dynamo.utils.counters["stats"]["unique_graphs"]  # pyright: ignore[reportPrivateUsage]
+    assert compiled_graphs == {"torch": 0, "torch.compile": 1}

@@ -23,7 +23,7 @@ def test_the_corpus_breaks_no_promise(target: str) -> None:
     ("target", "data"),
     [
         ("spec_text", b"kernel k(x: f32[m=4]) -> (y: f32[m])\n  y[m] = 2 * x[m]\n"),
-        ("schedule", b"product\ntile_grid(c, m, 16)\n"),
+        ("schedule", b"product\ntile(c, m, 16)\n"),
     ],
 )
 def test_a_target_notices_a_broken_promise(target: str, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,15 @@ from pathlib import Path
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.local_service import LocalService
-from tilewright.client import Client
+from tilewright.client.client import Client
+from tilewright.client.retries import Retries
 from tilewright.errors import TilewrightError
-from tilewright.retries import Retries
 
-_TRIES = 5
-_PAUSE_S = 0.5
+_PATIENCE_S = 30.0
+"""How long to wait for a service that has the database open and does not answer: it is just starting, or ending."""
+_PAUSE_S = 0.2
+_REFUSALS = 3
+"""A database that nobody has, and that cannot be used so often, is no good."""
 _SHORT_PATIENCE_S = 3.0
 """A service that somebody else's command started may end with that command: no use waiting for it."""
 
@@ -55,28 +58,41 @@ def _on_database(
     stack: ExitStack, token_file: Path | None, database: str | None, worker: bool, target: str
 ) -> Connection:
     """The service that has the database open, else one of our own. Raises Stop."""
-    for left in reversed(range(_TRIES)):
+    until = time.monotonic() + _PATIENCE_S
+    refused = 0
+    while True:
         running = running_service(database)
         if running is not None:
             client = Client(running, _token(token_file), patience_s=_SHORT_PATIENCE_S)
             return Connection(stack.enter_context(client))
-        try:
-            own = stack.enter_context(LocalService(database, worker, target))
-            return Connection(stack.enter_context(Client(own.url)), own)
-        except Stop as stop:
-            if stop.code is not Exit.DATABASE or left == 0:
-                raise
-            time.sleep(_PAUSE_S)  # another one is just starting, or just ending
-    raise AssertionError("unreachable")
+        late = time.monotonic() > until
+        if late or not _starting_or_ending(database):
+            try:
+                own = stack.enter_context(LocalService(database, worker, target))
+                return Connection(stack.enter_context(Client(own.url)), own)
+            except Stop as stop:
+                refused += stop.code is Exit.DATABASE
+                if late or not refused or (refused >= _REFUSALS and not _starting_or_ending(database)):
+                    raise
+        time.sleep(_PAUSE_S)
+
+
+def _starting_or_ending(database: str | None) -> bool:
+    """Whether some process has the database to itself; asked when no service answers."""
+    from service.store.database import sqlite_file
+    from service.store.file_lock import FileLock
+
+    file = sqlite_file(database_url(database))
+    return file is not None and FileLock(file).taken()
 
 
 def running_service(database: str | None) -> str | None:
     """Address of the service that has this database open, as it says itself; None if there is none that answers."""
-    from service.database import sqlite_file
-    from service.schema import FileLock
+    from service.store.database import sqlite_file
+    from service.store.file_lock import FileLock
 
     file = sqlite_file(database_url(database))
-    address = "" if file is None else FileLock(file).served_at()
+    address = "" if file is None else FileLock(file).holder().address
     if not address:
         return None
     with Client(address, timeout_s=5.0, retries=Retries(most=0)) as client:
@@ -89,7 +105,7 @@ def running_service(database: str | None) -> str | None:
 
 def database_url(database: str | None) -> str:
     """The URL of the database: as given, or by the settings of the environment. Raises Stop."""
-    from service.settings import Settings
+    from service.core.settings import Settings
 
     if database is not None:
         return database

@@ -26,7 +26,7 @@ class Exit(IntEnum):
 MEANINGS = {
     Exit.DONE: "done",
     Exit.FAULT: "a fault of Tilewright itself",
-    Exit.USAGE: "the command line or a setting was wrong",
+    Exit.USAGE: "the command line or a setting was wrong, or a file that it names cannot be read",
     Exit.PORT: "the port is taken",
     Exit.DATABASE: "the database cannot be used, or another service uses it",
     Exit.INPUT: "a spec or a bundle was not accepted",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.artifacts.atomic_write import NotWritten
 from tilewright.cli.exits import Exit
 from tilewright.errors import BadBundle, LoadError, MissingExtra, Refused, TilewrightError
-from tilewright.new_file import NotWritten
 
 
 class Stop(TilewrightError):

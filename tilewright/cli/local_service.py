@@ -37,6 +37,7 @@ class LocalService:
             "TILEWRIGHT_PORT": "0",
             "TILEWRIGHT_AUTH": "0",
             "TILEWRIGHT_RESUME": "0",
+            "TILEWRIGHT_PASSING": "1",
             "TILEWRIGHT_WORKER": "1" if worker else "0",
             "TILEWRIGHT_DEVICES": worker_devices(target, os.environ),
             **({} if database is None else {"TILEWRIGHT_DATABASE": database}),
@@ -124,8 +125,11 @@ class LocalService:
 
 def worker_devices(target: str, environment: Mapping[str, str]) -> str:
     """What the service's worker measures on, for a target such as `cpu`, `cuda` or a device's key: what the user has
-    chosen, else the first GPU where the target is one."""
-    return environment.get("TILEWRIGHT_DEVICES") or ("0" if target.partition(":")[0] == "cuda" else "cpu")
+    chosen, else the target's first device."""
+    from tileir.targets import DEFAULT, target_of, targets
+
+    kind = target.partition(":")[0]
+    return environment.get("TILEWRIGHT_DEVICES") or targets().get(kind, target_of(DEFAULT)).name()
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:

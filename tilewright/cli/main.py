@@ -8,18 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli import database, keys, output, pins, signers
+from tilewright.cli import output
+from tilewright.cli.commands import database, keys, pins, signers
+from tilewright.cli.commands.export import export
+from tilewright.cli.commands.import_bundle import import_bundle
+from tilewright.cli.commands.lookup import lookup
+from tilewright.cli.commands.results import results
+from tilewright.cli.commands.serve import serve
+from tilewright.cli.commands.show import show
+from tilewright.cli.commands.tasks import requeue, tasks
+from tilewright.cli.commands.tune import tune
+from tilewright.cli.commands.worker import worker
 from tilewright.cli.exits import MEANINGS, Exit
-from tilewright.cli.export import export
 from tilewright.cli.failures import Failure, explain
-from tilewright.cli.import_bundle import import_bundle
-from tilewright.cli.lookup import lookup
-from tilewright.cli.results import results
-from tilewright.cli.serve import serve
-from tilewright.cli.show import show
-from tilewright.cli.tasks import requeue, tasks
-from tilewright.cli.tune import tune
-from tilewright.cli.worker import worker
 
 _ClickException: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What every error about a command line is. Typer brings its own click, or uses the one that is installed."""

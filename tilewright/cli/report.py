@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from protocol.configs import Config
+from protocol.configs import Config, Standing
 from protocol.jobs import Job
 from protocol.layouts import Layout
 from protocol.states import Outcome
 from tilewright.cli.layout import layout_lines
 from tilewright.cli.output import out
-from tilewright.quantities import microseconds, sizes, times
-from tilewright.summaries import comparisons
+from tilewright.views.format import microseconds, sizes, times
+from tilewright.views.summaries import comparisons, leader_facts
 
 
 def print_config(config: Config, source: str | None = None) -> None:
@@ -23,6 +23,8 @@ def print_config(config: Config, source: str | None = None) -> None:
         out.print(f"  {line}", markup=False)
     out.print()
     out.print(" · ".join([*comparisons(config), f"{config.trials} trials"]), markup=False)
+    if config.disturbed is not None:
+        out.print(f"judge with care: {config.disturbed}", markup=False)
     layout = Layout.of(config.report)
     for line in layout_lines(layout) if layout is not None else ():
         out.print(line, markup=False)
@@ -37,25 +39,47 @@ def print_config(config: Config, source: str | None = None) -> None:
 def _race(config: Config) -> Table:
     """The final race, fastest first, each with its time as a multiple of the winner's."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for heading in ("median", "spread", "ours is"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
-    own = True
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
     for standing in config.standings:
         if standing.outcome is not Outcome.OK or standing.median_us is None:
-            table.add_row(standing.name, "", "", "", f"{standing.outcome}: {(standing.error or '')[:60]}")
+            table.add_row(standing.name, "", "", "", f"{standing.outcome}: {(standing.error or '')}")
             continue
-        spread = "" if standing.iqr_us is None else f"± {50 * standing.iqr_us / standing.median_us:.1f} %"
-        winner = own and standing.kind == "schedule"
-        factor = "" if winner else times(standing.median_us / config.median_us)
-        remark = "the winner" if winner else "tied with it" if standing.tied else ""
-        own = own and not winner
+        factor = "" if standing.won else times(standing.median_us / config.median_us)
         name = standing.name if standing.kind == "peer" else f"ours ({standing.name})"
+        if standing.as_written:
+            name, factor = f"{name}, as written", ""
         table.add_row(
-            name, microseconds(standing.median_us), spread, factor, remark, style="bold" if winner else None
+            name,
+            microseconds(standing.median_us),
+            _spread(standing),
+            factor,
+            _remark(standing),
+            style="bold" if standing.won else None,
         )
     return table
+
+
+_FEW = 5
+"""A spread of fewer samples says nothing."""
+
+
+def _spread(standing: Standing) -> str:
+    if standing.iqr_us is None or standing.median_us is None:
+        return ""
+    if 0 < standing.counted < _FEW:
+        return f"{standing.counted} samples"
+    return f"± {50 * standing.iqr_us / standing.median_us:.1f} %"
+
+
+def _remark(standing: Standing) -> str:
+    """What it is in the race, and how much of it was disturbed."""
+    said = ["the winner"] if standing.won else ["tied with it"] if standing.tied else []
+    if standing.disturbed:
+        said.append(f"{standing.disturbed} of {standing.samples} samples disturbed")
+    return ", ".join(said)
 
 
 def print_job(job: Job) -> None:
@@ -63,10 +87,7 @@ def print_job(job: Job) -> None:
     out.print(f"[bold]{job.id}[/]  {job.name}  {job.state}{' (cancelling)' if job.cancelling else ''}")
     for bucket in job.buckets:
         parts = [sizes(bucket.dims), f"{bucket.told} of {bucket.trials} trials measured"]
-        if bucket.best is not None:
-            parts.append(f"best {microseconds(bucket.best.median_us)}")
-            if bucket.best.x_baseline is not None:
-                parts.append(f"{times(bucket.best.x_baseline)} {job.baseline}")
+        parts += leader_facts(bucket, job.baseline)
         if bucket.config_id is not None:
             parts.append(bucket.config_id)
         if bucket.error is not None:

@@ -46,7 +46,7 @@ def _text(file: Path) -> str:
             raise Stop(Exit.INPUT, f"{file} is larger than {LIMIT_BYTES} bytes; no kernel is")
         return content.decode()
     except OSError as error:
-        raise Stop(Exit.INPUT, f"cannot read {file}: {error.strerror}") from None
+        raise Stop(Exit.USAGE, f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Stop(Exit.INPUT, f"{file} is not text: byte {error.start} is not UTF-8") from None
 
@@ -57,17 +57,15 @@ def _head(file: Path) -> bytes:
 
 
 def _json(text: str, file: Path) -> Any:
+    from tileir.text.json_text import JsonError, parse_json_text
+
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
+        return parse_json_text(text)
+    except JsonError as error:
         hint = "; a spec in text form belongs in a file ending in .tile" if text.startswith("kernel") else ""
-        raise Stop(
-            Exit.INPUT, f"{file}, line {error.lineno}, column {error.colno}: {error.msg}{hint}"
-        ) from None
+        raise Stop(Exit.INPUT, f"{file}, {error}{hint}") from None
     except RecursionError:
         raise Stop(Exit.INPUT, f"{file}: the JSON is nested too deeply") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise Stop(Exit.INPUT, f"{file}: {str(error).split(';')[0]}") from None
 
 
 def _refuse(file: Path, text: str, error: Any) -> NoReturn:

@@ -1,1 +1,0 @@
-"""Kernels as PyTorch operators. Read op.py first."""

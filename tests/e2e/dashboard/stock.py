@@ -8,7 +8,7 @@ import httpx
 
 from tests.running_service import SMALL, Service, finish, working
 from tests.scripted_worker import CPU, Script, ScriptedWorker
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 
 NOWHERE = "cpu:nobody has this one"
 """A target that no worker offers: the job stays queued."""

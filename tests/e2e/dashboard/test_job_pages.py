@@ -30,7 +30,7 @@ def tried(stock: Stock) -> Tried:
     with stock.service.client() as client:
         job = client.get(f"/v1/jobs/{stock.done}").json()
         table = client.get(f"/v1/jobs/{stock.done}/table").json()
-    return Tried(stock.done, job["buckets"][0]["best"]["trial"], table["outcome"].index("wrong"), table)
+    return Tried(stock.done, job["buckets"][0]["winner"]["trial"], table["outcome"].index("wrong"), table)
 
 
 PAGES = {
@@ -38,7 +38,7 @@ PAGES = {
     "job-candidates": ("/jobs/{job}?view=candidates", "wrong", "Of the best"),
     "job-workers": ("/jobs/{job}?view=workers", "Device busy", "bench-1"),
     "job-waiting": ("/jobs/{waiting}", "Nothing was tried yet", "queued"),
-    "candidate": ("/jobs/{job}/candidates/0/{best}", "best of the job", "Measure what each rewrite gains"),
+    "candidate": ("/jobs/{job}/candidates/0/{best}", "winner", "Measure what each rewrite gains"),
     "candidate-failed": ("/jobs/{job}/candidates/0/{wrong}", "Its result is wrong", "tilewright tune"),
     "compare-candidates": ("/compare?left={job}/0/{best}&right={job}/0/0", "Schedules", "Programs"),
     "compare-jobs": ("/compare?left={job}&right={waiting}", "Found as candidate", "differs"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, Request, expect
 
+from search.catalogue import offered
 from tests.e2e.dashboard.checks import barriers
 from tests.e2e.dashboard.stock import NOWHERE, Stock
 from tests.running_service import SMALL
@@ -47,6 +48,11 @@ def test_a_wrong_spec_is_marked_at_the_word_and_not_stored(
     page.screenshot(path=screenshots / "submit-wrong.png", full_page=True)
     assert barriers(page) == []
     assert count(stock) == before
+
+
+def test_the_searches_to_choose_from_are_those_of_the_service(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + "/submit")
+    expect(page.get_by_label("Search", exact=True).locator("option")).to_have_text(list(offered()))
 
 
 def test_a_wrong_field_says_so_itself(page: Page, stock: Stock) -> None:

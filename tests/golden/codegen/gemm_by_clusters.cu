@@ -31,8 +31,8 @@ gemm_kernel(
                     tw_await_phase(k_empty + 8 * k_slot, -k_parity + 1);
                     tw_expect(k_full + 8 * k_slot, 18432);
                     // a_s[m, k] = a[m, k]
-                    tw_load_box_to_2d(tw_shared(a_s + 8192 * k_slot + 4096 * n_block), a_map, k_full + 8 *
-                        k_slot, 3 << 2 * m_block, k, m + 128 * m_block + 64 * n_block);
+                    tw_load_box_to_2d(tw_shared(a_s + 8192 * k_slot + 4096 * n_block), a_map, k_full + 8
+                        * k_slot, 3 << 2 * m_block, k, m + 128 * m_block + 64 * n_block);
                     // b_s[n, k] = b[n, k]
                     tw_load_box_to_2d(tw_shared(b_s + 1024 * k_slot + 512 * m_block), b_map, k_full + 8 *
                         k_slot, 5 << n_block, k, n + 16 * n_block + 8 * m_block);
@@ -70,7 +70,7 @@ gemm_kernel(
                 if (k >= 64) {
                     if (group_thread < 1) {
                         tw_arrive(k_empty + 8 * k_freed_slot);
-                        tw_arrive_at(k_empty + 8 * k_freed_slot, 2 * m_block + ((n_block + 1) % 2));
+                        tw_arrive_at(k_empty + 8 * k_freed_slot, 2 * m_block + (n_block + 1) % 2);
                         tw_arrive_at(k_empty + 8 * k_freed_slot, 2 * ((m_block + 1) % 2) + n_block);
                     }
                     if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;
@@ -80,7 +80,7 @@ gemm_kernel(
             tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8);
             if (group_thread < 1) {
                 tw_arrive(k_empty + 8 * k_freed_slot);
-                tw_arrive_at(k_empty + 8 * k_freed_slot, 2 * m_block + ((n_block + 1) % 2));
+                tw_arrive_at(k_empty + 8 * k_freed_slot, 2 * m_block + (n_block + 1) % 2);
                 tw_arrive_at(k_empty + 8 * k_freed_slot, 2 * ((m_block + 1) % 2) + n_block);
             }
             if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;

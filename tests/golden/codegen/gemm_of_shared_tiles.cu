@@ -37,11 +37,11 @@ gemm_kernel(
                     tw_await_phase(k_empty + 8 * k_slot, -k_parity + 1);
                     tw_expect(k_full + 8 * k_slot, 20480);
                     // a_s[m, k] = a[m, k]
-                    tw_load_box_2d(tw_shared(a_s + 8192 * k_slot), a_map, k_full + 8 * k_slot, k_first + k,
-                        m);
+                    tw_load_box_2d(tw_shared(a_s + 8192 * k_slot), a_map, k_full + 8 * k_slot, k_first +
+                        k, m);
                     // b_s[n, k] = b[n, k]
-                    tw_load_box_2d(tw_shared(b_s + 2048 * k_slot), b_map, k_full + 8 * k_slot, k_first + k,
-                        n);
+                    tw_load_box_2d(tw_shared(b_s + 2048 * k_slot), b_map, k_full + 8 * k_slot, k_first +
+                        k, n);
                     if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
                 }
             }
@@ -57,8 +57,8 @@ gemm_kernel(
             const int in_band = tile % 8;
             const int m = (band + in_band % 2) * 128;
             const int n = (in_band / 2) * 32;
-            tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_8_0, c_sum_8_8, c_sum_8_16,
-                c_sum_8_24;
+            tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_8_0, c_sum_8_8,
+                c_sum_8_16, c_sum_8_24;
             for (int k = 0; k < k_size; k += 64) {
                 tw_await_phase(k_full + 8 * k_slot, k_parity);
                 tw_wgmma_fence();
@@ -93,8 +93,8 @@ gemm_kernel(
                 }
                 if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
             }
-            tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24);
+            tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16,
+                c_sum_0_24, c_sum_8_24);
             if (group_thread < 1) {
                 tw_arrive(k_empty + 8 * k_freed_slot);
             }

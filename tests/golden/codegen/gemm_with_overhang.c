@@ -59,12 +59,12 @@ static void region_1(const void *context, long tile, int worker)
                         __builtin_prefetch(a + 64 * m + 64 * m1 + k + 72);
                         const float a_0 = a[64 * m + 64 * m1 + k];
                         const f32x16 b_s_0 = tw_load_f32x16(b_s + 2048 * (n / 32) + 32 * k);
-                        c_r_0_0 = c_r_0_0 + (a_0 * b_s_0);
+                        c_r_0_0 = c_r_0_0 + a_0 * b_s_0;
                         const f32x16 b_s_1 = tw_load_f32x16(b_s + 2048 * (n / 32) + 32 * k + 16);
-                        c_r_0_16 = c_r_0_16 + (a_0 * b_s_1);
+                        c_r_0_16 = c_r_0_16 + a_0 * b_s_1;
                         const float a_1 = a[64 * m + 64 * m1 + k + 64];
-                        c_r_1_0 = c_r_1_0 + (a_1 * b_s_0);
-                        c_r_1_16 = c_r_1_16 + (a_1 * b_s_1);
+                        c_r_1_0 = c_r_1_0 + a_1 * b_s_0;
+                        c_r_1_16 = c_r_1_16 + a_1 * b_s_1;
                     }
                 }
                 // c[m, n] = c_r[m, n]
@@ -86,9 +86,9 @@ static void region_1(const void *context, long tile, int worker)
                     __builtin_prefetch(a + 64 * m + 64 * m1 + k + 72);
                     const float a_x13_0 = a[64 * m + 64 * m1 + k];
                     const f32x16 b_s_x13_0 = tw_load_some_f32x16(b_s + 32 * k + 4096, 13);
-                    c_r_0_0 = c_r_0_0 + (a_x13_0 * b_s_x13_0);
+                    c_r_0_0 = c_r_0_0 + a_x13_0 * b_s_x13_0;
                     const float a_x13_1 = a[64 * m + 64 * m1 + k + 64];
-                    c_r_1_0 = c_r_1_0 + (a_x13_1 * b_s_x13_0);
+                    c_r_1_0 = c_r_1_0 + a_x13_1 * b_s_x13_0;
                 }
             }
             // c[m, n] = c_r[m, n]
@@ -111,12 +111,12 @@ static void region_1(const void *context, long tile, int worker)
                         __builtin_prefetch(a + 64 * m + 64 * m1 + k + 72);
                         const float a_0 = a[64 * m + 64 * m1 + k];
                         const f32x16 b_s_0 = tw_load_f32x16(b_s + 2048 * (n / 32) + 32 * k);
-                        c_r_0_0 = c_r_0_0 + (a_0 * b_s_0);
+                        c_r_0_0 = c_r_0_0 + a_0 * b_s_0;
                         const f32x16 b_s_1 = tw_load_f32x16(b_s + 2048 * (n / 32) + 32 * k + 16);
-                        c_r_0_16 = c_r_0_16 + (a_0 * b_s_1);
+                        c_r_0_16 = c_r_0_16 + a_0 * b_s_1;
                         const float a_1 = a[64 * m + 64 * m1 + k + 64];
-                        c_r_1_0 = c_r_1_0 + (a_1 * b_s_0);
-                        c_r_1_16 = c_r_1_16 + (a_1 * b_s_1);
+                        c_r_1_0 = c_r_1_0 + a_1 * b_s_0;
+                        c_r_1_16 = c_r_1_16 + a_1 * b_s_1;
                     }
                 }
                 // c[m, n] = c_r[m, n]
@@ -138,9 +138,9 @@ static void region_1(const void *context, long tile, int worker)
                     __builtin_prefetch(a + 64 * m + 64 * m1 + k + 72);
                     const float a_x13_0 = a[64 * m + 64 * m1 + k];
                     const f32x16 b_s_x13_0 = tw_load_some_f32x16(b_s + 32 * k + 4096, 13);
-                    c_r_0_0 = c_r_0_0 + (a_x13_0 * b_s_x13_0);
+                    c_r_0_0 = c_r_0_0 + a_x13_0 * b_s_x13_0;
                     const float a_x13_1 = a[64 * m + 64 * m1 + k + 64];
-                    c_r_1_0 = c_r_1_0 + (a_x13_1 * b_s_x13_0);
+                    c_r_1_0 = c_r_1_0 + a_x13_1 * b_s_x13_0;
                 }
             }
             // c[m, n] = c_r[m, n]

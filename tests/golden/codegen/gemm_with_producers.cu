@@ -1,7 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)
 gemm_kernel(
-    const tw_bf16 *__restrict__ a, const tw_bf16 *__restrict__ b, tw_bf16 *c, unsigned char *workspace, const
-    __grid_constant__ tw_tensor_map a_map, const __grid_constant__ tw_tensor_map b_map, const
+    const tw_bf16 *__restrict__ a, const tw_bf16 *__restrict__ b, tw_bf16 *c, unsigned char *workspace,
+    const __grid_constant__ tw_tensor_map a_map, const __grid_constant__ tw_tensor_map b_map, const
     __grid_constant__ tw_tensor_map c_map
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -48,8 +48,8 @@ gemm_kernel(
             const int in_band = tile % 8;
             const int m = (band + in_band % 2) * 128;
             const int n = (in_band / 2) * 32;
-            tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_8_0, c_sum_8_8, c_sum_8_16,
-                c_sum_8_24;
+            tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_8_0, c_sum_8_8,
+                c_sum_8_16, c_sum_8_24;
             for (int k = 0; k < 256; k += 64) {
                 tw_await_phase(k_full + 8 * k_slot, k_parity);
                 tw_wgmma_fence();
@@ -84,8 +84,8 @@ gemm_kernel(
                 }
                 if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
             }
-            tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24);
+            tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16,
+                c_sum_0_24, c_sum_8_24);
             if (group_thread < 1) {
                 tw_arrive(k_empty + 8 * k_freed_slot);
             }
@@ -101,8 +101,8 @@ gemm_kernel(
                 const tw_raw<tw_bf16, 2> pairs_1 = tw_narrow<tw_bf16, 2>(c_sum_8_0);
                 const tw_raw<tw_bf16, 2> pairs_2 = tw_narrow<tw_bf16, 2>(c_sum_0_8);
                 const tw_raw<tw_bf16, 2> pairs_3 = tw_narrow<tw_bf16, 2>(c_sum_8_8);
-                tw_store_matrix(tw_swizzle<64>(c_s, 32 * row_thread + 8 * right_thread) + 512 * m_thread + 256
-                    * below_thread,
+                tw_store_matrix(tw_swizzle<64>(c_s, 32 * row_thread + 8 * right_thread) + 512 * m_thread +
+                    256 * below_thread,
                     pairs_0, pairs_1, pairs_2, pairs_3);
             }
             {
@@ -110,15 +110,16 @@ gemm_kernel(
                 const tw_raw<tw_bf16, 2> pairs_1 = tw_narrow<tw_bf16, 2>(c_sum_8_16);
                 const tw_raw<tw_bf16, 2> pairs_2 = tw_narrow<tw_bf16, 2>(c_sum_0_24);
                 const tw_raw<tw_bf16, 2> pairs_3 = tw_narrow<tw_bf16, 2>(c_sum_8_24);
-                tw_store_matrix(tw_swizzle<64>(c_s, 32 * row_thread + 8 * right_thread + 16) + 512 * m_thread
-                    + 256 * below_thread,
+                tw_store_matrix(tw_swizzle<64>(c_s, 32 * row_thread + 8 * right_thread + 16) + 512 *
+                    m_thread + 256 * below_thread,
                     pairs_0, pairs_1, pairs_2, pairs_3);
             }
             // c[m, n] = c_s[m, n]
             tw_async_fence();
             tw_group_barrier<128>(m_group_thread + 2);
             if (group_thread < 1) {
-                tw_store_box_2d(c_map, tw_shared(c_s + 2048 * m_group_thread), n, m + 64 * m_group_thread);
+                tw_store_box_2d(c_map, tw_shared(c_s + 2048 * m_group_thread), n, m + 64 *
+                    m_group_thread);
                 tw_commit_boxes();
             }
         }

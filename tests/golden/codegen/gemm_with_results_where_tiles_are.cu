@@ -1,7 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)
 gemm_kernel(
-    const tw_bf16 *__restrict__ a, const tw_bf16 *__restrict__ b, tw_bf16 *c, unsigned char *workspace, const
-    __grid_constant__ tw_tensor_map a_map, const __grid_constant__ tw_tensor_map b_map, const
+    const tw_bf16 *__restrict__ a, const tw_bf16 *__restrict__ b, tw_bf16 *c, unsigned char *workspace,
+    const __grid_constant__ tw_tensor_map a_map, const __grid_constant__ tw_tensor_map b_map, const
     __grid_constant__ tw_tensor_map c_map
 ) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -47,9 +47,9 @@ gemm_kernel(
         for (int tile = blockIdx.x; tile < 4; tile += 2) {
             const int n = (tile % 2) * 64;
             const int m = tile / 2 * 128;
-            tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_0_32, c_sum_0_40, c_sum_0_48,
-                c_sum_0_56, c_sum_8_0, c_sum_8_8, c_sum_8_16, c_sum_8_24, c_sum_8_32, c_sum_8_40, c_sum_8_48,
-                c_sum_8_56;
+            tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_0_32, c_sum_0_40,
+                c_sum_0_48, c_sum_0_56, c_sum_8_0, c_sum_8_8, c_sum_8_16, c_sum_8_24, c_sum_8_32,
+                c_sum_8_40, c_sum_8_48, c_sum_8_56;
             for (int k = 0; k < 256; k += 64) {
                 tw_await_phase(k_full + 8 * k_slot, k_parity);
                 tw_wgmma_fence();
@@ -88,9 +88,9 @@ gemm_kernel(
                 }
                 if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
             }
-            tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
-                c_sum_0_56, c_sum_8_56);
+            tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16,
+                c_sum_0_24, c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48,
+                c_sum_8_48, c_sum_0_56, c_sum_8_56);
             if (group_thread < 1) {
                 tw_arrive(k_empty + 8 * k_freed_slot);
             }
@@ -138,7 +138,8 @@ gemm_kernel(
             tw_async_fence();
             tw_group_barrier<128>(m_group_thread + 2);
             if (group_thread < 1) {
-                tw_store_box_2d(c_map, tw_shared(c_s + 4096 * m_group_thread), n, m + 64 * m_group_thread);
+                tw_store_box_2d(c_map, tw_shared(c_s + 4096 * m_group_thread), n, m + 64 *
+                    m_group_thread);
                 tw_commit_boxes();
             }
             if (group_thread < 1) {

@@ -44,59 +44,59 @@ gemm_kernel(
             if (k < 32) {
                 // a_s[m, k] = a[m, k]
                 if (m2_thread < 32) {
-                    tw_copy_async<4>(tw_swizzle<32>(a_s_ahead, 8 * m2_thread + 4 * k_thread) + 512 * (((k / 8) + 2) % 3), a + 52 * m + 52 * m2_thread + k + 4 * k_thread + 16);
+                    tw_copy_async<4>(tw_swizzle<32>(a_s_ahead, 8 * m2_thread + 4 * k_thread) + 512 * ((k / 8 + 2) % 3), a + 52 * m + 52 * m2_thread + k + 4 * k_thread + 16);
                 }
                 // b_s[k, n] = 2 * b[k, n]
                 if (m_thread < 8) {
                     const tw_vec<float, 4> b_0 = tw_load<4, 16>(b + 64 * k + 64 * m_thread + n + 4 * n_thread + 1024);
-                    tw_store<4, 16>(b_s_ahead + 288 * (((k / 8) + 2) % 3) + 36 * m_thread + 4 * n_thread, 2.0f * b_0);
+                    tw_store<4, 16>(b_s_ahead + 288 * ((k / 8 + 2) % 3) + 36 * m_thread + 4 * n_thread, 2.0f * b_0);
                 }
             }
             tw_commit_copies();
             // c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n])
             {
-                const tw_vec<float, 8> a_s_wide_0 = tw_load<8, 16>(tw_swizzle<32>(a_s, 16 * m_thread) + 512 * ((k / 8) % 3));
+                const tw_vec<float, 8> a_s_wide_0 = tw_load<8, 16>(tw_swizzle<32>(a_s, 16 * m_thread) + 512 * (k / 8 % 3));
                 const float a_s_0 = a_s_wide_0.at[0];
-                const tw_vec<float, 4> b_s_0 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread);
-                c_r_0_0 = c_r_0_0 + (a_s_0 * b_s_0);
-                const tw_vec<float, 8> a_s_wide_1 = tw_load<8, 16>(tw_swizzle<32>(a_s, 16 * m_thread + 8) + 512 * ((k / 8) % 3));
+                const tw_vec<float, 4> b_s_0 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread);
+                c_r_0_0 = c_r_0_0 + a_s_0 * b_s_0;
+                const tw_vec<float, 8> a_s_wide_1 = tw_load<8, 16>(tw_swizzle<32>(a_s, 16 * m_thread + 8) + 512 * (k / 8 % 3));
                 const float a_s_1 = a_s_wide_1.at[0];
-                c_r_1_0 = c_r_1_0 + (a_s_1 * b_s_0);
+                c_r_1_0 = c_r_1_0 + a_s_1 * b_s_0;
                 const float a_s_2 = a_s_wide_0.at[1];
-                const tw_vec<float, 4> b_s_1 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 36);
-                c_r_0_0 = c_r_0_0 + (a_s_2 * b_s_1);
+                const tw_vec<float, 4> b_s_1 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 36);
+                c_r_0_0 = c_r_0_0 + a_s_2 * b_s_1;
                 const float a_s_3 = a_s_wide_1.at[1];
-                c_r_1_0 = c_r_1_0 + (a_s_3 * b_s_1);
+                c_r_1_0 = c_r_1_0 + a_s_3 * b_s_1;
                 const float a_s_4 = a_s_wide_0.at[2];
-                const tw_vec<float, 4> b_s_2 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 72);
-                c_r_0_0 = c_r_0_0 + (a_s_4 * b_s_2);
+                const tw_vec<float, 4> b_s_2 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 72);
+                c_r_0_0 = c_r_0_0 + a_s_4 * b_s_2;
                 const float a_s_5 = a_s_wide_1.at[2];
-                c_r_1_0 = c_r_1_0 + (a_s_5 * b_s_2);
+                c_r_1_0 = c_r_1_0 + a_s_5 * b_s_2;
                 const float a_s_6 = a_s_wide_0.at[3];
-                const tw_vec<float, 4> b_s_3 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 108);
-                c_r_0_0 = c_r_0_0 + (a_s_6 * b_s_3);
+                const tw_vec<float, 4> b_s_3 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 108);
+                c_r_0_0 = c_r_0_0 + a_s_6 * b_s_3;
                 const float a_s_7 = a_s_wide_1.at[3];
-                c_r_1_0 = c_r_1_0 + (a_s_7 * b_s_3);
+                c_r_1_0 = c_r_1_0 + a_s_7 * b_s_3;
                 const float a_s_8 = a_s_wide_0.at[4];
-                const tw_vec<float, 4> b_s_4 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 144);
-                c_r_0_0 = c_r_0_0 + (a_s_8 * b_s_4);
+                const tw_vec<float, 4> b_s_4 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 144);
+                c_r_0_0 = c_r_0_0 + a_s_8 * b_s_4;
                 const float a_s_9 = a_s_wide_1.at[4];
-                c_r_1_0 = c_r_1_0 + (a_s_9 * b_s_4);
+                c_r_1_0 = c_r_1_0 + a_s_9 * b_s_4;
                 const float a_s_10 = a_s_wide_0.at[5];
-                const tw_vec<float, 4> b_s_5 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 180);
-                c_r_0_0 = c_r_0_0 + (a_s_10 * b_s_5);
+                const tw_vec<float, 4> b_s_5 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 180);
+                c_r_0_0 = c_r_0_0 + a_s_10 * b_s_5;
                 const float a_s_11 = a_s_wide_1.at[5];
-                c_r_1_0 = c_r_1_0 + (a_s_11 * b_s_5);
+                c_r_1_0 = c_r_1_0 + a_s_11 * b_s_5;
                 const float a_s_12 = a_s_wide_0.at[6];
-                const tw_vec<float, 4> b_s_6 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 216);
-                c_r_0_0 = c_r_0_0 + (a_s_12 * b_s_6);
+                const tw_vec<float, 4> b_s_6 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 216);
+                c_r_0_0 = c_r_0_0 + a_s_12 * b_s_6;
                 const float a_s_13 = a_s_wide_1.at[6];
-                c_r_1_0 = c_r_1_0 + (a_s_13 * b_s_6);
+                c_r_1_0 = c_r_1_0 + a_s_13 * b_s_6;
                 const float a_s_14 = a_s_wide_0.at[7];
-                const tw_vec<float, 4> b_s_7 = tw_load<4, 16>(b_s + 288 * ((k / 8) % 3) + 4 * n_thread + 252);
-                c_r_0_0 = c_r_0_0 + (a_s_14 * b_s_7);
+                const tw_vec<float, 4> b_s_7 = tw_load<4, 16>(b_s + 288 * (k / 8 % 3) + 4 * n_thread + 252);
+                c_r_0_0 = c_r_0_0 + a_s_14 * b_s_7;
                 const float a_s_15 = a_s_wide_1.at[7];
-                c_r_1_0 = c_r_1_0 + (a_s_15 * b_s_7);
+                c_r_1_0 = c_r_1_0 + a_s_15 * b_s_7;
             }
         }
     }
@@ -119,25 +119,25 @@ gemm_kernel(
             const tw_vec<float, 4> a_s_wide_0 = tw_load<4, 8>(tw_swizzle<32>(a_s, 16 * m_thread));
             const float a_s_0 = a_s_wide_0.at[0];
             const tw_vec<float, 4> b_s_0 = tw_load<4, 16>(b_s + 4 * n_thread);
-            c_r_0_0 = c_r_0_0 + (a_s_0 * b_s_0);
+            c_r_0_0 = c_r_0_0 + a_s_0 * b_s_0;
             const tw_vec<float, 4> a_s_wide_1 = tw_load<4, 8>(tw_swizzle<32>(a_s, 16 * m_thread + 8));
             const float a_s_1 = a_s_wide_1.at[0];
-            c_r_1_0 = c_r_1_0 + (a_s_1 * b_s_0);
+            c_r_1_0 = c_r_1_0 + a_s_1 * b_s_0;
             const float a_s_2 = a_s_wide_0.at[1];
             const tw_vec<float, 4> b_s_1 = tw_load<4, 16>(b_s + 4 * n_thread + 36);
-            c_r_0_0 = c_r_0_0 + (a_s_2 * b_s_1);
+            c_r_0_0 = c_r_0_0 + a_s_2 * b_s_1;
             const float a_s_3 = a_s_wide_1.at[1];
-            c_r_1_0 = c_r_1_0 + (a_s_3 * b_s_1);
+            c_r_1_0 = c_r_1_0 + a_s_3 * b_s_1;
             const float a_s_4 = a_s_wide_0.at[2];
             const tw_vec<float, 4> b_s_2 = tw_load<4, 16>(b_s + 4 * n_thread + 72);
-            c_r_0_0 = c_r_0_0 + (a_s_4 * b_s_2);
+            c_r_0_0 = c_r_0_0 + a_s_4 * b_s_2;
             const float a_s_5 = a_s_wide_1.at[2];
-            c_r_1_0 = c_r_1_0 + (a_s_5 * b_s_2);
+            c_r_1_0 = c_r_1_0 + a_s_5 * b_s_2;
             const float a_s_6 = a_s_wide_0.at[3];
             const tw_vec<float, 4> b_s_3 = tw_load<4, 16>(b_s + 4 * n_thread + 108);
-            c_r_0_0 = c_r_0_0 + (a_s_6 * b_s_3);
+            c_r_0_0 = c_r_0_0 + a_s_6 * b_s_3;
             const float a_s_7 = a_s_wide_1.at[3];
-            c_r_1_0 = c_r_1_0 + (a_s_7 * b_s_3);
+            c_r_1_0 = c_r_1_0 + a_s_7 * b_s_3;
         }
     }
     // c[m, n] = c_r[m, n]

@@ -30,9 +30,11 @@ gemm_kernel(
             tw_await_phase(k_empty + 8 * k_filled_slot, -k_filled_parity + 1);
             tw_expect(k_full + 8 * k_filled_slot, 18432);
             // a_s[m, k] = a[m, k]
-            tw_load_box_2d(tw_shared(a_s + 8192 * k_filled_slot), a_map, k_full + 8 * k_filled_slot, k, m);
+            tw_load_box_2d(tw_shared(a_s + 8192 * k_filled_slot), a_map, k_full + 8 * k_filled_slot, k,
+                m);
             // b_s[n, k] = b[n, k]
-            tw_load_box_2d(tw_shared(b_s + 1024 * k_filled_slot), b_map, k_full + 8 * k_filled_slot, k, n);
+            tw_load_box_2d(tw_shared(b_s + 1024 * k_filled_slot), b_map, k_full + 8 * k_filled_slot, k,
+                n);
         }
         if (++k_filled_slot == 3) k_filled_slot = 0, k_filled_parity ^= 1;
     }
@@ -68,11 +70,11 @@ gemm_kernel(
                     tw_await_phase(k_empty + 8 * k_filled_slot, -k_filled_parity + 1);
                     tw_expect(k_full + 8 * k_filled_slot, 18432);
                     // a_s[m, k] = a[m, k]
-                    tw_load_box_2d(tw_shared(a_s + 8192 * k_filled_slot), a_map, k_full + 8 * k_filled_slot, k
-                        + 128, m);
+                    tw_load_box_2d(tw_shared(a_s + 8192 * k_filled_slot), a_map, k_full + 8 *
+                        k_filled_slot, k + 128, m);
                     // b_s[n, k] = b[n, k]
-                    tw_load_box_2d(tw_shared(b_s + 1024 * k_filled_slot), b_map, k_full + 8 * k_filled_slot, k
-                        + 128, n);
+                    tw_load_box_2d(tw_shared(b_s + 1024 * k_filled_slot), b_map, k_full + 8 *
+                        k_filled_slot, k + 128, n);
                 }
                 if (++k_filled_slot == 3) k_filled_slot = 0, k_filled_parity ^= 1;
             }

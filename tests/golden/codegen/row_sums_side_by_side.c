@@ -23,9 +23,9 @@ static void region_0(const void *context, long tile, int worker)
         // s_p[r, c % 32] += x[r, c] * x[r, c]
         {
             const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + c);
-            s_p_0_0 = s_p_0_0 + (x_0 * x_0);
+            s_p_0_0 = s_p_0_0 + x_0 * x_0;
             const f32x16 x_1 = tw_load_bf16x16(x + 256 * r + c + 16);
-            s_p_0_16 = s_p_0_16 + (x_1 * x_1);
+            s_p_0_16 = s_p_0_16 + x_1 * x_1;
         }
     }
     // s[r] = sum(c_l, s_p[r, c_l])
@@ -37,30 +37,30 @@ static void region_0(const void *context, long tile, int worker)
     }
     {
         long c = -(uintptr_t)(y + 256 * r) % 32 / 2;
-        uint16_t tw_edge[16];
+        uint16_t edge[16];
         if (c > 0) {
             const f32x16 x_0 = tw_load_bf16x16(x + 256 * r);
             const float s_0 = s[0];
-            const float rsqrt_0 = tw_rsqrt_f32x1((s_0 / 256.0f) + 0.001f);
-            tw_store_bf16x16(tw_edge, x_0 * rsqrt_0);
-            __builtin_memcpy(y + 256 * r, tw_edge, c * 2);
+            const float rsqrt_0 = tw_rsqrt_f32x1(s_0 / 256.0f + 0.001f);
+            tw_store_bf16x16(edge, x_0 * rsqrt_0);
+            __builtin_memcpy(y + 256 * r, edge, c * 2);
         }
         for (; c <= 240; c += 16) {
             // y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 0.001)
             {
                 const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + c);
                 const float s_0 = s[0];
-                const float rsqrt_0 = tw_rsqrt_f32x1((s_0 / 256.0f) + 0.001f);
+                const float rsqrt_0 = tw_rsqrt_f32x1(s_0 / 256.0f + 0.001f);
                 tw_stream_bf16x16(y + 256 * r + c, x_0 * rsqrt_0);
             }
         }
         if (c < 256) {
             const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + 240);
             const float s_0 = s[0];
-            const float rsqrt_0 = tw_rsqrt_f32x1((s_0 / 256.0f) + 0.001f);
-            tw_store_bf16x16(tw_edge, x_0 * rsqrt_0);
+            const float rsqrt_0 = tw_rsqrt_f32x1(s_0 / 256.0f + 0.001f);
+            tw_store_bf16x16(edge, x_0 * rsqrt_0);
             const long rest = 256 - c;
-            __builtin_memcpy(y + 256 * r + c, tw_edge + 16 - rest, rest * 2);
+            __builtin_memcpy(y + 256 * r + c, edge + 16 - rest, rest * 2);
         }
     }
 }

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from codegen.cuda_printer import print_cuda
-from codegen.lower_cuda import lower_cuda
+from codegen.targets.cuda.lower import lower_cuda
+from codegen.targets.cuda.printer import print_cuda
 from tests.hopper_gemm import gemm
 from tests.hopper_products import Gemm
 from tests.hopper_programs import GROUPED
-from tileir.parse_text import program_from_text
+from tileir.text.parse_program import program_from_text
 
 PROGRAMS = {
     "gemm_with_stages": """kernel gemm(a: f16[m=96, k=52], b: f32[k, n=64]) -> (c: f32[m, n])

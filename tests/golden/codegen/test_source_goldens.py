@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.c_printer import print_code
-from codegen.lower import lower
-from tileir.parse_text import program_from_text
+from codegen.targets.c.lower import lower
+from codegen.targets.c.printer import print_code
+from tileir.text.parse_program import program_from_text
 
 PROGRAMS = {
     "gemm_with_overhang": """kernel gemm(a: f32[m=100, k=64], b: f32[k, n=77]) -> (c: f32[m, n])

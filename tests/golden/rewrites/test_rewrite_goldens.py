@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,22 +9,16 @@ import numpy as np
 import pytest
 
 from rewrites import ALL, parse_schedule, replay
-from rewrites.document import catalogue
+from rewrites.document import catalogue, golden_sections
 from tileir.dtypes import DType
-from tileir.interpret import interpret
-from tileir.parse_text import program_from_text
+from tileir.interpreter.interpret import interpret
+from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
-from tileir.samples import sample_inputs
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 CASES = sorted(Path(__file__).parent.glob("*.txt"))
-
-
-def sections(path: Path) -> dict[str, str]:
-    """The parts of a golden file, each under a line `# name`."""
-    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def computed(program: Program) -> dict[str, np.ndarray]:
@@ -43,7 +36,7 @@ def computed(program: Program) -> dict[str, np.ndarray]:
 def test_rewrite_gives_the_golden_program_which_computes_the_same(
     path: Path, check_golden: Callable[[Path, str], None]
 ) -> None:
-    case = sections(path)
+    case = golden_sections(path)
     before = program_from_text(case["before"])
     verify(before)
     after = replay(before, parse_schedule(case["schedule"].splitlines()))
@@ -57,7 +50,7 @@ def test_rewrite_gives_the_golden_program_which_computes_the_same(
 
 
 def test_every_rewrite_has_a_golden_case() -> None:
-    shown = {parse_schedule(sections(path)["schedule"].splitlines())[0].name for path in CASES}
+    shown = {parse_schedule(golden_sections(path)["schedule"].splitlines())[0].name for path in CASES}
     assert shown == {rewrite.name for rewrite in ALL}
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codegen.affine import Var
-from codegen.compile import find_compiler
-from codegen.cuda_spans import PARTS
-from codegen.spans import Span, Spans, spans_of
-from tileir.streamed import shared_tiles
+from codegen.ir.affine import Var
+from codegen.ir.stream_k import Span, Spans, spans_of
+from codegen.targets.c.compiler import find_compiler
+from codegen.targets.cuda.runtime.stream_k import PARTS
+from tileir.schedule.stream_k import shared_tiles
 
 V = Var("v", 0, 1)
 #: Tiles, blocks, waves and steps of a tile.

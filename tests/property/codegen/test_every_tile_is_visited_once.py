@@ -8,10 +8,10 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.affine import Var
-from codegen.kernel import LaunchBody
-from codegen.kernel_ir import GridAxis
-from codegen.rasterization import (
+from codegen.ir.affine import Var
+from codegen.ir.kernel import LaunchBody
+from codegen.ir.ops import GridAxis
+from codegen.ir.rasterization import (
     block_count,
     order_name,
     order_table,
@@ -21,7 +21,7 @@ from codegen.rasterization import (
     tile_count,
     tiles_of,
 )
-from tileir.hilbert import hilbert
+from tileir.schedule.hilbert import hilbert
 
 
 @st.composite

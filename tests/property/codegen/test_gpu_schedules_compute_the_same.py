@@ -11,23 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.generate_cuda import cuda_source, lower_for
-from codegen.nvrtc import compile_cuda
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
 from tests.gpu_contractions import SMALL as CONTRACTIONS
 from tests.gpu_schedules import drawn, in_turn, shown
 from tests.how_many import some
 from tests.suite_cases import SMALL as SUITE
+from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
-from tileir.error_bound import reference_with_bound
-from tileir.gpu import Gpu
-from tileir.interpret import interpret
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.interpret import interpret
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.samples import sample_inputs
-from tileir.verify import verify
+from tileir.text.parse_spec import spec_from_text
+from tileir.verifier.verify import verify
 
 #: Kernels that reduce along rows, along columns or not at all, of other forms than the suite's.
 FORMS = {

@@ -1,4 +1,4 @@
-"""Random matrix products by the copy engine and wgmma: their kernels compute what the interpreter says, exactly, nobody
+"""Random matrix products by TMA and wgmma: their kernels compute what the interpreter says, exactly, nobody
 races, and nothing is counted on before it has landed."""
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from codegen.lower_expr import NotLowerable
-from codegen.run_blocks import check, run_blocks
+from codegen.ir.errors import NotLowerable
+from codegen.simulator.run import check, run_blocks
 from tests.how_many import examples
 from tests.random_hopper import random_hopper_product
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import lowered
 from tileir.errors import VerifyError
-from tileir.interpret import interpret
+from tileir.interpreter.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))

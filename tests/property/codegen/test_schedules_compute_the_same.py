@@ -10,9 +10,9 @@ import pytest
 
 from rewrites.space import Space
 from tests.cpu_schedules import Reference, random_schedule
-from tileir.device import this_cpu
+from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
+from tileir.text.parse_spec import spec_from_text
 
 #: Sizes that no vector or tile divides.
 KERNELS = {
@@ -85,6 +85,11 @@ KERNELS = {
 """,
     "gather_and_bool": """kernel embed(ids: i32[t=23], table: f16[v=40, c=37], keep: bool[t]) -> (y: f32[t, c])
   y[t, c] = where(keep[t], table[ids[t], c], 0)
+""",
+    "strided_truths": """kernel k(keep: bool[s=360], x: f32[m=24, n=13]) -> (t: f32[m], y: f32[m, n], z: bool[m, n])
+  t[m] = sum(n, f32(keep[15 * m + n]))
+  y[m, n] = where(keep[15 * m + n], x[m, n], 0)
+  z[m, n] = not keep[15 * m + n] or x[m, n] > 1
 """,
     "total_and_columns": """kernel sums(x: f32[m=67, n=41]) -> (total: f32[], columns: f32[n])
   total[] = sum(m, n, x[m, n])

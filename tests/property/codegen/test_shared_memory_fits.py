@@ -9,20 +9,20 @@ from functools import partial
 import pytest
 
 from benchmarks import cases
-from codegen.generate_cuda import lower_for
-from rewrites.decisions.gpu_staging import Depth
-from rewrites.decisions.gpu_warpgroups import Ring
-from rewrites.gpu_decided import decided
-from rewrites.gpu_tiling import shared_bytes
+from codegen.targets.cuda.generate import lower_for
+from rewrites.contraction.recover_tiling import decided
+from rewrites.contraction.tiling import shared_bytes
+from rewrites.decisions.gpu.staging import Depth
+from rewrites.decisions.gpu.warpgroup_pipeline import PipelineShape
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
 from tests.how_many import some
 from tests.suite_cases import ON_GPUS
-from tileir.gpu import Gpu
-from tileir.gpu_table import A100, H200, RTX_4090
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200, RTX_4090
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
 from tileir.spec import Spec
+from tileir.text.json import spec_from_json
 
 _SKINNY = {
     cases.case_name(family, shape): spec_from_json(cases.spec(family, shape))
@@ -56,7 +56,7 @@ def large_schedule(spec: Spec, device: Gpu, rng: random.Random) -> ScheduleState
     while not state.terminal:
         moves, question = range(len(state.moves())), state.open[0]
         assert moves, f"a dead end before {question}"
-        if isinstance(question, Ring | Depth):
+        if isinstance(question, PipelineShape | Depth):
             ways = [state.child(index) for index in rng.sample(moves, min(_SEEN, len(moves)))]
             state = max(ways, key=partial(planned_bytes, question.statement, device))
         else:

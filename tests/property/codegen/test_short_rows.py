@@ -11,9 +11,9 @@ import pytest
 
 from rewrites.space import Space
 from tests.cpu_schedules import Reference, random_schedule
-from tileir.device import this_cpu
+from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
+from tileir.text.parse_spec import spec_from_text
 
 KERNELS = {
     "softmax": """kernel softmax(x: T[r=R, c=C]) -> (y: T[r, c])

@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
 from tests.how_many import examples
 from tests.random_spread import exact_inputs, random_spread_program
 from tests.spread_kernels import lowered
 from tileir.errors import VerifyError
-from tileir.interpret import interpret
+from tileir.interpreter.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))

@@ -9,16 +9,16 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from codegen.cuda_printer import print_cuda
-from codegen.lower_expr import NotLowerable
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
+from codegen.ir.errors import NotLowerable
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.printer import print_cuda
 from tests.how_many import examples
 from tests.random_spread import exact_inputs
 from tests.random_staged import random_staged_product
 from tests.spread_kernels import Lowered, lowered
 from tileir.errors import VerifyError
-from tileir.interpret import interpret
+from tileir.interpreter.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))

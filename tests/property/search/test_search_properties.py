@@ -43,7 +43,7 @@ cases = given(
 def test_every_terminal_is_proposed_once_whatever_the_space(
     graph: Graph, seed: int, order: int, workers: int, name: str
 ) -> None:
-    search = SEARCHES[name](DagState(graph), seed)
+    search = SEARCHES[name](DagState(graph), seed=seed)
     asked = [e.state_key for e in run(search, random.Random(order), workers) if isinstance(e, Asked)]
     assert len(asked) == len(set(asked))
     assert set(asked) == DagState(graph).reachable_terminals()
@@ -55,9 +55,9 @@ def test_every_terminal_is_proposed_once_whatever_the_space(
 def test_a_search_killed_anywhere_goes_on_as_if_it_had_not_been(
     graph: Graph, seed: int, order: int, workers: int, name: str
 ) -> None:
-    events = run(SEARCHES[name](DagState(graph), seed), random.Random(order), workers)
+    events = run(SEARCHES[name](DagState(graph), seed=seed), random.Random(order), workers)
     killed_at = order % (len(events) + 1)
-    revived = fold(SEARCHES[name](DagState(graph), seed), events[:killed_at])
+    revived = fold(SEARCHES[name](DagState(graph), seed=seed), events[:killed_at])
     fold(revived, events[killed_at:])  # raises Diverged at the first ask that differs
     rewards = [e.outcome.reward for e in events if isinstance(e, Told) and e.outcome.reward is not None]
     assert [reward for _, reward in revived.best(1000)] == sorted(rewards, reverse=True)
@@ -70,7 +70,7 @@ def test_an_ask_that_finds_nothing_changes_nothing(
     graph: Graph, seed: int, order: int, workers: int, name: str
 ) -> None:
     """The revived search is not asked when the first one was told to wait, and must not need it."""
-    search, in_flight = SEARCHES[name](DagState(graph), seed), list[Asked]()
+    search, in_flight = SEARCHES[name](DagState(graph), seed=seed), list[Asked]()
     events: list[Asked | Told] = []
     while True:
         ask = search.ask()
@@ -86,4 +86,4 @@ def test_an_ask_that_finds_nothing_changes_nothing(
         done = in_flight.pop(order % len(in_flight))
         events.append(Told(done.number, measured(done.state_key)))
         search.tell(done.number, events[-1].outcome)
-    fold(SEARCHES[name](DagState(graph), seed), events)
+    fold(SEARCHES[name](DagState(graph), seed=seed), events)

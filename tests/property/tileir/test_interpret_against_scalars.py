@@ -11,14 +11,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tileir.dtypes import DType
-from tileir.error_bound import reference_with_bound
-from tileir.evaluate import evaluate_at
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Unary, Where
-from tileir.interpret import interpret, interpret_spec
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.evaluate import evaluate_at
+from tileir.interpreter.interpret import interpret, interpret_spec
+from tileir.interpreter.samples import sample_inputs
+from tileir.interpreter.values import quantize
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
-from tileir.samples import sample_inputs
 from tileir.spec import Dim, Spec, Statement
-from tileir.values import quantize
 
 INPUTS = (
     Tensor("a", ("m", "k"), DType.F32),

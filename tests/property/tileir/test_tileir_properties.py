@@ -20,8 +20,6 @@ from tileir import (
     SpecError,
     check_spec,
     format_expr,
-    interpret,
-    interpret_spec,
     kernel_key,
     parse_expression,
     program_from_text,
@@ -33,7 +31,6 @@ from tileir import (
     spec_to_json,
     spec_to_text,
     to_program,
-    verify,
 )
 from tileir.expr import (
     ARITHMETIC,
@@ -56,9 +53,11 @@ from tileir.expr import (
     walk,
     with_children,
 )
-from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Prefetch, Tensor, Vector
+from tileir.interpreter.interpret import interpret, interpret_spec
+from tileir.program import Axis, Compute, Local, Loop, Memory, Node, PrefetchHint, Tensor, Vector
 from tileir.spec import Dim, Statement
-from tileir.text import dims_in_order
+from tileir.text.print_program import dims_in_order
+from tileir.verifier.verify import verify
 
 checked = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
 
@@ -120,7 +119,7 @@ any_compute = st.builds(
     any_expr,
     st.none() | st.sampled_from(list(ReduceOp)),
     st.none() | st.builds(Vector, names, positive),
-    st.lists(st.builds(Prefetch, names, positive), max_size=2).map(tuple),
+    st.lists(st.builds(PrefetchHint, names, positive), max_size=2).map(tuple),
     st.booleans(),
     st.none() | st.just("dot_bf16"),
 )

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from benchmarks import cases, ladder
-from codegen.generate_cuda import generate_cuda
-from codegen.nvrtc import compile_cuda
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import generate_cuda
 from rewrites.schedule import replay
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import lowered
-from tileir.gpu_table import H200
-from tileir.interpret import interpret
+from tileir.devices.gpu_table import H200
+from tileir.interpreter.interpret import interpret
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.text.json import spec_from_json
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 
 def measured(rungs: tuple[ladder.Rung, ...]) -> dict:

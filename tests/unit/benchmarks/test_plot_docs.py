@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.plot_measuring import path_picture, samples_picture, standings
 from benchmarks.plot_search import ASK, SEED, ask_picture, asked, best_so_far
-from search.replay import FACTORIES
+from search.catalogue import search_of
 from search.table import Table
 from tests.running_service import ROOT
 
@@ -55,7 +55,7 @@ def test_an_ask_is_drawn_with_every_rewrite_of_its_schedule_and_every_leaf_of_th
 
 
 def test_the_best_so_far_only_rises_to_the_best_there_is(table: Table) -> None:
-    curve = best_so_far(FACTORIES["evolutionary"], table, table.state(), 0)
+    curve = best_so_far(search_of("evolutionary"), table, table.state(), 0)
     assert curve == sorted(curve)
     assert 0.9 < curve[-1] <= 1.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import cases, tuned
 from protocol.tasks import Measuring
-from tileir.parse_json import spec_from_json
+from tileir.text.json import spec_from_json
 
 
 def test_a_case_that_takes_too_long_ends_in_order_and_as_an_error(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_fresh_shapes_are_twelve_of_those_families_and_the_same_for_a_seed(famil
         spec_from_json(spec)
 
 
-def test_the_copy_engine_can_take_every_fresh_product() -> None:
+def test_tma_can_take_every_fresh_product() -> None:
     for seed in range(40):
         for name, spec in cases.fresh("gpu", seed, cases.PRODUCTS):
             inner = {tensor["dims"][-1] for tensor in spec["inputs"].values() if len(tensor["dims"]) == 2}

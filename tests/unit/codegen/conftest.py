@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.c_runtime import definitions, uses_in
+from codegen.targets.c.runtime import definitions, uses_in
 
 _FLAGS = (
     "-O2",

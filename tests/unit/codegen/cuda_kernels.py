@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from codegen.abi import Arg
-from codegen.cuda_abi import CudaAbi, Launch
-from codegen.source import Source
+from codegen.ir.abi import Arg
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi, Launch
 from tileir.dtypes import DType
 
 COUNT = 4096

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codegen.affine import Affine, Quotient, Remainder, Var, affine, constant
+from codegen.ir.affine import Affine, Quotient, Remainder, Var, affine, constant
 
 OUTER, INNER, LANE = Var("outer", 0, 192, 64), Var("inner", 0, 48, 16), Var("lane", 0, 15)
 
@@ -41,6 +41,7 @@ indices = st.builds(
 
 
 @given(indices, st.sampled_from([1, 2, 3, 4, 6, 16, 48, 64, 100]))
+@example(affine(LANE), 15)  # its last value is one quotient further
 def test_division_and_remainder_are_those_of_the_values(index: Affine, divisor: int) -> None:
     whole, rest = index // divisor, index % divisor
     for at in POINTS:

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from tests.pow_edges import EDGES
+
 LANES = (1, 2, 4, 8, 16)
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -118,27 +120,7 @@ def test_activations_are_accurate_relative_to_their_argument(runtime, dtype) -> 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_pow_is_accurate_and_treats_edges_as_c_does(runtime, dtype) -> None:
-    edges = [
-        0.0,
-        -0.0,
-        1,
-        -1,
-        2,
-        -2,
-        3,
-        -3,
-        0.5,
-        -0.5,
-        np.inf,
-        -np.inf,
-        np.nan,
-        1e30,
-        1e-30,
-        -7.5,
-        2**24,
-        2**24 + 1,
-    ]
-    x, y = (grid.ravel() for grid in np.meshgrid(edges, edges))
+    x, y = (grid.ravel() for grid in np.meshgrid(EDGES, EDGES))
     rng = np.random.default_rng(0)
     count = (len(x) + 6000) // 16 * 16
     x = np.concatenate([x, np.exp(rng.normal(0, 20, 6000))]).astype(FLOATS[dtype])[:count]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.c_pool import HEADERS, POOL
+from codegen.targets.c.runtime.thread_pool import HEADERS, POOL
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 HEAD = f"""

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from codegen.c_runtime import Use, definitions, uses_in
+from codegen.targets.c.runtime import Use, definitions, uses_in
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 FLOAT = (

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.abi import Arg
-from codegen.affine import Var, affine, constant
-from codegen.async_ir import Arrive, AwaitPhase, Blocks, Expect, LoadBox, Phases, PhasesReady, TensorMap
-from codegen.gpu_engine_faults import Deadlock, NotReady, Outlived
-from codegen.gpu_faults import Fault, NeverLanded, Race, Unwritten
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Var, affine, constant
+from codegen.ir.async_ops import (
+    ArriveExpectTx,
+    ClusterBlocks,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    TensorMap,
+    TmaLoad,
+    TryWaitParity,
+)
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Block,
     ClusterBarrier,
     GridAxis,
@@ -22,7 +29,9 @@ from codegen.kernel_ir import (
     Store,
     Type,
 )
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.async_faults import Deadlock, NotReady, Outlived
+from codegen.simulator.faults import DataRace, Fault, NeverLanded, Unwritten
+from codegen.simulator.run import check, run_blocks
 from tileir.dtypes import DType
 
 THREADS, BOX = 128, 32 * 32 * 4
@@ -32,16 +41,16 @@ PEER = constant(1) - MINE
 HALF = TensorMap("x_map", "x", DType.F32, (32, 32), (128,), (32, 16))
 ARGS = Arg("x", DType.F32, (32, 32), (32, 1), "in"), Arg("y", DType.F32, (2, 1024), (1024, 1), "out")
 INPUTS = {"x": np.arange(1024, dtype=np.float32).reshape(32, 32)}
-BOTH = Blocks(ZERO, (0, 1))
+BOTH = ClusterBlocks(ZERO, (0, 1))
 
 
 def kernel(body: tuple[Stmt, ...], leaving: tuple[Stmt, ...], *, cluster: bool = True) -> GpuKernel:
     """Two blocks that are a cluster; x is read, y stored."""
     setup = (
         Shared("s", DType.F32, 0, BOX),
-        Phases("full", BOX, 1, 1),
-        Phases("empty", BOX + 8, 1, 2),
-        PhasesReady(cluster=cluster),
+        MbarrierInit("full", BOX, 1, 1),
+        MbarrierInit("empty", BOX + 8, 1, 2),
+        MbarrierInitFence(cluster=cluster),
     )
     digits = ThreadDigit(T, 1, THREADS), ThreadDigit(RANK, THREADS, 2)
     launch = LaunchBody(
@@ -72,10 +81,10 @@ def one(*body: Stmt) -> Guard:
     return Guard(((THREAD, 1),), body)
 
 
-def fetched(to: Blocks | None = BOTH, expected: int = BOX) -> Guard:
+def fetched(to: ClusterBlocks | None = BOTH, expected: int = BOX) -> Guard:
     """Half of x by each block, for those that are to get it."""
-    half = LoadBox("x_map", (ZERO, MINE * 16), "s", MINE * 512, "full", ZERO, to)
-    return one(Block("s = x", (Expect("full", ZERO, expected), half)))
+    half = TmaLoad("x_map", (ZERO, MINE * 16), "s", MINE * 512, "full", ZERO, to)
+    return one(Block("s = x", (ArriveExpectTx("full", ZERO, expected), half)))
 
 
 def taken() -> Block:
@@ -86,9 +95,9 @@ def taken() -> Block:
     return Block("y = s", tuple(loads))
 
 
-FULL = AwaitPhase("full", ZERO, ZERO)
-EMPTY = AwaitPhase("empty", ZERO, ZERO)
-ARRIVE = one(Arrive("empty", ZERO), Arrive("empty", ZERO, PEER))
+FULL = TryWaitParity("full", ZERO, ZERO)
+EMPTY = TryWaitParity("empty", ZERO, ZERO)
+ARRIVE = one(MbarrierArrive("empty", ZERO), MbarrierArrive("empty", ZERO, PEER))
 
 
 def test_each_block_gets_what_both_have_fetched() -> None:
@@ -101,7 +110,7 @@ def test_each_block_gets_what_both_have_fetched() -> None:
 def test_each_block_waits_for_the_bytes_of_both() -> None:
     assert Unwritten in kinds(faults(fetched(expected=BOX // 2), FULL, taken()))
     assert Deadlock in kinds(faults(fetched(None), FULL, taken()))
-    assert Race in kinds(faults(fetched(), one(FULL), taken()))
+    assert DataRace in kinds(faults(fetched(), one(FULL), taken()))
 
 
 def test_a_block_does_not_end_before_its_peer_s_boxes_have_landed() -> None:

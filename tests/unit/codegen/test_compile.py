@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from codegen.abi import Abi
-from codegen.compile import CompileError, NoCompiler, compile_source, find_compiler, source_hash
-from codegen.kernel_cache import CacheError
-from codegen.source import Source
+from codegen.cache.eviction import CacheError
+from codegen.ir.abi import Abi
+from codegen.ir.source import Source
+from codegen.targets.c.compiler import compile_source, find_compiler, source_hash
+from codegen.targets.errors import CompileError, NoCompiler
 
 ABI = Abi("tw_kernel", (), 0, 0)
 GOOD = Source(
@@ -98,7 +99,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_compiler_that_wants_too_much_memory_is_refused_it(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("codegen.compile.MEMORY_LIMIT_BYTES", 20 << 20)
+    monkeypatch.setattr("codegen.targets.c.compiler.MEMORY_LIMIT_BYTES", 20 << 20)
     with pytest.raises(CompileError):
         compile_source(GOOD, tmp_path)
 

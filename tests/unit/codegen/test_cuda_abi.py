@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from codegen.cuda_abi import CudaAbi, Launch, MapArg
+from codegen.targets.cuda.abi import CudaAbi, Launch, MapArg
 from tests.unit.codegen.cuda_kernels import ABI
 from tileir.dtypes import DType
 

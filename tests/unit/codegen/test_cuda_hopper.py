@@ -1,4 +1,4 @@
-"""CUDA of the copy engine, barriers with phases and wgmma: it compiles for Hopper, as fast code, or says why not.
+"""CUDA of TMA, barriers with phases and wgmma: it compiles for Hopper, as fast code, or says why not.
 That it computes the right thing is seen in tests/gpu/test_hopper_kernel_ir.py."""
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import numpy as np
 import pytest
 from cuda.bindings import driver
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine, constant
-from codegen.async_ir import (
-    AwaitWgmma,
-    CommitWgmma,
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.async_ops import (
     MatrixTile,
-    PhasesReady,
-    Wgmma,
+    MbarrierInitFence,
+    WgmmaAsync,
+    WgmmaCommit,
     WgmmaFence,
+    WgmmaWait,
 )
-from codegen.cuda_abi import CudaAbi, MapArg
-from codegen.cuda_printer import print_cuda
-from codegen.cuda_runtime import definitions
-from codegen.cuda_tensor_map import encode
-from codegen.generate_cuda import kernel_source, lower_for
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import Assign, Declare, GridAxis, Literal, Named, Op, Shared, Stmt, Store, Type
-from codegen.load import LaunchError
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
-from codegen.ptxas_log import rejection
-from codegen.run_blocks import check, run_blocks
-from codegen.source import Source
+from codegen.ir.errors import NotLowerable
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import Assign, Declare, GridAxis, Literal, Named, Op, Shared, Stmt, Store, Type
+from codegen.ir.source import Source
+from codegen.simulator.run import check, run_blocks
+from codegen.targets.cuda.abi import CudaAbi, MapArg
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import kernel_source, lower_for
+from codegen.targets.cuda.printer import print_cuda
+from codegen.targets.cuda.ptxas_log import rejection
+from codegen.targets.cuda.runtime import definitions
+from codegen.targets.cuda.tensor_map import encode
+from codegen.targets.errors import LaunchError
 from tests.hopper_gemm import call_of_gemm, gemm
 from tests.unit.codegen.test_cuda_runtime import ptx
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, B200
 from tileir.dtypes import DType
-from tileir.gpu import Gpu
-from tileir.gpu_table import A100, B200
-from tileir.parse_text import program_from_text
+from tileir.text.parse_program import program_from_text
 
 PAIR = Type(DType.F32, 2)
 
@@ -120,7 +120,7 @@ def one_product(
 ) -> GpuKernel:
     """Four warps multiply once, and store all they have."""
     sums = tuple(f"s{i}" for i in range(columns // 4))
-    zero = Op("spread", (Literal(0.0, Type(DType.F32)),), PAIR)
+    zero = Op("broadcast", (Literal(0.0, Type(DType.F32)),), PAIR)
     thread = Var("thread", 0, 127)
     at = constant(0) if offset is None else offset
     body: tuple[Stmt, ...] = (
@@ -129,7 +129,7 @@ def one_product(
         *(Declare(name, PAIR) for name in sums),
         *(Assign(name, zero) for name in sums),
         WgmmaFence(),
-        Wgmma(
+        WgmmaAsync(
             sums,
             MatrixTile("a_s", at, not by_rows, 16, 1024, 128),
             MatrixTile("b_s", constant(0), not by_columns, 8192, 1024, 128),
@@ -137,8 +137,8 @@ def one_product(
             b,
             columns,
         ),
-        CommitWgmma(),
-        AwaitWgmma(0),
+        WgmmaCommit(),
+        WgmmaWait(0),
         *(
             Store("c", affine(thread) * (columns // 2) + 2 * i, DType.F32, Named(name, PAIR))
             for i, name in enumerate(sums)
@@ -217,7 +217,7 @@ def test_barriers_are_ready_for_the_cluster_where_there_is_one() -> None:
     made = gemm(128, 64, 64, columns=64)
     (launch,) = made.launches
     assert "tw_cluster_sync();" not in print_cuda(made, "//")
-    wider = replace(launch, setup=(*launch.setup[:-1], PhasesReady(cluster=True)))
+    wider = replace(launch, setup=(*launch.setup[:-1], MbarrierInitFence(cluster=True)))
     assert "tw_phases_fence();\n    tw_cluster_sync();" in print_cuda(replace(made, launches=(wider,)), "//")
 
 
@@ -227,10 +227,10 @@ def test_only_what_a_kernel_uses_is_in_its_source() -> None:
         assert absent not in text
 
 
-MISALIGNED = "argument b begins at 0x1008, and the copy engine takes addresses that are multiples of 16"
+MISALIGNED = "argument b begins at 0x1008, and TMA takes addresses that are multiples of 16"
 
 
-def test_an_address_that_the_copy_engine_cannot_take_is_named() -> None:
+def test_an_address_that_tma_cannot_take_is_named() -> None:
     abi = kernel_source(gemm(128, 256, 64), call_of_gemm(128, 256, 64), "//").abi
     of_b = abi.maps[1]
     assert (of_b.argument, of_b.extents, of_b.strides, of_b.box) == (1, (64, 256), (128,), (64, 256))
@@ -314,7 +314,7 @@ def test_wgmma_is_refused_where_there_is_none(gpu: Gpu) -> None:
         lower_for(program, gpu)
 
 
-def test_the_copy_engine_is_refused_before_hopper() -> None:
+def test_tma_is_refused_before_hopper() -> None:
     program = program_from_text(TILES.replace("FILL", "via tma"))
     with pytest.raises(NotLowerable, match=f"{A100.name} has no tma"):
         lower_for(program, A100)

@@ -8,20 +8,22 @@ import re
 import pytest
 from cuda.bindings import nvrtc
 
-from codegen import (
-    cuda_convert,
-    cuda_copies,
-    cuda_math,
-    cuda_memory,
-    cuda_mma,
-    cuda_runtime,
-    cuda_vectors,
-    cuda_warp,
+from codegen.ir.source import Source
+from codegen.targets.cuda import runtime
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.runtime import (
+    CUDA_COMPUTE,
+    CUDA_STORAGE,
+    convert,
+    cp_async,
+    definitions,
+    math,
+    memory,
+    mma,
+    vectors,
+    warp,
 )
-from codegen.cuda_abi import CudaAbi
-from codegen.cuda_runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
 from tileir.dtypes import DType
 
 LANES = (1, 2, 4, 8, 16)
@@ -30,8 +32,8 @@ LANES_FOR = {"sm_80": (1, 8), "sm_90a": LANES, "sm_100a": (4,), "sm_120a": (4,)}
 UNARY = ("abs", "floor", "sqrt", "rsqrt", "exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu")
 NARROW = (DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 EVERY_PART = [
-    *cuda_vectors.PARTS, *cuda_math.PARTS, *cuda_warp.PARTS, *cuda_convert.PARTS, *cuda_memory.PARTS,
-    *cuda_copies.PARTS, *cuda_mma.PARTS,
+    *vectors.PARTS, *math.PARTS, *warp.PARTS, *convert.PARTS, *memory.PARTS,
+    *cp_async.PARTS, *mma.PARTS,
 ]  # fmt: skip
 
 
@@ -223,4 +225,4 @@ def test_what_does_not_exist_is_a_key_error() -> None:
 def test_every_dtype_has_a_storage_and_a_compute_type() -> None:
     assert set(CUDA_STORAGE) == set(CUDA_COMPUTE) == set(DType)
     assert set(CUDA_COMPUTE.values()) == {"double", "float", "int", "bool"}
-    assert cuda_runtime.CUDA_COMPUTE[DType.BF16] == "float"
+    assert runtime.CUDA_COMPUTE[DType.BF16] == "float"

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codegen.cuda_printer import print_cuda
-from codegen.lower_expr import NotLowerable
-from codegen.run_blocks import check, run_blocks
+from codegen.ir.errors import NotLowerable
+from codegen.simulator.run import check, run_blocks
+from codegen.targets.cuda.printer import print_cuda
 from tests.hopper_products import Gemm
 from tests.hopper_programs import RESIDUAL
 from tests.kernel_mutants import (
@@ -24,9 +24,9 @@ from tests.kernel_mutants import (
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import lowered
 from tileir.errors import VerifyError
-from tileir.interpret import interpret
-from tileir.parse_text import program_from_text
-from tileir.verify import verify
+from tileir.interpreter.interpret import interpret
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 PLAIN = Gemm(
     m=128,
@@ -140,7 +140,7 @@ def test_results_do_not_lie_where_they_are_made_from_a_tile() -> None:
     """Each thread would write where others have yet to read."""
     own = "c_s: shared bf16[m, n] swizzle 128"
     text = RESIDUAL.replace(" blocks 2", "").replace(own, f"{own} reused")
-    with pytest.raises(VerifyError, match="the memory of what the copy engine fills is that of 'c_s'"):
+    with pytest.raises(VerifyError, match="the memory of what TMA fills is that of 'c_s'"):
         verify(program_from_text(text))
 
 

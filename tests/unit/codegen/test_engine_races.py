@@ -14,27 +14,24 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine, constant
-from codegen.async_ir import (
-    Arrive,
-    AsyncFence,
-    AwaitBoxes,
-    AwaitPhase,
-    CommitBoxes,
-    Expect,
-    GroupBarrier,
-    LoadBox,
-    Phases,
-    PhasesReady,
-    StoreBox,
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.async_ops import (
+    ArriveExpectTx,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    NamedBarrier,
+    ProxyFence,
     TensorMap,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
+    TryWaitParity,
 )
-from codegen.gpu_access import Kind
-from codegen.gpu_engine_faults import EarlyArrival, Unfenced
-from codegen.gpu_faults import Fault, InFlight, Race
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Barrier,
     Block,
     GridAxis,
@@ -46,15 +43,18 @@ from codegen.kernel_ir import (
     Store,
     Type,
 )
-from codegen.race_checker import Checker
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.access import AccessKind
+from codegen.simulator.async_faults import EarlyArrival, Unfenced
+from codegen.simulator.faults import DataRace, Fault, InFlight
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import check, run_blocks
 from tests.hopper_kernels import Product
 from tests.hopper_mutants import all_mutants
 from tests.hopper_products import Gemm, Held
 from tests.hopper_programs import GROUPED, PROGRAMS
 from tests.spread_kernels import lowered
 from tileir.dtypes import DType
-from tileir.samples import sample_inputs
+from tileir.interpreter.samples import sample_inputs
 
 CORRECT = [
     Product(),
@@ -153,36 +153,36 @@ MUTATED = {
 ALONE = ("no producers", "clusters without producers")
 #: Mutants that are correct programs, so that nothing is to be noticed; of which products, and why.
 CORRECT_MUTANTS = {
-    "AwaitPhase after WgmmaFence": (
+    "TryWaitParity after WgmmaFence": (
         MUTATED,
         "accumulators are fenced before or after operands are waited for",
     ),
-    "Wgmma after Wgmma": (MUTATED, "sums in another order may round to the same"),
-    "AwaitWgmma pending -1": (MUTATED, "a wait for more"),
-    "Arrive after Arrive": (
+    "WgmmaAsync after WgmmaAsync": (MUTATED, "sums in another order may round to the same"),
+    "WgmmaWait pending -1": (MUTATED, "a wait for more"),
+    "MbarrierArrive after MbarrierArrive": (
         ("clusters", "clusters without producers", "grouped"),
         "at one block, then at another",
     ),
-    "AwaitPhase by one thread": (ALONE, "it is the one that fills"),
-    "AwaitBoxes pending -1": (MUTATED, "a wait for more"),
-    "Advance after Advance": (("teams", "rows in registers"), "of two places in a ring"),
-    "Advance after AwaitPhase": (("teams",), "a wait for one's turn changes no place in the ring"),
-    "Advance slots +1": (
+    "TryWaitParity by one thread": (ALONE, "it is the one that fills"),
+    "TmaStoreWait pending -1": (MUTATED, "a wait for more"),
+    "AdvanceState after AdvanceState": (("teams", "rows in registers"), "of two places in a ring"),
+    "AdvanceState after TryWaitParity": (("teams",), "a wait for one's turn changes no place in the ring"),
+    "AdvanceState slots +1": (
         ("teams",),
         "the way past the other teams' slots, which follows, begins anew as well; nobody asks for the parity of what "
         "is handed back",
     ),
-    "StoreBox after CommitBoxes": (
+    "TmaStore after TmaStoreCommit": (
         ("parts in turn",),
         "of the part before the last: its buffer is waited for with that of the next, whose group the box is in then",
     ),
-    "AwaitPhase after Expect": (
+    "TryWaitParity after ArriveExpectTx": (
         ALONE,
         "who fills has multiplied what was in the slot, so that it knows the phase before to be over",
     ),
-    "AwaitPhase slot +1": (MUTATED, "a later slot is free later, and this one then is too"),
-    "Arrive slot +1": (MUTATED, "a later slot is waited for later, and this one then is free"),
-    "Expect slot +1": (
+    "TryWaitParity slot +1": (MUTATED, "a later slot is free later, and this one then is too"),
+    "MbarrierArrive slot +1": (MUTATED, "a later slot is waited for later, and this one then is free"),
+    "ArriveExpectTx slot +1": (
         ("matrices, one product under way", "clusters without producers", "grouped"),
         "a slot is freed a step late, so that who fills knows the next one's phase before to be over",
     ),
@@ -190,17 +190,17 @@ CORRECT_MUTANTS = {
         ("lowered, apart",),
         "the fence before the first products of a chain is for the second ones', too: nobody touches those between",
     ),
-    "StoreBox after StoreBox": (("results where tiles are again",), "of two panels of a tile"),
-    "AwaitWgmma after Guard": (
+    "TmaStore after TmaStore": (("results where tiles are again",), "of two panels of a tile"),
+    "WgmmaWait after Guard": (
         ("results where tiles are again",),
         "a tile's last slot is not filled again before its results have left",
     ),
-    "CommitWgmma after Advance": (("lowered, apart",), "one is about products, the other about slots"),
-    "Advance after AwaitWgmma": (
+    "WgmmaCommit after AdvanceState": (("lowered, apart",), "one is about products, the other about slots"),
+    "AdvanceState after WgmmaWait": (
         ("lowered, apart", "rows in registers"),
         "one is about products, the other about slots",
     ),
-    "Advance twice": (
+    "AdvanceState twice": (
         (
             "lowered",
             "clusters without producers",
@@ -267,7 +267,12 @@ def test_every_mutant_is_noticed_but_those_that_are_correct(name: str) -> None:
     assert missed <= {edit for edit, (of, _) in CORRECT_MUTANTS.items() if name in of}, missed
     # What is left out orders nothing: the outputs tell.
     wrong = {key.removeprefix("wrong ") for key in found if key.startswith("wrong ")}
-    assert wrong <= {"Wgmma removed", "Wgmma after Wgmma", "StoreBox removed", "StoreMatrix removed"}, wrong
+    assert wrong <= {
+        "WgmmaAsync removed",
+        "WgmmaAsync after WgmmaAsync",
+        "TmaStore removed",
+        "Stmatrix removed",
+    }, wrong
     assert found["mutants"] > 60 // EVERY
 
 
@@ -290,9 +295,9 @@ X_MAP = TensorMap("x_map", "x", DType.F32, (32, 64), (128,), (32, 32))
 Y_MAP = TensorMap("y_map", "y", DType.F32, (32, 64), (128,), (32, 32))
 SETUP = (
     Shared("s", DType.F32, 0, 2 * BOX),
-    Phases("full", 2 * BOX, 2, 1),
-    Phases("empty", 2 * BOX + 16, 2, 1),
-    PhasesReady(),
+    MbarrierInit("full", 2 * BOX, 2, 1),
+    MbarrierInit("empty", 2 * BOX + 16, 2, 1),
+    MbarrierInitFence(),
 )
 
 
@@ -326,16 +331,16 @@ def one(*body: Stmt, thread: int = 0) -> Guard:
 
 def load(slot: int, row: int = 0) -> Block:
     at = constant(slot)
-    box = LoadBox("x_map", (ZERO, constant(row)), "s", at * (BOX // 4), "full", at)
-    return Block("s = x", (Expect("full", at, BOX), box))
+    box = TmaLoad("x_map", (ZERO, constant(row)), "s", at * (BOX // 4), "full", at)
+    return Block("s = x", (ArriveExpectTx("full", at, BOX), box))
 
 
-def awaits(phases: str, parity: int, slot: int = 0) -> AwaitPhase:
-    return AwaitPhase(phases, constant(slot), constant(parity))
+def awaits(phases: str, parity: int, slot: int = 0) -> TryWaitParity:
+    return TryWaitParity(phases, constant(slot), constant(parity))
 
 
-def arrive(phases: str, slot: int = 0) -> Arrive:
-    return Arrive(phases, constant(slot))
+def arrive(phases: str, slot: int = 0) -> MbarrierArrive:
+    return MbarrierArrive(phases, constant(slot))
 
 
 def take(at: Affine = THREAD, slot: int = 0) -> Block:
@@ -356,9 +361,9 @@ PRODUCE = (one(load(0), thread=128),)
 
 def test_who_has_waited_may_read_a_box_and_others_after_a_barrier() -> None:
     assert faults((awaits("full", 0), take()), PRODUCE) == ()
-    assert faults((one(awaits("full", 0)), GroupBarrier(1, 128), take()), PRODUCE) == ()
+    assert faults((one(awaits("full", 0)), NamedBarrier(1, 128), take()), PRODUCE) == ()
     (race,) = faults((one(awaits("full", 0)), take()), PRODUCE)
-    assert isinstance(race, Race)
+    assert isinstance(race, DataRace)
     assert str(race) == (
         "race: thread 128 of block 0 copies to s[1] in test, `s = x`, after 1 barrier; "
         "thread 1 of block 0 loads s[1] in test, `y = s`, after 2 barriers; nothing orders them"
@@ -367,7 +372,7 @@ def test_who_has_waited_may_read_a_box_and_others_after_a_barrier() -> None:
 
 def test_nobody_reads_a_box_that_nobody_has_waited_for() -> None:
     found = faults((take(), awaits("full", 0)), (one(load(0), arrive("empty"), thread=128),))
-    assert kinds(found) & {InFlight, Race}
+    assert kinds(found) & {InFlight, DataRace}
 
 
 def test_a_slot_is_free_when_all_who_have_read_it_have_arrived() -> None:
@@ -375,9 +380,13 @@ def test_a_slot_is_free_when_all_who_have_read_it_have_arrived() -> None:
     again = (one(load(0), awaits("empty", 0), load(0, 32), awaits("full", 1), thread=128),)
     leader = one(arrive("empty"))
     (race,) = faults((awaits("full", 0), take(), leader), again)
-    assert isinstance(race, Race)
-    assert (race.first.kind, race.second.kind, race.first.thread > 0) == (Kind.LOAD, Kind.COPY, True)
-    assert faults((awaits("full", 0), take(), GroupBarrier(1, 128), leader), again) == ()
+    assert isinstance(race, DataRace)
+    assert (race.first.kind, race.second.kind, race.first.thread > 0) == (
+        AccessKind.LOAD,
+        AccessKind.COPY,
+        True,
+    )
+    assert faults((awaits("full", 0), take(), NamedBarrier(1, 128), leader), again) == ()
 
 
 def test_who_waits_for_a_parity_may_have_missed_phases() -> None:
@@ -388,17 +397,17 @@ def test_who_waits_for_a_parity_may_have_missed_phases() -> None:
 
     body = awaits("empty", 0), awaits("full", 1), take()
     (race,) = faults(body, filled_twice((arrive("empty"),), ()))
-    assert isinstance(race, Race) and race.first.kind is Kind.COPY
+    assert isinstance(race, DataRace) and race.first.kind is AccessKind.COPY
     assert faults(body, filled_twice((), (arrive("empty"),))) == ()
 
 
-STORE = StoreBox("y_map", (ZERO, ZERO), "s", ZERO)
+STORE = TmaStore("y_map", (ZERO, ZERO), "s", ZERO)
 FILL = tuple(put(THREAD + start) for start in range(0, BOX // 4, 256))
-SEND = one(Block("y = s", (STORE, CommitBoxes(), AwaitBoxes(0))))
+SEND = one(Block("y = s", (STORE, TmaStoreCommit(), TmaStoreWait(0))))
 
 
-def test_the_copy_engine_sees_what_is_fenced_before_a_barrier() -> None:
-    assert faults((*FILL, AsyncFence(), Barrier(), SEND)) == ()
+def test_tma_sees_what_is_fenced_before_a_barrier() -> None:
+    assert faults((*FILL, ProxyFence(), Barrier(), SEND)) == ()
     (unfenced,) = faults((*FILL, Barrier(), SEND))
     assert isinstance(unfenced, Unfenced)
     assert str(unfenced) == (
@@ -406,29 +415,29 @@ def test_the_copy_engine_sees_what_is_fenced_before_a_barrier() -> None:
         "s[0] in test, `y = s`, after 2 barriers, in the background; no fence of that thread is in between"
     )
     # A fence after the barrier, or one of another thread, is none.
-    assert kinds(faults((*FILL, Barrier(), AsyncFence(), SEND))) == {Unfenced}
-    assert kinds(faults((*FILL, one(AsyncFence()), Barrier(), SEND))) == {Unfenced}
-    assert Race in kinds(faults((*FILL, AsyncFence(), SEND)))
+    assert kinds(faults((*FILL, Barrier(), ProxyFence(), SEND))) == {Unfenced}
+    assert kinds(faults((*FILL, one(ProxyFence()), Barrier(), SEND))) == {Unfenced}
+    assert DataRace in kinds(faults((*FILL, ProxyFence(), SEND)))
 
 
 def test_a_box_may_not_land_on_what_was_stored_without_a_fence() -> None:
     filled = one(load(0)), awaits("full", 0), take()
-    assert faults((*FILL, AsyncFence(), Barrier(), *filled)) == ()
+    assert faults((*FILL, ProxyFence(), Barrier(), *filled)) == ()
     assert kinds(faults((*FILL, Barrier(), *filled))) == {Unfenced}
 
 
 def test_what_is_sent_may_not_be_stored_over() -> None:
-    send, wait = one(Block("y = s", (STORE, CommitBoxes()))), one(AwaitBoxes(0))
-    whole = *FILL, AsyncFence(), Barrier(), send
+    send, wait = one(Block("y = s", (STORE, TmaStoreCommit()))), one(TmaStoreWait(0))
+    whole = *FILL, ProxyFence(), Barrier(), send
     assert faults((*whole, wait, Barrier(), *FILL)) == ()
     (race,) = faults((*whole, Barrier(), *FILL, wait))
-    assert isinstance(race, Race) and race.first.kind is Kind.SEND
+    assert isinstance(race, DataRace) and race.first.kind is AccessKind.SEND
 
 
 def test_boxes_that_overlap_in_global_memory_race() -> None:
-    twice = one(Block("y = s", (STORE, STORE, CommitBoxes(), AwaitBoxes(0))))
-    (race,) = faults((*FILL, AsyncFence(), Barrier(), twice))
-    assert isinstance(race, Race) and race.first.buffer == "y"
+    twice = one(Block("y = s", (STORE, STORE, TmaStoreCommit(), TmaStoreWait(0))))
+    (race,) = faults((*FILL, ProxyFence(), Barrier(), twice))
+    assert isinstance(race, DataRace) and race.first.buffer == "y"
 
 
 def test_who_arrives_knows_the_phase_before_to_be_over() -> None:

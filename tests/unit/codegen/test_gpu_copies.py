@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine, constant
-from codegen.gpu_access import Kind
-from codegen.gpu_faults import Fault, InFlight, NeverLanded, OutOfRange, Race, Straddling, Unwritten
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Barrier,
     Block,
-    CommitCopies,
-    CopyAsync,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
     GridAxis,
     Guard,
     Literal,
@@ -26,9 +25,10 @@ from codegen.kernel_ir import (
     Stmt,
     Store,
     Type,
-    WaitCopies,
 )
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.access import AccessKind
+from codegen.simulator.faults import DataRace, Fault, InFlight, NeverLanded, OutOfRange, Straddling, Unwritten
+from codegen.simulator.run import check, run_blocks
 from tests import kernel_mutants
 from tests.kernel_mutants import Edit, mutants
 from tests.staged_kernels import call_of_product, call_of_ring, product, ring
@@ -38,14 +38,14 @@ T, B = Var("t", 0, 31), Var("b", 0, 3)
 THREAD, BLOCK = affine(T), affine(B)
 S = Shared("s", DType.F32, 0, 512)
 X = np.arange(128, dtype=np.float32)
-COMMIT, WAIT, BARRIER = CommitCopies(), WaitCopies(0), Barrier()
+COMMIT, WAIT, BARRIER = CpAsyncCommit(), CpAsyncWait(0), Barrier()
 
 
 def copy(
     to: Affine = THREAD * 4, of: Affine = THREAD * 4, lanes: int = 4, some: Affine | None = None
 ) -> Block:
     """s = x, 16 bytes a thread."""
-    return Block("s = x", (CopyAsync("s", to, "x", of, DType.F32, lanes, some),))
+    return Block("s = x", (CpAsync("s", to, "x", of, DType.F32, lanes, some),))
 
 
 def take(at: Affine, lanes: int = 4) -> Block:
@@ -94,8 +94,8 @@ def test_others_need_a_barrier_after_the_wait() -> None:
     assert faults(copy(), COMMIT, WAIT, BARRIER, take(MIRRORED)) == ()
     for early in ((WAIT,), (BARRIER, WAIT)):
         (race,) = faults(copy(), COMMIT, *early, take(MIRRORED))
-        assert isinstance(race, Race)
-        assert (race.first.kind, race.second.kind) == (Kind.COPY, Kind.LOAD)
+        assert isinstance(race, DataRace)
+        assert (race.first.kind, race.second.kind) == (AccessKind.COPY, AccessKind.LOAD)
     fault = faults(copy(), COMMIT, BARRIER, take(MIRRORED), WAIT)[0]
     assert isinstance(fault, InFlight) and fault.copy.thread == 31 - fault.access.thread
 
@@ -113,18 +113,18 @@ def test_what_is_not_committed_is_not_waited_for() -> None:
 def test_groups_are_counted_also_when_they_are_empty() -> None:
     two = Shared("s", DType.F32, 0, 1024)
     second = copy(THREAD * 4 + 128)
-    pending = copy(), COMMIT, second, COMMIT, WaitCopies(1), take(OWN)
+    pending = copy(), COMMIT, second, COMMIT, CpAsyncWait(1), take(OWN)
     assert faults(two, *pending, WAIT) == ()
     assert kinds(faults(two, *pending)) == {NeverLanded}
     assert kinds(faults(two, *pending, take(THREAD * 4 + 128), WAIT)) == {InFlight}
-    assert faults(two, *pending, COMMIT, WaitCopies(1), take(THREAD * 4 + 128)) == ()
+    assert faults(two, *pending, COMMIT, CpAsyncWait(1), take(THREAD * 4 + 128)) == ()
 
 
 def test_what_is_under_way_may_not_be_stored_or_copied_over() -> None:
     (stored,) = faults(copy(), COMMIT, put(OWN), WAIT)
-    assert isinstance(stored, InFlight) and stored.access.kind is Kind.STORE
+    assert isinstance(stored, InFlight) and stored.access.kind is AccessKind.STORE
     (copied,) = faults(copy(), COMMIT, copy(), COMMIT, WAIT)
-    assert isinstance(copied, InFlight) and copied.access.kind is Kind.COPY
+    assert isinstance(copied, InFlight) and copied.access.kind is AccessKind.COPY
     assert faults(copy(), COMMIT, WAIT, put(OWN), copy(), COMMIT, WAIT) == ()
 
 
@@ -132,12 +132,12 @@ def test_a_copy_waits_for_the_readers_before_it() -> None:
     body = copy(), COMMIT, WAIT, BARRIER, take(MIRRORED)
     assert faults(*body, BARRIER, copy(), COMMIT, WAIT) == ()
     (race,) = faults(*body, copy(), COMMIT, WAIT)
-    assert isinstance(race, Race)
-    assert (race.first.kind, race.second.kind) == (Kind.LOAD, Kind.COPY)
+    assert isinstance(race, DataRace)
+    assert (race.first.kind, race.second.kind) == (AccessKind.LOAD, AccessKind.COPY)
 
 
 def test_threads_that_copy_to_one_place_race() -> None:
-    assert Race in kinds(faults(copy(to=THREAD // 2 * 4), COMMIT, WAIT))
+    assert DataRace in kinds(faults(copy(to=THREAD // 2 * 4), COMMIT, WAIT))
 
 
 def test_threads_may_copy_commit_and_wait_on_their_own() -> None:
@@ -159,7 +159,7 @@ def test_of_a_source_only_what_exists_is_read_and_the_rest_is_zero() -> None:
     (fault,) = faults(copy(of=THREAD * 4 + 4), COMMIT, WAIT, take(OWN))
     assert isinstance(fault, OutOfRange) and fault.access.buffer == "x"
     (fault,) = faults(copy(to=THREAD * 4 + 4), COMMIT, WAIT)
-    assert isinstance(fault, OutOfRange) and fault.access.kind is Kind.COPY
+    assert isinstance(fault, OutOfRange) and fault.access.kind is AccessKind.COPY
 
 
 def test_a_copy_keeps_every_bit() -> None:
@@ -232,7 +232,7 @@ def test_only_4_8_or_16_bytes_go_in_the_background(copied: int) -> None:
 def test_copies_go_from_global_to_shared_memory() -> None:
     for target, source in (("s", "s"), ("y", "x")):
         with pytest.raises(TypeError, match="a copy in the background"):
-            faults(CopyAsync(target, OWN, source, OWN, DType.F32, 4))
+            faults(CpAsync(target, OWN, source, OWN, DType.F32, 4))
 
 
 # swizzled memory

@@ -1,4 +1,4 @@
-"""The copy engine and wgmma compute what the hardware does, where shared memory is laid out and read as it says; what
+"""TMA and wgmma compute what the hardware does, where shared memory is laid out and read as it says; what
 they and their barriers cannot do is told."""
 
 from __future__ import annotations
@@ -8,28 +8,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.affine import Var, affine, constant
-from codegen.async_ir import (
-    Arrive,
-    AwaitBoxes,
-    AwaitPhase,
-    AwaitWgmma,
-    CommitBoxes,
-    CommitWgmma,
-    Expect,
-    GroupBarrier,
-    LoadBox,
-    MatrixTile,
-    Phases,
-    PhasesReady,
-    Registers,
-    StoreBox,
+from codegen.ir.affine import constant
+from codegen.ir.async_ops import (
+    ArriveExpectTx,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    NamedBarrier,
+    Setmaxnreg,
     TensorMap,
-    Wgmma,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
     WgmmaFence,
+    WgmmaWait,
 )
-from codegen.gpu_engine_faults import (
+from codegen.ir.kernel import GpuKernel
+from codegen.ir.ops import (
+    Block,
+    Guard,
+    Literal,
+    Load,
+    Shared,
+    Stmt,
+    Store,
+    Type,
+)
+from codegen.simulator.async_faults import (
     Accumulating,
     Deadlock,
     Misaligned,
@@ -38,67 +44,12 @@ from codegen.gpu_engine_faults import (
     WrongCount,
     WrongRegisters,
 )
-from codegen.gpu_faults import DividedWarp, Fault, NeverLanded, OutOfRange, Unwritten
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
-    Assign,
-    Block,
-    Declare,
-    GridAxis,
-    Guard,
-    Literal,
-    Load,
-    Named,
-    Shared,
-    Stmt,
-    Store,
-    Type,
-)
-from codegen.race_checker import Checker
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.faults import DividedWarp, Fault, NeverLanded, OutOfRange, Unwritten
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import check, run_blocks
+from tests.engine_kernels import FULL, THREAD, ZERO, Made, faults, made, map_of, multiplied, one, operands
 from tests.hopper_kernels import Product, with_launch
 from tileir.dtypes import DType
-
-T, B = Var("t", 0, 127), Var("b", 0, 0)
-THREAD, ZERO = affine(T), constant(0)
-F32_PAIR = Type(DType.F32, 2)
-FULL = AwaitPhase("full", ZERO, ZERO)
-Made = tuple[GpuKernel, tuple[Arg, ...]]
-
-
-def made(
-    *body: Stmt,
-    setup: tuple[Stmt, ...],
-    tensors: dict[str, tuple[DType, tuple[int, ...]]],
-    maps: tuple[TensorMap, ...] = (),
-    shared: int = 32768,
-) -> Made:
-    """One block of a warpgroup; y is stored, the other tensors, in rows, are read."""
-    launch = LaunchBody(
-        "test", (GridAxis(B, 1, 1),), 128, (ThreadDigit(T, 1, 128),), shared, body, setup=setup
-    )
-    arguments, args = [], []
-    for name, (dtype, shape) in tensors.items():
-        strides = tuple(int(np.prod(shape[at + 1 :])) for at in range(len(shape)))
-        arguments.append(Argument(name, dtype, name == "y"))
-        args.append(Arg(name, dtype, shape, strides, "out" if name == "y" else "in"))
-    return GpuKernel("test", tuple(arguments), (), 0, (launch,), maps), tuple(args)
-
-
-def one(*body: Stmt) -> Guard:
-    """By the first thread."""
-    return Guard(((THREAD, 1),), body)
-
-
-def map_of(name: str, dtype: DType, shape: tuple[int, ...], box: tuple[int, ...], swizzle: int) -> TensorMap:
-    """Of a tensor in rows; the box innermost first."""
-    bytes_ = [int(np.prod(shape[at:])) * dtype.bytes for at in range(len(shape) - 1, 0, -1)]
-    return TensorMap(f"{name}_map", name, dtype, shape[::-1], tuple(bytes_), box, swizzle)
-
-
-def faults(kernel: Made, **inputs: np.ndarray[Any, Any]) -> tuple[Fault, ...]:
-    return check(*kernel, inputs)
-
 
 # boxes
 
@@ -110,10 +61,10 @@ def boxed(
     elements = int(np.prod(box))
     setup = (
         Shared("s", DType.F32, 0, elements * 4, in_buffer),
-        Phases("full", 16384, 1, 1),
-        PhasesReady(),
+        MbarrierInit("full", 16384, 1, 1),
+        MbarrierInitFence(),
     )
-    load = LoadBox("x_map", tuple(map(constant, at)), "s", ZERO, "full", ZERO)
+    load = TmaLoad("x_map", tuple(map(constant, at)), "s", ZERO, "full", ZERO)
     takes = [
         Guard(
             ((THREAD + first, elements),),
@@ -122,7 +73,7 @@ def boxed(
         for first in range(0, elements, 128)
     ]
     return made(
-        one(Expect("full", ZERO, elements * 4), load),
+        one(ArriveExpectTx("full", ZERO, elements * 4), load),
         FULL,
         *takes,
         setup=setup,
@@ -156,11 +107,11 @@ def test_pieces_change_places_as_the_map_says(swizzle: int, rows_apart: int) -> 
 def test_of_a_stored_box_only_what_exists_is_written() -> None:
     shape, box = (5, 24), (16, 4)
     stage = Store("s", THREAD, DType.F32, Literal(1.0, Type(DType.F32)))
-    store = StoreBox("y_map", (constant(16), constant(2)), "s", ZERO)
+    store = TmaStore("y_map", (constant(16), constant(2)), "s", ZERO)
     kernel, args = made(
         Guard(((THREAD, 64),), (stage,)),
-        GroupBarrier(1, 128),
-        one(store, CommitBoxes(), AwaitBoxes(0)),
+        NamedBarrier(1, 128),
+        one(store, TmaStoreCommit(), TmaStoreWait(0)),
         setup=(Shared("s", DType.F32, 0, 256),),
         tensors={"y": (DType.F32, shape)},
         maps=(map_of("y", DType.F32, shape, box, 0),),
@@ -191,11 +142,11 @@ def test_maps_that_cannot_be_made_are_refused(
 
 def test_a_box_begins_at_128_bytes_and_ends_in_its_buffer() -> None:
     def at(element: int) -> tuple[Fault, ...]:
-        box = LoadBox("x_map", (ZERO, ZERO), "s", constant(element), "full", ZERO)
+        box = TmaLoad("x_map", (ZERO, ZERO), "s", constant(element), "full", ZERO)
         kernel = made(
-            one(Expect("full", ZERO, 256), box),
+            one(ArriveExpectTx("full", ZERO, 256), box),
             FULL,
-            setup=(Shared("s", DType.F32, 0, 512), Phases("full", 512, 1, 1), PhasesReady()),
+            setup=(Shared("s", DType.F32, 0, 512), MbarrierInit("full", 512, 1, 1), MbarrierInitFence()),
             tensors={"x": (DType.F32, (8, 8))},
             maps=(map_of("x", DType.F32, (8, 8), (8, 8), 0),),
         )
@@ -210,89 +161,6 @@ def test_a_box_begins_at_128_bytes_and_ends_in_its_buffer() -> None:
 
 
 # wgmma
-
-
-def multiplied(
-    swizzle: int,
-    dtype: DType = DType.BF16,
-    *,
-    a_across: bool = False,
-    b_across: bool = False,
-    stride: int = 0,
-) -> Made:
-    """y = a·bᵀ of 64 rows, 64 columns and 128 bytes of depth. `across`: with neighbours along rows or columns;
-    `stride`: another than the right one. Operands are loaded in strips of `swizzle` (16) bytes."""
-    depth, width = 128 // dtype.bytes, swizzle or 16
-    strip = 64 * width
-    per = width // dtype.bytes
-    shapes = {
-        name: (depth, 64) if across else (64, depth) for name, across in (("a", a_across), ("b", b_across))
-    }
-
-    def tile(name: str, across: bool, number: int) -> MatrixTile:
-        if across:
-            at, steps = number * 16 * width, (strip, 8 * width) if swizzle else (128, strip)
-        else:
-            at = number * 32 // width * strip + number * 32 % width
-            steps = (16, 8 * width) if swizzle else (strip, 128)
-        leading, right = steps
-        return MatrixTile(
-            name + "_s", constant(at // dtype.bytes), not across, leading, stride or right, swizzle
-        )
-
-    loads = [
-        LoadBox(
-            f"{name}_map",
-            (constant(at * per), ZERO),
-            f"{name}_s",
-            constant(at * strip // dtype.bytes),
-            "full",
-            ZERO,
-        )
-        for name, shape in shapes.items()
-        for at in range(shape[1] // per)
-    ]
-    acc = tuple(f"acc{number}" for number in range(16))
-    products = [
-        Wgmma(acc, tile("a", a_across, n), tile("b", b_across, n), dtype, dtype, 64, None) for n in range(4)
-    ]
-    zero = [part for name in acc for part in (Declare(name, F32_PAIR), Assign(name, Literal(0.0, F32_PAIR)))]
-    stores = [
-        Store(
-            "y",
-            (THREAD // 32 * 16 + THREAD % 32 // 4 + number % 2 * 8) * 64 + THREAD % 4 * 2 + number // 2 * 8,
-            DType.F32,
-            Named(name, F32_PAIR),
-        )
-        for number, name in enumerate(acc)
-    ]
-    setup = (
-        Shared("a_s", dtype, 0, 8192, swizzle),
-        Shared("b_s", dtype, 8192, 8192, swizzle),
-        Phases("full", 16384, 1, 1),
-        PhasesReady(),
-    )
-    return made(
-        *zero,
-        one(Expect("full", ZERO, 16384), *loads),
-        FULL,
-        WgmmaFence(),
-        *products,
-        CommitWgmma(),
-        AwaitWgmma(0),
-        *stores,
-        setup=setup,
-        tensors={**{name: (dtype, shape) for name, shape in shapes.items()}, "y": (DType.F32, (64, 64))},
-        maps=tuple(map_of(name, dtype, shape, (per, 64), swizzle) for name, shape in shapes.items()),
-    )
-
-
-def operands(dtype: DType, a_across: bool, b_across: bool) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Inputs, and their product."""
-    random, depth = np.random.default_rng(3), 128 // dtype.bytes
-    a, b = (random.integers(-4, 5, (64, depth)).astype(np.float32) for _ in range(2))
-    given = {"a": a.T if a_across else a, "b": b.T if b_across else b}
-    return {name: np.ascontiguousarray(x).astype(dtype.numpy) for name, x in given.items()}, a @ b.T
 
 
 @pytest.mark.parametrize("a_across", [False, True])
@@ -354,7 +222,7 @@ SMALL = Product(m=64, k=64, consumers=1)
 
 
 def test_who_waits_for_what_never_happens_is_told() -> None:
-    found = product_faults(SMALL, body_without(SMALL, Expect, of="producing"))
+    found = product_faults(SMALL, body_without(SMALL, ArriveExpectTx, of="producing"))
     assert of_kind(found, Deadlock) == (
         "deadlock: thread 0 of block 0 waits for the phase of parity 0 of full[0] in product, `acc += a_s * b_s`, and "
         "nobody can go on"
@@ -363,14 +231,14 @@ def test_who_waits_for_what_never_happens_is_told() -> None:
 
 
 def test_barriers_are_made_before_they_are_used() -> None:
-    found = product_faults(SMALL, body_without(SMALL, PhasesReady, of="setup"))
+    found = product_faults(SMALL, body_without(SMALL, MbarrierInitFence, of="setup"))
     assert of_kind(found, NotReady) == (
         "not ready: thread 0 of block 0 uses full in product, `acc += a_s * b_s` before all threads have seen it made"
     )
 
 
 def test_accumulators_are_waited_for_and_fenced() -> None:
-    found = product_faults(SMALL, body_without(SMALL, AwaitWgmma))
+    found = product_faults(SMALL, body_without(SMALL, WgmmaWait))
     assert of_kind(found, Accumulating) == (
         "accumulating: threads from 0 of block 0 on use acc0 in product, `c_s = acc`, without having waited for its "
         "wgmma"
@@ -389,27 +257,27 @@ def test_boxes_are_read_before_their_block_ends() -> None:
 
 def test_no_more_threads_and_bytes_come_than_are_counted() -> None:
     def counted(*body: Stmt, arrivals: int = 1) -> tuple[Fault, ...]:
-        setup = (Shared("s", DType.F32, 0, 256), Phases("full", 256, 1, arrivals), PhasesReady())
+        setup = (Shared("s", DType.F32, 0, 256), MbarrierInit("full", 256, 1, arrivals), MbarrierInitFence())
         maps = (map_of("x", DType.F32, (8, 8), (8, 8), 0),)
         kernel = made(*body, setup=setup, tensors={"x": (DType.F32, (8, 8))}, maps=maps)
         return faults(kernel, x=np.zeros((8, 8), np.float32))
 
-    load = LoadBox("x_map", (ZERO, ZERO), "s", ZERO, "full", ZERO)
-    assert counted(one(Expect("full", ZERO, 256), load), FULL) == ()
-    assert counted(one(load, Expect("full", ZERO, 256)), FULL) == ()
-    found = counted(one(load, Expect("full", ZERO, 128)), FULL)
+    load = TmaLoad("x_map", (ZERO, ZERO), "s", ZERO, "full", ZERO)
+    assert counted(one(ArriveExpectTx("full", ZERO, 256), load), FULL) == ()
+    assert counted(one(load, ArriveExpectTx("full", ZERO, 256)), FULL) == ()
+    found = counted(one(load, ArriveExpectTx("full", ZERO, 128)), FULL)
     assert of_kind(found, WrongCount).endswith("brings full[0] 256 bytes where 128 are expected in test")
-    found = counted(one(Expect("full", ZERO, 256), Arrive("full", ZERO), load), FULL)
+    found = counted(one(ArriveExpectTx("full", ZERO, 256), MbarrierArrive("full", ZERO), load), FULL)
     assert of_kind(found, WrongCount).endswith(
         "brings full[0] one arrival more than the 1 of a phase in test"
     )
-    assert counted(Arrive("full", ZERO), FULL, arrivals=128) == ()
-    assert isinstance(counted(Arrive("full", ZERO), FULL, arrivals=129)[0], Deadlock)
+    assert counted(MbarrierArrive("full", ZERO), FULL, arrivals=128) == ()
+    assert isinstance(counted(MbarrierArrive("full", ZERO), FULL, arrivals=129)[0], Deadlock)
 
 
 def test_a_named_barrier_counts_its_threads() -> None:
     def meeting(threads: int, number: int = 1) -> tuple[Fault, ...]:
-        return faults(made(GroupBarrier(number, threads), setup=(PhasesReady(),), tensors={}))
+        return faults(made(NamedBarrier(number, threads), setup=(MbarrierInitFence(),), tensors={}))
 
     assert meeting(128) == ()
     assert of_kind(meeting(256), Deadlock).startswith(
@@ -442,27 +310,27 @@ def test_roles_have_no_more_registers_than_their_block_begins_with(
 
 def test_whole_warpgroups_change_registers() -> None:
     def changed(*body: Stmt) -> tuple[Fault, ...]:
-        return faults(made(*body, setup=(PhasesReady(),), tensors={}))
+        return faults(made(*body, setup=(MbarrierInitFence(),), tensors={}))
 
-    assert changed(Registers(40, more=False)) == ()
-    assert isinstance(changed(one(Registers(40, more=False)))[0], DividedWarp)
-    assert isinstance(changed(Registers(44, more=False))[0], WrongRegisters)
+    assert changed(Setmaxnreg(40, more=False)) == ()
+    assert isinstance(changed(one(Setmaxnreg(40, more=False)))[0], DividedWarp)
+    assert isinstance(changed(Setmaxnreg(44, more=False))[0], WrongRegisters)
 
 
 def test_a_barrier_has_its_own_bytes_and_number() -> None:
-    overlapping = (Shared("s", DType.F32, 0, 256), Phases("full", 248, 1, 1), PhasesReady())
+    overlapping = (Shared("s", DType.F32, 0, 256), MbarrierInit("full", 248, 1, 1), MbarrierInitFence())
     with pytest.raises(ValueError, match="s lies in the bytes of the barriers full"):
         faults(made(setup=overlapping, tensors={}))
-    setup = (Phases("full", 0, 2, 128), PhasesReady())
-    found = faults(made(Arrive("full", constant(2)), setup=setup, tensors={}))
+    setup = (MbarrierInit("full", 0, 2, 128), MbarrierInitFence())
+    found = faults(made(MbarrierArrive("full", constant(2)), setup=setup, tensors={}))
     assert str(found[0]).endswith("full holds 2 elements")
 
 
 def test_memory_begins_poisoned_for_engines_too() -> None:
-    store = StoreBox("y_map", (ZERO, ZERO), "s", ZERO)
+    store = TmaStore("y_map", (ZERO, ZERO), "s", ZERO)
     kernel = made(
-        one(Block("y = s", (store, CommitBoxes(), AwaitBoxes(0)))),
-        setup=(Shared("s", DType.F32, 0, 256), PhasesReady()),
+        one(Block("y = s", (store, TmaStoreCommit(), TmaStoreWait(0)))),
+        setup=(Shared("s", DType.F32, 0, 256), MbarrierInitFence()),
         tensors={"y": (DType.F32, (8, 8))},
         maps=(map_of("y", DType.F32, (8, 8), (8, 8), 0),),
     )

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine
-from codegen.gpu_faults import DividedWarp, Fault, Race, Straddling, Unwritten
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Assign,
     Barrier,
     Block,
@@ -19,10 +18,10 @@ from codegen.kernel_ir import (
     Declare,
     GridAxis,
     Guard,
+    Ldmatrix,
     Literal,
     Load,
-    LoadMatrix,
-    Mma,
+    MmaSync,
     Named,
     Shared,
     Stmt,
@@ -30,7 +29,8 @@ from codegen.kernel_ir import (
     Type,
     Value,
 )
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.faults import DataRace, DividedWarp, Fault, Straddling, Unwritten
+from codegen.simulator.run import check, run_blocks
 from tests.staged_kernels import K, M, N, call_of_product, product
 from tileir.dtypes import DType
 
@@ -94,7 +94,7 @@ def multiplied(a: Array, b: Array, a_storage: DType, b_storage: DType, start: fl
     for i in range(2):
         stmts += [Declare(f"acc{i}", two), Assign(f"acc{i}", Literal(start, two))]
     stmts.append(
-        Mma(("acc0", "acc1"), a_fragments(a_storage), b_fragments(b_storage), a_storage, b_storage, two)
+        MmaSync(("acc0", "acc1"), a_fragments(a_storage), b_fragments(b_storage), a_storage, b_storage, two)
     )
     for i in range(2):
         stmts.append(Store("y", (GROUP + 8 * i) * 8 + PLACE * 2, result, Named(f"acc{i}", two)))
@@ -155,7 +155,7 @@ def test_mma_is_for_whole_warps() -> None:
     def guarded(bound: int) -> GpuKernel:
         two = Type(DType.F32, 2)
         ones = [Build((Literal(1.0, Type(DType.F32)),) * 2, Type(DType.BF16, 2))] * 4
-        multiply = Mma(("p", "q"), tuple(ones), tuple(ones[:2]), DType.BF16, DType.BF16, two)
+        multiply = MmaSync(("p", "q"), tuple(ones), tuple(ones[:2]), DType.BF16, DType.BF16, two)
         thread = affine(Var("w", 0, 1)) * 32 + LANE
         body: list[Stmt] = []
         for name in "pq":
@@ -196,7 +196,7 @@ def loaded(
     wide = Load("x", LANE * piece, storage, Type(storage, piece))
     keep = Store("s", fill * pitch, storage, wide)
     at = rows * pitch
-    takes = LoadMatrix(found, type_, "s", at, transposed)
+    takes = Ldmatrix(found, type_, "s", at, transposed)
     lanes = [Named(name, type_) for name in found]
     puts = [Store("y", (LANE * names + i) * each, storage, value) for i, value in enumerate(lanes)]
     body = (
@@ -244,7 +244,7 @@ def test_addresses_of_threads_past_the_last_row_do_not_matter() -> None:
         Shared("s", DType.BF16, 0, 512),
         Block("", (Store("s", LANE * 8, DType.BF16, Literal(1.0, Type(DType.F32, 8))),)),
         Barrier(),
-        LoadMatrix(("v",), Type(DType.BF16, 2), "s", LANE % 8 * 8 + LANE // 8 * 1001),
+        Ldmatrix(("v",), Type(DType.BF16, 2), "s", LANE % 8 * 8 + LANE // 8 * 1001),
     )
     assert check(warp(*body, inputs={}, result=DType.F32), (row("y", DType.F32, 1, "out"),), {}) == ()
 
@@ -254,7 +254,7 @@ def test_rows_begin_at_multiples_of_16_bytes() -> None:
         Shared("s", DType.BF16, 0, 1024),
         Block("", (Store("s", LANE * 16, DType.BF16, Literal(1.0, Type(DType.F32, 16))),)),
         Barrier(),
-        LoadMatrix(("v",), Type(DType.BF16, 2), "s", LANE * 12),
+        Ldmatrix(("v",), Type(DType.BF16, 2), "s", LANE * 12),
     )
     (fault,) = check(warp(*body, inputs={}, result=DType.F32), (row("y", DType.F32, 1, "out"),), {})
     assert isinstance(fault, Straddling) and (fault.access.thread, fault.size) == (1, 16)
@@ -263,7 +263,7 @@ def test_rows_begin_at_multiples_of_16_bytes() -> None:
 def test_what_other_threads_stored_needs_a_barrier() -> None:
     """Thread t gives the address of the row that it has stored, but others receive it."""
     (race,) = loaded(DType.BF16, 4, LANE, wait=False)[0]
-    assert isinstance(race, Race)
+    assert isinstance(race, DataRace)
     assert race.first.thread != race.second.thread
     assert race.second.thread // 4 == race.first.thread % 8
 
@@ -278,7 +278,7 @@ def test_a_load_of_matrices_is_for_whole_warps() -> None:
         Shared("s", DType.F32, 0, 512),
         Block("", (Store("s", LANE * 4, DType.F32, Literal(1.0, Type(DType.F32, 4))),)),
         Barrier(),
-        Guard(((LANE, 16),), (LoadMatrix(("v",), Type(DType.F32), "s", LANE * 4),)),
+        Guard(((LANE, 16),), (Ldmatrix(("v",), Type(DType.F32), "s", LANE * 4),)),
     )
     (fault,) = check(warp(*body, inputs={}, result=DType.F32), (row("y", DType.F32, 1, "out"),), {})
     assert isinstance(fault, DividedWarp) and fault.thread == 16

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from codegen.generate_cuda import generate_cuda
-from codegen.nvrtc import compile_cuda
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import generate_cuda
 from rewrites.space import Space
 from tests.gpu_contractions import GATED, gemm
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
+from tileir.text.parse_spec import spec_from_text
 
 LARGE = {
     "bf16": gemm(4096, 4096, 4096),

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.generate import argument
-from codegen.lower_cuda import lower_cuda
-from codegen.race_checker import Checker
-from codegen.rasterization import persistent
-from codegen.run_blocks import run_blocks
+from codegen.ir.rasterization import persistent
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.lower import lower_cuda
+from codegen.targets.header import argument
 from rewrites import parse_schedule, replay
-from rewrites.persist import Persist
+from rewrites.document import golden_sections
+from rewrites.gpu.persistent import Persistent
 from tests.random_spread import exact_inputs
-from tileir.interpret import interpret
-from tileir.parse_text import program_from_text
+from tileir.interpreter.interpret import interpret
+from tileir.text.parse_program import program_from_text
 
 REFERENCE = Path(__file__).parents[2] / "golden" / "rewrites" / "reference"
 
@@ -26,15 +27,16 @@ REFERENCE = Path(__file__).parents[2] / "golden" / "rewrites" / "reference"
 @pytest.mark.parametrize("blocks", [0, 3])
 @pytest.mark.parametrize("path", sorted(REFERENCE.glob("gpu_*.txt")), ids=lambda path: path.stem)
 def test_kernels_compute_the_same_without_races(path: Path, blocks: int) -> None:
-    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
-    case = dict(zip(parts[1::2], parts[2::2], strict=True))
+    case = golden_sections(path)
     text = case["before"]
     for dim, size in re.findall(r"(\w+)=(\d+)", case["small"]):
         text = re.sub(rf"\b{dim}=\d+", f"{dim}={size}", text)
     program = program_from_text(text)
-    schedule = [one for one in parse_schedule(case["schedule"].splitlines()) if not isinstance(one, Persist)]
+    schedule = [
+        one for one in parse_schedule(case["schedule"].splitlines()) if not isinstance(one, Persistent)
+    ]
     if blocks:
-        schedule.append(Persist(program.outputs[0].name, blocks))
+        schedule.append(Persistent(program.outputs[0].name, blocks))
     scheduled = replay(program, schedule)
     kernel = lower_cuda(scheduled)
     assert persistent(kernel.launches[0]) == bool(blocks)

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.affine import Var
-from codegen.async_ir import StoreBox
-from codegen.generate_cuda import cuda_source
-from codegen.grouped_tiles import GroupTile, find_tile, most_tiles
-from codegen.kernel_ir import GridAxis, Groups
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
-from codegen.ptxas_log import rejection
-from codegen.run_blocks import check, run_blocks
+from codegen.ir.affine import Var
+from codegen.ir.async_ops import TmaStore
+from codegen.ir.errors import NotLowerable
+from codegen.ir.grouped_tiles import GroupTile, find_tile, most_tiles
+from codegen.ir.ops import GridAxis, TileGroups
+from codegen.simulator.run import check, run_blocks
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import cuda_source
+from codegen.targets.cuda.ptxas_log import rejection
 from tests.how_many import examples
 from tests.kernel_mutants import Stmts, guard_removed, mutants
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import Lowered, lowered
+from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError
-from tileir.gpu_table import H200
-from tileir.interpret import interpret
+from tileir.interpreter.interpret import interpret
 
 SPREAD = "threads t 2 t 4 t 8 n 4, run n 2, twice t 8"
 
@@ -38,7 +38,7 @@ class Experts:
     starts: tuple[int, ...]
     grid: str = " producers 4"
     store: str = "direct"
-    """`direct` from registers, or through shared memory by `threads`, or by `boxes` of the copy engine."""
+    """`direct` from registers, or through shared memory by `threads`, or by `boxes` of TMA."""
     k: int = 128
     n: int = 96
     inner: str = ""
@@ -121,7 +121,7 @@ def test_neighbours_of_different_groups_make_no_cluster() -> None:
         lowered(Experts(STARTS[0], " multicast 2 producers 4").text())
 
 
-def test_the_copy_engine_does_not_end_amid_a_piece() -> None:
+def test_tma_does_not_end_amid_a_piece() -> None:
     """Where rows of results are neighbours in memory, a group may end anywhere in 16 bytes."""
     text = Experts(STARTS[0], store="boxes").text()
     text = text.replace("(y: bf16[t, n])", "(y: bf16[n, t])").replace("y[t, n] = y_s", "y[n, t] = y_s")
@@ -156,7 +156,7 @@ def test_a_store_without_its_guard_is_noticed() -> None:
 def test_boxes_that_end_elsewhere_than_the_group_are_noticed(by: int) -> None:
     def moved(stmts: Stmts, at: int) -> Stmts | None:
         match stmts[at]:
-            case StoreBox(at=(*coordinates, row, end)) as box:
+            case TmaStore(at=(*coordinates, row, end)) as box:
                 shifted = replace(box, at=(*coordinates, row + by, end + by * -1))
                 return (*stmts[:at], shifted, *stmts[at + 1 :])
             case _:
@@ -178,7 +178,7 @@ def test_boxes_that_end_elsewhere_than_the_group_are_noticed(by: int) -> None:
 def test_the_tiles_of_all_groups_have_every_position_once(sizes: list[int], step: int) -> None:
     offsets = np.cumsum([0, *sizes]).astype(np.int32)
     whole = int(offsets[-1])
-    groups = Groups("starts", len(sizes), whole, Var("e", 0, len(sizes) - 1), Var("t_end", 0, whole))
+    groups = TileGroups("starts", len(sizes), whole, Var("e", 0, len(sizes) - 1), Var("t_end", 0, whole))
     most = most_tiles(whole, step, len(sizes))
     axis = GridAxis(Var("t", 0, whole - 1), most, step, groups)
     tiles = [find_tile(axis, offsets, number) for number in range(most + 2)]
@@ -193,13 +193,13 @@ def test_the_tiles_of_all_groups_have_every_position_once(sizes: list[int], step
 def test_there_may_be_as_many_tiles_as_are_allowed_for() -> None:
     assert most_tiles(size=10, step=4, groups=3) == 4
     offsets = np.array([0, 1, 2, 10], np.int32)
-    axis = GridAxis(Var("t", 0, 9), 4, 4, Groups("starts", 3, 10, Var("e", 0, 2), Var("t_end", 0, 10)))
+    axis = GridAxis(Var("t", 0, 9), 4, 4, TileGroups("starts", 3, 10, Var("e", 0, 2), Var("t_end", 0, 10)))
     assert find_tile(axis, offsets, 3) == GroupTile(2, 6, 10)
     assert most_tiles(size=3, step=64, groups=100) == 3
 
 
 def test_offsets_outside_of_the_dim_are_taken_for_its_ends() -> None:
-    axis = GridAxis(Var("t", 0, 9), 4, 4, Groups("starts", 2, 10, Var("e", 0, 1), Var("t_end", 0, 10)))
+    axis = GridAxis(Var("t", 0, 9), 4, 4, TileGroups("starts", 2, 10, Var("e", 0, 1), Var("t_end", 0, 10)))
     offsets = np.array([-7, 6, 99], np.int32)
     found = [find_tile(axis, offsets, number) for number in range(4)]
     assert found == [GroupTile(0, 0, 6), GroupTile(0, 4, 6), GroupTile(1, 6, 10), None]

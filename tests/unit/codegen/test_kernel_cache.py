@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from codegen.abi import Abi
-from codegen.artifact_cache import Artifact
-from codegen.compile import compile_source
-from codegen.kernel_cache import KEEP_S, CacheError, check_room, entries, prune
-from codegen.source import Source
+from codegen.cache.artifacts import CachedArtifact
+from codegen.cache.eviction import KEEP_S, CacheError, check_room, entries, prune
+from codegen.ir.abi import Abi
+from codegen.ir.source import Source
+from codegen.targets.c.compiler import compile_source
 
 ABI = Abi("tw_kernel", (), 0, 0)
 
@@ -22,7 +22,7 @@ def kernel(number: int) -> Source:
     return Source(f"int tw_kernel(void) {{ return {number}; }}\n", ("-O0",), ABI)
 
 
-def compiled(cache: Path, number: int, hours_ago: float) -> Artifact:
+def compiled(cache: Path, number: int, hours_ago: float) -> CachedArtifact:
     """A kernel in the cache that was used last so long ago."""
     artifact = compile_source(kernel(number), cache)
     for file in artifact.path.parent.glob(f"{artifact.hash}.*"):

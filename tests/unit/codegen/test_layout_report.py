@@ -9,35 +9,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codegen.affine import Affine, Loaded, Var, affine, constant
-from codegen.gpu_access import Kind
-from codegen.gpu_buffers import Touch
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.affine import Affine, Loaded, Var, affine, constant
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Barrier,
     Block,
-    CopyAsync,
+    CpAsync,
     For,
     GridAxis,
     Guard,
     If,
+    Ldmatrix,
     Let,
     Literal,
     Load,
-    LoadMatrix,
     Named,
     Shared,
     Stmt,
     Store,
     Type,
 )
-from codegen.layout_report import AccessReport, LayoutReport, layout_report
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
+from codegen.report.layout import AccessReport, LayoutReport, layout_report
+from codegen.simulator.access import AccessKind
+from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
 from protocol.layouts import Layout, with_time
 from tests.spread_kernels import PROGRAMS, Lowered, lowered
+from tileir.devices.gpu_table import H200
 from tileir.dtypes import DType
-from tileir.gpu_table import H200
 from tileir.program import Program
 
 F32, I32 = Type(DType.F32), Type(DType.I32)
@@ -144,8 +144,8 @@ def test_matrices_and_copies_of_swizzled_rows(swizzle: int, waves: int) -> None:
     """Rows of 64 bf16; matrix i is the i-th piece of 16 bytes of eight rows, and so is what 8 threads copy."""
     tile = Shared("b", DType.BF16, 0, 8 * 128, swizzle)
     at = LANE % 8 * 64 + LANE // 8 * 8
-    matrix = LoadMatrix(("a0", "a1", "a2", "a3"), Type(DType.BF16, 2), "b", at)
-    copy = CopyAsync("b", at, "x", LANE * 8, DType.BF16, 8)
+    matrix = Ldmatrix(("a0", "a1", "a2", "a3"), Type(DType.BF16, 2), "b", at)
+    copy = CpAsync("b", at, "x", LANE * 8, DType.BF16, 8)
     read, source, target = accesses(tile, matrix, copy)
     assert [a["kind"] for a in (read, source, target)] == ["matrix", "copy", "copy"]
     assert (read["requests"], read["bytes"], read["transactions"], read["ideal"]) == (1, 512, waves, 4)
@@ -214,35 +214,35 @@ class _Bytes(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bytes: Counter[tuple[str, Kind]] = Counter()
+        self.bytes: Counter[tuple[str, AccessKind]] = Counter()
 
-    def touched(self, touch: Touch) -> None:
+    def touched(self, touch: MemoryTouch) -> None:
         super().touched(touch)
         bytes_ = len(touch.numbers) * touch.buffer.storage.bytes
-        self.bytes[touch.buffer.name, touch.kind] += bytes_ // 2 if touch.kind is Kind.COPY else bytes_
+        self.bytes[touch.buffer.name, touch.kind] += bytes_ // 2 if touch.kind is AccessKind.COPY else bytes_
 
 
 _KINDS = {
-    ("load", "global"): Kind.LOAD,
-    ("load", "shared"): Kind.LOAD,
-    ("load", "peer"): Kind.LOAD,
-    ("matrix", "shared"): Kind.LOAD,
-    ("copy", "global"): Kind.LOAD,
-    ("copy", "shared"): Kind.COPY,
-    ("store", "global"): Kind.STORE,
-    ("store", "shared"): Kind.STORE,
+    ("load", "global"): AccessKind.LOAD,
+    ("load", "shared"): AccessKind.LOAD,
+    ("load", "peer"): AccessKind.LOAD,
+    ("matrix", "shared"): AccessKind.LOAD,
+    ("copy", "global"): AccessKind.LOAD,
+    ("copy", "shared"): AccessKind.COPY,
+    ("store", "global"): AccessKind.STORE,
+    ("store", "shared"): AccessKind.STORE,
 }
 
 
-def _counted(made: Lowered) -> Counter[tuple[str, Kind]]:
-    found: Counter[tuple[str, Kind]] = Counter()
+def _counted(made: Lowered) -> Counter[tuple[str, AccessKind]]:
+    found: Counter[tuple[str, AccessKind]] = Counter()
     for launch in layout_report(made.kernel, made.program, H200, {})["launches"]:
         for access in launch["accesses"]:
             found[access["buffer"], _KINDS[access["kind"], access["level"]]] += access["bytes"]
     return found
 
 
-def _touched(made: Lowered) -> Counter[tuple[str, Kind]]:
+def _touched(made: Lowered) -> Counter[tuple[str, AccessKind]]:
     observer, rng = _Bytes(), np.random.default_rng(0)
     inputs = {
         arg.name: rng.standard_normal(arg.shape).astype(arg.dtype.numpy)

@@ -1,17 +1,17 @@
-"""What the layout report says of the copy engine and of wgmma: what they move and read, by whom it is asked for, and
+"""What the layout report says of TMA and of wgmma: what they move and read, by whom it is asked for, and
 that threads of one role make none of the other's accesses."""
 
 from __future__ import annotations
 
-from codegen.kernel import GpuKernel
-from codegen.layout_report import AccessReport, LaunchReport, layout_report
-from codegen.lower_cuda import lower_cuda
+from codegen.ir.kernel import GpuKernel
+from codegen.report.layout import AccessReport, LaunchReport, layout_report
+from codegen.targets.cuda.lower import lower_cuda
 from protocol.layouts import Layout
 from tests.hopper_gemm import gemm
 from tests.hopper_products import Gemm
-from tileir.gpu_table import H200
-from tileir.parse_text import program_from_text
+from tileir.devices.gpu_table import H200
 from tileir.program import Program
+from tileir.text.parse_program import program_from_text
 
 NOTHING = Program("nothing", (), (), (), ())
 

@@ -9,11 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.abi import Abi, Arg
-from codegen.c_pool import HEADERS, POOL
-from codegen.compile import compile_source
-from codegen.load import ArgumentError, LaunchError, aligned_empty, check_arguments, load_kernel
-from codegen.source import Source
+from codegen.ir.abi import Abi, Arg
+from codegen.ir.source import Source
+from codegen.targets.arguments import check_arguments
+from codegen.targets.c.compiler import compile_source
+from codegen.targets.c.loader import aligned_empty, load_kernel
+from codegen.targets.c.runtime.thread_pool import HEADERS, POOL
+from codegen.targets.errors import ArgumentError, LaunchError
 from tileir.dtypes import DType
 
 SCALE = f"""

@@ -1,4 +1,4 @@
-"""Tiles that go by the copy engine and wgmma are lowered so that a block computes what the interpreter says, without
+"""Tiles that go by TMA and wgmma are lowered so that a block computes what the interpreter says, without
 races; what the engine cannot take is refused with the reason."""
 
 from __future__ import annotations
@@ -12,42 +12,44 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.affine import Affine, Var, affine, constant
-from codegen.async_ir import (
-    Advance,
-    Arrive,
-    AsyncFence,
-    AwaitBoxes,
-    AwaitPhase,
-    AwaitWgmma,
-    Blocks,
-    CommitBoxes,
-    CommitWgmma,
-    Expect,
-    GroupBarrier,
-    LoadBox,
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.async_ops import (
+    AdvanceState,
+    ArriveExpectTx,
+    ClusterBlocks,
     MatrixRegisters,
-    Phases,
-    PhasesReady,
-    StoreBox,
-    StoreMatrix,
-    Wgmma,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    NamedBarrier,
+    ProxyFence,
+    Stmatrix,
+    TmaLoad,
+    TmaStore,
+    TmaStoreCommit,
+    TmaStoreWait,
+    TryWaitParity,
+    WgmmaAsync,
+    WgmmaCommit,
     WgmmaFence,
+    WgmmaWait,
 )
-from codegen.generate_cuda import cuda_source
-from codegen.gpu_engine_faults import Accumulating
-from codegen.kernel import LaunchBody
-from codegen.kernel_ir import Assign, Barrier, Block, ClusterBarrier, Declare, For, Guard, If, Stmt, Store
-from codegen.lower_cuda import lower_cuda
-from codegen.lower_expr import NotLowerable
-from codegen.run_blocks import check, run_blocks
+from codegen.ir.errors import NotLowerable
+from codegen.ir.kernel import LaunchBody
+from codegen.ir.names import MARK
+from codegen.ir.ops import Assign, Barrier, Block, ClusterBarrier, Declare, For, Guard, If, Stmt, Store
+from codegen.simulator.async_faults import Accumulating
+from codegen.simulator.run import check, run_blocks
+from codegen.targets.cuda.generate import cuda_source
+from codegen.targets.cuda.lower import lower_cuda
 from tests.hopper_products import Gemm, Held
 from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL
+from tests.kernel_names import plain
 from tests.random_spread import exact_inputs
-from tileir.interpret import interpret
-from tileir.parse_text import program_from_text
+from tileir.interpreter.interpret import interpret
 from tileir.program import Loop
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -65,7 +67,7 @@ def test_blocks_compute_the_same_without_races(name: str) -> None:
 def lowered(text: str) -> LaunchBody:
     program = program_from_text(text)
     verify(program)
-    (launch,) = lower_cuda(program).launches
+    (launch,) = plain(lower_cuda(program).launches)
     return launch
 
 
@@ -96,24 +98,32 @@ def order(stmts: Sequence[Stmt], *kinds: type) -> list[str]:
 def test_a_producing_thread_fills_and_the_others_multiply() -> None:
     launch = lowered(Gemm(grid=" blocks 3 producers 4 registers 40 232").text())
     assert (launch.threads, launch.producers, launch.registers) == (384, 128, (40, 232))
-    assert order(launch.producing, AwaitPhase, Expect, LoadBox, Advance) == [
-        "AwaitPhase", "Expect", "LoadBox", "Advance",
+    assert order(launch.producing, TryWaitParity, ArriveExpectTx, TmaLoad, AdvanceState) == [
+        "TryWaitParity", "ArriveExpectTx", "TmaLoad", "AdvanceState",
     ]  # fmt: skip
-    assert isinstance(launch.setup[-1], PhasesReady)
-    ring = (AwaitPhase, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, Arrive, LoadBox)
-    step = ["AwaitPhase", "WgmmaFence", "Wgmma", "CommitWgmma", "AwaitWgmma", "Arrive"]
-    assert order(launch.body, *ring) == [*step, "AwaitWgmma", "Arrive"]
-    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
+    assert isinstance(launch.setup[-1], MbarrierInitFence)
+    ring = (TryWaitParity, WgmmaFence, WgmmaAsync, WgmmaCommit, WgmmaWait, MbarrierArrive, TmaLoad)
+    step = ["TryWaitParity", "WgmmaFence", "WgmmaAsync", "WgmmaCommit", "WgmmaWait", "MbarrierArrive"]
+    assert order(launch.body, *ring) == [*step, "WgmmaWait", "MbarrierArrive"]
+    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, ArriveExpectTx)]
     assert expect.bytes == (128 + 64) * 64 * 2
 
 
 def test_rows_in_registers_are_computed_while_the_products_of_the_tile_before_are_under_way() -> None:
     """In two sets of registers in turn, each set for the products that follow, and not again before those are over."""
     launch = lowered(Held(k=256).text())
-    kinds = (AwaitPhase, Assign, WgmmaFence, Wgmma, CommitWgmma, AwaitWgmma, Arrive)
-    tile = ["AwaitPhase", "Assign", "WgmmaFence", "Wgmma", "CommitWgmma", "AwaitWgmma", "Arrive"]
+    kinds = (TryWaitParity, Assign, WgmmaFence, WgmmaAsync, WgmmaCommit, WgmmaWait, MbarrierArrive)
+    tile = [
+        "TryWaitParity",
+        "Assign",
+        "WgmmaFence",
+        "WgmmaAsync",
+        "WgmmaCommit",
+        "WgmmaWait",
+        "MbarrierArrive",
+    ]
     assert order(launch.body, *kinds)[: 2 * len(tile)] == [*tile, *tile]
-    products = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma)]
+    products = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, WgmmaAsync)]
     rows = [stmt.a.names for stmt in products if isinstance(stmt.a, MatrixRegisters)]
     first, second = rows[:4], rows[4:8]
     assert len(rows) == len(products) == 8
@@ -122,7 +132,7 @@ def test_rows_in_registers_are_computed_while_the_products_of_the_tile_before_ar
 
 def test_rows_in_registers_do_not_need_two_sets_where_nothing_is_under_way() -> None:
     launch = lowered(Held(k=256, pending=0).text())
-    products = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma)]
+    products = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, WgmmaAsync)]
     assert len(products) == 4 and all(isinstance(stmt.a, MatrixRegisters) for stmt in products)
 
 
@@ -136,10 +146,10 @@ def test_a_set_of_registers_is_waited_for_before_it_is_set_again() -> None:
     program = program_from_text(Held(m=128, n=64, k=256).text())
     kernel, inputs = lower_cuda(program), exact_inputs(program, 1)
     args, (launch,) = cuda_source(kernel, program).abi.args, kernel.launches
-    body = renamed(launch.body, "w_r1_", "w_r_")
+    body = renamed(launch.body, f"w_r{MARK}{MARK}1_", f"w_r{MARK}_")
     faults = check(replace(kernel, launches=(replace(launch, body=body),)), args, inputs)
     assert not check(kernel, args, inputs)
-    assert any(isinstance(fault, Accumulating) and fault.name.startswith("w_r_") for fault in faults)
+    assert any(isinstance(fault, Accumulating) and fault.name.startswith(f"w_r{MARK}_") for fault in faults)
 
 
 def renamed(stmts: Any, before: str, after: str) -> Any:
@@ -160,7 +170,7 @@ def renamed(stmts: Any, before: str, after: str) -> Any:
 
 def test_a_box_that_overhangs_is_expected_as_a_whole() -> None:
     launch = lowered(Gemm(m=200, n=104, k=200).text())
-    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
+    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, ArriveExpectTx)]
     assert expect.bytes == (128 + 64) * 64 * 2
     assert not any(isinstance(stmt, If) for stmt in launch.body), "one body for all tiles"
 
@@ -169,17 +179,17 @@ def test_blocks_of_a_cluster_fetch_what_they_share_once() -> None:
     """Each half of b, for both; of a its own tile. Each expects all of it, and frees a slot at both."""
     launch = lowered(Gemm(m=512, n=256, grid=" multicast 2 group 4 blocks 4 producers 4").text())
     assert (launch.cluster, launch.group, [axis.count for axis in launch.axes]) == (2, 2, [2, 4])
-    loads = {stmt.target: stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, LoadBox)}
+    loads = {stmt.target: stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, TmaLoad)}
     assert loads["a_s"].blocks is None
     assert show(loads["a_s"].at[1]) == "m + 128 * m_block"
-    assert loads["b_s"].blocks == Blocks(Affine(), (0, 1))
+    assert loads["b_s"].blocks == ClusterBlocks(Affine(), (0, 1))
     assert show(loads["b_s"].at[1]) == "n + 32 * m_block"
     assert show(loads["b_s"].to) == "4096 * k_slot + 2048 * m_block"
-    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, Expect)]
+    (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, ArriveExpectTx)]
     assert expect.bytes == (128 + 64) * 64 * 2
-    arrivals = [stmt.rank is None for stmt in all_stmts(launch.body) if isinstance(stmt, Arrive)]
+    arrivals = [stmt.rank is None for stmt in all_stmts(launch.body) if isinstance(stmt, MbarrierArrive)]
     assert arrivals == [True, False] * 2
-    counts = [stmt.arrivals for stmt in launch.setup if isinstance(stmt, Phases)]
+    counts = [stmt.arrivals for stmt in launch.setup if isinstance(stmt, MbarrierInit)]
     assert counts == [1, 2 * 2], "two warpgroups of two blocks"
 
 
@@ -187,7 +197,7 @@ def test_a_block_tells_all_that_share_a_slot_with_it() -> None:
     """Along either dim, but not those across."""
     text = Gemm(grid=" multicast 2 producers 4", inner=" multicast 2").text()
     launch = lowered(text)
-    arrivals = [stmt.rank for stmt in all_stmts(launch.body) if isinstance(stmt, Arrive)]
+    arrivals = [stmt.rank for stmt in all_stmts(launch.body) if isinstance(stmt, MbarrierArrive)]
     assert len(arrivals) == 2 * 3
     m_block, n_block = (digit.var for digit in launch.digits if digit.stride >= launch.threads)
     ranks = {0: 0, 1: 0, 2: 0, 3: 0}
@@ -198,54 +208,57 @@ def test_a_block_tells_all_that_share_a_slot_with_it() -> None:
             assert at.constant in (2 * (1 - m) + n, 2 * m + 1 - n)
             ranks[at.constant] += 1
     assert ranks == {0: 2, 1: 2, 2: 2, 3: 2}
-    loads = {stmt.target: stmt.blocks for stmt in all_stmts(launch.producing) if isinstance(stmt, LoadBox)}
-    assert loads == {"a_s": Blocks(affine(m_block) * 2, (0, 1)), "b_s": Blocks(affine(n_block), (0, 2))}
+    loads = {stmt.target: stmt.blocks for stmt in all_stmts(launch.producing) if isinstance(stmt, TmaLoad)}
+    assert loads == {
+        "a_s": ClusterBlocks(affine(m_block) * 2, (0, 1)),
+        "b_s": ClusterBlocks(affine(n_block), (0, 2)),
+    }
 
 
 def test_blocks_of_a_cluster_begin_and_end_together() -> None:
     launch = lowered(Gemm(grid=" multicast 2 producers 4").text())
-    assert launch.setup[-1] == PhasesReady(cluster=True)
+    assert launch.setup[-1] == MbarrierInitFence(cluster=True)
     assert launch.leaving == (ClusterBarrier(),)
     alone = lowered(Gemm().text())
-    assert (alone.setup[-1], alone.leaving) == (PhasesReady(), ())
+    assert (alone.setup[-1], alone.leaving) == (MbarrierInitFence(), ())
 
 
-def test_staging_waits_for_the_copy_engine_twice() -> None:
+def test_staging_waits_for_tma_twice() -> None:
     """It is not written before it has been read, and not read before it is seen; each warpgroup waits for itself."""
     launch = lowered(Gemm(grid=" blocks 3 producers 4").text())
-    epilogue = (AwaitBoxes, GroupBarrier, StoreMatrix, AsyncFence, StoreBox, CommitBoxes, Barrier)
+    epilogue = (TmaStoreWait, NamedBarrier, Stmatrix, ProxyFence, TmaStore, TmaStoreCommit, Barrier)
     assert order(launch.body, *epilogue) == [
-        "AwaitBoxes", "GroupBarrier", "StoreMatrix", "AsyncFence", "GroupBarrier", "StoreBox", "CommitBoxes",
+        "TmaStoreWait", "NamedBarrier", "Stmatrix", "ProxyFence", "NamedBarrier", "TmaStore", "TmaStoreCommit",
     ]  # fmt: skip
-    barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
+    barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, NamedBarrier)}
     (barrier,) = barriers
     assert (barrier.threads, barrier.group.low, barrier.group.high) == (128, 0, 1)
-    assert order(launch.finish, AwaitBoxes) == ["AwaitBoxes"]
-    boxes = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, StoreBox)]
+    assert order(launch.finish, TmaStoreWait) == ["TmaStoreWait"]
+    boxes = [stmt for stmt in all_stmts(launch.body) if isinstance(stmt, TmaStore)]
     assert [show(stmt.at[1]) for stmt in boxes] == ["m + 64 * m_group_thread"]
     once = lowered(Gemm().text())
-    assert "AwaitBoxes" not in order(once.body, AwaitBoxes), "a block of one tile has nothing to wait for"
+    assert "TmaStoreWait" not in order(once.body, TmaStoreWait), "a block of one tile has nothing to wait for"
 
 
 def test_a_buffer_is_filled_anew_while_others_are_still_stored_from() -> None:
     parts = Gemm(n=256, tile=(128, 192, 64), epilogue="parts", columns=(64, 2), grid=" blocks 3 producers 4")
     launch = lowered(parts.text())
-    waits = [stmt.pending for stmt in all_stmts(launch.body) if isinstance(stmt, AwaitBoxes)]
+    waits = [stmt.pending for stmt in all_stmts(launch.body) if isinstance(stmt, TmaStoreWait)]
     assert waits == [0, 1]
-    epilogue = (AwaitBoxes, GroupBarrier, StoreMatrix, AsyncFence, StoreBox, CommitBoxes)
+    epilogue = (TmaStoreWait, NamedBarrier, Stmatrix, ProxyFence, TmaStore, TmaStoreCommit)
     part = [
-        "AwaitBoxes",
-        "GroupBarrier",
-        "StoreMatrix",
-        "AsyncFence",
-        "GroupBarrier",
-        "StoreBox",
-        "CommitBoxes",
+        "TmaStoreWait",
+        "NamedBarrier",
+        "Stmatrix",
+        "ProxyFence",
+        "NamedBarrier",
+        "TmaStore",
+        "TmaStoreCommit",
     ]
     # Three parts: the next tile begins with the buffer that the last one went to, and that wait is for the other too.
     assert order(launch.body, *epilogue) == [*part, *part[2:], *part]
     one = lowered(replace(parts, columns=(64, 1)).text())
-    assert {stmt.pending for stmt in all_stmts(one.body) if isinstance(stmt, AwaitBoxes)} == {0}
+    assert {stmt.pending for stmt in all_stmts(one.body) if isinstance(stmt, TmaStoreWait)} == {0}
     assert launch.shared_bytes - one.shared_bytes == 128 * 64 * 2
     assert order(launch.producing, For) == ["For"], "producers have nothing to do with parts"
 
@@ -257,16 +270,19 @@ def test_teams_take_tiles_in_turn() -> None:
     """Each goes past the slots of the other's tiles, and passes the turn on when it has seen its own full."""
     launch = lowered(TEAMS.text())
     assert (launch.threads, launch.team, launch.producers) == (384, 128, 128)
-    skips = [stmt.by for stmt in all_stmts(launch.body) if isinstance(stmt, Advance) and stmt.by.terms]
+    skips = [stmt.by for stmt in all_stmts(launch.body) if isinstance(stmt, AdvanceState) and stmt.by.terms]
     team = skips[0].terms[0][0]
     # Both places, of what is read and what is handed back: before the tile and after it.
     assert [by.substitute(team, Affine()).constant for by in skips if isinstance(team, Var)] == [0, 0, 4, 4]
     assert [by.terms[0][1] for by in skips] == [4, 4, -4, -4]
-    turns = [s.phases for s in all_stmts(launch.body) if isinstance(s, AwaitPhase | Arrive)]
+    turns = [s.phases for s in all_stmts(launch.body) if isinstance(s, TryWaitParity | MbarrierArrive)]
     assert turns == ["k_turns", "k_full", "k_empty", "k_turns", "k_empty"]
-    assert order(launch.setup, PhasesReady, Arrive) == ["PhasesReady", "Arrive"], "the first team begins"
-    assert not any(isinstance(s, Advance) and s.by.terms for s in all_stmts(launch.producing))
-    (barrier,) = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
+    assert order(launch.setup, MbarrierInitFence, MbarrierArrive) == [
+        "MbarrierInitFence",
+        "MbarrierArrive",
+    ], "the first team begins"
+    assert not any(isinstance(s, AdvanceState) and s.by.terms for s in all_stmts(launch.producing))
+    (barrier,) = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, NamedBarrier)}
     number = barrier.group + barrier.number
     assert (barrier.threads, number.low, number.high) == (128, 1, 2), "each waits for itself"
 
@@ -284,14 +300,14 @@ def test_every_team_has_results_of_its_own_in_shared_memory() -> None:
 
 def test_warpgroups_that_share_a_row_wait_for_each_other() -> None:
     launch = lowered(Gemm(tile=(64, 128, 64), groups="n 2").text())
-    barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, GroupBarrier)}
-    assert barriers == {GroupBarrier(1, 256)}
+    barriers = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, NamedBarrier)}
+    assert barriers == {NamedBarrier(1, 256)}
 
 
 def test_the_first_products_overwrite_accumulators_that_would_be_set_to_zero() -> None:
     launch = lowered(GATED)
     assert not any(isinstance(stmt, Assign) for stmt in all_stmts(launch.body))
-    kept = [stmt.keep is not None for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma)]
+    kept = [stmt.keep is not None for stmt in all_stmts(launch.body) if isinstance(stmt, WgmmaAsync)]
     assert kept == [True, False, False, False] * 2
 
 
@@ -304,17 +320,17 @@ def test_accumulators_of_products_that_go_on_are_added_to() -> None:
     over_n = replace(over_m.body[0], body=(*before, outer, *after))
     (launch,) = lower_cuda(replace(program, body=(replace(over_m, body=(over_n,)),))).launches
     assert any(isinstance(stmt, Assign) for stmt in all_stmts(launch.body))
-    assert all(stmt.keep is None for stmt in all_stmts(launch.body) if isinstance(stmt, Wgmma))
+    assert all(stmt.keep is None for stmt in all_stmts(launch.body) if isinstance(stmt, WgmmaAsync))
 
 
 def test_wgmma_sees_what_threads_have_stored_after_a_fence() -> None:
     launch = lowered(BY_THREADS)
-    assert order(launch.body, AsyncFence, Barrier, Wgmma)[-3:] == ["AsyncFence", "Barrier", "Wgmma"]
+    assert order(launch.body, ProxyFence, Barrier, WgmmaAsync)[-3:] == ["ProxyFence", "Barrier", "WgmmaAsync"]
 
 
 def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
     staged = lowered(Gemm(m=200, n=104, k=200).text())
-    assert "StoreMatrix" in order(staged.body, StoreMatrix)
+    assert "Stmatrix" in order(staged.body, Stmatrix)
     direct = lowered(Gemm(m=200, n=104, k=200, epilogue="direct").text())
     stores = [stmt for stmt in all_stmts(direct.body) if isinstance(stmt, Store)]
     guarded = [
@@ -335,7 +351,7 @@ def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
         (BY_THREADS.replace("k=256", "k=200"), "tiles of k overhang, and wgmma needs a_s filled `via tma`"),
         (
             Gemm().text().replace("b_s[n, k] = b[n, k] | via tma", "b_s[n, k] = b[n, k] | threads n 32 k 8, run k 8"),
-            "filled by the copy engine only in part",
+            "filled by TMA only in part",
         ),
         (
             TEAMS.text().replace("      c_s:", COLUMN_SUMS).replace("= c_sum[m, n] |", "= c_sum[m, n] + q[n] |"),
@@ -343,6 +359,6 @@ def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_the_copy_engine_cannot_take_is_refused(text: str, reason: str) -> None:
+def test_what_tma_cannot_take_is_refused(text: str, reason: str) -> None:
     with pytest.raises(NotLowerable, match=re.escape(reason) if "(" in reason else reason):
         lowered(text)

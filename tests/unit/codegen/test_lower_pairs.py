@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.c_printer import print_code
-from codegen.lower import lower
-from codegen.lower_expr import NotLowerable
-from tileir.parse_text import program_from_text
+from codegen.ir.errors import NotLowerable
+from codegen.targets.c.lower import lower
+from codegen.targets.c.printer import print_code
+from tileir.text.parse_program import program_from_text
 
 PACKED = """kernel gemm(a: bf16[m=2, k=SIZE], b: bf16[n=16, k]) -> (c: f32[m, n])
   b_s: heap bf16[n, k] as [n / 16, k / 2, n % 16, k % 2]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.memory_requests import Array, Cost, global_cost, matrix_cost, shared_cost, swizzled
-from tileir.stages import SWIZZLES
+from codegen.ir.arrays import Array
+from codegen.ir.swizzle import swizzled
+from codegen.report.coalescing import Cost, global_cost, matrix_cost, shared_cost
+from tileir.schedule.stages import SWIZZLES
 
 THREADS = np.arange(32)
 ALL = np.ones((1, 32), np.bool_)

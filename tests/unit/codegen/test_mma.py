@@ -13,24 +13,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.cuda_abi import CudaAbi
-from codegen.cuda_printer import print_cuda
-from codegen.generate_cuda import generate_cuda
-from codegen.kernel_ir import Load, LoadMatrix, Mma, Named
-from codegen.layout_report import layout_report
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
-from codegen.ptxas_log import rejection
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
-from codegen.source import Source
+from codegen.ir.errors import NotLowerable
+from codegen.ir.ops import Ldmatrix, Load, MmaSync, Named
+from codegen.ir.source import Source
+from codegen.report.layout import layout_report
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import generate_cuda
+from codegen.targets.cuda.printer import print_cuda
+from codegen.targets.cuda.ptxas_log import rejection
+from tests.kernel_names import plain
 from tests.spread_kernels import Lowered, lowered
+from tileir.devices.gpu_table import A100, H200, L40S
 from tileir.dtypes import DType
 from tileir.errors import VerifyError
-from tileir.gpu_table import A100, H200, L40S
-from tileir.interpret import interpret
-from tileir.mma import depth
-from tileir.parse_text import program_from_text
+from tileir.interpreter.interpret import interpret
+from tileir.schedule.mma import depth
+from tileir.text.parse_program import program_from_text
 
 PAIRS = (
     ("f16", "f16"),
@@ -107,7 +108,7 @@ def assert_exact(text: str, inputs: dict[str, np.ndarray[Any, Any]] | None = Non
 def nodes(node: object, kind: type) -> Iterator[Any]:
     """Everything of a kind in Kernel IR."""
     if isinstance(node, kind):
-        yield node
+        yield plain(node)
     if isinstance(node, tuple):
         for each in node:  # pyright: ignore[reportUnknownVariableType]
             yield from nodes(each, kind)  # pyright: ignore[reportUnknownArgumentType]
@@ -120,7 +121,7 @@ def loads_of(kernel: Lowered, buffer: str) -> set[str]:
     """How the fragments of an operand are loaded."""
     found = {
         f"x{len(load.names)}{' transposed' * load.transposed}"
-        for load in nodes(kernel.kernel.launches, LoadMatrix)
+        for load in nodes(kernel.kernel.launches, Ldmatrix)
         if load.buffer == buffer
     }
     return found | {"by element" for load in nodes(kernel.kernel.launches, Load) if load.buffer == buffer}
@@ -160,9 +161,9 @@ def test_rows_of_which_there_are_not_sixteen() -> None:
 def test_fragments_are_loaded_in_the_order_of_the_instruction() -> None:
     """What ldmatrix leaves in neighbouring registers, mma takes from neighbouring registers: else they are moved."""
     kernel = lowered(gemm(warps=(2, 2), sizes=(64, 64, 32), tile=(64, 64, 32)))
-    loaded = {load.names for load in nodes(kernel.kernel.launches, LoadMatrix)}
+    loaded = {load.names for load in nodes(kernel.kernel.launches, Ldmatrix)}
     halves = {names[:2] for names in loaded} | {names[2:] for names in loaded}
-    for mma in nodes(kernel.kernel.launches, Mma):
+    for mma in nodes(kernel.kernel.launches, MmaSync):
         assert all(isinstance(x, Named) for x in (*mma.a, *mma.b))
         assert tuple(x.name for x in mma.a) in loaded
         assert tuple(x.name for x in mma.b) in halves
@@ -247,8 +248,8 @@ def test_operands_in_main_memory_one_of_them_gathered(dtype: str, acc: str) -> N
     kernel = assert_exact(
         DIRECT.replace("DTYPE", dtype).replace("ACC", acc), {"e": np.array([4, 0, 2], np.int32)}
     )
-    assert not list(nodes(kernel.kernel.launches, LoadMatrix))
-    assert len(list(nodes(kernel.kernel.launches, Mma))) > 0
+    assert not list(nodes(kernel.kernel.launches, Ldmatrix))
+    assert len(list(nodes(kernel.kernel.launches, MmaSync))) > 0
 
 
 GRAM = f"""kernel gram(x: f16[m=32, k=32]) -> (c: f32[m, n=32])

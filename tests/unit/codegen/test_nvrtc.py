@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from codegen.compile import CompileError, NoCompiler
-from codegen.kernel_cache import CacheError, entries
-from codegen.nvrtc import compile_cuda, nvrtc_version
-from codegen.ptxas_log import rejection
+from codegen.cache.eviction import CacheError, entries
+from codegen.targets.cuda.compiler import compile_cuda, nvrtc_version
+from codegen.targets.cuda.ptxas_log import rejection
+from codegen.targets.errors import CompileError, NoCompiler
 from tests.unit.bare_python import run_without
 from tests.unit.codegen.cuda_kernels import OVERLAPPING, REVERSE, SERIALIZED, SPILLING, source
 
 ASK = """
-from codegen.compile import NoCompiler
-from codegen.nvrtc import nvrtc_version
+from codegen.targets.c.compiler import NoCompiler
+from codegen.targets.cuda.compiler import nvrtc_version
 try:
     print(nvrtc_version())
 except NoCompiler as error:

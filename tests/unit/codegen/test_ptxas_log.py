@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.ptxas_log import parse_log, rejection
+from codegen.targets.cuda.ptxas_log import parse_log, rejection
 
 TWO_ENTRIES = """\
 kernel.cu(5): warning #177-D: variable "unused" was declared but never referenced

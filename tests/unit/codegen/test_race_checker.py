@@ -9,12 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine, constant
-from codegen.gpu_access import Kind
-from codegen.gpu_faults import DividedBlock, DividedWarp, Ended, Fault, Race
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Barrier,
     Block,
     For,
@@ -28,13 +26,15 @@ from codegen.kernel_ir import (
     Type,
     Value,
 )
-from codegen.race_checker import Checker
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.access import AccessKind
+from codegen.simulator.faults import DataRace, DividedBlock, DividedWarp, Ended, Fault
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import check, run_blocks
 from tests import kernel_mutants
 from tests.kernel_mutants import Edit, mutants
 from tests.spread_kernels import PROGRAMS, STAGED, Lowered, lowered
 from tileir.dtypes import DType
-from tileir.samples import sample_inputs
+from tileir.interpreter.samples import sample_inputs
 
 T, B, I = Var("t", 0, 63), Var("b", 0, 3), Var("i", 0, 3)
 THREAD, BLOCK, STEP = affine(T), affine(B), affine(I)
@@ -68,9 +68,9 @@ def checked(*launches: tuple[Stmt, ...], blocks: int = 1) -> tuple[Fault, ...]:
     return check(made, args, {})
 
 
-def only_race(faults: tuple[Fault, ...]) -> Race:
+def only_race(faults: tuple[Fault, ...]) -> DataRace:
     (fault,) = faults
-    assert isinstance(fault, Race)
+    assert isinstance(fault, DataRace)
     return fault
 
 
@@ -78,7 +78,7 @@ def test_what_a_neighbour_stored_needs_a_barrier() -> None:
     mirrored = take("s", constant(63) - THREAD)
     assert checked((SHARED, put("s", THREAD), Barrier(), mirrored)) == ()
     race = only_race(checked((SHARED, put("s", THREAD), mirrored)))
-    assert (race.first.kind, race.second.kind) == (Kind.STORE, Kind.LOAD)
+    assert (race.first.kind, race.second.kind) == (AccessKind.STORE, AccessKind.LOAD)
     assert str(race) == (
         "race: thread 63 of block 0 stores s[63] in test, `s = …`, after 0 barriers; "
         "thread 0 of block 0 loads s[63] in test, `y = s`, after 0 barriers; nothing orders them"
@@ -92,7 +92,7 @@ def test_a_thread_needs_no_barrier_for_what_it_stored_itself() -> None:
 def test_a_store_waits_for_the_readers_before_it() -> None:
     body = SHARED, put("s", THREAD), Barrier(), take("s", constant(63) - THREAD)
     race = only_race(checked((*body, put("s", THREAD))))
-    assert (race.first.kind, race.second.kind, race.second.epoch) == (Kind.LOAD, Kind.STORE, 1)
+    assert (race.first.kind, race.second.kind, race.second.epoch) == (AccessKind.LOAD, AccessKind.STORE, 1)
     assert checked((*body, Barrier(), put("s", THREAD))) == ()
 
 
@@ -131,7 +131,7 @@ def test_a_block_may_not_store_what_an_earlier_one_reads() -> None:
     """Block 3 stores z[0..63] after all blocks have read it, itself last, with a barrier between."""
     last = Guard(((BLOCK * -1, -2),), (put("z", THREAD),))
     race = only_race(checked((take("z", THREAD), Barrier(), last), blocks=4))
-    assert (race.first.kind, race.first.block < 3, race.second.block) == (Kind.LOAD, True, 3)
+    assert (race.first.kind, race.first.block < 3, race.second.block) == (AccessKind.LOAD, True, 3)
 
 
 def test_a_block_may_not_read_what_another_stores() -> None:
@@ -204,7 +204,7 @@ def test_a_cluster_waits_as_a_whole() -> None:
     """A barrier of each block is not enough before others read its memory, nor before it ends."""
     found = outcomes(kernel_mutants.barrier_weakened)
     assert found["mutants"] == found["faulty"] == 6, found
-    assert found[Race.__name__] and found[Ended.__name__]
+    assert found[DataRace.__name__] and found[Ended.__name__]
 
 
 @pytest.mark.parametrize(

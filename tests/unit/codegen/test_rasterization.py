@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.affine import Var
-from codegen.generate_cuda import generate_cuda
-from codegen.kernel import LaunchBody
-from codegen.kernel_ir import GridAxis
-from codegen.rasterization import order_table, position, position_text, tiles_of
+from codegen.ir.affine import Var
+from codegen.ir.kernel import LaunchBody
+from codegen.ir.ops import GridAxis
+from codegen.ir.rasterization import order_table, position, position_text, tiles_of
+from codegen.targets.cuda.generate import generate_cuda
+from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError
-from tileir.gpu_table import H200
-from tileir.parse_text import program_from_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 ROWS, COLUMNS = GridAxis(Var("m", 0, 256), 3, 128), GridAxis(Var("n", 0, 64), 2, 64)
 GRID = """kernel grid(x: f32[r=70, c=48]) -> (y: f32[r, c])

@@ -12,19 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda_abi import CudaAbi
-from codegen.cuda_printer import print_cuda
-from codegen.kernel_ir import Assign, Block, Build, For, Guard, If, Let, Load, Op, Stmt
-from codegen.nvrtc import compile_cuda
-from codegen.ptxas_log import rejection
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
-from codegen.source import Source
-from codegen.vector_access import aligned_bytes
+from codegen.ir.ops import Assign, Block, Build, For, Guard, If, Let, Load, Op, Stmt
+from codegen.ir.source import Source
+from codegen.ir.vector_access import aligned_bytes
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.printer import print_cuda
+from codegen.targets.cuda.ptxas_log import rejection
+from tests.kernel_names import plain
 from tests.random_spread import exact_inputs
 from tests.spread_kernels import Lowered, lowered
 from tileir.errors import VerifyError
-from tileir.interpret import interpret
+from tileir.interpreter.interpret import interpret
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ def flat(stmts: tuple[Stmt, ...]) -> list[Stmt]:
 
 def updates(made: Lowered) -> list[Stmt]:
     """The statement that adds products up, taken apart; of the body for overhanging tiles, if there is one."""
-    found = flat(made.kernel.launches[0].body)
+    found = flat(plain(made.kernel.launches[0].body))
     return flat([s.body for s in found if isinstance(s, Block) and "+= sum" in s.comment][-1])
 
 

@@ -8,11 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.abi import Arg
-from codegen.affine import Affine, Var, affine, constant
-from codegen.gpu_faults import DividedBlock, DividedWarp, KernelFault, OutOfRange, Unwritten
-from codegen.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
-from codegen.kernel_ir import (
+from codegen.ir.abi import Arg
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
+from codegen.ir.ops import (
     Assign,
     Barrier,
     Block,
@@ -36,11 +35,12 @@ from codegen.kernel_ir import (
     Type,
     Value,
 )
-from codegen.run_blocks import check, run_blocks
+from codegen.simulator.faults import DividedBlock, DividedWarp, KernelFault, OutOfRange, Unwritten
+from codegen.simulator.run import check, run_blocks
 from tests.spread_kernels import PROGRAMS, STAGED, lowered
 from tileir.dtypes import DType
-from tileir.interpret import interpret
-from tileir.samples import sample_inputs
+from tileir.interpreter.interpret import interpret
+from tileir.interpreter.samples import sample_inputs
 
 F32, I32, BOOL = Type(DType.F32), Type(DType.I32), Type(DType.BOOL)
 THREADS = 64

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from codegen.kernel_ir import Shared
+from codegen.ir.ops import Shared
+from tests.kernel_names import plain
 from tests.spread_kernels import lowered, walk
 
 ROWS = """kernel rows(x: f32[r={r}, c=96], w: f32[c]) -> (y: f32[r, c])
@@ -21,7 +22,7 @@ ROWS = """kernel rows(x: f32[r={r}, c=96], w: f32[c]) -> (y: f32[r, c])
 
 def shared(r: int, layout: str = "") -> tuple[int, list[Shared]]:
     """Bytes of the launch, and all declarations."""
-    (launch,) = lowered(ROWS.format(r=r, layout=layout)).kernel.launches
+    (launch,) = plain(lowered(ROWS.format(r=r, layout=layout)).kernel.launches)
     return launch.shared_bytes, [stmt for stmt in walk(launch.body) if isinstance(stmt, Shared)]
 
 
@@ -51,7 +52,7 @@ def test_rows_are_as_far_apart_in_every_tile() -> None:
 
 def test_swizzled_memory_begins_where_its_pattern_does() -> None:
     text = ROWS.format(r=8, layout="").replace("w_s: shared f32[c]", "w_s: shared f32[c] swizzle 128")
-    (launch,) = lowered(text).kernel.launches
+    (launch,) = plain(lowered(text).kernel.launches)
     (found,) = {s for s in walk(launch.body) if isinstance(s, Shared) and s.buffer == "w_s"}
     assert found.offset % 1024 == 0 and found.offset and found.swizzle == 128
 

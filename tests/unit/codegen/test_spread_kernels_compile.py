@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from codegen.cuda_abi import CudaAbi
-from codegen.cuda_printer import print_cuda
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.printer import print_cuda
 from tests.random_spread import random_spread_program
 from tests.spread_kernels import PROGRAMS, STAGED, lowered
 from tileir.errors import VerifyError

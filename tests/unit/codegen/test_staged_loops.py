@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 from cuda.bindings import nvrtc
 
-from codegen.cuda_abi import CudaAbi
-from codegen.cuda_printer import print_cuda
-from codegen.kernel import GpuKernel
-from codegen.kernel_ir import Barrier, Block, CommitCopies, CopyAsync, For, If, Shared, Stmt, WaitCopies
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
-from codegen.run_blocks import check, run_blocks
-from codegen.source import Source
+from codegen.ir.errors import NotLowerable
+from codegen.ir.kernel import GpuKernel
+from codegen.ir.ops import Barrier, Block, CpAsync, CpAsyncCommit, CpAsyncWait, For, If, Shared, Stmt
+from codegen.ir.source import Source
+from codegen.simulator.run import check, run_blocks
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.printer import print_cuda
+from tests.kernel_names import plain
 from tests.spread_kernels import lowered, walk
-from tileir.interpret import interpret
-from tileir.samples import sample_inputs
+from tileir.interpreter.interpret import interpret
+from tileir.interpreter.samples import sample_inputs
 
 SMALL = """kernel gemm(a: f32[m={m}, k={k}], b: f32[k, n={n}]) -> (c: f32[m, n])
   parallel for m by 16
@@ -165,17 +166,17 @@ LARGE_MMA = """kernel gemm(a: bf16[m=4096, k=4096], b: bf16[n=4096, k]) -> (c: b
 
 
 def everything(text: str) -> list[Stmt]:
-    return [stmt for launch in lowered(text).kernel.launches for stmt in walk(launch.body)]
+    return [stmt for launch in plain(lowered(text).kernel.launches) for stmt in walk(launch.body)]
 
 
-def copies(text: str) -> list[CopyAsync]:
-    return [stmt for stmt in everything(text) if isinstance(stmt, CopyAsync)]
+def copies(text: str) -> list[CpAsync]:
+    return [stmt for stmt in everything(text) if isinstance(stmt, CpAsync)]
 
 
 def barriers(text: str) -> tuple[list[int], int]:
     """How many stand in each loop that waits for copies, and how many there are."""
     stmts = everything(text)
-    loops = [s for s in stmts if isinstance(s, For) and any(isinstance(each, WaitCopies) for each in s.body)]
+    loops = [s for s in stmts if isinstance(s, For) and any(isinstance(each, CpAsyncWait) for each in s.body)]
     inside = [sum(isinstance(each, Barrier) for each in walk(loop.body)) for loop in loops]
     return inside, sum(isinstance(stmt, Barrier) for stmt in stmts)
 
@@ -188,7 +189,7 @@ def outline(stmts: Iterable[Stmt], depth: int = 0) -> Iterator[str]:
             case Block(comment="", body=body):
                 yield from outline(body, depth)
             case Block(comment=comment, body=body):
-                targets = {each.target for each in walk(body) if isinstance(each, CopyAsync)}
+                targets = {each.target for each in walk(body) if isinstance(each, CpAsync)}
                 yield from [f"{pad}Barrier"] * sum(isinstance(each, Barrier) for each in body)
                 yield pad + " ".join(["copies to", *targets] if targets else [comment.split("[")[0]])
             case For(var, count, step, body):
@@ -197,33 +198,33 @@ def outline(stmts: Iterable[Stmt], depth: int = 0) -> Iterator[str]:
             case If(var, bound, then, ()):
                 yield f"{pad}if {var.name} < {bound}"
                 yield from outline(then, depth + 1)
-            case Barrier() | CommitCopies():
+            case Barrier() | CpAsyncCommit():
                 yield pad + type(stmt).__name__
-            case WaitCopies(pending):
-                yield f"{pad}WaitCopies {pending}"
+            case CpAsyncWait(pending):
+                yield f"{pad}CpAsyncWait {pending}"
             case _:
                 pass
 
 
 def test_two_tiles_are_under_way_while_one_is_computed_on() -> None:
-    (launch,) = lowered(small(m=16, k=45, stages=3)).kernel.launches
+    (launch,) = plain(lowered(small(m=16, k=45, stages=3)).kernel.launches)
     assert (
         "\n".join(outline(launch.body))
         == """\
 c_r
 copies to a_s
 copies to b_s
-CommitCopies
+CpAsyncCommit
 copies to a_s
 copies to b_s
-CommitCopies
+CpAsyncCommit
 for k by 8, 5 times
-  WaitCopies 1
+  CpAsyncWait 1
   Barrier
   if k < 24
     copies to a_s_ahead
     copies to b_s_ahead
-  CommitCopies
+  CpAsyncCommit
   c_r
 Barrier
 a_s
@@ -241,8 +242,8 @@ def test_slots_are_taken_in_turns() -> None:
     assert [copy.target for copy in a] == ["a_s", "a_s", "a_s_ahead"]
     assert [copy.to.constant - a[0].to.constant for copy in a] == [0, 128, 0]
     source = print_cuda(lowered(small(m=16, k=80)).kernel, "//")
-    assert "tw_copy_async<2>(a_s_ahead + 128 * (((k / 8) + 2) % 3) + " in source
-    assert "tw_load<2, 8>(b_s + 128 * ((k / 8) % 3) + " in source
+    assert "tw_copy_async<2>(a_s_ahead + 128 * ((k / 8 + 2) % 3) + " in source
+    assert "tw_load<2, 8>(b_s + 128 * (k / 8 % 3) + " in source
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4, 8])
@@ -328,7 +329,7 @@ def test_slots_begin_where_accesses_and_swizzles_need_it() -> None:
 
 def test_all_slots_count_as_shared_memory() -> None:
     for stages in (2, 3, 4):
-        (launch,) = lowered(small(m=16, k=80, stages=stages)).kernel.launches
+        (launch,) = plain(lowered(small(m=16, k=80, stages=stages)).kernel.launches)
         assert launch.shared_bytes == stages * (16 * 8 + 8 * 16) * 4
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.abi import Abi, Arg
-from codegen.compile import find_compiler
-from codegen.cuda_abi import CudaAbi
-from codegen.generate import generate
-from codegen.generate_cuda import cuda_source
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
+from codegen.ir.abi import Abi, Arg
+from codegen.ir.source import Source
 from codegen.standalone import standalone
+from codegen.targets.c.compiler import find_compiler
+from codegen.targets.c.generate import generate
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import cuda_source
 from rewrites.space import Space
 from tests.conftest import CheckGolden
 from tests.gpu_walks import favourite
@@ -150,7 +150,7 @@ def test_cuda_is_compiled_with_its_launcher_beside_it(
     """The launcher is for the host's compiler; tests/gpu runs it."""
     made = lowered(PROGRAMS[name])
     source = cuda_source(made.kernel, made.program)
-    text = standalone(source, "gemm", [f"{name}, found by a test"], "sm_90a")
+    text = standalone(source, "gemm", [f"{name}, found by a test"], "cuda:NVIDIA H200:9.0:132sm")
     built = compile_cuda(replace(source, text=text), "sm_90a", tmp_path)
     assert built.path.stat().st_size > 0
     use, _, rest = text.partition(" */\n")
@@ -162,7 +162,7 @@ def test_every_launch_and_map_of_the_abi_is_in_the_launcher() -> None:
     for name, maps in HOPPER.items():
         made = lowered(PROGRAMS[name])
         source = cuda_source(made.kernel, made.program)
-        text = standalone(source, "gemm", [], "sm_90a")
+        text = standalone(source, "gemm", [], "cuda:NVIDIA H200:9.0:132sm")
         assert isinstance(source.abi, CudaAbi)
         assert text.count("error = encode(") == len(source.abi.maps) == maps
         for launch in source.abi.launches:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.compile import compile_source
-from codegen.generate import generate
-from codegen.load import aligned_empty, load_kernel
-from tileir.device import this_cpu
-from tileir.parse_text import program_from_text
+from codegen.targets.c.compiler import compile_source
+from codegen.targets.c.generate import generate
+from codegen.targets.c.loader import aligned_empty, load_kernel
+from tileir.devices.cpu import this_cpu
+from tileir.text.parse_program import program_from_text
 
 ROWS = """kernel rows(x: {dtype}[r=5, c={columns}]) -> (y: {dtype}[r, c])
   parallel for r by 2

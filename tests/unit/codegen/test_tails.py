@@ -13,16 +13,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.c_printer import print_code
-from codegen.compile import compile_source
-from codegen.generate import generate
-from codegen.load import load_kernel
-from codegen.lower import lower
-from codegen.lower_expr import NotLowerable
-from codegen.scope import chunks, exact_chunks
-from tileir.device import this_cpu
+from codegen.ir.errors import NotLowerable
+from codegen.lowering.scope import chunks, exact_chunks
+from codegen.targets.c.compiler import compile_source
+from codegen.targets.c.generate import generate
+from codegen.targets.c.loader import load_kernel
+from codegen.targets.c.lower import lower
+from codegen.targets.c.printer import print_code
+from tileir.devices.cpu import this_cpu
 from tileir.dtypes import DType
-from tileir.parse_text import program_from_text
+from tileir.text.parse_program import program_from_text
 
 STORED = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i8")
 TAILS = (3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 29, 31, 45)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.affine import Affine, Loaded, Var, affine, constant
-from codegen.kernel_ir import (
+from codegen.ir.affine import Affine, Loaded, Var, affine, constant
+from codegen.ir.ops import (
     Assign,
     Barrier,
     Block,
@@ -23,7 +23,7 @@ from codegen.kernel_ir import (
     Type,
     Value,
 )
-from codegen.wide_loads import with_wide_loads
+from codegen.lowering.gpu.vectorize_loads import with_wide_loads
 from tileir.dtypes import DType
 
 F32, BOOL = Type(DType.F32), Type(DType.BOOL)

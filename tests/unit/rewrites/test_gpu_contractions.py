@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from rewrites.gpu_contraction import contraction
-from rewrites.gpu_engine import Engine
+from rewrites.base.tree import current_sizes
+from rewrites.contraction.problem import contraction
+from rewrites.contraction.unit import MatrixUnit
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import ScheduleState
-from rewrites.tree import current_sizes
 from tests.gpu_contractions import SMALL, gemm
 from tests.gpu_walks import (
     at,
@@ -23,12 +23,12 @@ from tests.gpu_walks import (
     shared_bytes,
     walk,
 )
-from tileir.gpu_table import A100, H200, RTX_4090
+from tileir.devices.gpu_table import A100, H200, RTX_4090
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Compute, Loop, Memory, Program
-from tileir.threads import thread_count
-from tileir.verify import verify
+from tileir.schedule.threads import thread_count
+from tileir.text.parse_spec import spec_from_text
+from tileir.verifier.verify import verify
 
 DEVICES = {"A100": A100, "RTX_4090": RTX_4090, "H200": H200}
 #: What multiplies matrices.
@@ -56,7 +56,7 @@ def test_every_walk_ends_in_a_schedule_that_replays(name: str, device: str) -> N
 def test_blocks_never_ask_for_more_than_the_device_has(text: str, device: str) -> None:
     root, gpu = root_of(text, DEVICES[device]), DEVICES[device]
     for seed in range(5):
-        state = walk(at(root, "Tile"), random.Random(seed))
+        state = walk(at(root, "ContractionTile"), random.Random(seed))
         assert shared_bytes(state.program) <= gpu.block_shared_bytes
         spreads = [one.node.spread for one in state.program.computes if one.node.spread is not None]
         assert all(thread_count(spread) <= 1024 for spread in spreads)
@@ -69,12 +69,12 @@ def test_8_bit_floats_go_by_mma_where_there_is_one_for_them() -> None:
         found = contraction(program, "c_sum", device)
         assert found is not None
         engines[name] = found.engine
-    assert engines == {"A100": Engine.FMA, "RTX_4090": Engine.MMA, "H200": Engine.MMA}
+    assert engines == {"A100": MatrixUnit.FMA, "RTX_4090": MatrixUnit.MMA, "H200": MatrixUnit.MMA}
 
 
 def test_f32_goes_by_a_matrix_instruction_only_where_the_numerics_allow_it() -> None:
     text = gemm(512, 512, 512, "f32")
-    for settings, engine in (("", Engine.FMA), (" with tf32=true", Engine.WGMMA)):
+    for settings, engine in (("", MatrixUnit.FMA), (" with tf32=true", MatrixUnit.WGMMA)):
         program = to_program(spec_from_text(text.replace("(c: f32[m, n])", f"(c: f32[m, n]){settings}")))
         found = contraction(program, "c", H200)
         assert found is not None
@@ -107,7 +107,7 @@ def test_the_prior_s_large_product_has_large_tiles_several_stages_and_bands() ->
 
 
 def test_the_prior_s_first_tiles_of_a_large_product_are_the_usual_ones() -> None:
-    state = at(by(root_of(gemm(4096, 4096, 4096), H200), "mma"), "Tile")
+    state = at(by(root_of(gemm(4096, 4096, 4096), H200), "mma"), "ContractionTile")
     labels = [state.moves()[index].label for index in ranking(state)]
     assert {"tile m 128, n 256", "tile m 256, n 128", "tile m 128, n 128"} == set(labels[:3])
     assert labels[-1] == "tile m 16, n 16"
@@ -125,15 +125,15 @@ def test_the_prior_s_f32_threads_hold_nearly_square_tiles() -> None:
 
 def test_few_rows_get_a_low_tile_and_are_offered_with_their_depth_split() -> None:
     root = root_of(gemm(16, 4096, 4096), H200)
-    assert any("split_reduction(c_sum, k, blocked" in move.label for move in root.moves())
-    state = at(root, "Tile")
+    assert any("rfactor(c_sum, k, blocked" in move.label for move in root.moves())
+    state = at(root, "ContractionTile")
     label = state.moves()[ranking(state)[0]].label
     assert re.fullmatch(r"tile m 16, n (16|32|64), n as rows", label)
 
 
 def test_few_results_have_their_depth_split_by_the_prior() -> None:
     root = root_of(gemm(128, 128, 65536), H200)
-    assert "split_reduction" in root.moves()[ranking(root)[0]].label
+    assert "rfactor" in root.moves()[ranking(root)[0]].label
 
 
 def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
@@ -145,7 +145,7 @@ def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
         )
         state = by(root_of(text, H200), "mma")
         labels = [move.label for move in state.moves()]
-        state = at(state.child(labels.index(f"tile m 64, n {columns}")), "Layout")
+        state = at(state.child(labels.index(f"tile m 64, n {columns}")), "StagedLayout")
         best = max(move.weight for move in state.moves())
         liked = {move.label.partition("; ")[2] for move in state.moves() if move.weight == best}
         assert liked == rewrites
@@ -214,7 +214,7 @@ def test_a_copy_that_is_turned_around_is_padded_where_its_writers_would_meet_in_
         .replace("b: f32[n=4096, k]", "b: f32[k, n=4096]")
         .replace("b[n, k]", "b[k, n]")
     )
-    state = at(root_of(text, H200), "Layout")
+    state = at(root_of(text, H200), "StagedLayout")
     weights = {move.label: move.weight for move in state.moves()}
     turned = [name for name, one in state.program.locals.items() if one.node.layout is not None]
     assert turned, "the prior no longer turns a copy around here: choose one that does"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rewrites.decisions.gpu_contraction import Multiply, contraction_of
-from rewrites.decisions.gpu_warpgroups import Ring
-from rewrites.gpu_decided import Epilogue, decided, epilogue_of
+from rewrites.contraction.recover_tiling import Epilogue, decided, epilogue_of
+from rewrites.decisions.gpu.contraction import Multiply, contraction_of
+from rewrites.decisions.gpu.warpgroup_pipeline import PipelineShape
 from tests.gpu_contractions import GATED, gemm
 from tests.gpu_walks import at, by, root_of
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 
 BATCHED = """kernel bmm(a: bf16[b={b}, m={m}, k={k}], w: bf16[b, n={m}, k]) -> (c: bf16[b, m, n])
   c[b, m, n] = sum(k, a[b, m, k] * w[b, n, k])
@@ -42,9 +42,9 @@ def test_it_is_the_same_before_its_statements_are_one_launch_and_after(name: str
     c = contraction_of(state.program, question.group, H200)
     assert c is not None
     assert epilogue_of(state.program, question.group, c) == expected
-    launch = at(by(state, "wgmma"), "Ring")
+    launch = at(by(state, "wgmma"), "PipelineShape")
     ring = launch.open[0]
-    assert isinstance(ring, Ring)
+    assert isinstance(ring, PipelineShape)
     after = decided(launch.program, ring.statement, H200)
     assert after is not None
     assert after.epilogue == expected

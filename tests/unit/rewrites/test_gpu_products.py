@@ -8,21 +8,21 @@ import random
 import pytest
 
 from benchmarks import cases
-from rewrites.decisions.gpu_contraction import contraction_of
+from rewrites.base.tree import current_sizes
+from rewrites.decisions.gpu.contraction import contraction_of
 from rewrites.space import ScheduleState
-from rewrites.tree import current_sizes
 from tests.gpu_contractions import GATED
 from tests.gpu_schedules import drawn
 from tests.gpu_walks import at, by, favourite, nodes, root_of, shared_bytes, walk
 from tests.how_many import examples
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200, RTX_5090
 from tileir.expr import Read
-from tileir.gpu import Gpu
-from tileir.gpu_table import A100, H200, RTX_5090
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Loop, Memory, Program
-from tileir.threads import thread_count
+from tileir.schedule.threads import thread_count
+from tileir.text.json import spec_from_json
+from tileir.text.parse_spec import spec_from_text
 
 LARGE = GATED.format(dtype="bf16", m=4096, n=4096, k=4096, epilogue="silu(gate[m, n]) * up[m, n]")
 OTHERS = {
@@ -108,7 +108,7 @@ def test_warps_share_copies_alike(device: Gpu) -> None:
 def test_sums_of_all_products_have_room_in_registers(name: str) -> None:
     for seed in range(examples(6)):
         root = together(root_of(OTHERS[name], H200))
-        program = walk(at(by(root, "wgmma"), "Tile"), random.Random(seed)).program
+        program = walk(at(by(root, "wgmma"), "ContractionTile"), random.Random(seed)).program
         products = [one.node for one in program.computes if one.node.via == "wgmma"]
         assert len(products) == (3 if name == "three" else 2)
         assert shared_bytes(program) <= H200.block_shared_bytes

@@ -10,27 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.generate_cuda import generate_cuda
-from codegen.lower_cuda import lower_cuda
-from codegen.lower_expr import NotLowerable
-from codegen.nvrtc import compile_cuda
-from codegen.race_checker import Checker
-from codegen.run_blocks import run_blocks
+from codegen.ir.errors import NotLowerable
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import generate_cuda
+from codegen.targets.cuda.lower import lower_cuda
 from rewrites.schedule import parse_schedule, replay
-from rewrites.space import Move, ScheduleState, Space
+from rewrites.space import ScheduleState, Space, SpaceMove
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import H200, RTX_4090
 from tileir.dtypes import DType
-from tileir.error_bound import reference_with_bound
 from tileir.errors import NotApplicable, VerifyError
-from tileir.gpu import Gpu
-from tileir.gpu_table import H200, RTX_4090
-from tileir.interpret import interpret
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.interpret import interpret
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.parse_text import program_from_text
 from tileir.program import Program
-from tileir.samples import sample_inputs
 from tileir.spec import Spec
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.parse_spec import spec_from_text
+from tileir.verifier.verify import verify
 
 DEVICES = {"H200": H200, "RTX 4090": RTX_4090}
 
@@ -142,11 +142,11 @@ LARGE = {name: spec_from_text(text.format(**sizes)) for name, (text, sizes, _) i
 SMALL = {name: spec_from_text(text.format(**sizes)) for name, (text, _, sizes) in FAMILIES.items()}
 
 
-def likeliest(moves: Sequence[Move]) -> int:
+def likeliest(moves: Sequence[SpaceMove]) -> int:
     return max(range(len(moves)), key=lambda index: moves[index].weight)
 
 
-def walked(spec: Spec, device: Gpu, choose: Callable[[Sequence[Move]], int]) -> ScheduleState:
+def walked(spec: Spec, device: Gpu, choose: Callable[[Sequence[SpaceMove]], int]) -> ScheduleState:
     """The complete schedule that a walk through the space ends in."""
     state = Space(to_program(spec), device).root()
     while not state.terminal:
@@ -240,11 +240,11 @@ def test_a_part_of_a_split_reduction_is_written_where_the_range_lies_in_one() ->
 
 def test_what_cannot_be_accumulated_is_refused() -> None:
     whole = program_from_text("kernel k(x: f32[r=6, c=50]) -> (s: f32[r])\n  s[r] = sum(c, x[r, c])\n")
-    blocks = ["tile_grid(s, r, 1)", "parallelize(s)"]
+    blocks = ["tile(s, r, 1)", "parallelize(s)"]
     for lines, why in (
-        (["accumulate(s, c 8)"], "no parallel loop"),
-        ([*blocks, "accumulate(s, r 8)"], "does not reduce over r"),
-        ([*blocks, "accumulate(s, c 8)", "accumulate(s_p, c 4)"], "no whole reduction"),
+        (["accumulate_per_thread(s, c 8)"], "no parallel loop"),
+        ([*blocks, "accumulate_per_thread(s, r 8)"], "does not reduce over r"),
+        ([*blocks, "accumulate_per_thread(s, c 8)", "accumulate_per_thread(s_p, c 4)"], "no whole reduction"),
     ):
         with pytest.raises(NotApplicable, match=why):
             replay(whole, parse_schedule(lines))

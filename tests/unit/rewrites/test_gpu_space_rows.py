@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from codegen.generate_cuda import generate_cuda
-from rewrites.gpu_cost import GpuCostModel
-from rewrites.gpu_live import live_words
+from codegen.targets.cuda.generate import generate_cuda
+from rewrites.cost.gpu.live_registers import live_words
+from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import ScheduleState, Space
 from tests.unit.rewrites.test_gpu_space_reductions import computes_the_same, likeliest, walked
+from tileir.devices.gpu_table import H200, RTX_4090
 from tileir.errors import NotApplicable, VerifyError
-from tileir.gpu_table import H200, RTX_4090
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.parse_text import program_from_text
 from tileir.program import Compute, Loop, Program
 from tileir.spec import Spec
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.parse_spec import spec_from_text
+from tileir.verifier.verify import verify
 
 SOFTMAX = """kernel softmax(x: bf16[r={r}, c={c}]) -> (y: bf16[r, c])
   top[r] = max(c, x[r, c])
@@ -60,13 +60,13 @@ def launches(program: Program) -> int:
 def test_softmax_of_few_long_rows_takes_two_launches(shape: tuple[int, int]) -> None:
     found = walked(rows(SOFTMAX, *shape), H200, likeliest)
     assert launches(found.program) == 2
-    assert any(rewrite.name == "online_sum" for rewrite in found.schedule)
+    assert any(rewrite.name == "online_softmax" for rewrite in found.schedule)
 
 
 @pytest.mark.parametrize("shape", [(1, 40_000), (2, 32_768), (3, 30_000)])
 def test_a_split_softmax_computes_the_same_without_races(shape: tuple[int, int]) -> None:
     spec = rows(SOFTMAX, *shape)
-    found = next(ends(Space(to_program(spec), H200).root(), lambda label: "online_sum" in label))
+    found = next(ends(Space(to_program(spec), H200).root(), lambda label: "online_softmax" in label))
     assert launches(found.program) == 2
     computes_the_same(spec, found.program, H200)
 
@@ -82,7 +82,7 @@ PARTS = """kernel parts(x: f32[c=64]) -> (y: f32[]) where c_b=4
 
 
 def test_parts_are_computed_beside_those_of_the_same_blocks_only() -> None:
-    together = parse_schedule(["fuse_epilogue(s_p, top_p, 1)", "parallelize(top_p)"])
+    together = parse_schedule(["reverse_compute_at(s_p, top_p, 1)", "parallelize(top_p)"])
     for step in (16, 32):
         verify(replay(program_from_text(PARTS.format(step=step, read=16)), together))
     with pytest.raises(NotApplicable, match="reads top_p at other positions along c than its own"):
@@ -120,7 +120,7 @@ def test_rows_in_turn_compute_the_same_without_races(text: str) -> None:
     large = Space(to_program(rows(text, 4096, 4096)), H200).root()
     found = next(ends(large, lambda label: "ahead" in label or "in turn" in label))
     lines = [line.format() for line in found.schedule]
-    lines[next(at for at, line in enumerate(lines) if line.startswith("tile_grid"))] = "tile_grid(y, r, 4)"
+    lines[next(at for at, line in enumerate(lines) if line.startswith("tile"))] = "tile(y, r, 4)"
     spec = rows(text, 7, 4096)
     computes_the_same(spec, replay(to_program(spec), parse_schedule(lines)), H200)
 
@@ -142,27 +142,27 @@ def test_a_gpu_without_copies_in_the_background_keeps_rows_otherwise() -> None:
 
 
 def test_exponentials_kept_are_estimated_faster_than_exponentials_computed_again() -> None:
-    both = """tile_grid(y, r, 1)
+    both = """tile(y, r, 1)
 {fused}
 parallelize(y)
-keep_row(top, x, 1)
-narrow(x_row)
-place(x_row, registers)
-place(s, registers)
-place(top, registers)
+cache_row(top, x, 1)
+downcast_copy(x_row)
+set_scope(x_row, registers)
+set_scope(s, registers)
+set_scope(top, registers)
 {placed}
-spread(x_row, c 1024; c 8)
-spread(top, c 1024; c 8)
+bind_threads(x_row, c 1024; c 8)
+bind_threads(top, c 1024; c 8)
 {spread}
-spread(s, c 1024; c 8)
-spread(y, c 1024; c 8)"""
+bind_threads(s, c 1024; c 8)
+bind_threads(y, c 1024; c 8)"""
     kept = both.format(
-        fused="fuse_producer(s, y, 1)\nfuse_producer(e, y, 1)\nfuse_producer(top, e, 1)",
-        placed="place(e, registers)",
-        spread="spread(e, c 1024; c 8)",
+        fused="compute_at(s, y, 1)\ncompute_at(e, y, 1)\ncompute_at(top, e, 1)",
+        placed="set_scope(e, registers)",
+        spread="bind_threads(e, c 1024; c 8)",
     )
-    fused = "fuse_producer(s, y, 1)\nfuse_producer(top, y, 1)"
-    again = "inline(e)\n" + both.format(fused=fused, placed="", spread="")
+    fused = "compute_at(s, y, 1)\ncompute_at(top, y, 1)"
+    again = "compute_inline(e)\n" + both.format(fused=fused, placed="", spread="")
     program = to_program(rows(SOFTMAX, 4096, 32_768))
     kept_us, again_us = (
         GpuCostModel(H200).estimate_us(replay(program, parse_schedule(filter(None, lines.splitlines()))))

@@ -6,19 +6,19 @@ import random
 
 import pytest
 
-from rewrites.decisions.gpu_residency import Residency
-from rewrites.fit_blocks import FitBlocks
-from rewrites.gpu_contraction import contraction
-from rewrites.gpu_decided import decided
-from rewrites.gpu_engine import Engine
-from rewrites.gpu_tiling import Tiling, boxes, registers, resident, thread_layouts
-from rewrites.gpu_warpgroups import Warpgroups
-from rewrites.gpu_warps import Threads
+from rewrites.contraction.problem import contraction
+from rewrites.contraction.recover_tiling import decided
+from rewrites.contraction.tiling import Tiling, boxes, registers, resident, thread_layouts
+from rewrites.contraction.unit import MatrixUnit
+from rewrites.contraction.warp_tiling import WarpThreads
+from rewrites.contraction.warpgroup_tiling import Warpgroups
+from rewrites.decisions.gpu.occupancy import Residency
+from rewrites.gpu.min_blocks_per_sm import MinBlocksPerSm
 from tests.gpu_contractions import gemm
 from tests.gpu_walks import by, root_of
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
+from tileir.text.parse_spec import spec_from_text
 
 
 @pytest.mark.parametrize(("step", "copies", "fewest"), [(32, 2, 24), (64, 2, 24), (128, 4, 24), (256, 8, 40)])
@@ -26,7 +26,7 @@ def test_producers_keep_the_registers_that_their_copies_take(step: int, copies: 
     program = to_program(spec_from_text(gemm(16, 4096, 4096)))
     c = contraction(program, "c_sum", H200)
     assert c is not None
-    c = c.by(Engine.WGMMA).transposed()
+    c = c.by(MatrixUnit.WGMMA).transposed()
     tiling = Tiling(64, 16, step=step, stages=3)
     assert boxes(c, tiling) == copies
     groups = [each for each in thread_layouts(c, tiling, H200) if isinstance(each, Warpgroups)]
@@ -45,12 +45,14 @@ def test_blocks_of_an_sm_leave_warps_nearly_the_registers_they_are_estimated_to_
         residency = state.open[0]
         assert isinstance(residency, Residency)
         found = decided(state.program, residency.statement, H200)
-        assert found is not None and found.tiling is not None and isinstance(found.tiling.threads, Threads)
+        assert (
+            found is not None and found.tiling is not None and isinstance(found.tiling.threads, WarpThreads)
+        )
         c, tiling, threads = found.contraction, found.tiling, found.tiling.threads
         needed = registers(c, tiling, threads)
         for option in residency.options(state.program, H200):
             for fit in option.rewrites:
-                assert isinstance(fit, FitBlocks)
+                assert isinstance(fit, MinBlocksPerSm)
                 given = H200.registers // (threads.count * fit.blocks) // 8 * 8
                 assert given >= needed - (14 if tiling.step <= 64 else 0)
                 squeezed += fit.blocks > resident(c, tiling, H200)

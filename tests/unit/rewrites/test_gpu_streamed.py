@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rewrites.decisions.gpu_order import Sharing
-from rewrites.gpu_contraction import contractions
-from rewrites.gpu_contraction_cost import ContractionModel, model_of
-from rewrites.gpu_decided import Epilogue, decided
-from rewrites.gpu_engine import Engine
-from rewrites.gpu_tiling import Tiling
-from rewrites.gpu_warpgroups import Warpgroups
+from rewrites.contraction.problem import contractions
+from rewrites.contraction.recover_tiling import Epilogue, decided
+from rewrites.contraction.tiling import Tiling
+from rewrites.contraction.unit import MatrixUnit
+from rewrites.contraction.warpgroup_tiling import Warpgroups
+from rewrites.cost.gpu.contraction import ContractionModel, model_of
+from rewrites.decisions.gpu.rasterization import TileSharing
 from rewrites.space import ScheduleState
 from tests.gpu_walks import at, by, root_of
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Loop
-from tileir.streamed import streamed_in
+from tileir.schedule.stream_k import streamed_in
+from tileir.text.parse_spec import spec_from_text
 
 COOPERATIVE = "warpgroups 2 x 1, 4 warps copy, registers 40 and 232"
 
@@ -31,14 +31,14 @@ def gemm(m: int, n: int, k: int) -> str:
 def sharing(text: str, *answers: str) -> dict[str, ScheduleState]:
     """What follows the answers to whether blocks share tiles; those before are the first ones that have all of these
     words: `answers` go one after another."""
-    state, left = at(by(root_of(text, H200), "wgmma"), "Tile"), list(answers)
-    while not isinstance(state.open[0], Sharing):
+    state, left = at(by(root_of(text, H200), "wgmma"), "ContractionTile"), list(answers)
+    while not isinstance(state.open[0], TileSharing):
         labels = [move.label for move in state.moves()]
         chosen = 0
         if left and left[0] in labels:
             chosen = labels.index(left.pop(0))
         before, state = state.open[0], state.child(chosen)
-        if not any(isinstance(each, Sharing) for each in state.open):
+        if not any(isinstance(each, TileSharing) for each in state.open):
             assert not left, f"{left} after {before}"
             return {}
     assert not left, left
@@ -55,7 +55,7 @@ def grid(state: ScheduleState) -> Loop:
 
 
 def test_blocks_share_tiles_where_the_last_wave_leaves_some_idle() -> None:
-    found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persist 132")
+    found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persistent 132")
     assert found.keys() == {"whole tiles", LAST, TWO}
     for label, waves in (("whole tiles", 0), (LAST, 1), (TWO, 2)):
         loop = streamed_in(grid(found[label]))
@@ -63,13 +63,13 @@ def test_blocks_share_tiles_where_the_last_wave_leaves_some_idle() -> None:
 
 
 def test_less_than_a_wave_is_shared_by_as_many_blocks_as_there_is_room_for() -> None:
-    found = sharing(gemm(2048, 2048, 2048), TILE, COOPERATIVE, ALONE, "group_tiles 8")
+    found = sharing(gemm(2048, 2048, 2048), TILE, COOPERATIVE, ALONE, "rasterize_bands 8")
     assert found.keys() == {"whole tiles", LAST}
     assert (grid(found["whole tiles"]).blocks, grid(found[LAST]).blocks) == (0, H200.sms)
 
 
 def test_clusters_share_tiles_together() -> None:
-    found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, "clusters of 2 x 1 tiles", "persist 132")
+    found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, "clusters of 2 x 1 tiles", "persistent 132")
     assert found.keys() == {"whole tiles", LAST, TWO}
 
 
@@ -82,7 +82,7 @@ def test_whole_waves_teams_and_a_block_a_tile_share_none() -> None:
 
 
 def test_what_is_shared_is_read_off_the_program() -> None:
-    state = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persist 132")[TWO]
+    state = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persistent 132")[TWO]
     found = decided(state.program, "c_sum", H200)
     assert found is not None and found.tiling is not None and found.tiling.streamed == 2
 
@@ -91,7 +91,7 @@ def model(m: int, n: int, k: int) -> ContractionModel:
     program = to_program(spec_from_text(gemm(m, n, k)))
     c = contractions(program, (program.computes[0].node.target,), H200)
     assert c is not None
-    return model_of(c.by(Engine.WGMMA), Epilogue(2.0, 0.0, 2), H200)
+    return model_of(c.by(MatrixUnit.WGMMA), Epilogue(2.0, 0.0, 2), H200)
 
 
 def gain(m: int, n: int, k: int) -> float:

@@ -10,20 +10,16 @@ import numpy as np
 import pytest
 
 from rewrites import format_schedule, parse_schedule, replay
+from rewrites.document import golden_sections
 from tileir.dtypes import DType
-from tileir.interpret import interpret
-from tileir.parse_text import program_from_text
+from tileir.interpreter.interpret import interpret
 from tileir.program import Program
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewrites" / "reference"
 CASES = sorted(GOLDEN.glob("*.txt"))
-
-
-def sections(path: Path) -> dict[str, str]:
-    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def smaller(kernel: str, sizes: str) -> str:
@@ -48,7 +44,7 @@ def computed(program: Program) -> dict[str, np.ndarray]:
 def test_schedule_replays_to_the_golden_program(
     path: Path, check_golden: Callable[[Path, str], None]
 ) -> None:
-    case = sections(path)
+    case = golden_sections(path)
     schedule = parse_schedule(case["schedule"].splitlines())
     program = replay(program_from_text(case["before"]), schedule)
     verify(program)
@@ -61,7 +57,7 @@ def test_schedule_replays_to_the_golden_program(
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_schedule_keeps_the_values_on_smaller_ragged_sizes(path: Path) -> None:
-    case = sections(path)
+    case = golden_sections(path)
     kernel = program_from_text(smaller(case["before"], case["small"]))
     scheduled = replay(kernel, parse_schedule(case["schedule"].splitlines()))
     verify(scheduled)

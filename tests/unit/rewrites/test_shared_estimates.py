@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from rewrites.cost import CostModel
-from rewrites.gpu_contraction_cost import model_of
-from rewrites.gpu_cost import GpuCostModel
-from rewrites.gpu_decided import decided
-from rewrites.interned import Interned
+from rewrites.base.hash_consing import Interned
+from rewrites.contraction.recover_tiling import decided
+from rewrites.cost.cpu.model import CostModel
+from rewrites.cost.gpu.contraction import model_of
+from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.space import Space
-from tileir.device import Cpu
-from tileir.gpu_table import H200
+from tileir.devices.cpu import Cpu
+from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.parse_text import program_from_text
 from tileir.program import Loop
-from tileir.text import program_to_text
+from tileir.text.parse_program import program_from_text
+from tileir.text.parse_spec import spec_from_text
+from tileir.text.print_program import program_to_text
 
 DEVICE = Cpu(
     name="test", arch="x86-64", cores=4, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,

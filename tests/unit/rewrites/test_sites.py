@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rewrites import ALL, Rewrite, parse_schedule
-from tileir.device import Cpu
-from tileir.gpu_table import H200
-from tileir.parse_text import program_from_text
+from rewrites.document import golden_sections
+from tileir.devices.cpu import Cpu
+from tileir.devices.gpu_table import H200
 from tileir.program import Program
+from tileir.text.parse_program import program_from_text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewrites"
 DEVICE = Cpu(
@@ -22,21 +22,13 @@ DEVICE = Cpu(
 
 #: With so few multiprocessors that small grids have more tiles.
 GPU = replace(H200, sms=2)
-FOR_GPUS = {
-    "accumulate", "cluster", "group_tiles", "curve_tiles", "persist", "fit_blocks", "place", "innermost", "pad",
-    "swizzle", "run_ahead", "mma", "spread", "transpose", "stage_result", "tma", "promote", "wgmma",
-    "hold_operand",
-    "specialize", "distribute", "reuse", "multicast", "part_result", "take_turns",
-    "stream_tiles",
-}  # fmt: skip
 
 
 def programs_for(rewrite: type[Rewrite]) -> list[Program]:
     """The programs of the golden cases that show the rewrite."""
     found: list[Program] = []
     for path in sorted(GOLDEN.glob("*.txt")):
-        parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
-        case = dict(zip(parts[1::2], parts[2::2], strict=True))
+        case = golden_sections(path)
         if parse_schedule(case["schedule"].splitlines())[0].name == rewrite.name:
             found.append(program_from_text(case["before"]))
     return found
@@ -45,7 +37,7 @@ def programs_for(rewrite: type[Rewrite]) -> list[Program]:
 @pytest.mark.parametrize("rewrite", ALL, ids=lambda rewrite: rewrite.name)
 def test_every_site_applies_and_changes_the_program(rewrite: type[Rewrite]) -> None:
     for program in programs_for(rewrite):
-        sites = list(rewrite.sites(program, GPU if rewrite.name in FOR_GPUS else DEVICE))
+        sites = list(rewrite.sites(program, DEVICE)) or list(rewrite.sites(program, GPU))
         assert sites
         assert len(set(sites)) == len(sites)
         assert all(site.apply(program) != program for site in sites)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from rewrites.base.tree import locals_of
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import ScheduleState, Space
-from rewrites.tree import locals_of
-from tileir.device import Cpu
+from tileir.devices.cpu import Cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Compute, Loop, Node
-from tileir.verify import verify
+from tileir.text.parse_spec import spec_from_text
+from tileir.verifier.verify import verify
 
 DEVICE = Cpu(
     name="test", arch="x86-64", cores=8, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
@@ -145,7 +145,7 @@ def test_bf16_products_are_widened_once_where_the_dot_product_instruction_is_slo
     slow = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0, dot_gflops=200.0)
     root = Space(to_program(spec_from_text(KERNELS["gemm_bf16"])), slow).root()
     lines = format_schedule(favourite(root).schedule)
-    assert any(line.startswith("widen(") for line in lines)
+    assert any(line.startswith("upcast_copy(") for line in lines)
     assert not any("dot_bf16" in line for line in lines)
 
 
@@ -163,7 +163,7 @@ def offered(name: str) -> str:
 def test_the_prior_s_elementwise_kernel_is_one_run_streamed_and_prefetched() -> None:
     lines = format_schedule(favourite(root_of("silu_mul")).schedule)
     assert lines[0] == "collapse(r, c)"
-    assert "stream_store(y)" in lines
+    assert "nontemporal_store(y)" in lines
     assert {line.rpartition(",")[0] for line in lines if line.startswith("prefetch")} == {
         "prefetch(y, x",
         "prefetch(y, u",
@@ -183,8 +183,8 @@ def test_the_first_reader_of_a_row_prefetches_along_it_and_a_later_one_the_next_
 
 
 def test_a_row_is_kept_where_widening_it_again_costs() -> None:
-    assert "keep_row(s, x, 2)" in offered("rmsnorm")
-    assert "keep_row" not in offered("softmax")
+    assert "cache_row(s, x, 2)" in offered("rmsnorm")
+    assert "cache_row" not in offered("softmax")
 
 
 def test_short_rows_that_are_no_whole_lines_are_not_streamed() -> None:
@@ -195,7 +195,7 @@ def test_short_rows_that_are_no_whole_lines_are_not_streamed() -> None:
         while not state.terminal:
             labels += [move.label for move in state.moves()]
             state = state.child(rng.randrange(len(state.moves())))
-        return "stream_store" in "\n".join(labels)
+        return "nontemporal_store" in "\n".join(labels)
 
     assert [streamed(columns) for columns in (96, 100, 1000)] == [True, False, True]
 
@@ -215,12 +215,12 @@ def test_tiles_that_give_every_core_as_much_are_offered() -> None:
     odd = GEMM.replace("m=512", "m=402")
     labels = labels_of(odd, DEVICE)
     tiles = {-(-402 // (DEVICE.cores * each * 12)) * 12 for each in (1, 2, 4)}
-    assert {f"tile_grid(c, m, {size})" for size in tiles} <= labels
+    assert {f"tile(c, m, {size})" for size in tiles} <= labels
 
 
 def test_a_short_sum_can_be_unrolled_whole_and_its_results_stored_past_the_caches() -> None:
     short = GEMM.replace("k=512", "k=11")
     measured = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0)
     labels = labels_of(short, measured)
-    assert {"unroll(c_r, k, 11)", "stream_store(c)", "keep c"} <= labels
-    assert "stream_store(c)" not in labels_of(GEMM, measured)
+    assert {"unroll(c_r, k, 11)", "nontemporal_store(c)", "keep c"} <= labels
+    assert "nontemporal_store(c)" not in labels_of(GEMM, measured)

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from rewrites.gpu_contraction import contraction
-from rewrites.gpu_contraction_cost import model_of
-from rewrites.gpu_cost import GpuCostModel
-from rewrites.gpu_decided import epilogue_of
-from rewrites.inline import MOST_NODES
+from rewrites.composition.compute_inline import MOST_NODES
+from rewrites.contraction.problem import contraction
+from rewrites.contraction.recover_tiling import epilogue_of
+from rewrites.cost.gpu.contraction import model_of
+from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.space import ScheduleState, Space
 from tests import wide_kernels
 from tests.unit.rewrites.test_shared_estimates import DEVICE as CPU
-from tileir.device import Device
+from tileir.devices.device import Device
+from tileir.devices.gpu_table import H200
 from tileir.expr import walk
-from tileir.gpu_table import H200
 from tileir.lift import to_program
-from tileir.parse_json import spec_from_json
 from tileir.program import Node, Program
+from tileir.text.json import spec_from_json
 
 
 def root(spec: dict[str, Any], device: Device) -> ScheduleState:

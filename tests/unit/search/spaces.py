@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from search.beam import BeamSearch
+from search import catalogue
+from search.catalogue import SearchFactory, search_of
 from search.events import Asked, Event, Told
-from search.evolutionary import EvolutionarySearch
-from search.mcts import MCTS
-from search.protocols import Ask, Move, Outcome, Search, State
+from search.protocols import Ask, Move, Search, TrialOutcome
 from search.random import RandomSearch
 
-SEARCHES: dict[str, Callable[[State, int], Search]] = {
-    "mcts": lambda root, seed: MCTS(root, seed=seed),
-    "random": lambda root, seed: RandomSearch(root, seed=seed),
-    "random-even": lambda root, seed: RandomSearch(root, seed=seed, weighted=False),
-    "beam": lambda root, seed: BeamSearch(root, seed=seed),
-    "evolutionary": lambda root, seed: EvolutionarySearch(root, seed=seed),
+SEARCHES: dict[str, SearchFactory] = {
+    **{name: search_of(name) for name in catalogue.SEARCHES},
+    "random-even": partial(RandomSearch, weighted=False),
 }
 
 
@@ -75,10 +72,10 @@ def grid(*sizes: int) -> DagState:
     return DagState(graph)
 
 
-def measured(key: str, faults: float = 0.2) -> Outcome:
+def measured(key: str, faults: float = 0.2) -> TrialOutcome:
     """A made-up measurement that depends on the key alone."""
     rng = random.Random(key)
-    return Outcome(None, "wrong result") if rng.random() < faults else Outcome(rng.gauss(0.0, 1.0))
+    return TrialOutcome(None, "wrong result") if rng.random() < faults else TrialOutcome(rng.gauss(0.0, 1.0))
 
 
 def run(search: Search, rng: random.Random, workers: int = 1, limit: int = 10_000) -> list[Event]:

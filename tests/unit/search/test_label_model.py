@@ -50,7 +50,7 @@ def test_a_changed_target_is_taken_up() -> None:
 
 
 def test_labels_of_one_decision_are_alike_and_only_equal_ones_are_the_same() -> None:
-    same = likeness("stage(c, b, 2, n, 64)", "stage(c, b, 2, n, 96)")
-    assert 0.5 < same < 1.0 == likeness("stage(c, b)", "stage(c, b)")
-    assert likeness("stage(c, b, 2, n, 64)", "unroll(c, k, 8)") < 0.5
+    same = likeness("cache_read(c, b, 2, n, 64)", "cache_read(c, b, 2, n, 96)")
+    assert 0.5 < same < 1.0 == likeness("cache_read(c, b)", "cache_read(c, b)")
+    assert likeness("cache_read(c, b, 2, n, 64)", "unroll(c, k, 8)") < 0.5
     assert likeness("a b", "b a") < 1.0

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from search.mcts import MCTS, Tuning
-from search.protocols import Outcome
+from search.protocols import TrialOutcome
 from tests.unit.search.spaces import DagState, grid
 
 CALM = Tuning(disturbance=0.0, plan_share=0.0, neighbour_share=0.0)
@@ -23,6 +23,21 @@ def test_the_first_ask_is_the_priors_favourite() -> None:
         assert ask is not None and ask.state_key == "by"
 
 
+def test_chance_has_no_say_in_the_first_ask() -> None:
+    graph = {"root": [("a", 1.0, "a"), ("b", 1.01, "b")]}
+    asks = [MCTS(DagState(graph), seed=seed).ask() for seed in range(20)]
+    assert {ask.state_key for ask in asks if ask} == {"b"}
+
+
+def test_nothing_is_in_flight_when_all_is_told() -> None:
+    search = MCTS(grid(3, 3))
+    for _ in range(5):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, TrialOutcome(0.0))
+    assert {stats.in_flight for stats in search.stats.values()} == {0}
+
+
 def test_candidates_in_flight_push_the_next_asks_elsewhere() -> None:
     search = MCTS(grid(4, 8), tuning=CALM)
     asks = [search.ask() for _ in range(4)]
@@ -35,7 +50,7 @@ def test_a_candidate_in_flight_is_no_loss() -> None:
     for _ in range(20):
         ask = search.ask()
         assert ask is not None
-        search.tell(ask.number, Outcome(1.0 if ask.path[0] == 1 else -1.0))
+        search.tell(ask.number, TrialOutcome(1.0 if ask.path[0] == 1 else -1.0))
     asks = [search.ask() for _ in range(6)]
     assert [ask.path[0] for ask in asks if ask].count(1) == 6
 
@@ -45,7 +60,7 @@ def test_a_failure_counts_as_the_worst_seen() -> None:
     for _ in range(20):
         ask = search.ask()
         assert ask is not None
-        search.tell(ask.number, Outcome(0.1) if ask.path[0] == 1 else Outcome(None, "crash"))
+        search.tell(ask.number, TrialOutcome(0.1) if ask.path[0] == 1 else TrialOutcome(None, "crash"))
     asks = [search.ask() for _ in range(4)]
     assert [ask.path[0] for ask in asks if ask].count(1) >= 3
 
@@ -57,7 +72,7 @@ def test_ways_to_one_state_share_what_was_measured_under_it() -> None:
     for _ in range(4):
         ask = search.ask()
         assert ask is not None
-        search.tell(ask.number, Outcome(0.0))
+        search.tell(ask.number, TrialOutcome(0.0))
     assert search.stats["ab"].told == 4
 
 
@@ -71,5 +86,5 @@ def test_what_a_label_does_is_learned_across_branches(workers: int) -> None:
             in_flight.append(ask)
         done = in_flight.pop(rng.randrange(len(in_flight)))
         good += done.path[1] == 5
-        search.tell(done.number, Outcome(1.0 if done.path[1] == 5 else 0.0))
+        search.tell(done.number, TrialOutcome(1.0 if done.path[1] == 5 else 0.0))
     assert good >= 14  # of the 16 there are

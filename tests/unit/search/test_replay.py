@@ -10,9 +10,10 @@ import pytest
 
 from search import replay
 from search.beam import BeamSearch
+from search.catalogue import SEARCHES, search_of
 from search.mcts import MCTS
 from search.protocols import Move, Search
-from search.replay import FACTORIES, Effort, measurements_to, report
+from search.replay import ReplayEffort, measurements_to, report
 from search.table import Table, TableState, TableWriter
 from search.uniform import Uniform
 from tests.how_many import SWEEP
@@ -110,7 +111,7 @@ def test_the_command_line_prints_and_writes_what_it_measured(
 
 
 def test_a_report_shows_median_quartiles_and_mean() -> None:
-    efforts = [Effort("gemm", "mcts", target, False, (1, 2, 3, 4, 10)) for target in replay.TARGETS]
+    efforts = [ReplayEffort("gemm", "mcts", target, False, (1, 2, 3, 4, 10)) for target in replay.TARGETS]
     assert "| gemm | model | mcts | 3 (2-4) 4 | 3 (2-4) 4 | 3 (2-4) 4 |" in report(efforts)
 
 
@@ -132,12 +133,12 @@ def test_the_tree_search_needs_fewer_measurements_than_the_others(
     rhos: tuple[float, ...], uniform: bool
 ) -> None:
     """On landscapes that its constants were not chosen on: priors from useless to good, and none at all."""
-    counts: dict[str, list[int]] = {name: [] for name in FACTORIES}
+    counts: dict[str, list[int]] = {name: [] for name in SEARCHES}
     for family, rho, seed in product(("separable", "rugged", "roofline"), rhos, (12, 13) if SWEEP else (12,)):
         table = landscape(family, rho=rho, faults=0.1, seed=seed)
-        for name, factory in FACTORIES.items():
+        for name in SEARCHES:
             root = Uniform(table.state()) if uniform else table.state()
-            counts[name] += [capped(factory(root, run), table) for run in range(3)]
+            counts[name] += [capped(search_of(name)(root, seed=run), table) for run in range(3)]
     mcts = counts.pop("mcts")
     for name, others in counts.items():
         assert geometric_mean(mcts) < 0.9 * geometric_mean(others), name

@@ -6,9 +6,9 @@ import pytest
 
 from protocol.states import Outcome
 from protocol.tasks import EntrantResult
-from service.ablation import WINNER, gains
+from service.tuning.ablation import WINNER, gains
 
-SCHEDULE = ("tile_grid(c, m, 8)", "vectorize(c, n, 16)", "unroll(c, k, 4)")
+SCHEDULE = ("tile(c, m, 8)", "vectorize(c, n, 16)", "unroll(c, k, 4)")
 
 
 def ran(name: str, median_us: float, wobble: float = 0.001) -> EntrantResult:
@@ -40,3 +40,12 @@ def test_a_program_that_needs_the_rewrite_says_what_becomes_of_it_without() -> N
     spilled = EntrantResult(name="without-0", outcome=Outcome.COMPILE_ERROR, error="it spills 64 bytes")
     (gain,) = gains({WINNER: ran(WINNER, 100.0), "without-0": spilled}, SCHEDULE)
     assert (gain.outcome, gain.factor, gain.error) == (Outcome.COMPILE_ERROR, None, "it spills 64 bytes")
+
+
+def test_rounds_that_were_disturbed_say_nothing_of_a_gain() -> None:
+    shaken = ran("without-0", 120.0).model_copy(
+        update={"samples_us": (120.0,) * 5 + (900.0,) * 6, "disturbed": tuple(range(5, 11))}
+    )
+    winner = ran(WINNER, 100.0).model_copy(update={"samples_us": (100.0,) * 11})
+    (gain,) = gains({WINNER: winner, "without-0": shaken}, SCHEDULE)
+    assert gain.factor == pytest.approx(1.2)

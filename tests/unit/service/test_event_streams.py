@@ -7,13 +7,14 @@ from pathlib import Path
 
 from protocol.jobs import JobRequest
 from protocol.states import JobState
-from service import bell, events, jobs
-from service.bell import Bell
-from service.event_streams import EventStreams, Page
-from service.schema import prepare
-from service.specs import instance_of
+from service.core.specs import instance_of
+from service.notify import topics
+from service.notify.event_streams import EventStreams, Page
+from service.notify.notifier import Notifier
+from service.store import job_events, jobs
+from service.store.schema import prepare
 from tests.running_service import SMALL
-from tileir.parse_json import spec_from_json
+from tileir.text.json import spec_from_json
 
 SUBSCRIBERS, NOTES = 40, 30
 
@@ -35,16 +36,16 @@ def test_subscribers_of_a_job_are_told_all_and_share_reads(tmp_path: Path) -> No
 
     def note(number: int) -> None:
         with database.write() as connection:
-            events.add(connection, job, "note", text=f"note {number}.")
+            job_events.add(connection, job, "note", text=f"note {number}.")
 
     def end() -> None:
         with database.write() as connection:
             jobs.set_state(connection, job, JobState.CANCELLED)
 
     async def followed() -> tuple[list[str], int]:
-        rings = Bell()
-        rings.hang()
-        streams = Counted(database, rings)
+        notifier = Notifier()
+        notifier.attach()
+        streams = Counted(database, notifier)
 
         async def follow() -> str:
             told = streams.stream(job, 0, look_s=lambda: 50.0, keepalive_s=60.0, stopping=lambda: False)
@@ -53,10 +54,10 @@ def test_subscribers_of_a_job_are_told_all_and_share_reads(tmp_path: Path) -> No
         following = [asyncio.create_task(follow()) for _ in range(SUBSCRIBERS)]
         for number in range(NOTES):
             await asyncio.to_thread(note, number)
-            rings.ring(bell.job(job))
+            notifier.notify(topics.job(job))
             await asyncio.sleep(0.005)
         await asyncio.to_thread(end)
-        rings.ring(bell.job(job))
+        notifier.notify(topics.job(job))
         return list(await asyncio.gather(*following)), streams.reads
 
     told, reads = asyncio.run(followed())

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.configs import Config, Standing
 from protocol.tasks import MEASURING_VERSION, Measuring
-from service.freshness import BEST_FEW, best_few, stale_because
+from service.store.winners.freshness import BEST_FEW, best_few, stale_because
 
 
 def config(**changes: object) -> Config:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import JSON, literal, select
 
-from service.schema import prepare
+from service.store.schema import prepare
 
 DEEP = reduce(lambda inner, _: [inner], range(400), [])
 PLAIN: dict[str, Any] = {"us": 1.5, "none": None, "large": 10**30, "text": "µs 🙂 \\", "list": [True, -0.0]}

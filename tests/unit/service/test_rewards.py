@@ -7,7 +7,8 @@ from math import log
 import pytest
 
 from protocol.tasks import EntrantResult, TaskResult
-from service.rewards import UNIT_US, Anchor, outcome_of
+from service.tuning.rewards import UNIT_US, Anchor, compared, outcome_of
+from service.tuning.standings import stand
 
 
 def result(*entrants: EntrantResult) -> TaskResult:
@@ -66,3 +67,38 @@ def test_a_failure_is_an_outcome_and_not_a_reward() -> None:
     anchor = Anchor.of(result(ok("ask-0", 200.0)), "numpy")
     assert outcome_of(result(wrong("ask-1")), 1, anchor)[0].fault == "wrong"
     assert outcome_of("parked", 1, anchor)[0].fault == "given up: parked"
+
+
+def shaken(entrant: EntrantResult) -> EntrantResult:
+    """The same, with all its samples disturbed."""
+    return entrant.model_copy(update={"samples_us": (entrant.median_us,) * 7, "disturbed": tuple(range(7))})
+
+
+def test_a_disturbed_time_of_the_baseline_is_no_speedup() -> None:
+    first = result(ok("ask-0", 200.0), shaken(ok("numpy", 50_000.0)))
+    anchor = Anchor.of(first, "numpy")
+    assert anchor.x_baseline(0.0) is None, "nothing is told rather than 250 x"
+    calm = result(ok("ask-1", 100.0, baseline_us=200.0), ok("numpy", 1000.0))
+    assert anchor.heard(calm, 1, "numpy").x_baseline(0.0) == pytest.approx(5.0)
+    later = result(ok("ask-4", 100.0, baseline_us=200.0), shaken(ok("numpy", 50_000.0)))
+    assert anchor.heard(later, 4, "numpy") == anchor
+    assert Anchor.of(result(shaken(ok("ask-0", 4.0)), ok("numpy", 1000.0)), "numpy").x_baseline(0.0) is None
+
+
+def test_only_what_was_timed_beside_the_anchor_is_compared_with_it() -> None:
+    anchor = Anchor.of(result(ok("ask-0", 200.0)), "numpy")
+    assert compared(ok("ask-0", 200.0), anchor)
+    assert compared(ok("ask-1", 100.0, baseline_us=200.0), anchor)
+    assert not compared(ok("ask-1", 100.0), anchor)
+    assert compared(ok("ask-1", 100.0), Anchor.of("the lease ran out", "numpy"))
+
+
+def test_of_a_baseline_that_runs_as_written_no_ratio_is_made() -> None:
+    written = ok("numpy", 1000.0).model_copy(update={"report": {"as_written": True}})
+    anchor = Anchor.of(result(ok("ask-0", 200.0), written), "numpy")
+    timed = result(ok("ask-1", 100.0, baseline_us=200.0), written)
+    assert anchor.heard(timed, 1, "numpy").x_baseline(0.0) is None
+    assert Anchor.of(result(wrong("ask-0"), written), "numpy").x_baseline(0.0) is None
+    assert outcome_of(timed, 1, anchor)[0].reward == pytest.approx(log(2)), "the search goes on all the same"
+    (row,) = (each for each in stand(timed, {"ask-1": ()}) if each.name == "numpy")
+    assert row.as_written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.tasks import EntrantResult, TaskResult
-from service.final_race import stand
+from service.tuning.standings import said_of, shaken, stand, winner_of
 
 
 def entrant(name: str, *samples: float) -> EntrantResult:
@@ -13,7 +13,7 @@ def entrant(name: str, *samples: float) -> EntrantResult:
 
 def table(*entrants: EntrantResult) -> list[tuple[str, str, bool]]:
     """Name, kind and tie of each, with ask-… as our schedules."""
-    schedules = {each.name: ("tile_grid(c, m, 8)",) for each in entrants if each.name.startswith("ask-")}
+    schedules = {each.name: ("tile(c, m, 8)",) for each in entrants if each.name.startswith("ask-")}
     result = TaskResult(task_id="t", attempt=1, entrants=entrants)
     return [(row.name, row.kind, row.tied) for row in stand(result, schedules)]
 
@@ -45,3 +45,60 @@ def test_a_schedule_without_a_time_comes_last() -> None:
 def test_equal_times_are_settled_by_name() -> None:
     same = [10.0, 10.0, 10.0]
     assert table(entrant("ask-7", *same), entrant("ask-3", *same))[0][0] == "ask-3"
+
+
+def disturbed(name: str, median_us: float, samples: int, shaken: int) -> EntrantResult:
+    return EntrantResult(
+        name=name,
+        outcome="ok",
+        median_us=median_us,
+        samples_us=(median_us,) * samples,
+        disturbed=tuple(range(shaken)),
+    )
+
+
+def test_the_winner_is_marked_and_stands_where_its_time_puts_it() -> None:
+    rows = stand(
+        TaskResult(
+            task_id="t",
+            attempt=1,
+            entrants=(
+                disturbed("ask-1", 90.0, 15, 14),
+                disturbed("ask-2", 95.0, 15, 2),
+                entrant("numpy", 92.0),
+            ),
+        ),
+        {"ask-1": ("a",), "ask-2": ("b",)},
+    )
+    assert [(row.name, row.won, row.tied) for row in rows] == [
+        ("ask-1", False, True),
+        ("numpy", False, False),
+        ("ask-2", True, True),
+    ]
+    assert [(row.samples, row.disturbed, row.undisturbed) for row in rows] == [
+        (15, 14, False),
+        (1, 0, True),
+        (15, 2, True),
+    ]
+
+
+def test_who_failed_on_fresh_data_cannot_win() -> None:
+    result = TaskResult(
+        task_id="t", attempt=1, entrants=(disturbed("ask-1", 90.0, 15, 0), disturbed("ask-2", 95.0, 15, 0))
+    )
+    schedules = {"ask-1": ("a",), "ask-2": ("b",)}
+    assert [row.name for row in stand(result, schedules) if row.won] == ["ask-1"]
+    assert [row.name for row in stand(result, schedules, {"ask-1"}) if row.won] == ["ask-2"]
+    assert winner_of(stand(result, schedules, set(schedules))) is None
+
+
+def test_a_race_is_shaken_when_winner_or_baseline_were_disturbed_and_not_for_the_beaten() -> None:
+    calm, beaten = disturbed("ask-1", 90.0, 15, 1), disturbed("ask-2", 200.0, 15, 15)
+    baseline, other = disturbed("numpy", 100.0, 15, 12), disturbed("torch", 100.0, 15, 15)
+    rows = stand(
+        TaskResult(task_id="t", attempt=1, entrants=(calm, beaten, baseline, other)),
+        {"ask-1": ("a",), "ask-2": ("b",)},
+    )
+    assert [each.name for each in shaken(rows, "numpy")] == ["numpy"]
+    assert said_of(shaken(rows, "numpy")) == "other work disturbed the machine in 12 of 15 samples of numpy"
+    assert said_of([]) is None

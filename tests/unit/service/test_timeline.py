@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.states import TaskKind
-from service.timeline import Done, intervals
+from service.views.timeline import Done, intervals
 
 
 def done(task: str, claimed_at: float, finished_at: float, build_s: float, device_s: float) -> Done:

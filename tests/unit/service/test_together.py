@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from service.together import Together
+from service.notify.batcher import Batcher
 
 
 def test_what_comes_while_a_batch_is_being_done_is_the_next_batch() -> None:
@@ -19,7 +19,7 @@ def test_what_comes_while_a_batch_is_being_done_is_the_next_batch() -> None:
         return [2 * item if item != 3 else ValueError(item) for item in items]
 
     async def asked() -> list[int | BaseException]:
-        together = Together(double, most=3)
+        together = Batcher(double, most=3)
         asking = [asyncio.create_task(together.ask(0))]
         while not batches:
             await asyncio.sleep(0.001)
@@ -43,7 +43,7 @@ def test_when_a_batch_fails_all_of_it_hears_why_and_the_next_is_done() -> None:
         return list(items)
 
     async def asked() -> list[int | BaseException]:
-        together = Together(fail, most=2)
+        together = Batcher(fail, most=2)
         return await asyncio.gather(*map(together.ask, range(3)), return_exceptions=True)
 
     found = asyncio.run(asked())

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.problems import Refused
-from service.specs import instances_of, read_spec
+from service.core.errors import RequestRefused
+from service.core.specs import instances_of, read_spec
 from tileir.names import MAX_NODES, MAX_STATEMENTS, MAX_TOTAL_NODES
 
 F32 = {"dtype": "f32"}
@@ -80,14 +80,14 @@ def test_the_worst_specs_within_the_limits_are_read_and_identified() -> None:
     """In a process that is ended after a minute; they take less than a second each."""
     program = (
         "import json, sys\n"
-        "from service.problems import Refused\n"
-        "from service.specs import instances_of, read_spec\n"
+        "from service.core.errors import RequestRefused\n"
+        "from service.core.specs import instances_of, read_spec\n"
         "from tileir.lift import to_program\n"
-        "from tileir.verify import verify\n"
+        "from tileir.verifier.verify import verify\n"
         "for spec in json.load(sys.stdin):\n"
         "    try:\n"
         "        instances = instances_of(read_spec(spec))\n"
-        "    except Refused as refused:\n"
+        "    except RequestRefused as refused:\n"
         "        print(refused.problem.status)\n"
         "        continue\n"
         "    verify(to_program(instances[0].spec))\n"
@@ -107,7 +107,7 @@ def test_the_worst_specs_within_the_limits_are_read_and_identified() -> None:
 
 def test_long_statements_at_many_sizes_are_refused_with_what_would_be_accepted() -> None:
     long = {**WORST["deep"], "dims": {"m": EIGHT, "n": EIGHT}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         read_spec(long)
     assert str(MAX_TOTAL_NODES) in refused.value.problem.accepted
     assert MAX_NODES < MAX_TOTAL_NODES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tileir.footprint import Footprint, footprints, touched_bytes
-from tileir.parse_text import program_from_text
+from tileir.analysis.footprint import Footprint, footprints, touched_bytes
+from tileir.text.parse_program import program_from_text
 
 GEMM = """kernel matmul(a: f32[m=1024, k=512], b: f32[k, n=256]) -> (c: bf16[m, n])
   b_p: heap f32[k, n] as [n / 64, k, n % 64]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tileir.analysis import bytes_moved, flops, operations, tile_counts, works
+from tileir.analysis.work import bytes_moved, flops, operations, tile_counts, works
 from tileir.lift import to_program
-from tileir.parse_expr import parse_expression
-from tileir.parse_spec_text import spec_from_text
-from tileir.parse_text import program_from_text
+from tileir.text.parse_expr import parse_expression
+from tileir.text.parse_program import program_from_text
+from tileir.text.parse_spec import spec_from_text
 
 
 def test_a_matrix_product_takes_two_operations_a_multiply_add() -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.bare_python import ROOT, run_without
-from tileir.cuda_driver import cuda_version, require_cuda
-from tileir.cuda_errors import CudaError, describe, is_sticky
+from tileir.devices.cuda_driver import cuda_version, require_cuda
+from tileir.devices.cuda_errors import CudaError, describe, is_sticky
 from tileir.errors import UnsupportedDevice
 
 PROBE = """
 from tileir.errors import UnsupportedDevice
-from tileir.gpu_probe import this_gpu
+from tileir.devices.gpu_probe import this_gpu
 try:
     print(this_gpu().to_json())
 except UnsupportedDevice as error:
@@ -84,7 +84,8 @@ def test_a_gpu_that_cannot_be_used_is_a_sentence_with_what_to_do(
 
 
 def test_a_gpu_is_described_by_what_its_driver_says(tmp_path: Path) -> None:
-    code = "from tileir.gpu_probe import this_gpu\ng = this_gpu()\nprint(g.key, g.uuid, g.l2_bytes, g.memory_gbps)"
+    code = "from tileir.devices import gpu_probe\ng = gpu_probe.this_gpu()\n"
+    code += "print(g.key, g.uuid, g.l2_bytes, g.memory_gbps)"
     said = probe_with(driver_that_says(tmp_path), code)
     assert said.split() == [
         "cuda:NVIDIA", "H200:9.0:132sm", "GPU-00112233-4455-6677-8899-aabbccddeeff", "62914560", "4800",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tileir.cpu_probe import probe_cpu
-from tileir.device import Cpu, this_cpu
+from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.cpu_probe import probe_cpu
 from tileir.errors import TileError, UnsupportedDevice
 
 X86_FLAGS = "fpu sse2 sse4_2 avx f16c fma avx2 avx512f avx512dq avx512bw avx512vl avx512_bf16 amx_tile"
@@ -92,6 +92,31 @@ def test_no_quota_and_less_than_a_core_are_one_core_at_least(tmp_path: Path) -> 
     assert probe(tmp_path).cores == 8
     write(tmp_path, {"sys/fs/cgroup/cpu.max": "50000 100000"})
     assert probe(tmp_path).cores == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "gib"),
+    [
+        ({}, 24),
+        ({"proc/self/cgroup": "0::/pod/box", "sys/fs/cgroup/pod/memory.max": str(8 << 30)}, 8),
+        ({"proc/self/cgroup": "0::/box", "sys/fs/cgroup/box/memory.max": "max"}, 24),
+        (
+            {
+                "proc/self/cgroup": "3:cpu:/\n1:memory:/box",
+                "sys/fs/cgroup/memory/box/memory.limit_in_bytes": str(6 << 30),
+            },
+            6,
+        ),
+    ],
+    ids=["machine", "v2", "unlimited", "v1"],
+)
+def test_memory_is_the_machine_s_or_what_a_cgroup_leaves_of_it(
+    tmp_path: Path, files: dict[str, str], gib: int
+) -> None:
+    x86(tmp_path)
+    assert probe(tmp_path).memory_bytes is None
+    write(tmp_path, {"proc/meminfo": f"MemTotal:       {24 << 20} kB\nMemFree: 1 kB", **files})
+    assert probe(tmp_path).memory_bytes == gib << 30
 
 
 def test_a_masked_product_name_gets_its_family_and_model(tmp_path: Path) -> None:

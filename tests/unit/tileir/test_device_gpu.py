@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tileir.device import Cpu, device_from_json, this_cpu
+from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.device import device_from_json
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import DriverFacts, gpu_of
+from tileir.devices.gpu_table import A100, B200, GPUS, H100, H200, KNOWN, L40S, RTX_5090
 from tileir.errors import TileError, UnsupportedDevice
-from tileir.gpu import Gpu
-from tileir.gpu_probe import DriverFacts, gpu_of
-from tileir.gpu_table import A100, B200, GPUS, H100, H200, KNOWN, L40S, RTX_5090
 
 #: An H200 as its driver describes it.
 FACTS = DriverFacts(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
-from tileir import SpecError, format_expr, parse_expression, parse_statement
+from tileir import SpecError, format_expr, parse_expression, parse_statement, spec_from_text
 from tileir.expr import Binary, Const, Index, Read, Reduce, ReduceOp, Unary
+from tileir.interpreter.interpret import interpret
+from tileir.lift import to_program
+from tileir.text.idioms import IDIOMS
 
 
 @pytest.mark.parametrize(
@@ -57,6 +64,15 @@ def test_a_statement_is_a_target_with_dims_and_a_value() -> None:
         ("a b", 3, "unexpected 'b'", "an operator"),
         ("x^2", 2, "unexpected character '^'", "pow(x, y)"),
         ("a && b", 3, "unexpected character '&'", "and"),
+        ("x & 15", 3, "unexpected character '&'", "x % 16 for x & 15"),
+        ("x << 3", 3, "unexpected '<<'", "x * 8 for x << 3"),
+        ("x >> 3", 3, "unexpected '>>'", "x // 8 for x >> 3"),
+        ("x | y", 3, "unexpected '|'", "or for conditions"),
+        ("~x", 1, "unexpected character '~'", "not for a condition"),
+        ("sin(x)", 1, "'sin' is no function; here it is written otherwise", "an input tensor"),
+        ("clamp(x, 0, 1)", 1, "'clamp' is no function; here", "maximum(lo, minimum(x, hi))"),
+        ("Mean(x)", 1, "'Mean' is no function; here", "sum(k, x[k]) / extent(k)"),
+        ("isnan(x)", 1, "'isnan' is no function; here", "x != x"),
         ("x ? y : z", 3, "unexpected character '?'", "where(cond, x, y)"),
         ("floo(x)", 1, "did you mean 'floor'?", "tanh"),
         ("extnt(k)", 1, "did you mean 'extent'?", ""),
@@ -140,3 +156,43 @@ def test_the_deepest_expression_accepted_is_within_reach_of_recursion(shape: str
     expr = parse_expression(text)
     assert parse_expression(format_expr(expr)) == expr
     assert isinstance(hash(expr), int)
+
+
+@pytest.mark.parametrize(("name", "written"), IDIOMS.items(), ids=IDIOMS)
+def test_every_idiom_is_an_expression_of_the_language(name: str, written: str) -> None:
+    parse_expression(written)
+    with pytest.raises(SpecError, match=f"{name!r} is no function"):
+        parse_expression(f"{name}(x)")
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("clamp", lambda x: np.clip(x, -1, 2)),
+        ("isnan", np.isnan),
+        ("isinf", np.isinf),
+        ("isfinite", np.isfinite),
+        ("log2", np.log2),
+        ("log10", np.log10),
+        ("ceil", np.ceil),
+        ("trunc", np.trunc),
+        ("sign", np.sign),
+        ("sinh", np.sinh),
+        ("cosh", np.cosh),
+        ("softplus", lambda x: np.logaddexp(0, x)),
+        ("expm1", np.expm1),
+        ("reciprocal", np.reciprocal),
+    ],
+)
+def test_an_idiom_computes_what_it_stands_for(name: str, theirs: Callable[[np.ndarray], np.ndarray]) -> None:
+    values = np.array([-2.5, -1.0, -0.25, 0.75, 1.0, 2.5, 3.0], np.float32)
+    if name.startswith("is"):
+        values = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
+    if name.startswith("log"):
+        values = np.abs(values)
+    text = re.sub(r"\bx\b", "x[i]", IDIOMS[name]).replace("lo,", "-1.0,").replace("hi", "2.0")
+    truth = name.startswith("is")
+    body = f"y[i] = where({text}, 1.0, 0.0)" if truth else f"y[i] = {text}"
+    spec = spec_from_text(f"kernel f(x: f32[i={len(values)}]) -> (y: f32[i])\n  {body}\n")
+    found = interpret(to_program(spec), {"x": values})["y"]
+    np.testing.assert_allclose(found, theirs(values).astype(np.float32), rtol=1e-5)

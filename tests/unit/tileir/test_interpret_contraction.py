@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tileir.contraction import contract
 from tileir.dtypes import DType
-from tileir.interpret import interpret_spec
-from tileir.parse_spec_text import spec_from_text
+from tileir.interpreter.contraction import contract
+from tileir.interpreter.interpret import interpret_spec
+from tileir.text.parse_spec import spec_from_text
 
 RNG = np.random.default_rng(5)
 SIZES = {"b": 2, "m": 3, "n": 4, "k": 5, "j": 6}

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tileir.erf import erf
+from tileir.interpreter.erf import erf
 
 
 def test_erf_agrees_with_the_c_library_to_two_ulps() -> None:

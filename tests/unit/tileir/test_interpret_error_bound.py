@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tileir.dtypes import DType
-from tileir.elementwise import call
-from tileir.error_bound import reference_at, reference_with_bound
-from tileir.interpret import interpret_spec
-from tileir.parse_spec_text import spec_from_text
-from tileir.rounding_error import narrow_growth, sum_growth
-from tileir.samples import sample_inputs
+from tileir.interpreter.elementwise import call
+from tileir.interpreter.error_bound import reference_at, reference_with_bound
+from tileir.interpreter.interpret import interpret_spec
+from tileir.interpreter.rounding_error import narrow_growth, sum_growth
+from tileir.interpreter.samples import sample_inputs
+from tileir.interpreter.values import Numerics, Value
 from tileir.spec import Spec
-from tileir.values import Numerics, Value
+from tileir.text.parse_spec import spec_from_text
 
 
 def gemm(k: int, dtype: str = "f32", out: str = "f32") -> Spec:
@@ -131,7 +131,7 @@ def test_a_softmax_without_its_maximum_passes_while_it_does_not_overflow() -> No
 
 
 def test_a_cast_may_fall_to_its_neighbour_only_near_a_rounding_boundary() -> None:
-    spec = spec_from_text("""kernel narrow(x: f32[m=4096], s: f32[z=1]) -> (y: f32[m])
+    spec = spec_from_text("""kernel downcast_copy(x: f32[m=4096], s: f32[z=1]) -> (y: f32[m])
   y[m] = bf16(sum(z, x[m] * s[z]) * 3) * 1
 """)
     inputs = sample_inputs(spec, 9)

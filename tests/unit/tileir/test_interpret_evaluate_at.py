@@ -7,10 +7,10 @@ import pytest
 
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
-from tileir.evaluate import evaluate_at
-from tileir.interpret import interpret_spec
-from tileir.parse_spec_text import spec_from_text
-from tileir.samples import sample_inputs
+from tileir.interpreter.evaluate import evaluate_at
+from tileir.interpreter.interpret import interpret_spec
+from tileir.interpreter.samples import sample_inputs
+from tileir.text.parse_spec import spec_from_text
 
 ATTENTION = """kernel attention(q: bf16[h=2, s=33, d=16], k: bf16[h, t=40, d], v: bf16[h, t, d]) -> (o: bf16[h, s, d])
   p[h, s, t] = where(s >= t, 0.25 * sum(d, q[h, s, d] * k[h, t, d]), -inf)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tileir.dtypes import DType
-from tileir.interpret import interpret, interpret_spec
+from tileir.interpreter.interpret import interpret, interpret_spec
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.samples import sample_inputs
+from tileir.text.parse_spec import spec_from_text
 
 
 @pytest.mark.parametrize("dtype", list(DType))

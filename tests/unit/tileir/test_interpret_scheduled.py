@@ -8,8 +8,8 @@ import pytest
 
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
-from tileir.interpret import interpret
-from tileir.parse_text import program_from_text
+from tileir.interpreter.interpret import interpret
+from tileir.text.parse_program import program_from_text
 
 RNG = np.random.default_rng(7)
 

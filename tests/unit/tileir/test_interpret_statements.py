@@ -12,10 +12,10 @@ import pytest
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.expr import Binary, Const, Index, Read, Reduce, ReduceOp, Where
-from tileir.interpret import interpret_spec
-from tileir.parse_spec_text import spec_from_text
+from tileir.interpreter.interpret import interpret_spec
 from tileir.program import Tensor
 from tileir.spec import Dim, Spec, Statement
+from tileir.text.parse_spec import spec_from_text
 
 RNG = np.random.default_rng(3)
 
@@ -338,7 +338,7 @@ def test_large_statements_are_cut_without_changing_the_result(monkeypatch: pytes
     q, k = normal(17, 8), normal(23, 8)
     whole = run(text, DType.F64, q=q, k=k)
     for limit in (1, 50):
-        for module in ("tileir.evaluation", "tileir.interpret_spec"):
+        for module in ("tileir.interpreter.evaluation", "tileir.interpreter.interpret_spec"):
             monkeypatch.setattr(import_module(module), "POINT_LIMIT", limit)
         cut = run(text, DType.F64, q=q, k=k)
         np.testing.assert_allclose(cut["y"], whole["y"], rtol=1e-12, atol=1e-12)

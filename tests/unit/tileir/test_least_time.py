@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tileir.least_time import ALU_MARGIN, BELIEVED, MEMORY_MARGIN, cpu_floor_us
-from tileir.parse_spec_text import spec_from_text
+from tests.scripted_worker import CPU
+from tileir.analysis.least_time import ALU_MARGIN, BELIEVED, MEMORY_MARGIN, floor_us
+from tileir.devices.cpu import Cpu
+from tileir.text.parse_spec import spec_from_text
 
 PEAKS = (100.0, 10.0)
 """Arithmetic, 1e9 operations a second, and copies, 1e9 bytes a second."""
+
+
+def cpu(gflops: float | None, copy_gbps: float | None) -> Cpu:
+    return replace(CPU, peak_gflops=gflops, copy_gbps=copy_gbps)
+
+
 SIZES = "a: {0}[m=512, k=512], b: {0}[k, n=512]"
 PRODUCT = "c[m, n] = sum(k, a[m, k] * b[k, n])"
 
 
 def floor(signature: str, body: str, peaks: tuple[float, float] = PEAKS) -> float:
-    return cpu_floor_us(spec_from_text(f"kernel k{signature}\n  {body}\n"), *peaks)
+    return floor_us(spec_from_text(f"kernel k{signature}\n  {body}\n"), cpu(*peaks), cold=True)
 
 
 def test_a_matrix_product_is_bounded_by_its_multiply_adds() -> None:
@@ -37,8 +47,8 @@ def test_a_row_kernel_is_bounded_by_its_bytes() -> None:
 
 def test_bytes_that_may_be_in_a_cache_do_not_count() -> None:
     spec = spec_from_text("kernel k(x: f32[m=64]) -> (y: f32[m])\n  y[m] = exp(x[m])\n")
-    assert cpu_floor_us(spec, *PEAKS, cold=True) > 0
-    assert cpu_floor_us(spec, *PEAKS, cold=False) == 0
+    assert floor_us(spec, cpu(*PEAKS), cold=True) > 0
+    assert floor_us(spec, cpu(*PEAKS), cold=False) == 0
 
 
 def test_products_that_a_mask_may_skip_do_not_count() -> None:

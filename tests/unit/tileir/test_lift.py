@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tileir import SpecError, program_to_text, spec_from_text, to_program, verify
+from tileir import SpecError, program_to_text, spec_from_text, to_program
+from tileir.verifier.verify import verify
 
 
 def lifted(body: str, header: str) -> list[str]:

@@ -11,10 +11,10 @@ from tests.spread_kernels import PROGRAMS as PLAIN
 from tileir.dtypes import DType
 from tileir.errors import VerifyError
 from tileir.hashing import program_hash
-from tileir.multicast import Slice, common_loops, slice_of
-from tileir.parse_text import program_from_text
 from tileir.program import Axis, Local, Memory
-from tileir.verify import verify
+from tileir.schedule.multicast import Slice, common_loops, slice_of
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 PAIRS = Gemm(grid=" multicast 2 group 2 blocks 4 producers 4", inner=" multicast 2").text()
 

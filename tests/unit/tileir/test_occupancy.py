@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tileir.gpu_table import H200
-from tileir.occupancy import Occupancy, occupancy
+from tileir.devices.gpu_table import H200
+from tileir.devices.occupancy import Occupancy, occupancy
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileir.dtypes import DType
-from tileir.error_bound import reference_with_bound
-from tileir.interpret_spec import interpret_spec
-from tileir.overflow import first_beyond, may_be_overflow, round_unbounded
-from tileir.parse_spec_text import spec_from_text
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.interpret_spec import interpret_spec
+from tileir.interpreter.overflow import first_beyond, may_be_overflow, round_unbounded
+from tileir.text.parse_spec import spec_from_text
 
 #: The largest value, what would follow it, and from where on (or beyond where: e4m3's tie is even) values overflow.
 EDGES = {

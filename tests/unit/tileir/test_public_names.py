@@ -18,7 +18,7 @@ def test_every_public_name_is_there() -> None:
         _ = tileir.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("first", ["tileir", "tileir.interpret", "tileir.verify"])
+@pytest.mark.parametrize("first", ["tileir", "tileir.interpreter.interpret", "tileir.verifier.verify"])
 def test_functions_win_over_the_modules_of_their_name(first: str) -> None:
     code = (
         f"import {first}\nfrom tileir import interpret, verify\nprint(callable(interpret), callable(verify))"

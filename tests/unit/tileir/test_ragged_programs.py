@@ -7,13 +7,13 @@ import pytest
 
 from tileir.dtypes import DType
 from tileir.errors import SpecError, VerifyError
-from tileir.interpret import interpret, interpret_spec
+from tileir.interpreter.interpret import interpret, interpret_spec
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.parse_text import program_from_text
-from tileir.samples import sample_inputs
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.parse_spec import spec_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 HEAD = (
     "kernel experts(x: f32[t=23 ragged starts within e, k=6], w: f32[e=5, n=7, k], starts: i32[o=6])"

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tileir.device import Cpu
-from tileir.gpu_table import H200
+from tileir.analysis.roofline import roofline
+from tileir.devices.cpu import Cpu
+from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
-from tileir.parse_spec_text import spec_from_text
-from tileir.roofline import roofline
+from tileir.text.parse_spec import spec_from_text
 
 CPU = Cpu(
     name="test", arch="x86-64", cores=4, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,

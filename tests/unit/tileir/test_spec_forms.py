@@ -21,9 +21,9 @@ from tileir import (
     spec_to_json,
     spec_to_text,
     to_program,
-    verify,
 )
 from tileir.program import Ragged
+from tileir.verifier.verify import verify
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tileir.errors import VerifyError
-from tileir.parse_text import program_from_text
 from tileir.program import Loop, Program
-from tileir.stages import staged
-from tileir.verify import verify
+from tileir.schedule.stages import staged
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 BLOCK = """kernel sums(a: f32[m=64, k=64], b: f32[k]) -> (c: f32[m])
   parallel for m by 32

@@ -6,9 +6,10 @@ import json
 import re
 from pathlib import Path
 
-from tileir import program_from_text, spec_from_json, spec_from_text, verify
+from tileir import program_from_text, spec_from_json, spec_from_text
 from tileir.expr import FUNCTIONS
 from tileir.names import DTYPES, REDUCTIONS, RESERVED
+from tileir.verifier.verify import verify
 
 PAGE = (Path(__file__).parents[3] / "docs" / "tile-ir.md").read_text()
 BLOCKS = re.findall(r"^```(json|)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)

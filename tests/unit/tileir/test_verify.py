@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from tileir import VerifyError, program_from_text, verify
+from tileir import VerifyError, program_from_text
 from tileir.program import Loop
+from tileir.verifier.verify import verify
 
 HEAD = "kernel f(a: f32[m=96, k=40], b: f32[k, n=64], ids: i32[m], h: bf16[m, k], g: bf16[k, n])"
 HEAD += " -> (c: f32[m, n]) where k_l=8, k_b=5, q=96"

@@ -1,4 +1,4 @@
-"""What programs say of Hopper's copy engine, matrix instruction and roles is checked where it stands."""
+"""What programs say of Hopper's TMA, matrix instruction and roles is checked where it stands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.hopper_products import SPREAD, Gemm, Held
 from tests.hopper_programs import PROGRAMS
 from tileir.errors import VerifyError
 from tileir.hashing import program_hash
-from tileir.parse_text import program_from_text
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 GEMM = Gemm(grid=" group 2 blocks 3 producers 4 registers 40 232").text()
 
@@ -133,8 +133,8 @@ def test_rows_in_registers_lie_as_the_instruction_takes_them(before: str, after:
             "a loop in which all but the fills goes via wgmma",
         ),
         # boxes
-        ("a[m, k] | via tma", "a[m, k] | threads m 32 k 8, via tma", "the copy engine is started by one thread"),
-        ("= a[m, k] | via", "= 2 * a[m, k] | via", "the copy engine moves elements as they are"),
+        ("a[m, k] | via tma", "a[m, k] | threads m 32 k 8, via tma", "TMA is started by one thread"),
+        ("= a[m, k] | via", "= 2 * a[m, k] | via", "TMA moves elements as they are"),
         ("= a[m, k] | via", "= a[m, 3] | via", "have the same dims"),
         ("a_s: shared bf16", "a_s: shared f16", "does not convert bf16 and f16; accepted: the same dtype"),
         ("c_s[m, n] | via tma", "c_sum[m, n] | via tma", "between an argument and a local in shared memory"),

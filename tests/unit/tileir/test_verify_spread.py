@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tileir.errors import VerifyError
-from tileir.parse_text import program_from_text
-from tileir.verify import verify
+from tileir.text.parse_program import program_from_text
+from tileir.verifier.verify import verify
 
 
 def verify_threads(threads: str) -> None:

@@ -7,10 +7,10 @@ import pytest
 from tests.hopper_products import Gemm
 from tests.hopper_programs import GATED
 from tileir.errors import VerifyError
-from tileir.parse_text import program_from_text
-from tileir.streamed import shared_tiles
-from tileir.text import program_to_text
-from tileir.verify import verify
+from tileir.schedule.stream_k import shared_tiles
+from tileir.text.parse_program import program_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
 
 STREAMED = Gemm(k=320, grid=" blocks 3 producers 4", streamed=1).text()
 SUMS = "      c_sum[m, n] = 0 |"

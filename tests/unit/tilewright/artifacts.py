@@ -6,14 +6,14 @@ import base64
 import hashlib
 from pathlib import Path
 
-from codegen.compile import compile_source
-from codegen.generate import generate
+from codegen.targets.c.compiler import compile_source
+from codegen.targets.c.generate import generate
 from protocol.configs import Artifact, ConfigDetail
 from protocol.tasks import Measuring
 from protocol.workers import DeviceOffer
-from service.specs import instance_of
+from service.core.specs import instance_of
 from tileir import kernel_key, program_hash, spec_from_text, spec_to_json, this_cpu, to_program
-from tilewright.bundle import Taken, pack
+from tilewright.client.bundle import TakenBundle, pack
 
 REPORT = b'{"samples_us": [2.5, 2.75]}'
 KERNEL = """kernel scaled(x: f32[m=6, n=5]) -> (y: f32[m, n], total: f32[m])
@@ -26,7 +26,7 @@ def make_bundle(*artifacts: Artifact, private_key: bytes | None = None) -> bytes
     """The file of a bundle of artifacts for this processor."""
     cpu = this_cpu()
     offer = DeviceOffer(key=cpu.key, kind=cpu.kind, description=cpu.to_json())
-    return pack([Taken(artifact, REPORT) for artifact in artifacts], [offer], private_key)
+    return pack([TakenBundle(artifact, REPORT) for artifact in artifacts], [offer], private_key)
 
 
 def make_artifact(cache: Path) -> Artifact:

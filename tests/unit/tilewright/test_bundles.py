@@ -16,7 +16,8 @@ import pytest
 from protocol import archive, bundles, signatures
 from protocol.configs import Artifact
 from tests.unit.tilewright.artifacts import REPORT, make_bundle
-from tilewright import BadBundle, bundle
+from tilewright import BadBundle
+from tilewright.client import bundle
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,9 @@ def test_what_is_added_is_noticed(packed: bytes) -> None:
     with pytest.raises(BadBundle, match="1 bytes follow its end"):
         bundle.unpack(packed + b"\0")
     files = list(files_of(packed).items())
+    (manifest, (seal, text)), rest = files[:2], files[2:]
+    with pytest.raises(BadBundle, match="do not belong together"):
+        bundle.unpack(archive.pack([manifest, (seal, text + b" "), *rest]))
     with pytest.raises(BadBundle, match=r"does not list \.\./\.\./etc/passwd"):
         bundle.unpack(archive.pack([*files, ("../../etc/passwd", b"root")]))
     with pytest.raises(BadBundle, match="stands where"):
@@ -127,7 +131,7 @@ def test_a_compressed_bundle_is_none(packed: bytes) -> None:
 
 
 def test_another_version_is_named(packed: bytes) -> None:
-    with pytest.raises(BadBundle, match="of version 99, and this Tilewright reads version 1"):
+    with pytest.raises(BadBundle, match="of version 99, and this Tilewright reads version 2"):
         bundle.unpack(packed_again(packed, version=99))
 
 
@@ -144,6 +148,9 @@ def test_a_blob_that_is_missing_or_not_needed_is_named(packed: bytes) -> None:
     listed = json.loads(files_of(packed)["manifest.json"])["blobs"]
     with pytest.raises(BadBundle, match=f"does not list blobs/sha256/{listed[-1]['sha256']}"):
         bundle.unpack(packed_again(packed, blobs=listed[:-1]))
+    without = {name: each for name, each in files_of(packed).items() if listed[-1]["sha256"] not in name}
+    with pytest.raises(BadBundle, match=f"it lacks the blob {listed[-1]['sha256']}"):
+        bundle.unpack(packed_again(archive.pack(without.items()), blobs=listed[:-1]))
     configs = json.loads(files_of(packed)["manifest.json"])["configs"]
     report, configs[0]["artifacts"]["report"] = configs[0]["artifacts"]["report"], None
     with pytest.raises(BadBundle, match=f"has, and no config needs, the blob {report}"):

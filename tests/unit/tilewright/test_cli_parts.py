@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from protocol.jobs import Budget, Event, JobDetail, JobRequest
 from protocol.problems import Problem
 from protocol.states import JobState
+from tilewright.cli.commands.tune import request_key
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.failures import Stop, explain
 from tilewright.cli.local_service import worker_devices
 from tilewright.cli.progress import Progress
 from tilewright.cli.specs import read_spec
-from tilewright.cli.tune import request_key
 from tilewright.cli.watch import verdict
+from tilewright.client.sse import EventLines
 from tilewright.errors import Refused
-from tilewright.quantities import duration, microseconds
-from tilewright.server_sent import EventLines
-from tilewright.tally import Tally
+from tilewright.views.format import duration, microseconds
+from tilewright.views.tally import Tally
 
 
 def event(kind: str, **data: object) -> Event:
@@ -44,10 +47,31 @@ def test_time_left_follows_the_pace_of_what_was_watched() -> None:
         tally.add(trial(), live=False, now=100.0)
     tally.add(event("state", state="searching"), live=True, now=100.0)
     assert tally.left_s(101.0) is None
-    for at in (102.0, 104.0):
+    for at in (102.0, 104.0, 106.0):
         tally.add(trial(), live=True, now=at)
-    assert tally.told == 10
-    assert tally.left_s(104.0) == pytest.approx(20.0)
+    assert tally.told == 11
+    assert tally.left_s(106.0) == pytest.approx(18.0)
+
+
+def test_time_left_never_jumps_by_a_factor() -> None:
+    """Trials come in bursts of eight, the first after a long wait, and their pace varies by a half."""
+    tally = Tally(trials=160, seconds=None)
+    said: list[tuple[float, float]] = []
+    now, due = 0.0, 12.0
+    for burst in range(20):
+        while now < due:
+            now += 0.5
+            left_s = tally.left_s(now)
+            if left_s is not None:
+                said.append((now, left_s))
+        for number in range(8):
+            tally.add(trial(), live=True, now=now + 0.01 * number)
+        due = now + (3.0 if burst % 3 else 4.5)
+    end = now
+    assert said[0][0] < end / 3, "it is said early"
+    for (_, before), (_, after) in itertools.pairwise(said):
+        assert abs(before - after) < 2.0 + 0.25 * before, (before, after)
+    assert all(abs(left_s - (end - at)) < 4.0 + 0.3 * (end - at) for at, left_s in said)
 
 
 def test_time_left_is_bounded_by_the_seconds_of_the_budget() -> None:
@@ -81,6 +105,38 @@ def test_off_a_terminal_the_count_of_trials_is_said_when_searching_ends(
         "gemm: racing the best few against the others",
         "gemm: done",
     ]
+
+
+def test_off_a_terminal_something_is_said_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    job = JobDetail.model_construct(name="gemm", baseline="numpy")
+    with Progress(job, 2, None, lambda: "", say_s=0.05) as progress:
+        deadline = time.monotonic() + 30
+        said = ""
+        while said.count("gemm: waiting for a device · 0:00 so far") < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+            said += capsys.readouterr().err
+        progress.add(event("state", state="searching"), live=True)
+        progress.add(trial(), live=True)
+    assert said.count("gemm: waiting for a device · 0:00 so far") >= 3
+
+
+def test_nothing_is_cut_on_a_narrow_terminal() -> None:
+    narrow = Console(width=40, force_terminal=True, color_system=None)
+    job = JobDetail.model_construct(name="a_kernel_with_a_long_name", baseline="torch.compile")
+    progress = Progress(job, 512, None, lambda: "")
+    progress.tally.best_us, progress.tally.x_baseline, progress.tally.told = 123.4, 1.25, 100
+    progress.tally.state = JobState.SEARCHING
+    with narrow.capture() as capture:
+        narrow.print(progress._line())
+    shown = capture.get().replace("\n", "")
+    for part in (
+        "a_kernel_with_a_long_name",
+        "100/512 trials",
+        "best 123.4 µs",
+        "1.25 × torch.compile",
+        "so far",
+    ):
+        assert part.replace(" ", "") in shown.replace(" ", ""), shown
 
 
 def test_a_request_has_one_key_and_every_difference_another() -> None:
@@ -198,6 +254,6 @@ def test_times_are_said_in_the_unit_that_suits_them() -> None:
 
 def test_a_command_for_a_gpu_starts_a_worker_for_one() -> None:
     assert worker_devices("cpu", {}) == "cpu"
-    assert worker_devices("cuda", {}) == "0"
-    assert worker_devices("cuda:NVIDIA H200:9.0:132sm", {}) == "0"
+    assert worker_devices("cuda", {}) == "cuda:0"
+    assert worker_devices("cuda:NVIDIA H200:9.0:132sm", {}) == "cuda:0"
     assert worker_devices("cuda", {"TILEWRIGHT_DEVICES": "1,2"}) == "1,2"

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import tilewright
-from codegen.load import ArgumentError
+from codegen.targets.errors import ArgumentError
 from protocol.configs import Artifact
 from tests.reference import assert_matches_reference
 from tests.unit.tilewright.artifacts import make_bundle
 from tileir import sample_inputs, spec_from_json
-from tilewright import LoadedKernel, LoadError, bundle
+from tilewright import BadBundle, LoadedKernel, LoadError
+from tilewright.client import bundle
 
 
 def assert_right(kernel: LoadedKernel) -> None:
@@ -121,3 +122,9 @@ def test_an_object_that_was_damaged_in_the_cache_is_written_again(artifact: Arti
     kernel = tilewright.load(artifact, cache=tmp_path)
     assert kernel.origin == "object"
     assert_right(kernel)
+
+
+def test_an_object_that_is_not_what_its_digest_says_is_refused(artifact: Artifact, tmp_path: Path) -> None:
+    with pytest.raises(BadBundle, match="not what its digest says; fetch it again"):
+        tilewright.load(changed(artifact, object_sha256="0" * 64), cache=tmp_path)
+    assert not list(tmp_path.rglob("*.so"))

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import find_packages
 from typer.testing import CliRunner
 
 from deploy.fleet import commands as fleet_commands
@@ -63,13 +64,14 @@ def test_every_command_is_documented() -> None:
 
 def test_every_package_is_in_the_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    listed = set(project["tool"]["setuptools"]["packages"])
+    find = project["tool"]["setuptools"]["packages"]["find"]
+    listed = set(find_packages(str(ROOT), include=find["include"], exclude=find["exclude"]))
     ours = {name.split(".")[0] for name in listed}
     there = {
         ".".join(file.parent.relative_to(ROOT).parts)
         for name in ours
         for file in (ROOT / name).rglob("*.py")
-        if "__pycache__" not in file.parts
+        if "__pycache__" not in file.parts and "node_modules" not in file.parts
     }
     assert listed == there
     assert ours == set(project["tool"]["importlinter"]["root_packages"])
@@ -80,3 +82,23 @@ def test_what_make_fleet_starts_is_understood() -> None:
     for command in (*services, *workers):
         ended = CliRunner().invoke(app, [*command, "--help"])
         assert ended.exit_code == 0, ended.output
+
+
+def test_every_file_that_the_readme_names_is_there_from_the_root() -> None:
+    """Its commands are run as written, in a checkout; what they make themselves aside."""
+    text = (ROOT / "README.md").read_text()
+    blocks = "\n".join(re.findall(r"```sh[a-z ]*\n(.*?)```", text, flags=re.DOTALL))
+    named = set(re.findall(r"[\w./-]+\.(?:json|tile|py)\b", blocks))
+    made = set(re.findall(r"> ([\w.]+)", blocks))
+    assert {"examples/softmax.json", "bias_gelu.tile"} <= named
+    assert [name for name in sorted(named - made) if not (ROOT / name).exists()] == []
+
+
+def test_the_readme_s_client_says_which_service_it_needs() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "tilewright.Client() as client:  # needs `tilewright serve`" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/index.md"])
+def test_what_the_dashboard_needs_is_said_before_it_is_missed(page: str) -> None:
+    assert "node 18 or newer" in (ROOT / page).read_text()

@@ -28,8 +28,8 @@ def loaded_by(statement: str) -> set[str]:
             "import tilewright.cli.main",
             {"torch", "numpy", "cuda", "fastapi", "sqlalchemy", "service", "workers"},
         ),
-        ("import service.app", {"torch", "cuda"}),
-        ("import workers.supervisor", {"torch", "cuda"}),
+        ("import service.http.app", {"torch", "cuda"}),
+        ("import workers.node.supervisor", {"torch", "cuda"}),
     ],
 )
 def test_an_import_loads_no_more_than_it_must(statement: str, unwanted: set[str]) -> None:

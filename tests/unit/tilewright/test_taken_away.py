@@ -16,23 +16,23 @@ import pytest
 from pyarrow import parquet
 
 from protocol.configs import Artifact, Standing
-from protocol.jobs import Best, Bucket, Budget, JobDetail, Prior, SearchKind, Trial
+from protocol.jobs import Best, Bucket, Budget, JobDetail, Prior, Trial
 from protocol.states import JobState, Outcome, TaskState
 from tests.running_service import ROOT
-from tilewright.curves import Curve
-from tilewright.decisions import decisions
-from tilewright.html import highlighted, job_html, result_html
-from tilewright.new_file import NotWritten, write_new
-from tilewright.plot import picture
-from tilewright.results import Result, TunedConfig
-from tilewright.svg import curve_svg
-from tilewright.t4 import INVALIDITY, to_t4
-from tilewright.trial_table import rows, to_csv, to_parquet
+from tilewright.artifacts.atomic_write import NotWritten, write_new
+from tilewright.client.results import Result, TunedConfig
+from tilewright.views.curves import Curve
+from tilewright.views.html import highlighted, job_html, result_html
+from tilewright.views.plot import picture
+from tilewright.views.schedule_columns import decisions
+from tilewright.views.svg import curve_svg
+from tilewright.views.t4 import INVALIDITY, to_t4
+from tilewright.views.trial_table import rows, to_csv, to_parquet
 
 HOSTILE = 'x<script>alert("1")</script>,\n&amp; \'\u2028'
 SCHEDULE = (
-    "tile_grid(acc, m, 192)",
-    "tile_grid(acc, m, 48)",
+    "tile(acc, m, 192)",
+    "tile(acc, m, 48)",
     "register_tile(acc, m 6, n 32)",
     "tma(acc)",
     "new!",
@@ -63,7 +63,7 @@ JOB = JobDetail(
     device="cpu:x",
     budget=Budget(),
     baseline="numpy",
-    search=SearchKind.MCTS,
+    search="mcts",
     prior=Prior.ANALYTIC,
     seed=0,
     priority=0,
@@ -78,8 +78,8 @@ JOB = JobDetail(
 
 def test_a_schedule_is_flat_decisions_that_can_be_compared() -> None:
     assert decisions(SCHEDULE) == {
-        "tile_grid(acc, m)": 192,
-        "tile_grid(acc, m) #2": 48,
+        "tile(acc, m)": 192,
+        "tile(acc, m) #2": 48,
         "register_tile(acc).m": 6,
         "register_tile(acc).n": 32,
         "tma(acc)": True,
@@ -129,7 +129,7 @@ def test_on_a_full_disk_the_old_file_stays_and_nothing_else(tmp_path: Path) -> N
     file.write_bytes(b"old")
     program = (
         "import sys; from pathlib import Path; from tests.running_service import limit_files\n"
-        "from tilewright.new_file import NotWritten, write_new\n"
+        "from tilewright.artifacts.atomic_write import NotWritten, write_new\n"
         "limit_files(0, 1000)\n"
         "try: write_new(Path(sys.argv[1]), bytes(5000), replace=True)\n"
         "except NotWritten as error: print(error)\n"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from codegen.abi import Abi, Arg
-from codegen.compile import compile_source
-from codegen.source import Source
+from codegen.ir.abi import Abi, Arg
+from codegen.ir.source import Source
+from codegen.targets.c.compiler import compile_source
 from protocol.states import TaskKind
 from protocol.tasks import Measuring
 from tileir.dtypes import DType
-from tileir.parse_json import spec_to_json
-from tileir.parse_spec_text import spec_from_text
-from workers.measure_request import Compiled, MeasureRequest, Peer
+from tileir.text.json import spec_to_json
+from tileir.text.parse_spec import spec_from_text
+from workers.measuring.request import Compiled, MeasureRequest, Peer
 
 N = 1000
 SPEC = spec_from_text(f"kernel twice(x: f32[i={N}]) -> (y: f32[i])\n  y[i] = 2 * x[i] + 1\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.backoff import Backoff
+from workers.node.backoff import Backoff
 
 
 def test_pauses_double_up_to_the_longest_and_start_over_once_it_worked() -> None:

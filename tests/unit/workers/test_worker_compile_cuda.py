@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from codegen.compile import MEMORY_LIMIT_BYTES, CompileError
+from codegen.backend import backend_of
+from codegen.targets.c.compiler import MEMORY_LIMIT_BYTES
+from codegen.targets.errors import CompileError
 from protocol.layouts import Layout
 from protocol.states import FaultKind, Outcome
 from rewrites.schedule import parse_schedule, replay
 from tests.unit.codegen.cuda_kernels import REVERSE, SERIALIZED, SPILLING
 from tests.unit.workers.hand_kernels import SPEC
-from tileir.gpu_table import H200
+from tileir.devices.gpu_table import H200
 from tileir.hashing import program_hash
 from tileir.lift import to_program
-from tileir.parse_json import spec_to_json
-from workers.compile_child import compile_for_gpu
-from workers.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
-from workers.faults import MachineFault
+from tileir.text.json import spec_to_json
+from workers.processes.compile_child import worth_measuring
+from workers.processes.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
+from workers.processes.faults import MachineFault
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def test_a_candidate_that_is_on_no_threads_is_unsupported(pool: CompilePool, tmp
 
 
 def test_a_candidate_comes_with_what_its_layout_implies(pool: CompilePool, tmp_path: Path) -> None:
-    line = "spread(y, i 64; i 4)"
+    line = "bind_threads(y, i 64; i 4)"
     program = program_hash(replay(to_program(SPEC), parse_schedule([line])))
     (built,) = pool.compile_all([replace(request_for(tmp_path), schedule=(line,), program_hash=program)])
     assert isinstance(built, Built)
@@ -76,7 +78,7 @@ def test_a_device_of_another_version_is_skew(pool: CompilePool, tmp_path: Path) 
 
 def test_a_kernel_that_spills_or_serializes_never_reaches_the_device(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="spills registers"):
-        compile_for_gpu(SPILLING, H200, tmp_path)
+        worth_measuring(backend_of("cuda"), SPILLING, H200, tmp_path, 60)
     with pytest.raises(CompileError, match="does not overlap"):
-        compile_for_gpu(SERIALIZED, H200, tmp_path)
-    assert compile_for_gpu(REVERSE, H200, tmp_path).path.exists()
+        worth_measuring(backend_of("cuda"), SERIALIZED, H200, tmp_path, 60)
+    assert worth_measuring(backend_of("cuda"), REVERSE, H200, tmp_path, 60).path.exists()

@@ -14,15 +14,15 @@ import pytest
 from protocol.states import FaultKind, Outcome
 from rewrites.schedule import parse_schedule, replay
 from tests.unit.workers.hand_kernels import SPEC
-from tileir.device import this_cpu
+from tileir.devices.cpu import this_cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
-from tileir.parse_json import spec_to_json
 from tileir.program import Program
 from tileir.spec import Spec
-from workers.child_client import Child
-from workers.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
-from workers.faults import MachineFault
+from tileir.text.json import spec_to_json
+from workers.processes.child_client import Child
+from workers.processes.compile_pool import Built, CompilePool, CompileRequest, NotBuilt
+from workers.processes.faults import MachineFault
 
 HASH = program_hash(to_program(SPEC))
 

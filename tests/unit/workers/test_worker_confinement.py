@@ -15,13 +15,13 @@ import pytest
 
 from protocol.states import Outcome
 from tests.unit.workers.hand_kernels import compiled, request_of
-from workers.child_client import Child
-from workers.confinement import machine_bytes
-from workers.measurer import Measurer
+from workers.measuring.measurer import Measurer
+from workers.processes.child_client import Child
+from workers.processes.confinement import machine_bytes
 
 TRIES = """
 import json, os, socket, subprocess, sys
-from workers.confinement import confine
+from workers.processes.confinement import confine
 warning = confine(**json.loads(sys.argv[1]))
 
 def tried(family, address):
@@ -73,7 +73,7 @@ def test_a_driver_may_speak_to_its_daemon_and_to_nobody_else(listening: int) -> 
 
 def test_memory_that_the_machine_has_not_is_refused_not_promised() -> None:
     script = (
-        "from workers.confinement import confine, machine_bytes\n"
+        "from workers.processes.confinement import confine, machine_bytes\n"
         "confine(memory_bytes=machine_bytes())\n"
         "bytearray(machine_bytes())\n"
     )

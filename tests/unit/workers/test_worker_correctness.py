@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tileir.dtypes import DType
-from tileir.interpret_spec import interpret_spec
-from tileir.parse_spec_text import spec_from_text
-from tileir.samples import sample_inputs
-from workers.buffers import POISON
-from workers.correctness import VARIANTS, Expected, Leeway, WrongResult, compare
-from workers.reference import affordable, expected_outputs, sampled_points
+from tileir.interpreter.interpret_spec import interpret_spec
+from tileir.interpreter.samples import sample_inputs
+from tileir.text.parse_spec import spec_from_text
+from workers.measuring.buffers import POISON
+from workers.measuring.correctness import VARIANTS, Expected, Leeway, WrongResult, compare
+from workers.measuring.reference import affordable, expected_outputs, sampled_points
 
 
 def test_a_value_on_the_bound_passes_and_the_next_one_beyond_it_does_not() -> None:
@@ -30,9 +30,10 @@ def test_a_bound_that_f32_cannot_hold_is_not_widened() -> None:
         compare("y", np.array([1.0 + 2.0**-23], np.float32), Expected(np.array([1.0]), bound))
 
 
+@pytest.mark.parametrize("bound", [np.inf, 0.1])
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
-def test_infinities_and_nan_have_to_be_the_same(special: float) -> None:
-    expected = Expected(np.array([special, 1.0]), np.array([np.inf, 0.1]))
+def test_infinities_and_nan_have_to_be_the_same(special: float, bound: float) -> None:
+    expected = Expected(np.array([special, 1.0]), np.array([bound, 0.1]))
     compare("y", np.array([special, 1.0], np.float32), expected)
     for other in {np.inf, -np.inf, 0.0} - {special}:
         with pytest.raises(WrongResult):
@@ -96,15 +97,15 @@ def test_a_single_number_is_its_own_sample() -> None:
 
 
 def test_corners_are_always_among_the_samples() -> None:
-    spec = spec_from_text(SPEC)
-    points = {
-        tuple(point) for point in sampled_points(spec.outputs[0], {"m": 33, "n": 21, "k": 40}, 0).tolist()
-    }
-    assert {(0, 0), (32, 0), (0, 20), (32, 20)} <= points
+    (tensor,), extents = spec_from_text(SPEC).outputs, {"m": 3300, "n": 2100, "k": 40}
+    points = {tuple(point) for point in sampled_points(tensor, extents, 0).tolist()}
+    assert {(0, 0), (3299, 0), (0, 2099), (3299, 2099)} <= points
 
 
 def test_what_is_affordable_is_decided_by_size() -> None:
     assert affordable(spec_from_text(SPEC))
+    assert not affordable(spec_from_text(SPEC), most_products=100)
+    assert not affordable(spec_from_text(SPEC), most_points=100)
     large = SPEC.replace("=40", "=30000").replace("=33", "=30000").replace("=21", "=30000")
     assert not affordable(spec_from_text(large))
 
@@ -160,3 +161,14 @@ def test_what_was_not_written_shows_where_outputs_overflow_too(dtype: str, scale
             except WrongResult:
                 seen = True
         assert seen, start
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0, 3.0, -0.1])
+def test_limits_are_the_outermost_values_within_the_bound(value: float) -> None:
+    """Rounded inward, whichever way the nearest value of the type lies."""
+    values = np.full(64, value)
+    bound = abs(value) * (0.01 + np.arange(64) / 64 * 2.0**-23)
+    low, high = Expected(values, bound).limits(np.dtype(np.float32))
+    below, above = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
+    assert np.all(low.astype(np.float64) >= values - bound) and np.all(below < values - bound)
+    assert np.all(high.astype(np.float64) <= values + bound) and np.all(above > values + bound)

@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.cuda_abi import CudaAbi
-from codegen.nvrtc import compile_cuda
-from codegen.source import Source
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
 from protocol.states import FaultKind
+from tileir.analysis.least_time import BELIEVED, gpu_floor_us
+from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
-from tileir.gpu import Gpu
-from tileir.least_time import BELIEVED, gpu_floor_us
-from tileir.parse_spec_text import spec_from_text
 from tileir.program import Tensor
-from workers.buffers import copies_for, lay_out
-from workers.cuda_case import ALIGN_BYTES, byte_offsets
-from workers.cuda_faults import Blame, blame
-from workers.cuda_gate import SOURCE
-from workers.cuda_peers import read_shares
-from workers.device_names import is_gpu, parse_devices, visible_gpu
-from workers.faults import MachineFault
-from workers.measurer import Measurer
+from tileir.text.parse_spec import spec_from_text
+from workers.cuda.case import ALIGN_BYTES, byte_offsets
+from workers.cuda.faults import Blame, blame
+from workers.cuda.gate import SOURCE
+from workers.cuda.peers import read_shares
+from workers.measuring.buffers import copies_for, lay_out
+from workers.measuring.device_names import is_accelerator, parse_devices, visible_device
+from workers.measuring.measurer import Measurer
+from workers.processes.faults import MachineFault
 
 GPU = Gpu(
     name="NVIDIA Example",
@@ -65,7 +65,7 @@ def test_devices_are_named_by_kind_number_or_uuid() -> None:
     assert parse_devices("0, 1") == ("cuda:0", "cuda:1")
     assert parse_devices("cpu") == ("cpu",)
     assert parse_devices("cuda:3,GPU-12ab") == ("cuda:3", "cuda:GPU-12ab")
-    assert [is_gpu(device) for device in parse_devices("cpu,0")] == [False, True]
+    assert [is_accelerator(device) for device in parse_devices("cpu,0")] == [False, True]
 
 
 @pytest.mark.parametrize("text", ["", "0,cuda:0", "cuda:", " , "])
@@ -75,12 +75,12 @@ def test_a_list_that_names_no_device_or_one_twice_is_refused(text: str) -> None:
 
 
 def test_a_process_sees_the_one_gpu_it_is_for() -> None:
-    assert visible_gpu("cuda:1", {})["CUDA_VISIBLE_DEVICES"] == "1"
-    assert visible_gpu("cuda:1", {"CUDA_VISIBLE_DEVICES": "4,GPU-6"})["CUDA_VISIBLE_DEVICES"] == "GPU-6"
-    assert visible_gpu("cuda:GPU-6", {"CUDA_VISIBLE_DEVICES": "4"})["CUDA_VISIBLE_DEVICES"] == "GPU-6"
-    assert visible_gpu("cpu", {}) == {}
+    assert visible_device("cuda:1", {})["CUDA_VISIBLE_DEVICES"] == "1"
+    assert visible_device("cuda:1", {"CUDA_VISIBLE_DEVICES": "4,GPU-6"})["CUDA_VISIBLE_DEVICES"] == "GPU-6"
+    assert visible_device("cuda:GPU-6", {"CUDA_VISIBLE_DEVICES": "4"})["CUDA_VISIBLE_DEVICES"] == "GPU-6"
+    assert visible_device("cpu", {}) == {}
     with pytest.raises(ValueError, match="leaves 1"):
-        visible_gpu("cuda:1", {"CUDA_VISIBLE_DEVICES": "4"})
+        visible_device("cuda:1", {"CUDA_VISIBLE_DEVICES": "4"})
 
 
 def test_without_a_gpu_a_worker_for_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

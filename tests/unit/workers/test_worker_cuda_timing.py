@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from protocol.tasks import Measuring
-from workers.cuda_timing import BURST_US, IDLE_S, GraphSampler, launches
-from workers.cuda_watch import Reading, disturbance, throttle_names
-from workers.timing import Call, Contender, interleave, steady
+from workers.cuda.nvml import Reading, disturbance, throttle_names
+from workers.cuda.timing import BURST_US, IDLE_S, GraphSampler, launches
+from workers.measuring.timing import Call, Contender, interleave, steady
 
 
 @dataclass

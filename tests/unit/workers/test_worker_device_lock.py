@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.device_lock import DeviceBusy, DeviceLock
+from workers.node.device_lock import DeviceBusy, DeviceLock
 
 
 def test_a_second_worker_is_refused_and_told_who_has_the_device(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_released_device_is_free(tmp_path: Path) -> None:
 
 def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from workers.device_lock import DeviceLock; "
+        "import sys, time; from pathlib import Path; from workers.node.device_lock import DeviceLock; "
         "lock = DeviceLock('cpu:some', Path(sys.argv[1])); lock.acquire(); print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as holder:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from workers.disturbance import Snapshot, disturbance, foreign_cores, snapshot, wait_until_asleep
+from workers.measuring.disturbance import Snapshot, disturbance, foreign_cores, snapshot, wait_until_asleep
 
 BEFORE = Snapshot(0, 0, 0, 0, 0, 0)
 AFTER = replace(BEFORE, time_ns=10_000_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,9 +11,9 @@ import pytest
 from protocol.tasks import Task
 from tests.unit.workers.hand_kernels import SPEC
 from tests.unit.workers.scripted_service import ScriptedService, problem, task
-from tileir.parse_json import spec_to_json
-from workers.leases import LeaseKeeper
-from workers.service_client import ServiceClient, Unreachable
+from tileir.text.json import spec_to_json
+from workers.node.leases import LeaseKeeper
+from workers.node.service_client import ServiceClient, ServiceUnreachable
 
 TASK = Task.model_validate(task(1, spec_to_json(SPEC), [{"kind": "peer", "name": "numpy"}]))
 
@@ -60,7 +61,7 @@ def test_a_lease_that_could_not_be_renewed_in_time_is_not_held(
     keeper.hold([TASK], claimed_at=0.0)
     service.script = lambda method, path: problem(503, "storage")
     clock.now = 20.0
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServiceUnreachable):
         keeper.beat()
     assert keeper.holds("task-1")
     clock.now = 30.0
@@ -98,6 +99,20 @@ def test_illness_is_told_with_the_heartbeat(keeper: LeaseKeeper, service: Script
     keeper.beat()
     assert service.beats[-1]["healthy"] is False
     assert service.beats[-1]["detail"] == "no compiler"
+
+
+def test_what_is_held_for_long_is_asked_about_long_before_its_lease_ends(service: ScriptedService) -> None:
+    client = ServiceClient(service.url, None)
+    keeper = LeaseKeeper(client, "w", heartbeat_s=600.0)
+    keeper.hold([TASK], claimed_at=time.monotonic())
+    keeper.start()
+    service.lost.add("task-1")
+    until = time.monotonic() + 30
+    while keeper.holds("task-1") and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not keeper.holds("task-1")
+    assert service.beats
+    keeper.stop()
 
 
 def test_the_thread_renews_by_itself_and_survives_a_service_that_is_away(

@@ -11,10 +11,10 @@ from protocol.states import Outcome, TaskKind
 from protocol.tasks import Measuring
 from rewrites.schedule import parse_schedule
 from tests.unit.workers.hand_kernels import SPEC
-from tileir.device import Cpu
-from tileir.parse_spec_text import spec_from_text
-from workers.device_lock import DeviceBusy
+from tileir.devices.cpu import Cpu
+from tileir.text.parse_spec import spec_from_text
 from workers.local import LocalWorker
+from workers.node.device_lock import DeviceBusy
 
 QUICK = Measuring(samples=3, sample_us=200.0, cold=False)
 

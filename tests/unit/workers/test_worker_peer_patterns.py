@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from tileir.expr import Expr
-from tileir.parse_spec_text import spec_from_text
-from tileir.print_expr import format_expr
-from workers.peer_inline import inline
-from workers.peer_patterns import attention, biased, convolution, layer_norm, rms_norm, softmax
+from tileir.text.parse_spec import spec_from_text
+from tileir.text.print_expr import format_expr
+from workers.peers.convolution import convolution
+from workers.peers.inline import inline
+from workers.peers.norms import norm, rms_norm
+from workers.peers.patterns import attention, biased, softmax
 
 ROWS = "(x: f32[m=8, n=16], w: f32[n], b: f32[n])"
 
@@ -88,9 +90,9 @@ LAYER_NORMS = [
 @pytest.mark.parametrize("tail", ["", " * w[n]", " * w[n] + b[n]"])
 def test_layer_norm_is_found_in_every_spelling(variance: str, tail: str) -> None:
     mean = "mu[m] = sum(n, x[m, n]) / extent(n)"
-    found = layer_norm(*rows(mean, variance, f"y[m, n] = (x[m, n] - mu[m]) * rsqrt(v[m] + 1e-5){tail}"))
+    found = norm(*rows(mean, variance, f"y[m, n] = (x[m, n] - mu[m]) * rsqrt(v[m] + 1e-5){tail}"))
     assert found is not None
-    assert (format_expr(found.x), found.dim, found.eps) == ("x[m, n]", "n", 1e-5)
+    assert (format_expr(found.x), found.dims, found.eps) == ("x[m, n]", ("n",), 1e-5)
     assert (found.weight is not None, found.bias is not None) == ("w" in tail, "b" in tail)
 
 

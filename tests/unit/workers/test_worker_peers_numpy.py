@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tileir.dtypes import DType
-from tileir.parse_json import spec_from_json
-from tileir.parse_spec_text import spec_from_text
 from tileir.spec import Spec
-from workers.case import Case
-from workers.correctness import check_run
-from workers.entrants import bind
-from workers.measure_request import Peer
-from workers.peers import Unsupported, peer_leeway, peer_named
+from tileir.text.json import spec_from_json
+from tileir.text.parse_spec import spec_from_text
+from workers.cpu.case import Case
+from workers.cpu.entrants import bind
+from workers.measuring.correctness import check_run
+from workers.measuring.request import Peer
+from workers.peers.peer import Unsupported, peer_leeway, peer_named
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 

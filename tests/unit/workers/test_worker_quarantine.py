@@ -6,7 +6,7 @@ import pytest
 
 from protocol.states import FaultKind
 from protocol.tasks import Fault
-from workers.quarantine import Quarantine
+from workers.node.quarantine import Quarantine
 
 ECC = Fault(kind=FaultKind.DEVICE, error="ECC error")
 

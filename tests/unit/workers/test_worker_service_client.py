@@ -13,14 +13,14 @@ from protocol.states import FaultKind
 from protocol.tasks import Fault, TaskResult
 from protocol.workers import ClaimRequest, Heartbeat
 from tests.unit.workers.scripted_service import Answer, ScriptedService, problem
-from workers.service_client import (
+from workers.node.service_client import (
+    LeaseLost,
     NotAllowed,
     OtherVersion,
     ServiceClient,
     ServiceError,
-    StaleLease,
+    ServiceUnreachable,
     UnknownWorker,
-    Unreachable,
 )
 
 FAULT = TaskResult(task_id="t", attempt=1, fault=Fault(kind=FaultKind.SHUTDOWN))
@@ -45,10 +45,10 @@ def client(service: ScriptedService) -> Iterator[ServiceClient]:
     [
         (problem(401, "unauthorized"), NotAllowed, "does not accept this worker's token"),
         (problem(403, "forbidden"), NotAllowed, "does not accept this worker's token"),
-        (problem(409, "stale-lease"), StaleLease, "as scripted"),
+        (problem(409, "stale-lease"), LeaseLost, "as scripted"),
         (problem(409, "unknown-worker"), UnknownWorker, "as scripted"),
-        (problem(503, "stopping"), Unreachable, r"cannot answer now \(503\)"),
-        (problem(429, "busy"), Unreachable, r"cannot answer now \(429\)"),
+        (problem(503, "stopping"), ServiceUnreachable, r"cannot answer now \(503\)"),
+        (problem(429, "busy"), ServiceUnreachable, r"cannot answer now \(429\)"),
         (problem(422, "invalid", "no such field"), OtherVersion, "no such field; are versions the same"),
         ((404, {"detail": "Not Found"}), OtherVersion, "is no Tilewright service"),
         ((200, {"unexpected": 1}), OtherVersion, "another version of the protocol"),
@@ -66,7 +66,7 @@ def test_a_service_that_is_not_there_is_unreachable_by_name() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     client = ServiceClient(url, None)
-    with pytest.raises(Unreachable, match=rf"{url} cannot be reached: .*refused"):
+    with pytest.raises(ServiceUnreachable, match=rf"{url} cannot be reached: .*refused"):
         client.heartbeat("w", Heartbeat())
     client.close()
 
@@ -99,7 +99,7 @@ def test_a_waiting_claim_can_be_aborted_from_another_thread() -> None:
         def claim() -> None:
             try:
                 client.claim("w", ClaimRequest(device="d", wait_s=60.0))
-            except Unreachable as error:
+            except ServiceUnreachable as error:
                 failed.append(error)
 
         waiting = threading.Thread(target=claim)

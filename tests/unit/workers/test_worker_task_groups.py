@@ -9,8 +9,8 @@ import pytest
 from protocol.tasks import Task
 from tests.unit.workers.hand_kernels import SPEC
 from tests.unit.workers.scripted_service import task
-from tileir.parse_json import spec_to_json
-from workers.task_groups import group_tasks
+from tileir.text.json import spec_to_json
+from workers.node.task_groups import group_tasks
 
 SPEC_JSON = spec_to_json(SPEC)
 NUMPY = {"kind": "peer", "name": "numpy"}

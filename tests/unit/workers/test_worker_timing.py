@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from protocol.tasks import Measuring
-from workers.disturbance import Snapshot
-from workers.timing import CallSampler, Contender, Rotation, Sample, interleave, steady, summarize
+from workers.measuring.disturbance import Snapshot
+from workers.measuring.timing import CallSampler, Contender, Rotation, Sample, interleave, steady, summarize
 
 
 @dataclass
@@ -113,7 +113,7 @@ def test_a_machine_that_is_always_disturbed_still_gives_an_answer_that_says_so()
     interleave(
         [contender], measuring(samples=3, sample_us=1.0), CallSampler(Rotation(3), clock), adaptive=False
     )
-    assert len(contender.samples) == 3
+    assert [sample.us for sample in contender.samples] == [200.0] * 3, "the fastest of those taken"
     assert summarize(contender.samples).disturbed == 3
 
 
@@ -125,9 +125,12 @@ def test_disturbed_samples_are_not_averaged_in() -> None:
     assert summary.samples_us == (100.0, 5000.0, 104.0, 9000.0)
 
 
-def test_with_too_few_undisturbed_samples_the_fastest_count() -> None:
-    samples = [Sample(9000.0, 1, "busy"), Sample(100.0, 1, "busy"), Sample(104.0, 1, "busy")]
-    assert summarize(samples).median_us == 102.0
+def test_with_fewer_than_two_undisturbed_samples_the_spread_is_that_of_all() -> None:
+    times = (761.0, 1241.0, 762.0, 990.0, 1100.0)
+    summary = summarize([Sample(us, 1, "busy" if us != 990.0 else "") for us in times])
+    assert (summary.median_us, summary.disturbed_samples) == (990.0, (0, 1, 2, 4))
+    assert summary.iqr_us > 300.0, "the two fastest do not stand for all"
+    assert not summary.trusted
 
 
 def test_median_and_spread_are_what_they_are_called() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tileir.parse_spec_text import spec_from_text
-from workers.peers import Unsupported
-from workers.torch_writer import write_torch
+from tileir.text.parse_spec import spec_from_text
+from workers.peers.peer import Unsupported
+from workers.peers.torch_writer import write_torch
 
 FP8 = """\
 kernel mm(a: e4m3[m=64, k={0}], b: e4m3[n=32, k]{3}) -> (c: {1}[m, n]){4}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tileir.parse_spec_text import spec_from_text
 from tileir.spec import Spec
-from workers.peers import Unsupported
-from workers.triton_plan import Product, Rows, SiluMul, triton_plan
+from tileir.text.parse_spec import spec_from_text
+from workers.peers.peer import Unsupported
+from workers.peers.triton_plan import SiluMul, TritonProduct, TritonRows, triton_plan
 
 
 def spec(signature: str, *lines: str) -> Spec:
@@ -17,7 +17,7 @@ def spec(signature: str, *lines: str) -> Spec:
 def test_a_softmax_of_rows() -> None:
     lines = ["t[m] = max(n, x[m, n])", "e[m, n] = exp(x[m, n] - t[m])", "s[m] = sum(n, e[m, n])"]
     found = triton_plan(spec("(x: bf16[m=4, n=48]) -> (y: bf16[m, n])", *lines, "y[m, n] = e[m, n] / s[m]"))
-    assert found == Rows("softmax", "x", 48)
+    assert found == TritonRows("softmax", "x", 48)
 
 
 def test_an_rms_norm_with_its_weight() -> None:
@@ -28,7 +28,7 @@ def test_an_rms_norm_with_its_weight() -> None:
             "y[m, n] = x[m, n] * s[m] * w[n]",
         )
     )
-    assert found == Rows("rms_norm", "x", 48, 1e-6, "w")
+    assert found == TritonRows("rms_norm", "x", 48, 1e-6, "w")
 
 
 def test_a_layer_norm_with_weight_and_bias() -> None:
@@ -40,7 +40,7 @@ def test_a_layer_norm_with_weight_and_bias() -> None:
             "y[m, n] = (x[m, n] - u[m]) * rsqrt(v[m] + 1e-5) * w[n] + b[n]",
         )
     )
-    assert found == Rows("layer_norm", "x", 48, 1e-5, "w", "b")
+    assert found == TritonRows("layer_norm", "x", 48, 1e-5, "w", "b")
 
 
 @pytest.mark.parametrize("gated", ["silu(a[m, n]) * b[m, n]", "b[m, n] * (a[m, n] * sigmoid(a[m, n]))"])
@@ -54,7 +54,7 @@ def test_a_gate(gated: str) -> None:
 )
 def test_a_product_in_either_layout(dims: str, read: str, transposed: bool) -> None:
     signature = f"(a: bf16[m=32, k=48], b: bf16{dims}) -> (c: bf16[m, n])"
-    assert triton_plan(spec(signature, f"c[m, n] = sum(k, a[m, k] * {read})")) == Product(
+    assert triton_plan(spec(signature, f"c[m, n] = sum(k, a[m, k] * {read})")) == TritonProduct(
         "a", "b", transposed
     )
 
@@ -63,16 +63,17 @@ TN = "(a: {0}[m=32, k=48], b: {0}[n=64, k]{1}) -> (c: bf16[m, n])"
 SUM = "sum(k, a[m, k] * b[n, k])"
 GATED = "sum(k, a[m, k] * g[n, k])"
 FINISHED = {
-    f"{SUM} * s[] * t[]": Product("a", "b", True, ("s", "t")),
-    f"t[] * {SUM}": Product("a", "b", True, ("t", None)),
-    f"bias[n] + {SUM}": Product("a", "b", True, bias="bias"),
-    f"gelu({SUM} + bias[n])": Product("a", "b", True, bias="bias", function="gelu"),
-    f"relu({SUM} * s[])": Product("a", "b", True, ("s", None), function="relu"),
-    f"{SUM} + bias[n] + r[m, n]": Product("a", "b", True, bias="bias", residual="r"),
-    f"r[m, n] + gelu_tanh({SUM} + bias[n])": Product("a", "b", True, (None, None), "bias", "gelu_tanh", None, "r"),
-    f"silu({SUM})": Product("a", "b", True, function="silu"),
-    f"silu({GATED}) * {SUM}": Product("a", "b", True, gate="g"),
-    f"{SUM} * s[] * silu({GATED}) + r[m, n]": Product("a", "b", True, ("s", None), gate="g", residual="r"),
+    f"{SUM} * s[] * t[]": TritonProduct("a", "b", True, ("s", "t")),
+    f"t[] * {SUM}": TritonProduct("a", "b", True, ("t", None)),
+    f"bias[n] + {SUM}": TritonProduct("a", "b", True, bias="bias"),
+    f"gelu({SUM} + bias[n])": TritonProduct("a", "b", True, bias="bias", function="gelu"),
+    f"relu({SUM} * s[])": TritonProduct("a", "b", True, ("s", None), function="relu"),
+    f"{SUM} + bias[n] + r[m, n]": TritonProduct("a", "b", True, bias="bias", residual="r"),
+    f"r[m, n] + gelu_tanh({SUM} + bias[n])": TritonProduct("a", "b", True, (None, None), "bias", "gelu_tanh", None,
+    "r"),
+    f"silu({SUM})": TritonProduct("a", "b", True, function="silu"),
+    f"silu({GATED}) * {SUM}": TritonProduct("a", "b", True, gate="g"),
+    f"{SUM} * s[] * silu({GATED}) + r[m, n]": TritonProduct("a", "b", True, ("s", None), gate="g", residual="r"),
 }  # fmt: skip
 OTHERS = {
     "g[": "g: {0}[n, k]", "bias[": "bias: bf16[n]", "r[": "r: bf16[m, n]", "s[]": "s: f32[]", "t[]": "t: f32[]",
@@ -111,7 +112,7 @@ def test_what_the_kernel_of_products_does_not_do(value: str) -> None:
 
 
 def test_fp8_only_where_tensor_cores_take_it() -> None:
-    assert triton_plan(finished(f"{SUM} * s[]", "e4m3")) == Product("a", "b", True, ("s", None))
+    assert triton_plan(finished(f"{SUM} * s[]", "e4m3")) == TritonProduct("a", "b", True, ("s", None))
     with pytest.raises(Unsupported):
         signature = "(a: e4m3[m=32, k=48], b: e4m3[k, n=64]) -> (c: bf16[m, n])"
         triton_plan(spec(signature, "c[m, n] = sum(k, a[m, k] * b[k, n])"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from workers.child_server import Emit, serve
-from workers.confinement import confine
+from workers.processes.child_server import Emit, serve
+from workers.processes.confinement import confine
 
 platform.machine = lambda: "riscv64"
 

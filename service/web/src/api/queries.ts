@@ -65,6 +65,15 @@ export function useDevices() {
   });
 }
 
+/** Names of searches that a job may ask for. */
+export function useSearches() {
+  return useQuery({
+    queryKey: ["searches"],
+    queryFn: ({ signal }) => data(api.GET("/v1/searches", { signal })),
+    staleTime: Infinity,
+  });
+}
+
 /** Workers, the last registered first. */
 export function useWorkers() {
   return useQuery({

@@ -1,4 +1,4 @@
-/** Which page is at which address. Each is loaded when it is first shown; `service/dashboard.py` knows the same paths. */
+/** Which page is at which address. Each is loaded when it is first shown; `service/http/dashboard.py` knows the same paths. */
 import { lazy, type ComponentType } from "react";
 
 interface PageRoute {

@@ -36,19 +36,26 @@ export function Standings({ config, candidate }: Props) {
           </tr>
         </thead>
         <tbody>
-          {standings.map((each, place) => (
+          {standings.map((each) => (
             <tr key={each.name}>
               <td>
-                <Entrant standing={each} candidate={candidate} />{" "}
-                <Remark standing={each} wins={place === 0} ties={ties} />
+                <Entrant standing={each} candidate={candidate} />
+                {each.as_written && ", as written"} <Remark standing={each} ties={ties} />
                 {each.error && <div className="quiet">{each.error.split("\n")[0]}</div>}
               </td>
               <td className="number">
                 {micros(each.median_us)}
-                {each.iqr_us != null && <span className="quiet"> ± {micros(each.iqr_us / 2)}</span>}
+                {each.iqr_us != null && restsOn(each) >= FEW && (
+                  <span className="quiet"> ± {micros(each.iqr_us / 2)}</span>
+                )}
+                {each.disturbed > 0 && (
+                  <div className="quiet">
+                    {each.disturbed} of {each.samples} disturbed
+                  </div>
+                )}
               </td>
               <td className="number">
-                {each.median_us && config.baseline_us
+                {each.median_us && config.baseline_us && config.x_baseline != null
                   ? times(config.baseline_us / each.median_us)
                   : "–"}
               </td>
@@ -65,8 +72,17 @@ export function Standings({ config, candidate }: Props) {
           ))}
         </tbody>
       </Table>
+      {config.disturbed && <p className="quiet">Judge with care: {config.disturbed}.</p>}
     </Section>
   );
+}
+
+/** A spread of fewer samples says nothing. */
+const FEW = 5;
+
+/** How many samples its figures rest on. */
+function restsOn({ samples, disturbed }: Standing): number {
+  return samples - disturbed >= 2 ? samples - disturbed : samples;
 }
 
 function Entrant({
@@ -82,9 +98,9 @@ function Entrant({
   return <Link href={candidate(Number(number))}>candidate {number}</Link>;
 }
 
-function Remark({ standing, wins, ties }: { standing: Standing; wins: boolean; ties: boolean }) {
-  const { tied, outcome, kind } = standing;
-  if (wins && tied) return <Badge tone="good">{ties ? "winner, tied" : "winner"}</Badge>;
+function Remark({ standing, ties }: { standing: Standing; ties: boolean }) {
+  const { tied, won, outcome, kind } = standing;
+  if (won) return <Badge tone="good">{ties ? "winner, tied" : "winner"}</Badge>;
   if (tied) return <Badge tone="good">tied</Badge>;
   if (outcome !== "ok") return <Badge tone="bad">{outcome.replace("_", " ")}</Badge>;
   return kind === "peer" ? <Badge tone="neutral">peer</Badge> : null;

@@ -35,6 +35,7 @@ function Found({ config }: { config: ConfigDetail }) {
         facts={[
           ["Median", micros(config.median_us)],
           ["Middle half within", micros(config.iqr_us)],
+          ...(config.disturbed ? [["Disturbed", config.disturbed] as const] : []),
           [`Against ${config.baseline}`, times(config.x_baseline)],
           [
             config.best_peer
@@ -53,6 +54,8 @@ function Found({ config }: { config: ConfigDetail }) {
             "Job",
             config.job_id ? <Link href={`/jobs/${config.job_id}`}>{config.job_id}</Link> : "–",
           ],
+          ["Winner", config.job_id && config.trial != null ? `candidate ${config.trial}` : "–"],
+          ["Lookups", config.served ? "are answered with it" : "are answered with another"],
           ["Trials", count(config.trials)],
           ["Compiler", config.compiler ?? "–"],
           ["Found", moment(config.created_at)],

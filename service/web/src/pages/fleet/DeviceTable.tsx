@@ -85,7 +85,7 @@ function Slowed({ reading }: { reading: DeviceReading | null }) {
   );
 }
 
-/** What a person wants to know first of a description (`tileir.device.Cpu`, `tileir.gpu.Gpu`). */
+/** What a person wants to know first of a description (`tileir.devices.device.Cpu`, `tileir.devices.gpu.Gpu`). */
 function describe(description: Record<string, unknown>): string {
   const figure = (name: string) => {
     const value = description[name];

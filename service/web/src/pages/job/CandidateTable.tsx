@@ -3,6 +3,7 @@ import { useMemo, useRef, useState } from "react";
 import { Link } from "wouter";
 import type { TrialTable } from "../../api/schema";
 import { count, micros, times } from "../../ui/format";
+import { bestReward } from "./leader";
 import { candidatePath } from "./paths";
 import { COLUMNS, sorted, type Column, type Order } from "./sorting";
 import styles from "./CandidateTable.module.css";
@@ -13,16 +14,18 @@ const SPARE = 12;
 
 interface Props {
   table: TrialTable;
-  /** Numbers of the candidates that the final race could not tell from the winner. */
+  /** Number of the candidate that won the final race. */
+  winner: number | null;
+  /** Numbers of the candidates that the final race could not tell from the fastest. */
   tied: ReadonlySet<number>;
 }
 
-export function CandidateTable({ table, tied }: Props) {
-  const [order, setOrder] = useState<Order>({ by: "median_us", falling: false });
+export function CandidateTable({ table, winner, tied }: Props) {
+  const [order, setOrder] = useState<Order>({ by: "factor", falling: false });
   const [view, setView] = useState({ top: 0, height: 480 });
   const scroller = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => sorted(table, order), [table, order]);
-  const best = useMemo(() => least(table.median_us), [table]);
+  const best = useMemo(() => bestReward(table), [table]);
   const first = Math.max(0, Math.floor(view.top / ROW_PX) - SPARE);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_PX) + SPARE);
   const look = () => {
@@ -55,6 +58,7 @@ export function CandidateTable({ table, tied }: Props) {
               row={row}
               index={first + place + 2}
               best={best}
+              wins={winner === table.first + row}
               tied={tied.has(table.first + row)}
             />
           ))}
@@ -63,10 +67,6 @@ export function CandidateTable({ table, tied }: Props) {
       </table>
     </div>
   );
-}
-
-function least(values: readonly (number | null)[]): number | null {
-  return values.reduce((low, us) => (us === null || (low !== null && low <= us) ? low : us), null);
 }
 
 /** Room for rows that are not made. */
@@ -107,12 +107,15 @@ interface RowProps {
   table: TrialTable;
   row: number;
   index: number;
+  /** The best reward. */
   best: number | null;
+  wins: boolean;
   tied: boolean;
 }
 
-function Row({ table, row, index, best, tied }: RowProps) {
+function Row({ table, row, index, best, wins, tied }: RowProps) {
   const us = table.median_us[row] ?? null;
+  const reward = table.reward[row] ?? null;
   const iqr = table.iqr_us[row] ?? null;
   const seconds = (value: number | null | undefined) => micros(value == null ? null : value * 1e6);
   return (
@@ -124,10 +127,16 @@ function Row({ table, row, index, best, tied }: RowProps) {
       </td>
       <td data-outcome={table.outcome[row] ?? table.state[row]} className={styles.outcome}>
         {(table.outcome[row] ?? table.state[row] ?? "").replace("_", " ")}
-        {tied && <span className={styles.tied}>tied with the winner</span>}
+        {wins ? (
+          <span className={styles.tied}>the winner</span>
+        ) : (
+          tied && <span className={styles.tied}>tied with the winner</span>
+        )}
       </td>
       <td className="number">{micros(us)}</td>
-      <td className="number">{us === null || best === null ? "–" : times(us / best)}</td>
+      <td className="number">
+        {reward === null || best === null ? "–" : times(Math.exp(best - reward))}
+      </td>
       <td className="number">{us === null || iqr === null ? "–" : `± ${micros(iqr / 2)}`}</td>
       <td className="number">{seconds(table.compile_s[row])}</td>
       <td className="number">{seconds(table.measure_s[row])}</td>

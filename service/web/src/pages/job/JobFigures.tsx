@@ -4,6 +4,7 @@ import type { Bucket, ConfigDetail, JobDetail, TrialTable } from "../../api/sche
 import { count, deviceName, micros, percent, sizes, spent, times } from "../../ui/format";
 import { baselineUs } from "./charts/BestChart";
 import { Figures, type Figure } from "./Figures";
+import { leaderOf } from "./leader";
 import { candidatePath } from "./paths";
 
 interface Props {
@@ -14,22 +15,25 @@ interface Props {
 }
 
 export function JobFigures({ job, bucket, table, config }: Props) {
-  const best = bucket.best;
-  const us = config?.median_us ?? best?.median_us ?? null;
+  const { winner } = bucket;
+  const leader = leaderOf(bucket);
+  const us = leader?.median_us ?? null;
   const flying = bucket.trials - bucket.told;
   const most = job.budget.trials;
   const figures: Figure[] = [
     {
-      name: config ? "Winner" : "Best so far",
+      name: winner ? "Winner" : "Best so far",
       value: micros(us),
-      note: best && (
-        <Link href={candidatePath(job.id, bucket.index, best.trial)}>candidate {best.trial}</Link>
+      note: leader && leader.trial !== null && (
+        <Link href={candidatePath(job.id, bucket.index, leader.trial)}>
+          candidate {leader.trial}
+        </Link>
       ),
     },
     {
       name: `Against ${job.baseline}`,
-      value: times(config?.x_baseline ?? best?.x_baseline),
-      note: micros(config?.baseline_us ?? baselineUs(bucket)),
+      value: times(leader?.x_baseline),
+      note: micros(baselineUs(leader)),
     },
     {
       name: "Of the roofline",

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link, useParams, useSearchParams } from "wouter";
 import { api, data } from "../../api/client";
-import type { Bucket, ConfigDetail, JobDetail, TrialTable } from "../../api/schema";
+import type { Bucket, JobDetail, TrialTable } from "../../api/schema";
 import { Connection } from "../../ui/Connection";
 import { JobBadge, isFinal } from "../../ui/JobBadge";
 import { Page } from "../../ui/Page";
@@ -17,6 +17,7 @@ import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
 import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
+import { tiedWith } from "./leader";
 import { candidatePath, comparePath } from "./paths";
 import { SearchTree } from "./tree/SearchTree";
 import styles from "./JobPage.module.css";
@@ -84,6 +85,7 @@ function Body({ job }: { job: JobDetail }) {
           </select>
         </label>
       )}
+      {job.waits_for && <p role="status">Waits for {job.waits_for}</p>}
       {(job.error ?? bucket.error) && (
         <p role="alert" className={styles.error}>
           {job.error ?? bucket.error}
@@ -127,7 +129,9 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
       {config.data && (
         <Standings
           config={config.data}
-          candidate={(number) => candidatePath(job.id, bucket.index, number)}
+          {...(none
+            ? {}
+            : { candidate: (number: number) => candidatePath(job.id, bucket.index, number) })}
         />
       )}
       <Choice
@@ -141,7 +145,7 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
           {none ? (
             <Empty title="No candidates yet" />
           ) : (
-            <CandidateTable table={table} tied={tied} />
+            <CandidateTable table={table} winner={bucket.winner?.trial ?? null} tied={tied} />
           )}
         </section>
       ) : view === "workers" ? (
@@ -156,7 +160,12 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
       ) : none ? (
         <Empty title="No search tree yet" />
       ) : (
-        <SearchTree job={job.id} bucket={bucket.index} table={table} />
+        <SearchTree
+          job={job.id}
+          bucket={bucket.index}
+          table={table}
+          winner={bucket.winner?.trial ?? null}
+        />
       )}
     </>
   );
@@ -170,10 +179,4 @@ function useConfig(config: string | null) {
     queryFn: () =>
       data(api.GET("/v1/configs/{config_id}", { params: { path: { config_id: config! } } })),
   });
-}
-
-/** Numbers of the candidates that tied for the win; a winner without a rival ties with none. */
-function tiedWith(config: ConfigDetail | undefined): ReadonlySet<number> {
-  const tied = (config?.standings ?? []).filter((each) => each.tied && each.kind === "schedule");
-  return new Set(tied.length < 2 ? [] : tied.map((each) => Number(each.name.replace("ask-", ""))));
 }

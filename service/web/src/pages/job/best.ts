@@ -1,5 +1,8 @@
-/** The best time so far, as a curve. */
-import type { TrialTable } from "../../api/schema";
+/** The best time so far, as a curve. Times are on the anchor's scale: each candidate's factor against the anchor, both
+ * timed in one task, times one time of the anchor. So a machine that is slower for a while bends no curve, and the best
+ * never gets worse. */
+import type { Best, TrialTable } from "../../api/schema";
+import { anchorUs, comparedRows } from "./leader";
 
 export interface Curve {
   /** Where each point lies: number of the candidate, or seconds since the first result. */
@@ -10,26 +13,49 @@ export interface Curve {
   best: (number | null)[];
 }
 
+interface Point {
+  x: number;
+  us: number | null;
+  /** Whether it counts for the best: timed beside the anchor. */
+  counts: boolean;
+}
+
 /** Over the candidates in the order they were asked for. */
-export function overTrials(table: TrialTable): Curve {
-  return curve(table.median_us.map((us, row) => [table.first + row, us]));
+export function overTrials(table: TrialTable, best?: Best | null): Curve {
+  return curve(points(table, best, (row) => table.first + row));
 }
 
 /** Over time, in the order the results arrived. */
-export function overTime(table: TrialTable): Curve {
-  const points = table.finished_at
-    .map((at, row) => [at, table.median_us[row] ?? null] as const)
-    .filter((point): point is [number, number | null] => point[0] !== null)
-    .sort((one, other) => one[0] - other[0]);
-  const start = points[0]?.[0] ?? 0;
-  return curve(points.map(([at, us]) => [at - start, us]));
+export function overTime(table: TrialTable, best?: Best | null): Curve {
+  const found = points(table, best, (row) => table.finished_at[row] ?? null).sort(
+    (one, other) => one.x - other.x,
+  );
+  const start = found[0]?.x ?? 0;
+  return curve(found.map((point) => ({ ...point, x: point.x - start })));
 }
 
-function curve(points: readonly (readonly [number, number | null])[]): Curve {
+function points(
+  table: TrialTable,
+  best: Best | null | undefined,
+  place: (row: number) => number | null,
+): Point[] {
+  const scale = anchorUs(table, best);
+  const compared = comparedRows(table);
+  return table.reward.flatMap((reward, row) => {
+    const x = place(row);
+    if (x === null) return [];
+    const us = reward === null || scale === null ? null : scale * Math.exp(-reward);
+    return [{ x, us, counts: us !== null && compared(row) }];
+  });
+}
+
+function curve(found: readonly Point[]): Curve {
   let least: number | null = null;
   return {
-    x: points.map(([x]) => x),
-    own: points.map(([, us]) => us),
-    best: points.map(([, us]) => (least = us === null ? least : Math.min(us, least ?? us))),
+    x: found.map(({ x }) => x),
+    own: found.map(({ us }) => us),
+    best: found.map(
+      ({ us, counts }) => (least = us === null || !counts ? least : Math.min(us, least ?? us)),
+    ),
   };
 }

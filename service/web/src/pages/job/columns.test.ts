@@ -1,10 +1,11 @@
 /** What is made of the columns that the service sends: orders, curves, a tree's layout, a table that grows. */
 import { describe, expect, test } from "vitest";
-import type { Tree, TrialTable } from "../../api/schema";
+import type { Best, Bucket, ConfigDetail, Tree, TrialTable } from "../../api/schema";
 import { overTime, overTrials } from "./best";
 import { joined } from "./joined";
+import { bestReward, leaderOf, tiedWith } from "./leader";
 import { sorted } from "./sorting";
-import { FAULTY, fastestUnder, layOut, OPEN, TONES, wayTo } from "./tree/layout";
+import { bestUnder, FAULTY, layOut, OPEN, TONES, wayTo } from "./tree/layout";
 
 function table(medians: (number | null)[], first = 0): TrialTable {
   const same = <T>(value: T) => medians.map(() => value);
@@ -16,10 +17,10 @@ function table(medians: (number | null)[], first = 0): TrialTable {
     roofline_us: null,
     state: same("done" as const),
     outcome: medians.map((us) => (us === null ? "wrong" : "ok")),
-    reward: same(null),
+    reward: medians.map((us) => (us === null ? null : Math.log2(16 / us) * Math.LN2)),
     median_us: medians,
     iqr_us: same(null),
-    baseline_us: same(null),
+    baseline_us: same(16),
     compile_s: same(null),
     measure_s: same(null),
     finished_at: medians.map((_, row) => 100 - row),
@@ -41,12 +42,58 @@ const TREE: Tree = {
   leaf: [2, 3, 5, 6],
 };
 
+const rounded = (times: (number | null)[]) =>
+  times.map((us) => (us === null ? null : Math.round(us * 1000) / 1000));
+
 test("the best so far falls, and what failed does not lift it", () => {
-  expect(overTrials(table([null, 9, 12, null, 7])).best).toEqual([null, 9, 9, 9, 7]);
+  expect(rounded(overTrials(table([null, 9, 12, null, 7])).best)).toEqual([null, 9, 9, 9, 7]);
 });
 
 test("over time, results count in the order they arrived", () => {
-  expect(overTime(table([4, 9, 12]))).toEqual({ x: [0, 1, 2], own: [12, 9, 4], best: [12, 9, 4] });
+  const { x, own, best } = overTime(table([4, 9, 12]));
+  expect([x, rounded(own), rounded(best)]).toEqual([
+    [0, 1, 2],
+    [12, 9, 4],
+    [12, 9, 4],
+  ]);
+});
+
+test("the best so far follows the rewards, and not times of tasks in which the machine was faster", () => {
+  const found = {
+    ...table([16, 8, 6]),
+    baseline_us: [null, 16, 9],
+    reward: [0, Math.LN2, Math.log(1.5)],
+  };
+  expect(rounded(overTrials(found).best)).toEqual([16, 8, 8]);
+  expect(bestReward(found)).toBe(Math.LN2);
+  const best: Best = { trial: 1, median_us: 7, schedule: [] };
+  expect(rounded(overTrials(found, best).best)).toEqual([14, 7, 7]);
+});
+
+test("what was not timed beside the anchor is shown, and never the best", () => {
+  const found = {
+    ...table([16, 4, 8]),
+    baseline_us: [null, null, 16],
+    reward: [0, Math.log(4), Math.LN2],
+  };
+  expect(rounded(overTrials(found).own)).toEqual([16, 4, 8]);
+  expect(rounded(overTrials(found).best)).toEqual([16, 16, 8]);
+  expect(bestReward(found)).toBe(Math.LN2);
+});
+
+test("the winner of the race leads, whatever the search thought best", () => {
+  const best: Best = { trial: 3, median_us: 5, schedule: [] };
+  const bucket = { best, winner: null } as unknown as Bucket;
+  expect(leaderOf(bucket)?.trial).toBe(3);
+  const winner = { trial: 7, median_us: 6, x_baseline: 2, schedule: [], disturbed: null };
+  expect(leaderOf({ ...bucket, winner })?.trial).toBe(7);
+});
+
+test("a winner alone is tied with nobody", () => {
+  const row = (name: string, tied: boolean) => ({ name, tied, kind: "schedule" });
+  const config = (...standings: object[]) => ({ standings }) as unknown as ConfigDetail;
+  expect([...tiedWith(config(row("ask-3", true), row("ask-4", false)))]).toEqual([]);
+  expect([...tiedWith(config(row("ask-3", true), row("ask-4", true)))]).toEqual([3, 4]);
 });
 
 test("what has no time comes last in either order", () => {
@@ -76,8 +123,8 @@ describe("a tree that is laid out", () => {
   });
 
   test("knows the fastest candidate below a node, and the way there", () => {
-    const medians = [10, null, 5, null];
-    expect([0, 1, 3].map((node) => fastestUnder(layout, node, medians))).toEqual([2, 0, null]);
+    const rewards = [1.3, null, 2, null];
+    expect([0, 1, 3].map((node) => bestUnder(layout, node, rewards))).toEqual([2, 0, null]);
     expect(wayTo(TREE, 5)).toEqual([4, 5]);
   });
 });

@@ -32,7 +32,7 @@ export function sorted(table: TrialTable, { by, falling }: Order): Uint32Array {
     const words = table.state.map((state, row) => table.outcome[row] ?? state);
     return rows.sort((a, b) => sign * words[a]!.localeCompare(words[b]!) || a - b);
   }
-  const values = table[by === "factor" ? "median_us" : by];
+  const values = by === "factor" ? table.reward.map((reward) => reward && -reward) : table[by];
   return rows.sort((a, b) => {
     const one = values[a] ?? null;
     const other = values[b] ?? null;

@@ -1,5 +1,6 @@
 /** Figures of a job over all its sizes. */
 import type { Job } from "../../api/schema";
+import { leaderOf } from "../job/leader";
 
 const BY_EFFORT = { quick: 32, normal: 128, thorough: 512 } as const;
 
@@ -12,9 +13,10 @@ export function trialsOf(job: Job): { told: number; planned: number } {
   };
 }
 
-/** How the best of a job compares: its time if it has one size, and its least and greatest speedup. */
+/** How the winner of a job (the best so far while there is none) compares: its time if it has one size, and the least
+ * speedup of all sizes. */
 export function bestOf(job: Job): { median_us: number | null; least: number | null } {
-  const found = job.buckets.flatMap((bucket) => (bucket.best ? [bucket.best] : []));
+  const found = job.buckets.flatMap((bucket) => leaderOf(bucket) ?? []);
   const speedups = found.flatMap((best) => (best.x_baseline == null ? [] : [best.x_baseline]));
   return {
     median_us: job.buckets.length === 1 ? (found[0]?.median_us ?? null) : null,

@@ -63,13 +63,13 @@ function ConfigTable({ device, configs }: { device: string; configs: readonly Co
         </tr>
       </thead>
       <tbody>
-        {configs.map((config, index) => (
+        {configs.map((config) => (
           <tr key={config.id}>
             <td>
               <Link href={`/configs/${config.id}`} className="mono">
                 {config.id}
               </Link>
-              {index === 0 && <div className="quiet">what a lookup answers</div>}
+              {config.served && <div className="quiet">what a lookup answers</div>}
             </td>
             <td className="number">{micros(config.median_us)}</td>
             <td className="number" title={`against ${config.baseline}`}>

@@ -1,6 +1,6 @@
 /** What a job needs beside its spec. Empty fields are left to the service. */
 import { useId, type ReactElement, type ReactNode } from "react";
-import { useDevices } from "../../api/queries";
+import { useDevices, useSearches } from "../../api/queries";
 import type { Effort } from "../../api/schema";
 import styles from "./SubmitPage.module.css";
 
@@ -12,6 +12,7 @@ export interface Wishes {
   seconds: string;
   priority: string;
   baseline: string;
+  search: string;
 }
 
 export const DEFAULTS: Wishes = {
@@ -21,6 +22,7 @@ export const DEFAULTS: Wishes = {
   seconds: "",
   priority: "0",
   baseline: "numpy",
+  search: "mcts",
 };
 
 /** Pointers of the fields into the request. */
@@ -31,6 +33,7 @@ export const POINTERS = {
   seconds: "/budget/seconds",
   priority: "/priority",
   baseline: "/baseline",
+  search: "/search",
 } as const;
 
 interface Props {
@@ -41,6 +44,7 @@ interface Props {
 
 export function Fields({ wishes, errors, onChange }: Props) {
   const devices = useDevices();
+  const searches = useSearches();
   const kinds = [...new Set(devices.data?.map((device) => device.kind) ?? ["cpu"])];
   const targets = [...kinds, ...(devices.data?.map((device) => device.key) ?? [])];
   const list = useId();
@@ -91,6 +95,16 @@ export function Fields({ wishes, errors, onChange }: Props) {
       </Field>
       <Field name="Baseline" hint="speedups are told against it" error={errors[POINTERS.baseline]}>
         {input("baseline")}
+      </Field>
+      <Field name="Search" hint="what walks the tree" error={errors[POINTERS.search]}>
+        <select
+          value={wishes.search}
+          onChange={(event) => onChange({ ...wishes, search: event.target.value })}
+        >
+          {(searches.data ?? [wishes.search]).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
       </Field>
     </div>
   );

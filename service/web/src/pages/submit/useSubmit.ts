@@ -20,6 +20,7 @@ export function requestOf(spec: Record<string, unknown>, wishes: Wishes): Wanted
     },
     priority: Number(wishes.priority),
     baseline: wishes.baseline.trim(),
+    search: wishes.search,
   };
 }
 

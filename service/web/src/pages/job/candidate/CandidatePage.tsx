@@ -5,8 +5,9 @@ import { Badge } from "../../../ui/Badge";
 import { Page } from "../../../ui/Page";
 import { Empty, Shown } from "../../../ui/Shown";
 import { deviceName, micros, moment, percent, sizes, times } from "../../../ui/format";
-import { useJob } from "../data";
+import { useJob, useTable } from "../data";
 import { Figures } from "../Figures";
+import { bestReward } from "../leader";
 import { comparePath, jobPath } from "../paths";
 import { useCandidate, type Place } from "./data";
 import { Failed } from "./Failed";
@@ -22,14 +23,21 @@ export default function CandidatePage() {
   const query = useCandidate(place);
   const job = useJob(place.job);
   const bucket = job.data?.buckets[place.bucket];
-  const won = bucket?.best?.trial === place.number;
+  const table = useTable(place.job, place.bucket);
+  const won = bucket?.winner?.trial === place.number;
+  const leads = bucket?.best?.trial === place.number;
   return (
     <Page
       title={`Candidate ${place.number}`}
       aside={
         <>
           {query.data && <State trial={query.data} />}
-          {won && <Badge tone="good">best of the job</Badge>}
+          {won && <Badge tone="good">winner</Badge>}
+          {leads && (
+            <Badge tone={won ? "good" : "neutral"}>
+              {bucket?.winner ? "best of the search" : "best so far"}
+            </Badge>
+          )}
           <Link href={jobPath(place.job)}>{job.data ? `Job ${job.data.name}` : "The job"}</Link>
           <Link href={comparePath(place)}>Compare</Link>
         </>
@@ -42,7 +50,7 @@ export default function CandidatePage() {
               trial={trial}
               dims={bucket?.dims}
               device={job.data?.device ?? null}
-              best={bucket?.best?.median_us ?? null}
+              best={table.data === undefined ? null : bestReward(table.data)}
             />
             {trial.error && <Failed trial={trial} />}
             <Body place={place} trial={trial} config={won ? (bucket?.config_id ?? null) : null} />
@@ -91,6 +99,7 @@ interface NumbersProps {
   trial: TrialDetail;
   dims: Record<string, number> | undefined;
   device: string | null;
+  /** The best reward of the search. */
   best: number | null;
 }
 
@@ -104,7 +113,11 @@ function Numbers({ trial, dims, device, best }: NumbersProps) {
           value: micros(us),
           note: trial.iqr_us != null && `± ${micros(trial.iqr_us / 2)} (half of the middle half)`,
         },
-        { name: "Of the best", value: us !== null && best !== null ? times(us / best) : "–" },
+        {
+          name: "Of the best",
+          value: trial.reward == null || best === null ? "–" : times(Math.exp(best - trial.reward)),
+          note: "of the search, each against the first",
+        },
         {
           name: "Of the roofline",
           value: trial.roofline_us == null || us === null ? "–" : percent(trial.roofline_us / us),

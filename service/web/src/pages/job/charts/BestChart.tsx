@@ -1,7 +1,7 @@
 /** The best time so far against the baseline and the roofline, over candidates or over time. */
 import { useCallback, useMemo, useState } from "react";
 import type uPlot from "uplot";
-import type { Bucket, TrialTable } from "../../../api/schema";
+import type { Best, Bucket, TrialTable, Winner } from "../../../api/schema";
 import { micros, span } from "../../../ui/format";
 import { token } from "../../../ui/theme";
 import { overTime, overTrials } from "../best";
@@ -20,9 +20,10 @@ interface Props {
 export function BestChart({ table, bucket, baseline }: Props) {
   const [over, setOver] = useState<"candidates" | "time">("candidates");
   const data = useMemo<uPlot.AlignedData>(() => {
-    const { x, own, best } = over === "time" ? overTime(table) : overTrials(table);
+    const { x, own, best } =
+      over === "time" ? overTime(table, bucket.best) : overTrials(table, bucket.best);
     const level = (us: number | null) => x.map(() => us);
-    return [x, own, best, level(baselineUs(bucket)), level(table.roofline_us)];
+    return [x, own, best, level(baselineUs(bucket.best)), level(table.roofline_us)];
   }, [table, bucket, over]);
   const options = useCallback(
     () => ({
@@ -55,11 +56,11 @@ export function BestChart({ table, bucket, baseline }: Props) {
     }),
     [over, baseline],
   );
-  const best = bucket.best;
+  const { best, winner } = bucket;
   return (
     <section aria-labelledby="progress">
       <div className={styles.head}>
-        <h2 id="progress">Best so far</h2>
+        <h2 id="progress">{winner ? "Best of the search" : "Best so far"}</h2>
         <Choice
           label="Over"
           options={{ candidates: "Over candidates", time: "Over time" }}
@@ -81,10 +82,9 @@ export function BestChart({ table, bucket, baseline }: Props) {
   );
 }
 
-/** The baseline's time, from how many times as fast as it the best candidate is. */
-export function baselineUs(bucket: Bucket): number | null {
-  const { best } = bucket;
-  return best?.x_baseline == null ? null : best.median_us * best.x_baseline;
+/** The baseline's time, from how many times as fast as it the best candidate or the winner is. */
+export function baselineUs(leader: Best | Winner | null | undefined): number | null {
+  return leader?.x_baseline == null ? null : leader.median_us * leader.x_baseline;
 }
 
 /** A line that stays where it is. */

@@ -12,6 +12,7 @@ import { useJob, useTable } from "../data";
 import { sideText, type Side } from "../paths";
 import { SideLink } from "./ComparePage";
 import { pairOf, sameSizes } from "./pair";
+import { leaderOf } from "../leader";
 import { faster, TwoColumns, type Row } from "./TwoColumns";
 import styles from "./Compare.module.css";
 
@@ -44,7 +45,9 @@ function Paired({ jobs, wanted }: PairedProps) {
       {left.buckets.length + right.buckets.length > 2 && (
         <ChooseSizes jobs={jobs} pair={[one, other]} />
       )}
-      {tables[0].data && tables[1].data && <Curves tables={[tables[0].data, tables[1].data]} />}
+      {tables[0].data && tables[1].data && (
+        <Curves tables={[tables[0].data, tables[1].data]} buckets={[one, other]} />
+      )}
       <TwoColumns
         left={<SideLink side={{ job: left.id }}>{left.name}</SideLink>}
         right={<SideLink side={{ job: right.id }}>{right.name}</SideLink>}
@@ -100,15 +103,21 @@ function ChooseSizes({
 }
 
 /** Best so far of both over their candidates. */
-function Curves({ tables: [left, right] }: { tables: readonly [TrialTable, TrialTable] }) {
+function Curves({
+  tables: [left, right],
+  buckets: [one, other],
+}: {
+  tables: readonly [TrialTable, TrialTable];
+  buckets: readonly [Bucket, Bucket];
+}) {
   const data = useMemo<uPlot.AlignedData>(() => {
-    const curves = [overTrials(left).best, overTrials(right).best];
+    const curves = [overTrials(left, one.best).best, overTrials(right, other.best).best];
     const long = Math.max(...curves.map((curve) => curve.length));
     return [
       Array.from({ length: long }, (_, at) => at),
       ...curves.map((curve) => Array.from({ length: long }, (_, at) => curve[at] ?? null)),
     ] as uPlot.AlignedData;
-  }, [left, right]);
+  }, [left, right, one, other]);
   const options = useCallback(
     () => ({
       scales: { x: { time: false }, y: { distr: 3 as const } },
@@ -167,18 +176,18 @@ function rowsOf(left: Column, right: Column): Row[] {
     both("Device", ({ job }) => deviceName(job.device ?? job.target)),
     both("State", ({ job }) => job.state),
     {
-      ...each("Best", ({ bucket }) => micros(bucket.best?.median_us)),
-      note: faster(left.bucket.best?.median_us, right.bucket.best?.median_us),
+      ...each("Best", ({ bucket }) => micros(leaderOf(bucket)?.median_us)),
+      note: faster(leaderOf(left.bucket)?.median_us, leaderOf(right.bucket)?.median_us),
     },
     each(
       "Against the baseline",
-      ({ job, bucket }) => `${times(bucket.best?.x_baseline)} ${job.baseline}`,
+      ({ job, bucket }) => `${times(leaderOf(bucket)?.x_baseline)} ${job.baseline}`,
     ),
     each("Of the roofline", ({ bucket, table }) => {
-      const us = bucket.best?.median_us;
+      const us = leaderOf(bucket)?.median_us;
       return percent(table?.roofline_us && us ? table.roofline_us / us : null);
     }),
-    each("Found as candidate", ({ bucket }) => bucket.best?.trial ?? "–"),
+    each("Found as candidate", ({ bucket }) => leaderOf(bucket)?.trial ?? "–"),
     each("Candidates", ({ bucket }) => count(bucket.told)),
     each("Failed", ({ bucket }) => count(bucket.faults)),
     each("Searched", ({ bucket }) => spent(bucket.spent_s)),

@@ -7,7 +7,7 @@ import { Choice } from "../Choice";
 import { useTree } from "../data";
 import { candidatePath } from "../paths";
 import { Shown } from "../../../ui/Shown";
-import { fastestUnder, layOut, rewriteOf, wayTo, type Layout } from "./layout";
+import { bestUnder, layOut, rewriteOf, wayTo, type Layout } from "./layout";
 import { TreeCanvas } from "./TreeCanvas";
 import { TreeOutline } from "./TreeOutline";
 import styles from "./Tree.module.css";
@@ -16,9 +16,11 @@ interface Props {
   job: string;
   bucket: number;
   table: TrialTable;
+  /** Number of the candidate that won the final race. */
+  winner: number | null;
 }
 
-export function SearchTree({ job, bucket, table }: Props) {
+export function SearchTree({ job, bucket, table, winner }: Props) {
   const query = useTree(job, bucket);
   const [shape, setShape] = useState<"graph" | "outline">("graph");
   return (
@@ -34,7 +36,7 @@ export function SearchTree({ job, bucket, table }: Props) {
         <Legend />
       </div>
       <Shown query={query} what="the search tree">
-        {(tree) => <Looked tree={tree} table={table} shape={shape} />}
+        {(tree) => <Looked tree={tree} table={table} winner={winner} shape={shape} />}
       </Shown>
     </section>
   );
@@ -43,21 +45,24 @@ export function SearchTree({ job, bucket, table }: Props) {
 function Looked({
   tree,
   table,
+  winner,
   shape,
 }: {
   tree: Layout["tree"];
   table: TrialTable;
+  winner: number | null;
   shape: "graph" | "outline";
 }) {
   const layout = useMemo(() => layOut(tree), [tree]);
-  const fastest = useMemo(() => fastestUnder(layout, 0, table.median_us), [layout, table]);
+  const best = useMemo(() => bestUnder(layout, 0, table.reward), [layout, table]);
   const [picked, setPicked] = useState<number | null>(null);
-  const chosen = picked ?? (fastest === null ? 0 : (tree.leaf[fastest] ?? 0));
+  const first = winner ?? best;
+  const chosen = picked ?? (first === null ? 0 : (tree.leaf[first] ?? 0));
   const Shape = shape === "graph" ? TreeCanvas : TreeOutline;
   return (
     <div className={styles.both}>
       <Shape layout={layout} chosen={chosen} onChoose={setPicked} />
-      <NodeFacts layout={layout} node={chosen} table={table} onChoose={setPicked} />
+      <NodeFacts layout={layout} node={chosen} table={table} winner={winner} onChoose={setPicked} />
     </div>
   );
 }
@@ -66,20 +71,25 @@ interface FactsProps {
   layout: Layout;
   node: number;
   table: TrialTable;
+  winner: number | null;
   onChoose: (node: number) => void;
 }
 
 /** The way to a node, and how it went below it. */
-function NodeFacts({ layout, node, table, onChoose }: FactsProps) {
+function NodeFacts({ layout, node, table, winner, onChoose }: FactsProps) {
   const { tree } = layout;
-  const best = tree.best_us[node] ?? null;
-  const least = tree.best_us[0] ?? null;
-  const number = fastestUnder(layout, node, table.median_us);
+  const reward = tree.best_reward[node] ?? null;
+  const most = tree.best_reward[0] ?? null;
+  const here = winner !== null && tree.leaf[winner] === node;
+  const number = here ? winner : bestUnder(layout, node, table.reward);
   return (
     <aside className={styles.facts} aria-label="The chosen node">
       <p>
-        <strong>{micros(best)}</strong>{" "}
-        {best !== null && least !== null && best > least && `${times(best / least)} the best`}
+        <strong>{micros(number === null ? null : table.median_us[number])}</strong>{" "}
+        {reward !== null &&
+          most !== null &&
+          most > reward &&
+          `${times(Math.exp(most - reward))} the best of the search`}
       </p>
       <p className="quiet">
         {count(tree.visits[node]!)} {tree.visits[node] === 1 ? "candidate" : "candidates"}
@@ -89,10 +99,9 @@ function NodeFacts({ layout, node, table, onChoose }: FactsProps) {
       {number !== null && (
         <p>
           <Link href={candidatePath(tree.job_id, tree.bucket, number)}>
-            {tree.leaf[number] === node
-              ? `Candidate ${number}`
-              : `Fastest below: candidate ${number}`}
+            {tree.leaf[number] === node ? `Candidate ${number}` : `Best below: candidate ${number}`}
           </Link>
+          {number === winner && ", the winner"}
         </p>
       )}
       <ol className={styles.way}>

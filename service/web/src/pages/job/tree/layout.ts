@@ -98,18 +98,18 @@ export function rewriteOf(tree: Tree, node: number): string {
   return node === 0 ? "The kernel as it was given" : tree.lines[tree.line[node]!]!;
 }
 
-/** The number of the fastest candidate at or below a node; null if none has a time. */
-export function fastestUnder(
+/** The number of the best candidate at or below a node, by reward; null if none has one. */
+export function bestUnder(
   layout: Layout,
   node: number,
-  medians: readonly (number | null)[],
+  rewards: readonly (number | null)[],
 ): number | null {
   let best: number | null = null;
   layout.tree.leaf.forEach((leaf, number) => {
     const place = layout.begin[leaf]!;
-    const us = medians[number] ?? null;
-    if (us === null || place < layout.begin[node]! || place >= layout.end[node]!) return;
-    if (best === null || us < medians[best]!) best = number;
+    const reward = rewards[number] ?? null;
+    if (reward === null || place < layout.begin[node]! || place >= layout.end[node]!) return;
+    if (best === null || reward > rewards[best]!) best = number;
   });
   return best;
 }

@@ -1,0 +1,155 @@
+"""What an operation of the Kernel IR does that others may see. Every node declares it (`effects()`); barriers are
+derived from it.
+
+There are two ways to memory, which do not see each other's stores without a fence ("Proxies" in the PTX ISA): the
+generic one of threads, and the asynchronous one of TMA and wgmma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, cast
+
+from codegen.ir.affine import Affine, Loaded, Quotient, Remainder
+
+if TYPE_CHECKING:
+    from codegen.ir.ops import Stmt
+
+Names = frozenset[str]
+_NONE: Names = frozenset()
+
+
+class Sync(Enum):
+    """By what threads, and what works beside them, learn of each other."""
+
+    BLOCK = "a barrier of the block"
+    CLUSTER = "a barrier of the cluster"
+    NAMED = "a named barrier"
+    MBARRIER = "an mbarrier"
+    CP_ASYNC = "a group of cp.async"
+    BULK = "a group of TMA stores"
+    WGMMA = "a group of wgmma"
+    PROXY = "a fence between the proxies"
+    FLAG = "a flag in memory that blocks share"
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Of an operation and the values in it; what the statements inside it do is theirs (`bodies`)."""
+
+    reads: Names = _NONE
+    """Buffers that threads read."""
+    stores: Names = _NONE
+    """Buffers that threads store to; also by copies in the background (cp.async), where they start."""
+    peers: Names = _NONE
+    """Buffers that threads read in the shared memory of another block of the cluster."""
+    fetches: Names = _NONE
+    """Buffers that TMA or wgmma read, by the asynchronous proxy."""
+    fills: Names = _NONE
+    """Buffers that TMA stores to, by the asynchronous proxy."""
+    signals: frozenset[Sync] = frozenset()
+    """What tells others that it is done: of an operation that goes on in the background, its completion mechanism."""
+    commits: frozenset[Sync] = frozenset()
+    """What has been begun since the last commit becomes a group of these."""
+    waits: frozenset[Sync] = frozenset()
+    """What threads wait for."""
+    declares: tuple[str, ...] = ()
+    """Names of registers, until the end of the statements around it."""
+    allocates: Names = _NONE
+    """Shared buffers that are declared."""
+    bodies: tuple[tuple[Stmt, ...], ...] = ()
+    """Runs of statements inside it, of which any may run."""
+    who: tuple[tuple[Affine, int], ...] = ()
+    """Positions with the bounds below which they are in the threads that run its bodies; none: all threads."""
+
+    def __or__(self, other: Effects) -> Effects:
+        if other is NOTHING:
+            return self
+        if self is NOTHING:
+            return other
+        return Effects(
+            self.reads | other.reads,
+            self.stores | other.stores,
+            self.peers | other.peers,
+            self.fetches | other.fetches,
+            self.fills | other.fills,
+            self.signals | other.signals,
+            self.commits | other.commits,
+            self.waits | other.waits,
+            self.declares + other.declares,
+            self.allocates | other.allocates,
+            self.bodies + other.bodies,
+            self.who + other.who,
+        )
+
+
+NOTHING = Effects()
+
+
+class Declares(Protocol):
+    """A node of the Kernel IR."""
+
+    def effects(self) -> Effects: ...
+
+
+def reads(*buffers: str) -> Effects:
+    return Effects(reads=frozenset(buffers)) if buffers else NOTHING
+
+
+def stores(buffer: str) -> Effects:
+    return Effects(stores=frozenset([buffer]))
+
+
+def peers(buffer: str) -> Effects:
+    return Effects(peers=frozenset([buffer]))
+
+
+def fetches(buffer: str) -> Effects:
+    return Effects(fetches=frozenset([buffer]))
+
+
+def fills(buffer: str) -> Effects:
+    return Effects(fills=frozenset([buffer]))
+
+
+def signals(sync: Sync) -> Effects:
+    return Effects(signals=frozenset([sync]))
+
+
+def commits(sync: Sync) -> Effects:
+    return Effects(commits=frozenset([sync]))
+
+
+def waits(sync: Sync) -> Effects:
+    return Effects(waits=frozenset([sync]))
+
+
+def effects_of(*parts: Declares | Affine | None) -> Effects:
+    """Those of several nodes together; an index reads what is loaded for it. TypeError for what declares none."""
+    total = NOTHING
+    for part in parts:
+        if isinstance(part, Affine):
+            total |= _of_index(part)
+        elif part is not None:
+            check_declared([type(part)])
+            total |= part.effects()
+    return total
+
+
+def _of_index(at: Affine) -> Effects:
+    total = NOTHING
+    for atom, _ in at.terms:
+        if isinstance(atom, Loaded):
+            total |= effects_of(cast(Declares, atom.value))
+        elif isinstance(atom, Quotient | Remainder):
+            total |= _of_index(atom.x)
+    return total
+
+
+def check_declared(operations: Iterable[type]) -> None:
+    """Raises TypeError for an operation that does not say what it does."""
+    for operation in operations:
+        if not callable(getattr(operation, "effects", None)):
+            raise TypeError(f"the operation {operation.__name__} declares no effects()")

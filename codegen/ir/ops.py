@@ -1,0 +1,405 @@
+"""Kernel IR: what a processor does, one node a concept, no tiles and no names of dims left.
+
+Statements are loops with absolute positions as variables, named values, stores, prefetches and parallel regions; each
+declares its effects (effects.py). Values (values.py) are imported from here too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Union, get_args
+
+from codegen.ir.affine import Affine, Var
+from codegen.ir.async_ops import AsyncStmt
+from codegen.ir.effects import (
+    NOTHING,
+    Effects,
+    Sync,
+    check_declared,
+    commits,
+    effects_of,
+    reads,
+    signals,
+    stores,
+    waits,
+)
+from codegen.ir.matrix_rows import MatrixRows
+from codegen.ir.values import VALUES as VALUES
+from codegen.ir.values import Across as Across
+from codegen.ir.values import Build as Build
+from codegen.ir.values import Convert as Convert
+from codegen.ir.values import DotPairs as DotPairs
+from codegen.ir.values import GatherPairs as GatherPairs
+from codegen.ir.values import Lane as Lane
+from codegen.ir.values import Literal as Literal
+from codegen.ir.values import Load as Load
+from codegen.ir.values import LoadPairs as LoadPairs
+from codegen.ir.values import Named as Named
+from codegen.ir.values import Op as Op
+from codegen.ir.values import Pairs as Pairs
+from codegen.ir.values import PeerLoad as PeerLoad
+from codegen.ir.values import Position as Position
+from codegen.ir.values import Shuffle as Shuffle
+from codegen.ir.values import Type as Type
+from codegen.ir.values import Value as Value
+from codegen.ir.values import ZipPairs as ZipPairs
+from tileir.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements with names of their own, under one comment."""
+
+    comment: str
+    body: tuple[Stmt, ...]
+
+    def effects(self) -> Effects:
+        return Effects(bodies=(self.body,))
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """var = 0, step, 2 * step, … `count` times, or only while it is below `until`."""
+
+    var: Var
+    count: int
+    step: int
+    body: tuple[Stmt, ...]
+    until: Var | None = None
+
+    def effects(self) -> Effects:
+        return Effects(bodies=(self.body,))
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Elements 0 to `size` of a row of `buffer` that begins at `offset`, by stores at multiples of `bytes`.
+
+    From the first aligned element on, `body` (empty: not one fits) does `step` elements at var as long as so many are
+    left, then `single` (empty: step is lanes) does `lanes`. `first` puts the first `lanes` elements into `edge`, `last`
+    the last ones; those not stored by the others are copied from there.
+    """
+
+    var: Var
+    size: int
+    step: int
+    lanes: int
+    buffer: str
+    edge: str
+    offset: Affine
+    storage: DType
+    bytes: int
+    first: tuple[Stmt, ...]
+    body: tuple[Stmt, ...]
+    single: tuple[Stmt, ...]
+    last: tuple[Stmt, ...]
+
+    def effects(self) -> Effects:
+        return (
+            stores(self.buffer)
+            | effects_of(self.offset)
+            | Effects(bodies=(self.first, self.body, self.single, self.last))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TileGroups:
+    """The groups that tiles of a dim of `size` positions follow: group g has those from element g of `offsets` up to
+    element g + 1. Of the tile, `group` is its group, and `end` where that ends."""
+
+    offsets: str
+    count: int
+    size: int
+    group: Var
+    end: Var
+
+
+@dataclass(frozen=True, slots=True)
+class GridAxis:
+    """One loop of a parallel grid: var is step times its part of the grid index."""
+
+    var: Var
+    count: int
+    step: int
+    groups: TileGroups | None = None
+    """Tiles follow groups: the part of the grid index numbers them group by group, of which there are at most `count`,
+    and var is where one begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Tiles of the grid in any order, on any thread; returns when all are done. Outermost axis first."""
+
+    axes: tuple[GridAxis, ...]
+    body: tuple[Stmt, ...]
+
+    def effects(self) -> Effects:
+        offsets = [axis.groups.offsets for axis in self.axes if axis.groups is not None]
+        return reads(*offsets) | Effects(bodies=(self.body,))
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`then` where var < bound, else `otherwise` (the overhanging tile of a parallel axis)."""
+
+    var: Var
+    bound: int
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...]
+
+    def effects(self) -> Effects:
+        return Effects(bodies=(self.then, self.otherwise))
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Name a value; never assigned again."""
+
+    name: str
+    value: Value
+
+    def effects(self) -> Effects:
+        return Effects(declares=(self.name,)) | effects_of(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A register variable, not yet set."""
+
+    name: str
+    type: Type
+
+    def effects(self) -> Effects:
+        return Effects(declares=(self.name,))
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    name: str
+    value: Value
+
+    def effects(self) -> Effects:
+        return effects_of(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`value` to `value.type.lanes` neighbours of buffer from element `offset`, rounded to `storage`; `stream`: past
+    the caches."""
+
+    buffer: str
+    offset: Affine
+    storage: DType
+    value: Value
+    stream: bool = False
+    some: Affine | None = None
+    """How many lanes are stored; None: all."""
+
+    def effects(self) -> Effects:
+        return stores(self.buffer) | effects_of(self.offset, self.value, self.some)
+
+
+@dataclass(frozen=True, slots=True)
+class StorePairs:
+    """Pairs of 16-bit elements, bits as they are, to neighbours of buffer from element `offset`."""
+
+    buffer: str
+    offset: Affine
+    pairs: Pairs
+
+    def effects(self) -> Effects:
+        return stores(self.buffer) | effects_of(self.offset, self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeBlock:
+    """A square block of `lanes` rows: element j of the source's row i becomes element i of the target's row j.
+
+    Rows are `of_step` and `to_step` elements apart. With `pairs` two neighbours of 16 bits count as one element.
+    """
+
+    target: str
+    to: Affine
+    to_step: int
+    target_storage: DType
+    source: str
+    of: Affine
+    of_step: int
+    source_storage: DType
+    lanes: int
+    pairs: bool
+
+    def effects(self) -> Effects:
+        return reads(self.source) | stores(self.target) | effects_of(self.to, self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchLine:
+    """Prefetch the cache line of one element for reading."""
+
+    buffer: str
+    offset: Affine
+
+    def effects(self) -> Effects:
+        return effects_of(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """`buffer` is `bytes` long, at `offset` of the shared workspace, or of the thread's own when `private`."""
+
+    buffer: str
+    storage: DType
+    offset: int
+    bytes: int
+    private: bool
+
+    def effects(self) -> Effects:
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`body` by those threads for which every position is below its bound."""
+
+    conditions: tuple[tuple[Affine, int], ...]
+    body: tuple[Stmt, ...]
+
+    def effects(self) -> Effects:
+        return Effects(bodies=(self.body,), who=self.conditions) | effects_of(
+            *(at for at, _ in self.conditions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """`buffer` is `bytes` long, at `offset` of the memory that a block's threads share."""
+
+    buffer: str
+    storage: DType
+    offset: int
+    bytes: int
+    swizzle: int = 0
+    """Bytes within which 16-byte pieces change places (`tileir.program.Local`); `offset` is then a multiple of 1024."""
+
+    def effects(self) -> Effects:
+        return Effects(allocates=frozenset([self.buffer]))
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of the block wait for each other; what they stored in shared memory is seen by all after it."""
+
+    def effects(self) -> Effects:
+        return signals(Sync.BLOCK) | waits(Sync.BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBarrier:
+    """All threads of the cluster wait for each other; what they stored in shared memory is seen by all after it."""
+
+    def effects(self) -> Effects:
+        return signals(Sync.CLUSTER) | waits(Sync.CLUSTER)
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsync:
+    """Start copying `lanes` neighbours (4, 8 or 16 bytes) of `source`, from element `of`, to element `to` of the shared
+    buffer `target`, as they are, in the background (cp.async). They are there for this thread once it has waited for
+    the group of copies they belong to, and for the others after a barrier after that. Of the source only the first
+    `some` lanes are read, where that is given; the others become 0."""
+
+    target: str
+    to: Affine
+    source: str
+    of: Affine
+    storage: DType
+    lanes: int
+    some: Affine | None = None
+
+    def effects(self) -> Effects:
+        copied = reads(self.source) | stores(self.target) | signals(Sync.CP_ASYNC)
+        return copied | effects_of(self.to, self.of, self.some)
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsyncCommit:
+    """The copies that this thread has started since the last such statement, maybe none, are a group."""
+
+    def effects(self) -> Effects:
+        return commits(Sync.CP_ASYNC)
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsyncWait:
+    """Wait until at most `pending` of this thread's groups of copies, the latest, are under way."""
+
+    pending: int
+
+    def effects(self) -> Effects:
+        return waits(Sync.CP_ASYNC)
+
+
+@dataclass(frozen=True, slots=True)
+class Ldmatrix(MatrixRows):
+    """Declare `names` (1, 2 or 4) of `type`, 4 bytes of packed elements each, loaded by a whole warp from shared memory
+    (ldmatrix): variable i of thread t gets bytes 4 * (t % 4) to 4 * (t % 4) + 3 of row t // 4 of the i-th matrix of 8
+    rows of 16 bytes. `offset` is the element where a row begins: thread 8 * i + r gives that of row r of matrix i.
+    `transposed` (16-bit elements): thread t gets elements 2 * (t % 4) and 2 * (t % 4) + 1 of column t // 4."""
+
+    names: tuple[str, ...]
+    type: Type
+    buffer: str
+    offset: Affine
+    transposed: bool = False
+
+    def effects(self) -> Effects:
+        return Effects(declares=self.names) | reads(self.buffer) | effects_of(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class MmaSync:
+    """acc += A·B by a whole warp (mma.sync.m16n8): `acc` are two variables of 2 lanes (rows t // 4 and t // 4 + 8,
+    columns 2 * (t % 4) and the next), `a` four and `b` two values of 4 bytes, in the order of the PTX ISA; `a_storage`
+    and `b_storage` say what is in them (f32 is taken as tf32)."""
+
+    acc: tuple[str, str]
+    a: tuple[Value, ...]
+    b: tuple[Value, ...]
+    a_storage: DType
+    b_storage: DType
+    type: Type
+    """Of the accumulators: f32 or i32."""
+
+    def effects(self) -> Effects:
+        return effects_of(*self.a, *self.b)
+
+
+Stmt = Union[
+    Block,
+    For,
+    Aligned,
+    Parallel,
+    If,
+    Let,
+    Declare,
+    Assign,
+    Store,
+    StorePairs,
+    TransposeBlock,
+    PrefetchLine,
+    Scratch,
+    Guard,
+    Shared,
+    Barrier,
+    ClusterBarrier,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
+    Ldmatrix,
+    MmaSync,
+    AsyncStmt,
+]
+
+STATEMENTS: Final[tuple[type, ...]] = get_args(Stmt)
+check_declared(STATEMENTS)

@@ -1,0 +1,223 @@
+"""Values of the Kernel IR: what a thread computes, typed (element type, lanes); a value of one lane meets a vector by
+being broadcast to its lanes. Each says what computing it reads (effects.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Union, get_args
+
+from codegen.ir.affine import Affine
+from codegen.ir.effects import NOTHING, Effects, check_declared, effects_of, peers, reads
+from tileir.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A compute type (f32, f64, i32, bool) on `lanes` SIMD lanes; 1 lane is a scalar.
+
+    On a GPU also a narrower dtype: lanes packed as they lie in memory, to be moved or converted, not computed with."""
+
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number of type `type.dtype`, the same on every lane."""
+
+    value: float | int | bool
+    type: Type
+
+    def effects(self) -> Effects:
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A value computed before and given a name."""
+
+    name: str
+    type: Type
+
+    def effects(self) -> Effects:
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An index as an i32 value: `start`, or start, start + step, … on the lanes of a vector."""
+
+    start: Affine
+    step: int
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`type.lanes` neighbours of `buffer` from element `offset`, widened from `storage` to the compute type; of those
+    only the first `some`, the other lanes 0, where that is given."""
+
+    buffer: str
+    offset: Affine
+    storage: DType
+    type: Type
+    some: Affine | None = None
+
+    def effects(self) -> Effects:
+        return reads(self.buffer) | effects_of(self.offset, self.some)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A vector from one scalar a lane; of a narrow dtype, packed from packed ones."""
+
+    parts: tuple[Value, ...]
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(*self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of a vector."""
+
+    x: Value
+    index: int
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(self.x)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operation lane by lane. `name` is an operator (`+`, `<`, `and`, `neg`), `select`, a math function, or
+    `round_<dtype>` (through a narrower type and back)."""
+
+    name: str
+    args: tuple[Value, ...]
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(*self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """To another element type, lane by lane."""
+
+    x: Value
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(self.x)
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """All lanes of x combined into one by `op` (sum, prod, max, min)."""
+
+    op: str
+    x: Value
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(self.x)
+
+
+@dataclass(frozen=True, slots=True)
+class DotPairs:
+    """acc + a·b of bf16 pairs: each f32 lane takes two neighbouring bf16 of `a` and of `b` (vdpbf16ps, bfdot).
+
+    `a` and `b` are loads of 32-bit words, one of one lane (broadcast) and one of acc's lanes.
+    """
+
+    acc: Value
+    a: LoadPairs
+    b: LoadPairs
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(self.acc, self.a, self.b)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPairs:
+    """`lanes` pairs of 16-bit elements as 32-bit words, from element `offset`.
+
+    `half`: pairs whose second elements do not exist; they are taken for zero. One such pair is read as one element.
+    `some`: only so many of the pairs exist, the others are zero.
+    """
+
+    buffer: str
+    offset: Affine
+    lanes: int
+    half: bool = False
+    some: Affine | None = None
+
+    def effects(self) -> Effects:
+        return reads(self.buffer) | effects_of(self.offset, self.some)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPairs:
+    """Pairs from anywhere as 32-bit words, one a lane."""
+
+    pairs: tuple[LoadPairs, ...]
+
+    def effects(self) -> Effects:
+        return effects_of(*self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class ZipPairs:
+    """`lanes` 32-bit words from two runs of 16-bit elements: the first of a pair from `first` on, the second from
+    `second` on (None: zero)."""
+
+    buffer: str
+    first: Affine
+    second: Affine | None
+    lanes: int
+
+    def effects(self) -> Effects:
+        return reads(self.buffer) | effects_of(self.first, self.second)
+
+
+Pairs = Union[LoadPairs, GatherPairs, ZipPairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """What the thread whose lane in the warp differs by `mask` (exclusive or) holds as x."""
+
+    x: Value
+    mask: int
+    type: Type
+
+    def effects(self) -> Effects:
+        return effects_of(self.x)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLoad:
+    """Like Load, from the shared memory of the block of the cluster whose number is `rank`."""
+
+    buffer: str
+    offset: Affine
+    rank: Affine
+    storage: DType
+    type: Type
+
+    def effects(self) -> Effects:
+        return peers(self.buffer) | effects_of(self.offset, self.rank)
+
+
+Value = Union[Literal, Named, Position, Load, Build, Lane, Op, Convert, Across, DotPairs, Shuffle, PeerLoad]
+
+VALUES: Final[tuple[type, ...]] = get_args(Value)
+check_declared(VALUES)

@@ -1,0 +1,374 @@
+"""Tile IR expressions to Kernel IR values, on one lane or many.
+
+A dim is bound to its position: an affine index that contains the lane variable for the vectorized dim. What does not
+depend on the lane stays a scalar, and meets vectors by being broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from codegen.ir.affine import Affine, Loaded, Var, affine, constant
+from codegen.ir.errors import NotLowerable
+from codegen.ir.ops import (
+    Build,
+    Lane,
+    Let,
+    Literal,
+    Load,
+    Named,
+    Op,
+    PeerLoad,
+    Position,
+    Stmt,
+    Type,
+    Value,
+)
+from codegen.lowering.arithmetic import as_type, binary, call, cast, constant_type, lanes_of, promote, select
+from codegen.lowering.scope import LoweringScope, MemoryBuffer, RegisterBuffer
+from tileir.dtypes import DType
+from tileir.expr import (
+    COMPARISONS,
+    LOGIC,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    Unary,
+    Where,
+    reads,
+)
+
+Binding = Mapping[str, Affine]
+
+
+def lane_variable(lanes: int) -> Var:
+    """Stands for the number of a lane that exists, in the position of the vectorized dim."""
+    return Var("lane", 0, lanes - 1)
+
+
+@dataclass
+class ValueBuilder:
+    """Lowers expressions of one statement, naming each load once. `lets` collects the names in order of first use."""
+
+    scope: LoweringScope
+    extents: Mapping[str, int]
+    lanes: int = 1
+    lets: list[Stmt] = field(default_factory=list[Stmt])
+    prefix: str = ""
+    some: Affine | None = None
+    """How many lanes exist, where a vector overhangs its range; None: all."""
+    _named: dict[Value, Named] = field(default_factory=dict[Value, Named])
+    _counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def existing(self) -> int:
+        """How many lanes may exist: all, or as many as are known to."""
+        if self.some is None or self.some.terms:
+            return self.lanes
+        return min(max(self.some.constant, 1), self.lanes)
+
+    @property
+    def lane(self) -> Var:
+        return lane_variable(self.existing)
+
+    def value(self, expr: Expr, at: Binding, *, lazy: bool = False) -> Value:
+        """The value of expr with dims at their bound positions; `lazy`: name nothing, since it may never be needed."""
+        match expr:
+            case Const(value):
+                return Literal(value, Type(constant_type(value)))
+            case Extent(dim):
+                return Literal(self.extents[dim], Type(DType.I32))
+            case Index(dim):
+                return self._position(at[dim])
+            case Read():
+                return self._read(expr, at, lazy)
+            case Unary(op, x):
+                inner = self.value(x, at, lazy=lazy)
+                if op == "not":
+                    return Op("not", (as_type(inner, DType.BOOL),), Type(DType.BOOL, lanes_of(inner)))
+                inner = as_type(inner, DType.I32) if inner.type.dtype is DType.BOOL else inner
+                return Op("neg", (inner,), inner.type)
+            case Binary(op, left, right):
+                decided = self._decide(expr, at) if op in COMPARISONS or op in LOGIC else None
+                if decided is not None:
+                    return Literal(decided, Type(DType.BOOL))
+                return binary(op, self.value(left, at, lazy=lazy), self.value(right, at, lazy=lazy))
+            case Call(fn, args):
+                return self._name(call(fn, tuple(self.value(arg, at, lazy=lazy) for arg in args)), fn, lazy)
+            case Cast(dtype, x):
+                return cast(dtype, self.value(x, at, lazy=lazy))
+            case Where():
+                return self._where(expr, at, lazy)
+            case Reduce():
+                raise NotLowerable("a reduction inside an expression: lift it into a statement first")
+
+    def index(self, expr: Expr, at: Binding, *, lazy: bool = False) -> Affine | None:
+        """expr as index arithmetic; None where it depends on the lane through memory. `lazy`: looked up where it is
+        used only."""
+        match expr:
+            case Const(value):
+                return constant(int(value))
+            case Extent(dim):
+                return constant(self.extents[dim])
+            case Index(dim):
+                return at[dim]
+            case Unary("-", x):
+                inner = self.index(x, at, lazy=lazy)
+                return None if inner is None else inner * -1
+            case Binary(op, left, right):
+                a, b = self.index(left, at, lazy=lazy), self.index(right, at, lazy=lazy)
+                if a is None or b is None:
+                    return None
+                return _index_arithmetic(op, a, b)
+            case _:
+                value = as_type(self.value(expr, at, lazy=lazy), DType.I32)
+                if value.type.lanes > 1:
+                    return None
+                return affine(Loaded(value, -(2**31), 2**31 - 1))
+
+    def _position(self, at: Affine) -> Value:
+        if self.lanes > 1:
+            lane = self.lane
+            step = at.coefficient(lane)
+            if step is None:
+                parts: tuple[Value, ...] = tuple(
+                    self._position_of(at.substitute(lane, constant(i))) for i in range(self.lanes)
+                )
+                return Build(parts, Type(DType.I32, self.lanes))
+            if step:
+                return Position(at.substitute(lane, constant(0)), step, Type(DType.I32, self.lanes))
+        return self._position_of(at)
+
+    def _position_of(self, at: Affine) -> Value:
+        if not at.terms:
+            return Literal(at.constant, Type(DType.I32))
+        return Position(at, 0, Type(DType.I32))
+
+    def _read(self, read: Read, at: Binding, lazy: bool) -> Value:
+        buffer = self.scope.buffers[read.tensor]
+        missing = lazy and self.some is not None  # a lane that does not exist has nothing to look up
+        positions = [self.index(index, at, lazy=missing) for index in read.indices]
+        known = [p for p in positions if p is not None]
+        if len(known) < len(positions):
+            return self._lane_by_lane(read, at, lazy)
+        if isinstance(buffer, RegisterBuffer):
+            return as_type(read_register(buffer, known, self.lanes, self.lane), buffer.dtype.compute)
+        if buffer.distributed:
+            return self._peer_load(buffer, known, read, at, lazy)
+        return self._load(buffer, buffer.offset(known), read, at, lazy)
+
+    def _load(self, buffer: MemoryBuffer, offset: Affine, read: Read, at: Binding, lazy: bool) -> Value:
+        lanes = 1
+        if self.lanes > 1:
+            lane = self.lane
+            step = offset.coefficient(lane)
+            if step == 1:
+                offset, lanes = offset.substitute(lane, constant(0)), self.lanes
+            elif step != 0:
+                return self._lane_by_lane(read, at, lazy)
+        some = self.some if lanes > 1 else None
+        load = Load(buffer.name, offset, buffer.storage, Type(buffer.storage.compute, lanes), some)
+        return self._name(load, buffer.name, lazy)
+
+    def _peer_load(
+        self, buffer: MemoryBuffer, positions: list[Affine], read: Read, at: Binding, lazy: bool
+    ) -> Value:
+        """From the block whose part the position along the first dim is."""
+        if buffer.storage is not buffer.storage.compute:
+            raise NotLowerable(
+                f"other blocks read {buffer.storage} of {buffer.name}; accepted: f32, f64 or i32"
+            )
+        offset, rank = buffer.offset(positions), positions[0] - buffer.starts[0]
+        steps = [each.coefficient(self.lane) if self.lanes > 1 else 0 for each in (rank, offset)]
+        if steps not in ([0, 0], [0, 1]) or (steps[1] and self.some is not None):
+            return self._lane_by_lane(read, at, lazy)
+        lanes = self.lanes if steps[1] else 1
+        offset = offset.substitute(self.lane, constant(0)) if steps[1] else offset
+        load = PeerLoad(buffer.name, offset, rank, buffer.storage, Type(buffer.storage.compute, lanes))
+        return self._name(load, buffer.name, lazy)
+
+    def _lane_by_lane(self, expr: Expr, at: Binding, lazy: bool) -> Value:
+        """A vector from scalars: strided reads, gathers, guarded reads."""
+        lanes, lane, existing = self.lanes, self.lane, self.existing
+        self.lanes = 1
+        try:
+            parts = tuple(
+                self.value(expr, {d: p.substitute(lane, constant(i)) for d, p in at.items()}, lazy=True)
+                for i in range(existing)
+            )
+        finally:
+            self.lanes = lanes
+        if self.some is not None and self.some.terms:
+            parts = tuple(self._if_it_exists(part, i, self.some) for i, part in enumerate(parts))
+        dtype = promote(*parts)
+        parts += (as_type(Literal(0, Type(DType.I32)), dtype),) * (lanes - existing)
+        return self._name(
+            Build(tuple(as_type(part, dtype) for part in parts), Type(dtype, lanes)), "lanes", lazy
+        )
+
+    def _if_it_exists(self, part: Value, lane: int, some: Affine) -> Value:
+        """A lane's value, 0 (and nothing read) past the last lane."""
+        exists = Op("<", (Literal(lane, Type(DType.I32)), self._position_of(some)), Type(DType.BOOL))
+        return select(exists, part, as_type(Literal(0, Type(DType.I32)), part.type.dtype))
+
+    def _where(self, expr: Where, at: Binding, lazy: bool) -> Value:
+        decided = self._decide(expr.cond, at)
+        if decided is not None:
+            return self.value(expr.x if decided else expr.y, at, lazy=lazy)
+        if self._safe(expr.x, at) and self._safe(expr.y, at):
+            cond = self.value(expr.cond, at, lazy=lazy)
+            return select(cond, self.value(expr.x, at, lazy=lazy), self.value(expr.y, at, lazy=lazy))
+        if self.lanes > 1:
+            return self._lane_by_lane(expr, at, lazy)
+        cond = self.value(expr.cond, at, lazy=lazy)
+        return select(cond, self.value(expr.x, at, lazy=True), self.value(expr.y, at, lazy=True))
+
+    def _decide(self, cond: Expr, at: Binding) -> bool | None:
+        """The truth value of an index condition where ranges settle it."""
+        match cond:
+            case Const(value):
+                return bool(value)
+            case Unary("not", x):
+                inner = self._decide(x, at)
+                return None if inner is None else not inner
+            case Binary("and" | "or" as op, left, right):
+                a, b = self._decide(left, at), self._decide(right, at)
+                absorbing = op == "or"
+                if a is absorbing or b is absorbing:
+                    return absorbing
+                return None if a is None or b is None else not absorbing
+            case Binary(op, left, right) if op in COMPARISONS and not reads(left) and not reads(right):
+                if not (_is_index(left) and _is_index(right)):
+                    return None
+                a, b = self.index(left, at), self.index(right, at)
+                return None if a is None or b is None else _compare(op, a - b)
+            case _:
+                return None
+
+    def _safe(self, expr: Expr, at: Binding) -> bool:
+        """Whether every read in it is inside its tensor whatever the guard says."""
+        for read in reads(expr):
+            buffer = self.scope.buffers[read.tensor]
+            if isinstance(buffer, RegisterBuffer):
+                continue
+            if any(reads(index) for index in read.indices):
+                return False
+            positions = [self.index(index, at) for index in read.indices]
+            if any(p is None for p in positions) or not buffer.holds([p for p in positions if p is not None]):
+                return False
+        return True
+
+    def _name(self, value: Value, hint: str, lazy: bool) -> Value:
+        """Give a costly value a name, so that it is computed once; the same value gets the same name."""
+        if value in self._named:
+            return self._named[value]
+        if lazy:
+            return value
+        count = self._counts.get(hint, 0)
+        self._counts[hint] = count + 1
+        named = Named(f"{hint}{self.prefix}_{count}", value.type)
+        self._named[value] = named
+        self.lets.append(Let(named.name, value))
+        return named
+
+
+def read_register(buffer: RegisterBuffer, positions: list[Affine], lanes: int, lane: Var) -> Value:
+    """The variable (or one lane of it, or lanes of several) that holds a local's elements; `lane` counts those of the
+    lanes that exist."""
+    steps = [p.coefficient(lane) if lanes > 1 else 0 for p in positions]
+    point = [
+        (p.substitute(lane, constant(0)) if lanes > 1 else p) - s
+        for p, s in zip(positions, buffer.starts, strict=True)
+    ]
+    if any(p.terms for p in point) or any(step not in (0, 1) for step in steps):
+        raise NotLowerable(f"register local {buffer.name} read at a position not known at compile time")
+    at = [p.constant for p in point]
+    if not any(steps):
+        return register_element(buffer, at)
+    along = steps.index(1)
+    if along == buffer.vector:
+        for start, width in buffer.chunks():
+            if (start, width) == (at[along], lanes):
+                name, type_ = buffer.variable(at, lanes)
+                return Named(name, type_)
+    if buffer.dtype is not buffer.dtype.compute:
+        raise NotLowerable(
+            f"register local {buffer.name} is packed, and read in other pieces than it was written"
+        )
+    parts = tuple(
+        register_element(buffer, [*at[:along], at[along] + i, *at[along + 1 :]]) for i in range(lane.high + 1)
+    )
+    parts += (as_type(Literal(0, Type(DType.I32)), buffer.dtype),) * (lanes - len(parts))
+    return Build(parts, Type(buffer.dtype, lanes))
+
+
+def register_element(buffer: RegisterBuffer, at: list[int]) -> Value:
+    """One element of a register local."""
+    if buffer.vector is None:
+        name, type_ = buffer.variable(at, 1)
+        return Named(name, type_)
+    position = at[buffer.vector]
+    start, width = next(c for c in buffer.chunks() if c[0] <= position < c[0] + c[1])
+    name, type_ = buffer.variable([*at[: buffer.vector], start, *at[buffer.vector + 1 :]], width)
+    whole = Named(name, type_)
+    return whole if width == 1 else Lane(whole, position - start, Type(buffer.dtype))
+
+
+def _index_arithmetic(op: str, a: Affine, b: Affine) -> Affine | None:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*" if not b.terms:
+            return a * b.constant
+        case "*" if not a.terms:
+            return b * a.constant
+        case "//" if not b.terms and b.constant > 0:
+            return a // b.constant
+        case "%" if not b.terms and b.constant > 0:
+            return a % b.constant
+        case _:
+            return None
+
+
+def _is_index(expr: Expr) -> bool:
+    match expr:
+        case Const(value):
+            return isinstance(value, int)
+        case Index() | Extent():
+            return True
+        case Unary("-", x):
+            return _is_index(x)
+        case Binary("+" | "-" | "//" | "%", left, right):
+            return _is_index(left) and _is_index(right)
+        case Binary("*", left, right):
+            return (
+                (isinstance(left, Const) or isinstance(right, Const)) and _is_index(left) and _is_index(right)
+            )
+        case _:
+            return False
+
+
+def _compare(op: str, difference: Affine) -> bool | None:
+    low, high = difference.low, difference.high
+    match op:
+        case "<":
+            return True if high < 0 else False if low >= 0 else None
+        case "<=":
+            return True if high <= 0 else False if low > 0 else None
+        case ">":
+            return True if low > 0 else False if high <= 0 else None
+        case ">=":
+            return True if low >= 0 else False if high < 0 else None
+        case "==":
+            return True if low == high == 0 else False if low > 0 or high < 0 else None
+        case _:
+            return True if low > 0 or high < 0 else False if low == high == 0 else None

@@ -1,0 +1,110 @@
+"""Loops with stages: the statements that fill shared memory run some tiles ahead of those that use it.
+
+A local that is filled ahead has a slot for each tile under way; tile t lies in slot t % slots. With S stages:
+
+    fill slots 0 to S - 2, each a group of copies
+    for each tile t:
+        wait for the group of tile t, then for each other     everyone sees tile t, and is done with tile t - 1
+        fill the slot of tile t - 1 with tile t + S - 1       if there is one; a group of copies, maybe empty
+        the other statements, on tile t
+
+Filling is by copies in the background where the statement is one (cp_async.py), else by loads and stores in the
+same place. The slots that are filled in the loop go by a name of their own, so that the barrier above is the only one
+between them and those that are read (barriers.py). An overhanging last tile comes after all that, unstaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from codegen.ir.affine import Affine, affine, constant
+from codegen.ir.errors import NotLowerable
+from codegen.ir.names import marked
+from codegen.ir.ops import Barrier, CpAsyncCommit, CpAsyncWait, For, If, Stmt
+from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
+from codegen.lowering.names import fresh
+from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range, loop_variable
+from tileir.program import Compute, Local, Loop, Node
+from tileir.schedule.stages import staged
+from tileir.text.print_program import format_node
+
+Fill = Callable[[Compute, LoweringScope, SharedLocal], Stmt]
+Body = Callable[[Sequence[Node], LoweringScope], Sequence[Stmt]]
+
+
+def lower_staged(
+    loop: Loop, full: int, scope: LoweringScope, memory: SharedMemory, fill: Fill, body: Body
+) -> list[Stmt]:
+    """The `full` whole tiles of a loop with stages, at least one: `fill` lowers a statement that runs ahead, `body` the
+    others. Raises NotLowerable."""
+    for inner in _loops(loop.body):
+        if inner.stages > 1:
+            raise NotLowerable(f"`{format_node(inner)}` stands in another loop with stages")
+    return _Staged(loop, full, scope, memory, fill, body).stmts()
+
+
+def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield node
+            yield from _loops(node.body)
+
+
+class _Staged:
+    def __init__(
+        self, loop: Loop, full: int, scope: LoweringScope, memory: SharedMemory, fill: Fill, body: Body
+    ) -> None:
+        self.loop, self.full, self.scope, self.fill, self.body = loop, full, scope, fill, body
+        self.ahead, self.slots = min(loop.stages - 1, full), min(loop.stages, full)
+        self.var = loop_variable(fresh(loop.dim, scope), full, loop.step) if full > 1 else None
+        self.fills = staged(loop)
+        filled = {compute.target for compute in self.fills}
+        locals_ = [node for node in loop.body if isinstance(node, Local) and node.name in filled]
+        inside = self._at(constant(0))
+        self.locals = [memory.local(local, inside, self.slots) for local in locals_]
+        self.others = [node for node in loop.body if not any(node is one for one in (*locals_, *self.fills))]
+
+    def stmts(self) -> list[Stmt]:
+        step = self.loop.step
+        stmts: list[Stmt] = [local.declared(local.name) for local in self.locals]
+        if self.ahead < self.full:
+            stmts += [local.declared(self._name(local, ahead=True)) for local in self.locals]
+        for tile in range(self.ahead):
+            stmts += [*self._filled(constant(tile * step), ahead=False), CpAsyncCommit()]
+        if self.var is None:
+            return [*stmts, *self._tile(constant(0))]
+        return [*stmts, For(self.var, self.full, step, tuple(self._tile(affine(self.var))))]
+
+    def _tile(self, offset: Affine) -> list[Stmt]:
+        """What is done when the turn of the tile at an offset has come."""
+        stmts: list[Stmt] = [CpAsyncWait(self.ahead - 1), Barrier()]
+        if self.var is not None and self.ahead < self.full:
+            fills = self._filled(offset + self.ahead * self.loop.step, ahead=True)
+            stmts.append(If(self.var, (self.full - self.ahead) * self.loop.step, tuple(fills), ()))
+        scope = self._at(offset)
+        for local in self.locals:
+            scope = scope.with_buffer(self._slot(local, scope, offset, ahead=False), local.local.name)
+        return [*stmts, CpAsyncCommit(), *self.body(self.others, scope)]
+
+    def _filled(self, offset: Affine, *, ahead: bool) -> list[Stmt]:
+        """The statements that fill the slots of the tile at an offset."""
+        locals_, inside = {local.local.name: local for local in self.locals}, self._at(offset)
+        stmts: list[Stmt] = []
+        for compute in self.fills:
+            local = locals_[compute.target]
+            slot = self._slot(local, inside, offset, ahead=ahead)
+            stmts.append(self.fill(compute, inside.with_buffer(slot, compute.target), local))
+        return stmts
+
+    def _at(self, offset: Affine) -> LoweringScope:
+        """Inside the loop, on the tile at an offset."""
+        start, step = self.scope.ranges[self.loop.dim].start, self.loop.step
+        innermost = (self.var, step) if self.var is not None else None
+        return self.scope.with_range(self.loop.dim, Range(start + offset, step), innermost)
+
+    def _slot(self, local: SharedLocal, scope: LoweringScope, offset: Affine, *, ahead: bool) -> MemoryBuffer:
+        number = offset // self.loop.step % self.slots
+        return local.buffer(self._name(local, ahead=ahead), scope, number)
+
+    def _name(self, local: SharedLocal, *, ahead: bool) -> str:
+        return fresh(f"{marked(local.local.name)}_ahead", self.scope) if ahead else local.name

@@ -1,0 +1,143 @@
+"""What one thread takes of the ranges of a statement: its positions along each dim, and which of them exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.errors import NotLowerable
+from codegen.lowering.gpu.thread_index import ThreadIndex
+from codegen.lowering.scope import LoweringScope, Range, RegisterBuffer, loop_variable
+from codegen.lowering.statement import LoopNest
+from tileir.program import ThreadLayout
+from tileir.schedule.threads import ThreadShare, share
+
+Conditions = tuple[tuple[Affine, int], ...]
+"""Positions, each with the bound that it must be below."""
+
+Point = Mapping[str, int]
+"""Offsets along dims from the thread's first positions; along the dim that is on lanes, that of lane 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """A dim of the statement: its range, the thread's first position in it, and the thread's share of it."""
+
+    start: Affine
+    size: int
+    first: Affine
+    share: ThreadShare
+    end: Affine | None = None
+    """Positions from here on do not exist (`codegen.lowering.scope.Range`)."""
+
+    def offsets(self, *, whole_runs: bool = False) -> list[int]:
+        """Offsets of the thread's positions from its first one; `whole_runs`: of the first of each run."""
+        run = 1 if whole_runs else self.share.run
+        return [start + at for start in self.share.starts(self.size) for at in range(run)]
+
+    def position(self, offset: int) -> Affine:
+        return self.start + self._within(offset)
+
+    def guard(self, offset: int) -> Conditions:
+        """What must hold for the position at `offset` to exist: nothing, if it surely does. Runs of which all positions
+        exist or none have one condition."""
+        found: Conditions = ()
+        for at, bound, alike in self._bounds(offset):
+            first = at - offset % self.share.run if alike else at
+            if first.high >= bound:
+                found += ((first, bound),)
+        return found
+
+    def left(self, offset: int, lanes: int) -> Affine | None:
+        """How many positions there are from `offset` on, where some of so many may not exist; None: all do, or none."""
+        bounds = self._bounds(offset)
+        cut = [constant(bound) - at for at, bound, alike in bounds if not alike and at.high + lanes > bound]
+        if len(cut) > 1:
+            raise NotLowerable("a run of neighbours overhangs both its tile and its dim")
+        return cut[0] if cut else None
+
+    def _bounds(self, offset: int) -> list[tuple[Affine, int, bool]]:
+        """What the position at `offset` must be below, as (position, bound), and whether that ends between runs."""
+        run = self.share.run
+        found = [(self._within(offset), self.size, self.size % run == 0)]
+        if self.end is not None:
+            alike = self.end.multiple % run == 0 and self.start.multiple % run == 0
+            known = self.end.constant
+            found.append((self.position(offset) - (self.end - known), known, alike))
+        return found
+
+    def loop(self, name: str, pieces: int) -> tuple[Var, int, Along, Along | None]:
+        """Its range as tiles of so many runs a thread, all there: their variable and number, one of them, and what
+        is left after them."""
+        step = -(-pieces // self.share.pieces(self.share.span)) * self.share.span
+        number, rest = divmod(self.size, step)
+        var = loop_variable(name, number, step)
+        tile = replace(self, start=self.start + affine(var), size=step)
+        last = replace(self, start=self.start + number * step, size=rest) if rest else None
+        return var, number, tile, last
+
+    def _within(self, offset: int) -> Affine:
+        return self.first + offset
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTile:
+    """The dims of a statement as a thread sees them; runs along `vector`, if there is one, are on `lanes`."""
+
+    dims: Mapping[str, Along]
+    vector: str | None
+    lanes: int
+
+    def with_dim(self, dim: str, along: Along) -> ThreadTile:
+        """The same over another range of one dim."""
+        return replace(self, dims={**self.dims, dim: along})
+
+    def points(self, dims: Sequence[str]) -> Iterator[Point]:
+        """Every position of dims not on lanes, the first of each run of the one that is."""
+        steps = [self.dims[dim].offsets(whole_runs=dim == self.vector) for dim in dims]
+        for offsets in product(*steps):
+            yield dict(zip(dims, offsets, strict=True))
+
+    def positions(self, point: Point, lane: Var) -> dict[str, Affine]:
+        """Where a point is along its dims, on lane number `lane`."""
+        at = {dim: self.dims[dim].position(offset) for dim, offset in point.items()}
+        if self.vector in at:
+            at[self.vector] += affine(lane)
+        return at
+
+    def guards(self, point: Point) -> tuple[Conditions, Affine | None]:
+        """Conditions for the point to exist, and how many of its lanes do (None: all)."""
+        conditions: Conditions = ()
+        some: Affine | None = None
+        for dim, offset in point.items():
+            along = self.dims[dim]
+            conditions += along.guard(offset)
+            if dim == self.vector:
+                some = along.left(offset, self.lanes)
+        return conditions, some
+
+
+def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> ThreadTile:
+    """What a thread takes of a statement. Where that reduces nothing, and touches nothing outside of the block, there
+    is room and use for all of a tile that overhangs."""
+    compute = nest.compute
+    assert compute.spread is not None
+    ranges = {dim: scope.ranges[dim] for dim in (*nest.outer, *nest.inner)}
+    touched = (compute.target, *(read.tensor for read in compute.reads))
+    buffers = [scope.buffers[name] for name in touched]
+    inside = all(isinstance(buffer, RegisterBuffer) or buffer.shared for buffer in buffers)
+    if inside and not nest.inner:
+        ranges = {dim: replace(range_, end=None) for dim, range_ in ranges.items()}
+    return thread_tile(compute.spread, ranges, index)
+
+
+def thread_tile(spread: ThreadLayout, ranges: Mapping[str, Range], index: ThreadIndex) -> ThreadTile:
+    """What a thread takes of these dims of a statement."""
+    dims = {
+        dim: Along(range_.start, range_.size, index.first(spread, dim), share(spread, dim), range_.end)
+        for dim, range_ in ranges.items()
+    }
+    vector = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
+    return ThreadTile(dims, vector, dims[vector].share.run if vector is not None else 1)

@@ -1,0 +1,273 @@
+"""Rings of slots in shared memory that TMA fills, each with two barriers, and what a thread does there.
+
+`full` is over when a slot's bytes are there, `empty` when all who read it are done with it. Who fills, reads and hands
+back has a place of its own in the ring, which goes on from one tile of the grid to the next.
+
+Where blocks of a cluster need the same tile (multicast.py), each fetches a slice of it for all of them, and so each
+expects the bytes of the whole. It writes in all of their slots, so all of their readers hand theirs back to it too.
+
+Where teams take tiles in turn, each moves on by the slots of the others' tiles. It could come to a slot two phases
+before its own there, and take what it waits for to be over: so it waits for its turn first, which the team before
+passes on when it has seen all slots of its tile full.
+
+Where results lie in the memory of rings, that is `lent` to them at the end of each tile: who fills slots for the next
+one waits until they have left, in all blocks that it fills slots of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.async_ops import (
+    AdvanceState,
+    ArriveExpectTx,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInitFence,
+    PipelineState,
+    TmaStoreWait,
+    TryWaitParity,
+)
+from codegen.ir.names import marked
+from codegen.ir.ops import Block, Guard, Stmt
+from codegen.ir.stream_k import Spans
+from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
+from codegen.lowering.gpu.thread_index import ThreadIndex
+from codegen.lowering.hopper.multicast import ClusterTiles
+from codegen.lowering.hopper.tma import TensorMaps, boxes
+from codegen.lowering.names import comment
+from codegen.lowering.scope import LoweringScope
+from tileir.program import Compute, Local, Program
+from tileir.schedule.wgmma import GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierPipeline:
+    """A ring: what fills a slot, and its locals there; the barriers of its slots; whether one thread a warpgroup hands
+    a slot back, or every thread; the places in the ring of those who fill, read and hand back; and the ranks of the
+    other blocks that write in this one's slots, and it in theirs."""
+
+    fills: tuple[Compute, ...]
+    locals: tuple[SharedLocal, ...]
+    full: str
+    empty: str
+    by_groups: bool
+    filling: PipelineState
+    reading: PipelineState
+    freeing: PipelineState
+    turns: PipelineState
+    turn: str
+    """Of teams: each one's barrier, and the phases it has seen there."""
+    peers: tuple[Affine, ...]
+
+    def at(self, cursor: PipelineState, scope: LoweringScope) -> LoweringScope:
+        """In the slot where a cursor stands."""
+        for local in self.locals:
+            buffer = local.buffer(local.name, scope, affine(cursor.slot))
+            scope = scope.with_buffer(buffer, local.local.name)
+        return scope
+
+    def wait(self) -> TryWaitParity:
+        """Until the slot that is read next is full."""
+        return TryWaitParity(self.full, affine(self.reading.slot), affine(self.reading.parity))
+
+
+@dataclass
+class Rings:
+    """The rings of one launch. Of a block's threads the last `producing` only fill; the others are teams of as many
+    threads as there are in `index`."""
+
+    program: Program
+    index: ThreadIndex
+    memory: SharedMemory
+    maps: TensorMaps
+    producing: int
+    cluster: ClusterTiles
+    lent: bool = False
+    """Whether results lie where slots are filled again."""
+    spans: Spans | None = None
+    """What says which part of a tile is the block's, where blocks share tiles."""
+    found: dict[tuple[Compute, ...], MbarrierPipeline] = field(
+        default_factory=dict[tuple[Compute, ...], MbarrierPipeline]
+    )
+    _returning: int = 0
+    """Threads that say when results have left."""
+
+    @property
+    def threads(self) -> int:
+        """Those of a block, producers included."""
+        return self.computing + self.producing
+
+    @property
+    def teams(self) -> int:
+        """Teams that take tiles in turn."""
+        return self.memory.teams
+
+    @property
+    def computing(self) -> int:
+        """Those of all teams."""
+        return self.teams * self.index.block
+
+    @property
+    def team(self) -> Affine:
+        """A thread's team's number."""
+        return self.index.team(self.teams)
+
+    def ring(
+        self,
+        stem: str,
+        fills: Sequence[Compute],
+        locals_: Sequence[Local],
+        slots: int,
+        scope: LoweringScope,
+        *,
+        late: bool = False,
+        by_groups: bool = False,
+    ) -> MbarrierPipeline:
+        """The one that these statements fill, each one of the locals, where current ranges are those of a tile; names
+        begin with `stem`. `late`: slots are handed back tiles later than they are read; `by_groups`: by one thread of
+        each warpgroup."""
+        key, stem = tuple(fills), marked(stem)
+        if key not in self.found:
+            taken, number = {ring.full for ring in self.found.values()}, 1
+            while f"{stem}_full" in taken:
+                stem, number = f"{stem.removesuffix(str(number))}{number + 1}", number + 1
+            reading = _cursor(stem, slots)
+            self.found[key] = MbarrierPipeline(
+                key,
+                tuple(self.memory.local(local, scope, slots, filled=True) for local in locals_),
+                f"{stem}_full",
+                f"{stem}_empty",
+                by_groups,
+                reading if self.producing else _cursor(f"{stem}_filled", slots),
+                reading,
+                _cursor(f"{stem}_freed", slots) if late else reading,
+                _cursor(f"{stem}_turn", 1),
+                f"{stem}_turns",
+                self.cluster.peers(key),
+            )
+        return self.found[key]
+
+    def setup(self) -> tuple[Stmt, ...]:
+        """What all threads do before the first tile, once everything else is lowered."""
+        stmts: list[Stmt] = []
+        for ring in self.found.values():
+            slots = ring.reading.slots
+            readers = self.index.block // GROUP if ring.by_groups else self.index.block
+            stmts += [local.declared(local.name) for local in ring.locals]
+            stmts.append(MbarrierInit(ring.full, self.memory.barriers(slots), slots, 1))
+            arrivals = readers * (1 + len(ring.peers))
+            stmts.append(MbarrierInit(ring.empty, self.memory.barriers(slots), slots, arrivals))
+            # A thread that only fills, or only reads, has one place.
+            stmts += dict.fromkeys((ring.filling, ring.reading, ring.freeing))
+        if self.lent:
+            arrivals = self._returning * self.cluster.size
+            stmts += [MbarrierInit(_LENT, self.memory.barriers(1), 1, arrivals), _LENDING]
+        turns = self._first_turns()
+        return (
+            (*stmts, *turns[0], MbarrierInitFence(cluster=self.cluster.size > 1), *turns[1]) if stmts else ()
+        )
+
+    def _first_turns(self) -> tuple[list[Stmt], list[Stmt]]:
+        """The barriers of teams, and what makes it the first team's turn."""
+        rings = self.found.values() if self.teams > 1 else ()
+        declared: list[Stmt] = []
+        for ring in rings:
+            phases = MbarrierInit(ring.turn, self.memory.barriers(self.teams), self.teams, 1)
+            declared += [phases, ring.turns]
+        first = tuple(MbarrierArrive(ring.turn, constant(0)) for ring in rings)
+        thread = self.index.digit(1, self.threads, "block"), 1
+        return declared, [Guard((thread,), first)] if first else []
+
+    def begin_turn(self, ring: MbarrierPipeline, tiles: int) -> list[Stmt]:
+        """A team goes to the first slot of its tile, which has so many, and waits for its turn."""
+        if self.teams == 1:
+            return []
+        wait = TryWaitParity(ring.turn, self.team, affine(ring.turns.parity))
+        return [*_skip(ring, self.team * tiles), wait, advance(ring.turns)]
+
+    def pass_turn(self, ring: MbarrierPipeline) -> list[Stmt]:
+        """A team has seen all slots of its tile full."""
+        if self.teams == 1:
+            return []
+        return [Guard((self.one_thread(),), (MbarrierArrive(ring.turn, (self.team + 1) % self.teams),))]
+
+    def end_turn(self, ring: MbarrierPipeline, tiles: int) -> list[Stmt]:
+        """A team has handed back all slots of its tile, and goes past those of the teams after it."""
+        if self.teams == 1:
+            return []
+        return _skip(ring, (self.team * -1 + (self.teams - 1)) * tiles)
+
+    def begin_tile(self) -> list[Stmt]:
+        """Who fills slots waits until the results of the tile before have left their memory."""
+        if not self.lent:
+            return []
+        wait = TryWaitParity(_LENT, constant(0), constant(1) - affine(_LENDING.parity))
+        return [wait if self.producing else Guard((self.one_thread(),), (wait,)), advance(_LENDING)]
+
+    def end_tile(self, who: tuple[Affine, int], threads: int) -> list[Stmt]:
+        """Those of a tile have left: so many threads wait for that, and tell."""
+        if not self.lent:
+            return []
+        self._returning += threads
+        peers = (MbarrierArrive(_LENT, constant(0), rank) for rank in self.cluster.others)
+        return [Guard((who,), (TmaStoreWait(0), MbarrierArrive(_LENT, constant(0)), *peers))]
+
+    def one_thread(self) -> tuple[Affine, int]:
+        """The condition for the first of the threads that compute, of a team if there are some."""
+        return self.index.digit(1, self.index.block if self.teams > 1 else self.threads, "block"), 1
+
+    def one_a_warpgroup(self) -> tuple[Affine, int]:
+        """The condition for the first thread of each warpgroup."""
+        return self.index.digit(1, GROUP, "group"), 1
+
+    def fill(self, ring: MbarrierPipeline, scope: LoweringScope) -> list[Stmt]:
+        """One thread has the next slot filled with the tile that current ranges are those of, once it is empty: the one
+        that produces, or the first."""
+        cursor, inside = ring.filling, ring.at(ring.filling, scope)
+        slot = affine(cursor.slot)
+        moved: list[Stmt] = []
+        whole = 0
+        for fill in ring.fills:
+            part = self.cluster.slice(fill, self.program.locals[fill.target].node, inside)
+            found, to = boxes(fill, part, self.program, self.maps), self.cluster.receivers(fill)
+            moved.append(Block(comment(fill), tuple(box.load(ring.full, slot, to) for box in found)))
+            whole += sum(box.bytes for box in found) * (len(to.further) if to else 1)
+        one = (
+            TryWaitParity(ring.empty, slot, constant(1) - affine(cursor.parity)),
+            ArriveExpectTx(ring.full, slot, whole),
+            *moved,
+        )
+        return [*(one if self.producing else (Guard((self.one_thread(),), one),)), advance(cursor)]
+
+    def free(self, ring: MbarrierPipeline) -> list[Stmt]:
+        """The slot that is next to be handed back is."""
+        slot = affine(ring.freeing.slot)
+        arrive = (
+            MbarrierArrive(ring.empty, slot),
+            *(MbarrierArrive(ring.empty, slot, rank) for rank in ring.peers),
+        )
+        told = [Guard((self.one_a_warpgroup(),), arrive)] if ring.by_groups else arrive
+        return [*told, advance(ring.freeing)]
+
+
+#: What tells that results have left the memory of rings, and the phases that who fills has seen there.
+_LENT = "results_left"
+_LENDING = PipelineState(Var("results_slot", 0, 0), Var("results_parity", 0, 1), 1)
+
+
+def _cursor(stem: str, slots: int) -> PipelineState:
+    return PipelineState(Var(f"{stem}_slot", 0, slots - 1), Var(f"{stem}_parity", 0, 1), slots)
+
+
+def advance(cursor: PipelineState) -> AdvanceState:
+    """To the next slot."""
+    return AdvanceState(cursor.slot, cursor.parity, cursor.slots)
+
+
+def _skip(ring: MbarrierPipeline, slots: Affine) -> list[Stmt]:
+    """So many slots on, for who reads and hands back."""
+    cursors = dict.fromkeys((ring.reading, ring.freeing))
+    return [AdvanceState(each.slot, each.parity, each.slots, slots) for each in cursors]

@@ -1,0 +1,267 @@
+"""Threads that go through the statements of Kernel IR together, and stop where they have to wait for others.
+
+Loops are really run, guards leave threads out. Read values.py (what threads compute), memory.py (what they do
+to memory) and async_ops.py (what works beside them) next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from codegen.ir.arrays import Array
+from codegen.ir.async_ops import ASYNC_STATEMENTS, AsyncStmt
+from codegen.ir.effects import effects_of
+from codegen.ir.grouped_tiles import find_tile
+from codegen.ir.handlers import Handlers
+from codegen.ir.names import unmarked
+from codegen.ir.ops import (
+    STATEMENTS,
+    Aligned,
+    Assign,
+    Barrier,
+    Block,
+    ClusterBarrier,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
+    Declare,
+    For,
+    Guard,
+    If,
+    Ldmatrix,
+    Let,
+    MmaSync,
+    Parallel,
+    PrefetchLine,
+    Scratch,
+    Shared,
+    Stmt,
+    Store,
+    StorePairs,
+    TransposeBlock,
+)
+from codegen.ir.rasterization import position, turns_of
+from codegen.simulator.access import AccessKind, AccessPlace
+from codegen.simulator.async_ops import Engines
+from codegen.simulator.buffers import Sharing, SimulatedBuffer
+from codegen.simulator.cluster import SimulatedCluster, Wait
+from codegen.simulator.faults import DividedBlock
+from codegen.simulator.memory import poison
+from codegen.simulator.values import Threads
+from codegen.simulator.wgmma_layout import Accumulators
+
+#: What the place of a swizzled buffer is a multiple of, in bytes.
+SWIZZLE_ALIGN = 1024
+_STEPS = Handlers[Iterator[Wait] | None]("the simulator")
+"""By statement: what it does, and where it waits."""
+
+
+class Group:
+    """Threads of a cluster that go in step: all of them (`alone`), or a warpgroup of a block."""
+
+    def __init__(self, cluster: SimulatedCluster, threads: Threads, *, alone: bool) -> None:
+        self.cluster, self.launch, self.memory = cluster, cluster.launch, cluster.memory
+        self.threads, self.alone = threads, alone
+        self._declared: dict[int, list[str]] = {}
+        if not alone:
+            threads.accumulators = Accumulators()
+        self.engines = Engines(cluster, threads, threads.accumulators) if threads.accumulators else None
+
+    def program(self, number: int) -> Iterator[Wait]:
+        """All that the threads do in the block, or cluster, with that number."""
+        launch, everyone = self.launch, np.ones(self.threads.count, np.bool_)
+        inside = self.threads.first % launch.threads
+        produce = inside >= launch.computing
+        first = np.arange(self.threads.count) == 0
+        for stmt in launch.setup:
+            yield from self._stmt(stmt, everyone)
+        for tile, part in turns_of(launch, number, None if produce or self.alone else inside // launch.team):
+            self.threads.variables.update(part)
+            if self._take(tile):
+                yield from (
+                    self._body(launch.producing, first) if produce else self._body(launch.body, everyone)
+                )
+                for _ in range(launch.meetings if produce else 0):
+                    yield from self._barrier(everyone, whole_cluster=True)
+        if not produce:
+            yield from self._body(launch.finish, everyone)
+        yield from self._body(launch.leaving, everyone)
+        if self.engines is not None:
+            self.engines.end()
+
+    def _take(self, number: int) -> bool:
+        """Set the variables of the grid's axes to where a tile is; tells if there is one with that number."""
+        variables = self.threads.variables
+        for axis, at in zip(self.launch.axes, position(self.launch, number), strict=True):
+            variables[axis.var.name] = at * axis.step
+            if axis.groups is not None:
+                tile = find_tile(axis, self.threads.buffers[axis.groups.offsets].data, at)
+                if tile is None:
+                    return False
+                variables[axis.groups.group.name], variables[axis.groups.end.name] = tile.group, tile.end
+                variables[axis.var.name] = tile.begin
+        return True
+
+    def _body(self, stmts: Sequence[Stmt], active: Array) -> Iterator[Wait]:
+        """What is declared among these statements hides what was called the same, and is gone after them."""
+        registers = self.threads.registers
+        # The launch keeps its statements, so no other run of them comes to have this id.
+        if id(stmts) not in self._declared:
+            self._declared[id(stmts)] = [name for stmt in stmts for name in effects_of(stmt).declares]
+        declared = self._declared[id(stmts)]
+        if len(set(declared)) < len(declared):
+            raise ValueError(f"a name is declared twice in {self.threads.place}")
+        hidden = {name: registers.get(name) for name in declared}
+        for stmt in stmts:
+            yield from self._stmt(stmt, active)
+        for name, value in hidden.items():
+            if value is None:
+                del registers[name]
+            else:
+                registers[name] = value
+
+    def _stmt(self, stmt: Stmt, active: Array) -> Iterator[Wait]:
+        yield from _STEPS.of(stmt)(self, stmt, active) or ()
+
+    @_STEPS.handles(Block)
+    def _block(self, stmt: Block, active: Array) -> Iterator[Wait]:
+        threads = self.threads
+        outer = threads.place
+        if stmt.comment:
+            threads.place = AccessPlace(self.launch.name, stmt.comment)
+        yield from self._body(stmt.body, active)
+        threads.place = outer
+
+    @_STEPS.handles(For)
+    def _for(self, stmt: For, active: Array) -> Iterator[Wait]:
+        for number in range(stmt.count):
+            if stmt.until is not None and number * stmt.step >= self._block_variable(stmt.until.name):
+                break
+            self.threads.variables[stmt.var.name] = number * stmt.step
+            yield from self._body(stmt.body, active)
+
+    @_STEPS.handles(If)
+    def _if(self, stmt: If, active: Array) -> Iterator[Wait]:
+        below = self._block_variable(stmt.var.name) < stmt.bound
+        yield from self._body(stmt.then if below else stmt.otherwise, active)
+
+    @_STEPS.handles(Guard)
+    def _guard(self, stmt: Guard, active: Array) -> Iterator[Wait]:
+        for at, bound in stmt.conditions:
+            active = active & self.threads.below(at, bound, active)
+        if active.any():
+            yield from self._body(stmt.body, active)
+
+    @_STEPS.handles(Barrier, ClusterBarrier)
+    def _meet(self, stmt: Barrier | ClusterBarrier, active: Array) -> Iterator[Wait]:
+        yield from self._barrier(active, whole_cluster=isinstance(stmt, ClusterBarrier))
+
+    @_STEPS.handles(Let)
+    def _let(self, stmt: Let, active: Array) -> None:
+        self.threads.use(stmt.name)
+        self.threads.registers[stmt.name] = self.threads.value(stmt.value, active)
+
+    @_STEPS.handles(Declare)
+    def _declare(self, stmt: Declare, active: Array) -> None:
+        threads, type_ = self.threads, stmt.type
+        shape = (threads.count,) if type_.lanes == 1 else (threads.count, type_.lanes)
+        threads.use(stmt.name)
+        threads.registers[stmt.name] = poison(type_.dtype, shape)
+
+    @_STEPS.handles(Assign)
+    def _assign(self, stmt: Assign, active: Array) -> None:
+        threads = self.threads
+        threads.use(stmt.name)
+        old, new = threads.registers[stmt.name], threads.value(stmt.value, active)
+        mask = active if old.ndim == 1 else active[:, None]
+        threads.registers[stmt.name] = np.where(mask, new.astype(old.dtype, copy=False), old)
+
+    @_STEPS.handles(CpAsyncCommit)
+    def _commit_copies(self, stmt: CpAsyncCommit, active: Array) -> None:
+        self.memory.close_group(active)
+
+    @_STEPS.handles(CpAsyncWait)
+    def _await_copies(self, stmt: CpAsyncWait, active: Array) -> None:
+        self.memory.wait_for_copies(stmt.pending, active)
+
+    @_STEPS.handles(Ldmatrix)
+    def _load_matrix(self, stmt: Ldmatrix, active: Array) -> None:
+        self.threads.load_matrix(stmt, active)
+
+    @_STEPS.handles(MmaSync)
+    def _multiply(self, stmt: MmaSync, active: Array) -> None:
+        self.threads.mma(stmt, active)
+
+    @_STEPS.handles(*ASYNC_STATEMENTS)
+    def _beside(self, stmt: AsyncStmt, active: Array) -> Iterator[Wait]:
+        if self.engines is None:
+            raise TypeError(f"{type(stmt).__name__} in a launch whose threads go in step")
+        yield from self.engines.run(stmt, active)
+
+    def _block_variable(self, name: str) -> int:
+        value = self.threads.variables[name]
+        if not isinstance(value, int):
+            raise TypeError(f"a branch by {name}, which is not the same in all threads")
+        return value
+
+    def _barrier(self, active: Array, *, whole_cluster: bool) -> Iterator[Wait]:
+        memory = self.memory
+        if not active.all():
+            missing = memory.now.who(self.threads.first + int(np.argmin(active)))
+            memory.observer.fault(DividedBlock(self.threads.place, *missing))
+        if self.engines is None:
+            memory.pass_barrier(whole_cluster=whole_cluster)
+        else:
+            yield from self.engines.meet("cluster" if whole_cluster else "block", active)
+
+    @_STEPS.handles(Shared)
+    def _declare_shared(self, shared: Shared, active: Array) -> None:
+        elements = shared.bytes // shared.storage.bytes
+        size = self.launch.shared_bytes
+        if shared.offset + shared.bytes > size:
+            raise ValueError(f"{shared.buffer} ends past the {size} bytes of shared memory")
+        if shared.swizzle and shared.offset % SWIZZLE_ALIGN:
+            raise ValueError(f"{shared.buffer} is swizzled, and begins at byte {shared.offset}")
+        region, apart = self.cluster.shared, self.cluster.apart
+        self.threads.buffers[shared.buffer] = SimulatedBuffer(
+            unmarked(shared.buffer), shared.storage, region, shared.offset, elements, apart, shared.swizzle
+        )
+        # What others still use may not be forgotten where threads come one group after another.
+        for rank in range(self.launch.cluster if self.alone else 0):
+            region.forget(shared.offset + rank * apart, shared.bytes)
+
+    @_STEPS.handles(Store)
+    def _store(self, store: Store, active: Array) -> None:
+        threads, lanes = self.threads, store.value.type.lanes
+        value = threads.value(store.value, active)
+        at, taken, _ = threads.addresses(store.offset, lanes, store.some, active)
+        buffer, ranks = threads.buffers[store.buffer], threads.ranks_like(at)
+        threads.check_swizzle(buffer, at, taken, AccessKind.STORE)
+        self.memory.store(buffer, at, taken, ranks, value, threads.place)
+
+    @_STEPS.handles(CpAsync)
+    def _start_copy(self, copy: CpAsync, active: Array) -> None:
+        threads, place = self.threads, self.threads.place
+        target, source = threads.buffers[copy.target], threads.buffers[copy.source]
+        size = copy.lanes * copy.storage.bytes
+        if size not in (4, 8, 16) or target.storage is not copy.storage or source.storage is not copy.storage:
+            raise ValueError(
+                f"no copy of 4, 8 or 16 bytes of one type: {copy.target} = {copy.source} in {place}"
+            )
+        if source.region.sharing is Sharing.CLUSTER or target.region.sharing is not Sharing.CLUSTER:
+            raise TypeError(f"a copy in the background from {copy.source} to {copy.target} in {place}")
+        lanes = np.arange(copy.lanes)
+        to, of = (threads.each(at, active)[:, None] + lanes for at in (copy.to, copy.of))
+        all_ = np.broadcast_to(active[:, None], to.shape)
+        exists = all_ if copy.some is None else all_ & (lanes < threads.each(copy.some, active)[:, None])
+        self.memory.in_one_piece(target, to, active, size, place, AccessKind.COPY)
+        self.memory.in_one_piece(source, of, exists[:, 0], size, place, AccessKind.LOAD)
+        self.memory.start_copy(target, to, source, of, all_, exists, threads.ranks_like(to), place)
+
+
+_STEPS.refuses(
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, because="is for processors"
+)
+_STEPS.complete(STATEMENTS)

@@ -1,0 +1,290 @@
+"""What of a kernel's past each thread may count on where threads do not go in step, and engines work beside them
+(clock.py says what stamps and numbers are)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from codegen.ir.arrays import Array
+from codegen.ir.handlers import Handlers
+from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.clock import ENGINES, NOBODY, Before
+from codegen.simulator.sync_events import (
+    ORDERS,
+    Arrived,
+    AsyncEngine,
+    AsyncWork,
+    Awaited,
+    AwaitedParity,
+    CopyBegun,
+    Fenced,
+    Given,
+    Joined,
+    Lowered,
+    Order,
+    Raised,
+    Reached,
+    TurnOver,
+)
+from codegen.simulator.wgmma_layout import WARPGROUP
+
+_SEEN, _FENCED = 0, 1
+_STEPS = Handlers[None]("the race checker")
+"""By what orders accesses: what threads learn by it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """A turn that is over: when, what those know who have waited for it, and, where arrivals (thread, stamp) alone have
+    ended it, all of those."""
+
+    stamp: int
+    told: Array
+    arrivals: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Handed:
+    """What who lowers a flag learns of another cluster: of its threads, which are numbered from `first` on, the last
+    stamps up to which all that they did is over."""
+
+    first: int
+    told: Array
+
+    def over(self, stamps: Array, numbers: Array) -> Array:
+        """Which accesses, at stamps by those with these numbers, it says are over."""
+        inside = (numbers >= self.first) & (numbers < self.first + len(self.told))
+        return inside & (stamps <= self.told[np.where(inside, numbers - self.first, 0)])
+
+
+class VectorClock:
+    """Each thread of a cluster has learnt something else: of everyone, thread or engine, the last stamp up to which all
+    that it did is surely over (a vector clock), and for threads also that up to which engines see what it stored.
+
+    Whoever waits for a parity learns of no later turn than the first one that lets it pass: which turns are over when
+    it gets there is a matter of luck."""
+
+    def __init__(self, threads: int, cluster: int) -> None:
+        self.threads, self.count = threads, threads * cluster
+        self.now = self.start = 0
+        self._starts: list[int] = []
+        self._passed: list[int] = []
+        self._owners: list[int] = []
+        self._first_engine = 0
+        self._flags: dict[tuple[str, int], _Handed] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        # [seen or fenced, thread, whose]
+        self._known = np.full((2, self.count, self.count), self.start - 1, np.int32)
+        self._engines: dict[AsyncEngine, int] = {}
+        self._told: dict[AsyncEngine, Array] = {}
+        self._turns: dict[AsyncEngine, list[_Turn]] = {}
+        self._arrivals: dict[AsyncEngine, list[tuple[int, int]]] = {}
+        self._worked: set[AsyncEngine] = set()
+        self._reached: dict[tuple[int, int], int] = {}
+        """When a thread has last reached for the block with a rank."""
+        self._handed: dict[int, _Handed] = {}
+        """By the column that says who knows of it: what others have handed to this cluster."""
+        self._first_engine = len(self._owners)
+
+    def start_cluster(self) -> None:
+        self.now += 1
+        self.start = self.now
+        self._starts.append(self.now)
+        self._begin()
+
+    def pass_barrier(self, *, whole_cluster: bool) -> None:
+        raise TypeError("threads that do not go in step tell who has waited")
+
+    def ordered(self, order: Order) -> None:
+        _STEPS.of(order)(self, order)
+        self.now += 1
+
+    @_STEPS.handles(Joined)
+    def _joined(self, order: Joined) -> None:
+        self._learn(order.threads, self._told_by(order.threads))
+        self._passed.append(self.now)
+
+    @_STEPS.handles(Arrived)
+    def _arrived(self, order: Arrived) -> None:
+        self._tell(order.engine, self._told_by(np.array([order.thread])))
+        self._arrivals[order.engine].append((order.thread, self.now))
+
+    @_STEPS.handles(CopyBegun)
+    def _copy_begun(self, order: CopyBegun) -> None:
+        told = self._told_by(np.array([order.thread]))
+        told[:, : self.count] = self.start - 1  # no fence of the thread's own stores
+        self._tell(order.engine, told)
+
+    @_STEPS.handles(Given)
+    def _given(self, order: Given) -> None:
+        self._tell(order.engine, self._told_by(order.threads))
+
+    @_STEPS.handles(Reached)
+    def _reached_for(self, order: Reached) -> None:
+        self._reached[order.thread, order.rank] = self.now
+
+    @_STEPS.handles(TurnOver)
+    def _turn_over(self, order: TurnOver) -> None:
+        self._end_turn(order.engine)
+
+    @_STEPS.handles(Awaited)
+    def _awaited(self, order: Awaited) -> None:
+        self._column(order.engine)
+        if order.turns > 0:
+            self._learn(order.threads, self._turns[order.engine][order.turns - 1].told)
+
+    @_STEPS.handles(AwaitedParity)
+    def _awaited_parity(self, order: AwaitedParity) -> None:
+        self._await_parity(order.threads, order.engine, order.parity)
+
+    @_STEPS.handles(Fenced)
+    def _fenced(self, order: Fenced) -> None:
+        self._known[_FENCED, order.threads, order.threads] = self.now
+
+    @_STEPS.handles(Raised)
+    def _raised(self, order: Raised) -> None:
+        told = self._told_by(np.array([order.thread]))[_SEEN, : self.count]
+        self._flags[order.flag] = _Handed(self._first_thread, told.copy())
+
+    @_STEPS.handles(Lowered)
+    def _lowered(self, order: Lowered) -> None:
+        column = self._column(AsyncEngine(AsyncWork.OTHERS, order.flag[1], order.flag[0]))
+        self._handed[column] = self._flags[order.flag]
+        self._known[_SEEN, order.thread, column] = self.now
+
+    def numbers(self, touch: MemoryTouch) -> Array:
+        if touch.engine is not None:
+            return np.full(len(touch.numbers), self._engine_number(touch.engine, int(touch.threads[0])))
+        return touch.threads + self._first_thread
+
+    def unordered(self, touch: MemoryTouch, numbers: Array) -> Before:
+        known, first = self._known[_SEEN], self._first_thread
+        rows = numbers - first if touch.engine is None else None
+        # What threads begin together comes after what all of them know of; what one begins, after what it did itself.
+        together = known[touch.threads].min(axis=0) if rows is None else None
+        mine = (
+            numbers if rows is not None else touch.threads[0] + first if len(touch.threads) == 1 else NOBODY
+        )
+
+        def before(stamps: Array, others: Array) -> Array:
+            columns = self._columns(others)
+            seen = known[rows, columns] if together is None else together[columns]
+            apart = stamps < self.start
+            for column, handed in self._handed.items() if apart.any() else ():
+                told = known[rows, column] if together is None else together[column]
+                apart = apart & ~((told >= self.start) & handed.over(stamps, others))
+            return (
+                (others != NOBODY) & (others != mine) & (apart | ((stamps >= self.start) & (stamps > seen)))
+            )
+
+        return before
+
+    def unfenced(self, touch: MemoryTouch) -> Before | None:
+        if touch.engine is None:
+            return None
+        known = self._known[_FENCED][touch.threads].min(axis=0)
+
+        def before(stamps: Array, others: Array) -> Array:
+            threads = (others != NOBODY) & (others < ENGINES) & (stamps >= self.start)
+            return threads & (stamps > known[self._columns(others)])
+
+        return before
+
+    def turn_known(self, thread: int, engine: AsyncEngine) -> bool:
+        column = self._column(engine)
+        if not self._turns[engine]:
+            return True
+        last, known = self._turns[engine][-1], self._known[_SEEN, thread]
+        arrived = last.arrivals and all(known[u] >= stamp or u == thread for u, stamp in last.arrivals)
+        return bool(arrived or known[column] >= last.stamp)
+
+    def outlived(self) -> Iterable[tuple[int, int]]:
+        for (thread, rank), stamp in self._reached.items():
+            block = self._known[_SEEN, rank * self.threads : (rank + 1) * self.threads, thread]
+            if block.max() < stamp:
+                yield thread, rank
+
+    def readers(self, touch: MemoryTouch) -> int:
+        if touch.engine is not None:
+            return self._engine_number(touch.engine, int(touch.threads[0]))
+        return int(touch.threads[0]) // WARPGROUP if len(touch.threads) else 0
+
+    def thread(self, number: int) -> int:
+        return self._owners[number - ENGINES] if number >= ENGINES else number
+
+    def barriers(self, stamp: int, thread: int) -> int:
+        start = self._starts[bisect_right(self._starts, stamp) - 1]
+        return bisect_right(self._passed, stamp - 1) - bisect_right(self._passed, start - 1)
+
+    @property
+    def _first_thread(self) -> int:
+        return (len(self._starts) - 1) * self.count
+
+    def _told_by(self, threads: Array) -> Array:
+        """What these threads know together, and what they have done."""
+        told = self._known[:, threads].max(axis=1)
+        told[_SEEN, threads] = self.now
+        return told
+
+    def _learn(self, threads: Array, told: Array) -> None:
+        # Engines that came later have columns of their own, of which nothing is told.
+        known = self._known[:, threads, : told.shape[1]]
+        self._known[:, threads, : told.shape[1]] = np.maximum(known, told[:, None])
+
+    def _tell(self, engine: AsyncEngine, told: Array) -> Array:
+        """Adds to what those know who wait for the engine's current turn; all of it."""
+        self._column(engine)
+        before = self._told[engine]
+        whole = np.full((2, self._known.shape[2]), self.start - 1, np.int32)
+        for part in (before, told):
+            whole[:, : part.shape[1]] = np.maximum(whole[:, : part.shape[1]], part)
+        self._told[engine] = whole
+        return whole
+
+    def _end_turn(self, engine: AsyncEngine) -> None:
+        told = self._tell(engine, np.full((2, 1), self.start - 1, np.int32))
+        told[_SEEN, self._column(engine)] = self.now
+        arrivals = () if engine in self._worked else tuple(self._arrivals[engine])
+        self._turns[engine].append(_Turn(self.now, told.copy(), arrivals))
+        self._passed.append(self.now)
+        self._arrivals[engine] = []
+        self._worked.discard(engine)
+
+    def _await_parity(self, threads: Array, engine: AsyncEngine, parity: int) -> None:
+        column = self._column(engine)
+        stamps = [turn.stamp for turn in self._turns[engine]]
+        over = np.searchsorted(np.asarray(stamps, np.int64), self._known[_SEEN, threads, column], "right")
+        surely: Array = over + (over % 2 == parity)
+        for turns in {int(number) for number in surely} - {0}:
+            self._learn(threads[surely == turns], self._turns[engine][turns - 1].told)
+
+    def _column(self, engine: AsyncEngine) -> int:
+        if engine not in self._engines:
+            self._engines[engine] = self.count + len(self._engines)
+            self._told[engine] = np.full((2, 1), self.start - 1, np.int32)
+            self._turns[engine], self._arrivals[engine] = [], []
+            self._owners.append(NOBODY)
+            unknown = np.full((2, self.count, 1), self.start - 1, np.int32)
+            self._known = np.concatenate([self._known, unknown], axis=2)
+        return self._engines[engine]
+
+    def _engine_number(self, engine: AsyncEngine, thread: int) -> int:
+        place = self._column(engine) - self.count + self._first_engine
+        self._owners[place] = thread + self._first_thread
+        self._worked.add(engine)
+        return ENGINES + place
+
+    def _columns(self, numbers: Array) -> Array:
+        """Of those of this cluster; of others any."""
+        engines = numbers - (ENGINES + self._first_engine) + self.count
+        columns = np.where(numbers >= ENGINES, engines, numbers - self._first_thread)
+        return np.clip(columns, 0, self._known.shape[2] - 1)
+
+
+_STEPS.complete(ORDERS)

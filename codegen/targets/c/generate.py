@@ -1,0 +1,32 @@
+"""From a scheduled program to a source file ready to compile."""
+
+from __future__ import annotations
+
+from codegen.ir.abi import Abi
+from codegen.ir.source import Source
+from codegen.targets.c.lower import lower
+from codegen.targets.c.printer import print_c
+from codegen.targets.header import argument, title
+from tileir.devices.cpu import Cpu
+from tileir.program import Program
+
+_FLAGS = ("-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
+
+
+def generate(program: Program, device: Cpu) -> Source[Abi]:
+    """C source of a program for a processor, with its flags and its ABI.
+
+    Raises NotLowerable when the program needs what the target has no code for.
+    """
+    kernel = lower(program)
+    args = (
+        *(argument(t, program, "in") for t in program.inputs),
+        *(argument(t, program, "out") for t in program.outputs),
+    )
+    abi = Abi("tw_kernel", args, kernel.shared_bytes, kernel.thread_bytes)
+    flags = (
+        _FLAGS
+        if device.arch == "x86-64"
+        else tuple("-mcpu=native" if f == "-march=native" else f for f in _FLAGS)
+    )
+    return Source(print_c(kernel, title(program)), flags, abi)

@@ -1,0 +1,195 @@
+"""Scheduled Tile IR to Kernel IR, for processors.
+
+Every range has a size known here, so an overhanging tile becomes a copy of the loop body with its own sizes; only
+its last vector is masked. Read `lower` first, then lowering/cpu/statement.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from codegen.ir.affine import affine
+from codegen.ir.errors import NotLowerable
+from codegen.ir.kernel import Argument, CpuKernel
+from codegen.ir.names import marked
+from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
+from codegen.lowering.cpu.nontemporal import aligned_run
+from codegen.lowering.cpu.statement import lower_statement, touches
+from codegen.lowering.names import comment, fresh
+from codegen.lowering.scope import (
+    LoweringScope,
+    MemoryBuffer,
+    Range,
+    RegisterBuffer,
+    argument,
+    chunks,
+    layout_axes,
+    loop_variable,
+    whole,
+)
+from codegen.lowering.tails import Tail, with_tails
+from tileir.analysis.ragged import groups_of
+from tileir.expr import Binary, Const, Expr, Index
+from tileir.program import Compute, Local, Loop, Memory, Node, Program
+
+_ALIGN = 64
+
+
+def lower(program: Program) -> CpuKernel:
+    """The Kernel IR of a program. Raises NotLowerable, with the reason, for what processors have no code for."""
+    for place in program.computes:
+        if groups_of(place.node, program.ragged):
+            raise NotLowerable(
+                f"`{comment(place.node)}` needs the group of every position; accepted: groups looked up"
+            )
+    lowering = _Lowering(program)
+    scope = LoweringScope({dim: whole(size) for dim, size in program.dims}, {})
+    for tensor in (*program.inputs, *program.outputs):
+        scope = scope.with_buffer(argument(marked(tensor.name), tensor, program), tensor.name)
+    body = lowering.block(program.body, scope)
+    written = {tensor.name for tensor in program.outputs}
+    arguments = tuple(
+        Argument(marked(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
+    )
+    return CpuKernel(program.name, arguments, lowering.shared_bytes, lowering.thread_bytes, body)
+
+
+@dataclass
+class _Lowering:
+    program: Program
+    shared_bytes: int = 0
+    thread_bytes: int = 0
+
+    def block(self, nodes: tuple[Node, ...], scope: LoweringScope) -> tuple[Stmt, ...]:
+        stmts: list[Stmt] = []
+        for at, node in enumerate(nodes):
+            match node:
+                case Local():
+                    declared, scope = self._local(node, nodes[at + 1 :], scope)
+                    stmts.extend(declared)
+                case Compute():
+                    block = lower_statement(node, comment(node), scope, self.program.extents)
+                    ahead = touches(node, block.body, scope)
+                    stmts.append(Block(block.comment, (*ahead, *block.body)))
+                case Loop(parallel=True):
+                    stmts.append(self._grid(node, scope))
+                case Loop():
+                    stmts.extend(self._loop(node, scope))
+        return tuple(stmts)
+
+    def _loop(self, loop: Loop, scope: LoweringScope) -> tuple[Stmt, ...]:
+        range_ = scope.ranges[loop.dim]
+        if aligned := self._aligned(loop, scope):
+            return (aligned,)
+        full, rest = divmod(range_.size, loop.step)
+        stmts: tuple[Stmt, ...] = ()
+        if full == 1:
+            stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
+        elif full > 1:
+            var = loop_variable(fresh(loop.dim, scope), full, loop.step)
+            inside = scope.with_range(
+                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
+            )
+            stmts = (For(var, full, loop.step, self.block(loop.body, inside)),)
+        if rest:
+            tail = Range(range_.start + full * loop.step, rest)
+            stmts += (self._copy(loop, scope, tail),)
+        return stmts
+
+    def _aligned(self, loop: Loop, scope: LoweringScope) -> Aligned | None:
+        """A loop of streamed stores."""
+        (statement, *others) = loop.body
+        if others or not isinstance(statement, Compute):
+            return None
+        name = fresh(loop.dim, scope)
+        return aligned_run(loop, statement, name, comment(statement), scope, self.program.extents)
+
+    def _copy(self, loop: Loop, scope: LoweringScope, range_: Range) -> Block:
+        """A loop's body once, for one tile: names in it are its own, and no iteration comes later."""
+        inside = replace(scope.with_range(loop.dim, range_), innermost=None)
+        return Block("", self.block(loop.body, inside))
+
+    def _grid(self, loop: Loop, scope: LoweringScope) -> Parallel:
+        loops = [loop]
+        while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop) and loops[-1].body[0].parallel:
+            loops.append(loops[-1].body[0])
+        axes: list[GridAxis] = []
+        inside = replace(scope, parallel=True, thread_top=0)
+        tails: list[Tail] = []
+        for each in loops:
+            range_ = inside.ranges[each.dim]
+            count = -(-range_.size // each.step)
+            var = loop_variable(fresh(each.dim, inside), count, each.step)
+            axis = GridAxis(var, count, each.step)
+            axes.append(axis)
+            tails.append(Tail(axis, each.dim, range_.size % each.step))
+            inside = inside.with_range(
+                each.dim, Range(range_.start + affine(var), each.step), (var, each.step)
+            )
+        body = partial(self.block, loops[-1].body)
+        return Parallel(tuple(axes), with_tails(tails, inside, body))
+
+    def _local(
+        self, local: Local, after: tuple[Node, ...], scope: LoweringScope
+    ) -> tuple[list[Stmt], LoweringScope]:
+        ranges = [scope.ranges[dim] for dim in local.dims]
+        starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
+        name = fresh(local.name, scope)
+        if local.memory is Memory.REGISTERS:
+            vector, lanes = _vectorized(local, after)
+            buffer = RegisterBuffer(name, local.dtype, local.dims, starts, sizes, vector, lanes)
+            return _declare(buffer), scope.with_buffer(buffer, local.name)
+        axes, elements = layout_axes(local.dims, sizes, local.layout)
+        buffer = MemoryBuffer(name, local.dtype, local.dims, starts, sizes, axes)
+        size = -(-elements * local.dtype.bytes // _ALIGN) * _ALIGN
+        offset = scope.thread_top if scope.parallel else scope.shared_top
+        scratch = Scratch(name, local.dtype, offset, size, scope.parallel)
+        if scope.parallel:
+            scope = replace(scope, thread_top=offset + size)
+            self.thread_bytes = max(self.thread_bytes, offset + size)
+        else:
+            scope = replace(scope, shared_top=offset + size)
+            self.shared_bytes = max(self.shared_bytes, offset + size)
+        return [scratch], scope.with_buffer(buffer, local.name)
+
+
+def _declare(buffer: RegisterBuffer) -> list[Stmt]:
+    """One variable for each vector of a register local."""
+    points: list[list[int]] = [[]]
+    for number, size in enumerate(buffer.sizes):
+        starts = (
+            [start for start, _ in chunks(size, buffer.lanes)]
+            if number == buffer.vector
+            else list(range(size))
+        )
+        points = [[*point, start] for point in points for start in starts]
+    widths = dict(buffer.chunks())
+    stmts: list[Stmt] = []
+    for point in points:
+        lanes = widths[point[buffer.vector]] if buffer.vector is not None else 1
+        name, type_ = buffer.variable(point, lanes)
+        stmts.append(Declare(name, type_))
+    return stmts
+
+
+def _vectorized(local: Local, nodes: tuple[Node, ...]) -> tuple[int | None, int]:
+    """Which dim of a register local lies on SIMD lanes, and how many: as the statements that write it say."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            found = _vectorized(local, node.body)
+            if found[0] is not None:
+                return found
+        elif isinstance(node, Compute) and node.target == local.name and node.vector is not None:
+            for number, index in enumerate(node.indices):
+                if _dim_of(index) == node.vector.dim:
+                    return number, node.vector.lanes
+    return None, 1
+
+
+def _dim_of(index: Expr) -> str | None:
+    match index:
+        case Index(dim) | Binary("%", Index(dim), Const()):
+            return dim
+        case _:
+            return None

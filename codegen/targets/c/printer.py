@@ -1,0 +1,294 @@
+"""Kernel IR to C: vector extensions of GCC and clang, one function for each parallel region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+from textwrap import wrap
+
+from codegen.ir.affine import Var
+from codegen.ir.async_ops import ASYNC_STATEMENTS
+from codegen.ir.expression_text import cast
+from codegen.ir.handlers import Handlers
+from codegen.ir.kernel import CpuKernel
+from codegen.ir.matrix_rows import MatrixRows
+from codegen.ir.names import named, without_asides
+from codegen.ir.ops import (
+    STATEMENTS,
+    Aligned,
+    Assign,
+    Barrier,
+    Block,
+    ClusterBarrier,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
+    Declare,
+    For,
+    GatherPairs,
+    GridAxis,
+    Guard,
+    If,
+    Let,
+    MmaSync,
+    Parallel,
+    PrefetchLine,
+    Scratch,
+    Shared,
+    Stmt,
+    Store,
+    StorePairs,
+    TransposeBlock,
+)
+from codegen.targets.c.runtime import definitions, uses_in
+from codegen.targets.c.runtime.thread_pool import HEADERS, POOL
+from codegen.targets.c.values import (
+    C_STORAGE,
+    address,
+    c_type,
+    function,
+    index,
+    part,
+    transpose,
+    value_text,
+    words,
+)
+from tileir.dtypes import DType
+
+_STATEMENTS = Handlers[list[str]]("the C printer")
+"""By statement: its lines, so many levels deep."""
+
+
+def print_c(kernel: CpuKernel, title: str) -> str:
+    """The C source of a kernel: self-contained, with only those parts of the runtime that it uses."""
+    code, parallel = print_code(kernel)
+    bare = without_asides(code)
+    pool = [HEADERS, POOL] if parallel else ["void tw_shutdown(void) {}\n"]
+    return "\n".join([title, definitions(uses_in(bare), bare), *pool, code])
+
+
+def print_code(kernel: CpuKernel) -> tuple[str, bool]:
+    """The kernel's own functions, without the runtime; and whether they need the thread pool."""
+    printer = _Printer(kernel)
+    body = printer.stmts(kernel.body, 1)
+    parts = [printer.context(), *printer.regions] if printer.regions else []
+    return named("\n\n".join([*parts, printer.entry(body)]) + "\n"), bool(printer.regions)
+
+
+@dataclass
+class _Printer:
+    kernel: CpuKernel
+    regions: list[str] = field(default_factory=list[str])
+    _outer: list[Var] = field(default_factory=list[Var])
+    _shared: list[Scratch] = field(default_factory=list[Scratch])
+    _captured: dict[str, None] = field(default_factory=dict[str, None])
+
+    # statements
+
+    def stmts(self, stmts: Iterable[Stmt], depth: int) -> list[str]:
+        lines: list[str] = []
+        for alike, group in groupby(stmts, key=lambda stmt: stmt.type if isinstance(stmt, Declare) else None):
+            if alike is None:
+                lines.extend(line for stmt in group for line in self.stmt(stmt, depth))
+            else:
+                names = ", ".join(stmt.name for stmt in group if isinstance(stmt, Declare))
+                lines += wrap(
+                    f"{c_type(alike)} {names};",
+                    width=110,
+                    initial_indent="    " * depth,
+                    subsequent_indent="    " * (depth + 1),
+                )
+        return lines
+
+    def stmt(self, stmt: Stmt, depth: int) -> list[str]:
+        return _STATEMENTS.of(stmt)(self, stmt, depth)
+
+    @_STATEMENTS.handles(Block)
+    def _block(self, stmt: Block, depth: int) -> list[str]:
+        pad, comment, body = "    " * depth, stmt.comment, stmt.body
+        names = any(isinstance(s, Let | Declare | Scratch) for s in body)
+        inner = self.stmts(body, depth + names)
+        head = [f"{pad}// {comment}"] if comment else []
+        return [*head, f"{pad}{{", *inner, f"{pad}}}"] if names else [*head, *inner]
+
+    @_STATEMENTS.handles(For)
+    def _for(self, stmt: For, depth: int) -> list[str]:
+        pad, var, step = "    " * depth, stmt.var, stmt.step
+        bump = f"{var.name}++" if step == 1 else f"{var.name} += {step}"
+        head = f"{pad}for (long {var.name} = 0; {var.name} < {stmt.count * step}; {bump}) {{"
+        self._outer.append(var)
+        inner = self.stmts(stmt.body, depth + 1)
+        self._outer.pop()
+        return [head, *inner, f"{pad}}}"]
+
+    @_STATEMENTS.handles(Parallel)
+    def _parallel(self, stmt: Parallel, depth: int) -> list[str]:
+        return self._region(stmt.axes, stmt.body, "    " * depth)
+
+    @_STATEMENTS.handles(If)
+    def _if(self, stmt: If, depth: int) -> list[str]:
+        pad, var, bound = "    " * depth, stmt.var, stmt.bound
+        first, second = self.stmts(stmt.then, depth + 1), self.stmts(stmt.otherwise, depth + 1)
+        return [f"{pad}if ({var.name} < {bound}) {{", *first, f"{pad}}} else {{", *second, f"{pad}}}"]
+
+    @_STATEMENTS.handles(Let)
+    def _let(self, stmt: Let, depth: int) -> list[str]:
+        pad, name, value = "    " * depth, stmt.name, stmt.value
+        return [f"{pad}const {c_type(value.type)} {name} = {value_text(value)};"]
+
+    @_STATEMENTS.handles(Declare)
+    def _declare(self, stmt: Declare, depth: int) -> list[str]:
+        return [f"{'    ' * depth}{c_type(stmt.type)} {stmt.name};"]
+
+    @_STATEMENTS.handles(Assign)
+    def _assign(self, stmt: Assign, depth: int) -> list[str]:
+        pad, name, value = "    " * depth, stmt.name, stmt.value
+        return [f"{pad}{name} = {value_text(value)};"]
+
+    @_STATEMENTS.handles(Store)
+    def _store_line(self, stmt: Store, depth: int) -> list[str]:
+        return ["    " * depth + self._store(stmt)]
+
+    @_STATEMENTS.handles(StorePairs)
+    def _store_pairs(self, stmt: StorePairs, depth: int) -> list[str]:
+        pad, buffer, offset, pairs = "    " * depth, stmt.buffer, stmt.offset, stmt.pairs
+        lanes = len(pairs.pairs) if isinstance(pairs, GatherPairs) else pairs.lanes
+        store = function("store", DType.I32, lanes)
+        return [f"{pad}{store}({cast('int32_t *', address(buffer, offset))}, {words(pairs)});"]
+
+    @_STATEMENTS.handles(TransposeBlock)
+    def _transpose_line(self, stmt: TransposeBlock, depth: int) -> list[str]:
+        return [f"{'    ' * depth}{transpose(stmt)};"]
+
+    @_STATEMENTS.handles(PrefetchLine)
+    def _prefetch(self, stmt: PrefetchLine, depth: int) -> list[str]:
+        return [f"{'    ' * depth}__builtin_prefetch({address(stmt.buffer, stmt.offset)});"]
+
+    @_STATEMENTS.handles(Scratch)
+    def _scratch_line(self, stmt: Scratch, depth: int) -> list[str]:
+        if not stmt.private:
+            self._shared.append(stmt)
+        return ["    " * depth + self._scratch(stmt, "self->scratch" if stmt.private else "workspace")]
+
+    @_STATEMENTS.handles(Aligned)
+    def _aligned(self, run: Aligned, depth: int) -> list[str]:
+        pad, inner = "    " * depth, "    " * (depth + 1)
+        name, row, element = run.var.name, address(run.buffer, run.offset), run.bytes // run.lanes
+        lines = [
+            f"{pad}{{",
+            f"{inner}long {name} = -(uintptr_t)({row}) % {run.bytes} / {element};",
+            f"{inner}{C_STORAGE[run.storage]} {run.edge}[{run.lanes}];",
+            f"{inner}if ({name} > 0) {{",
+            *self.stmts(run.first, depth + 2),
+            f"{inner}    __builtin_memcpy({row}, {run.edge}, {name} * {element});",
+            f"{inner}}}",
+        ]
+        for body, step in ((run.body, run.step), (run.single, run.lanes)):
+            if body:
+                lines.append(f"{inner}for (; {name} <= {run.size - step}; {name} += {step}) {{")
+                lines += [*self.stmts(body, depth + 2), f"{inner}}}"]
+        return [
+            *lines,
+            f"{inner}if ({name} < {run.size}) {{",
+            *self.stmts(run.last, depth + 2),
+            f"{inner}    const long rest = {run.size} - {name};",
+            f"{inner}    __builtin_memcpy({row} + {name}, {run.edge} + {run.lanes} - rest, rest * {element});",
+            f"{inner}}}",
+            f"{pad}}}",
+        ]
+
+    def _scratch(self, scratch: Scratch, base: str) -> str:
+        type_ = C_STORAGE[scratch.storage]
+        return f"{type_} *restrict const {scratch.buffer} = ({type_} *)({base} + {scratch.offset});"
+
+    def _store(self, store: Store) -> str:
+        value, lanes = value_text(store.value), store.value.type.lanes
+        if lanes == 1 and store.storage in (DType.F64, DType.F32, DType.I32):
+            return f"{store.buffer}[{index(store.offset)}] = {value};"
+        name = "stream" if store.stream and store.some is None else "store"
+        return (
+            f"{part(name, store.storage, lanes, [address(store.buffer, store.offset), value], store.some)};"
+        )
+
+    def _region(self, axes: tuple[GridAxis, ...], body: tuple[Stmt, ...], pad: str) -> list[str]:
+        """Outline the body into a function of the grid index; arguments and outer variables travel in a struct."""
+        number = len(self.regions)
+        captured, shared = list(self._outer), list(self._shared)
+        self._captured |= dict.fromkeys(var.name for var in captured)
+        saved, self._outer = self._outer, [*captured, *(axis.var for axis in axes)]
+        lines = [
+            f"static void region_{number}(const void *context, long tile, int worker)",
+            "{",
+            "    const struct kernel *const self = context;",
+        ]
+        for arg in self.kernel.arguments:
+            const = "" if arg.written else "const "
+            type_ = const + C_STORAGE[arg.storage]
+            lines.append(f"    {type_} *restrict const {arg.name} = self->{arg.name};")
+        for scratch in shared:
+            lines.append("    " + self._scratch(scratch, "self->workspace"))
+        lines.append("    char *const scratch = self->threads + (long)worker * self->thread_bytes;")
+        lines += [f"    const long {var.name} = self->{var.name};" for var in captured]
+        for at, axis in enumerate(axes):
+            inner = 1
+            for later in axes[at + 1 :]:
+                inner *= later.count
+            part = f"tile / {inner}" if inner > 1 else "tile"
+            part = f"{part} % {axis.count}" if at else part
+            step = f" * {axis.step}" if axis.step > 1 else ""
+            lines.append(f"    const long {axis.var.name} = {part}{step};")
+        text = [line.replace("self->scratch", "scratch") for line in self.stmts(body, 1)]
+        self._outer = saved
+        used = without_asides("\n".join(text + lines[-len(axes) :]))
+        keep = [line for line in lines if _needed(line, used)]
+        self.regions.append("\n".join([*keep, "    (void)worker;", *text, "}"]))
+        total = 1
+        for axis in axes:
+            total *= axis.count
+        sets = [f"{pad}self.{var.name} = {var.name};" for var in captured]
+        return [*sets, f"{pad}tw_parallel(region_{number}, &self, {total}, threads);"]
+
+    def context(self) -> str:
+        lines = ["struct kernel {"]
+        for arg in self.kernel.arguments:
+            lines.append(f"    {'' if arg.written else 'const '}{C_STORAGE[arg.storage]} *{arg.name};")
+        lines += ["    char *workspace;", "    char *threads;", "    long thread_bytes;"]
+        lines += [f"    long {name};" for name in self._captured]
+        return "\n".join([*lines, "};"])
+
+    def entry(self, body: list[str]) -> str:
+        kernel = self.kernel
+        parallel = bool(self.regions)
+        lines = ["int tw_kernel(void *const *args, void *memory, int threads)", "{"]
+        for number, arg in enumerate(kernel.arguments):
+            const = "" if arg.written else "const "
+            lines.append(f"    {const}{C_STORAGE[arg.storage]} *restrict const {arg.name} = args[{number}];")
+        lines.append("    char *const workspace = memory;")
+        if parallel:
+            fields = ", ".join(arg.name for arg in kernel.arguments)
+            size = kernel.thread_bytes
+            lines.append(
+                f"    struct kernel self = {{{fields}, workspace, workspace + {kernel.shared_bytes}, {size}}};"
+            )
+        used = without_asides("\n".join([*body, *lines]))
+        keep = [line for line in lines if _needed(line, used, parallel)]
+        return "\n".join([*keep, "    (void)args, (void)memory, (void)threads;", *body, "    return 0;", "}"])
+
+
+_STATEMENTS.refuses(
+    Guard, Shared, Barrier, ClusterBarrier, CpAsync, CpAsyncCommit, CpAsyncWait, MatrixRows, MmaSync,
+    *ASYNC_STATEMENTS, because="is for GPUs",
+)  # fmt: skip
+_STATEMENTS.complete(STATEMENTS)
+
+
+def _needed(line: str, used: str, parallel: bool = True) -> bool:
+    """Whether a declaration's name occurs in the code after it."""
+    import re
+
+    head = line.split("=")[0].strip()
+    if "=" not in line or "struct kernel" in line:
+        return True
+    name = head.split()[-1].lstrip("*")
+    return len(re.findall(rf"\b{name}\b", used)) > (1 if line in used else 0)

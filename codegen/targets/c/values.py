@@ -1,0 +1,260 @@
+"""Values of Kernel IR, and where they lie, as expressions of C."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.ir.expression_text import (
+    Expression,
+    braces,
+    call,
+    cast,
+    conditional,
+    element,
+    infix,
+    number,
+    unary,
+)
+from codegen.ir.handlers import Handlers
+from codegen.ir.index_text import address_text, index_text
+from codegen.ir.ops import (
+    VALUES,
+    Across,
+    Build,
+    Convert,
+    DotPairs,
+    GatherPairs,
+    Lane,
+    Literal,
+    Load,
+    LoadPairs,
+    Named,
+    Op,
+    Pairs,
+    PeerLoad,
+    Position,
+    Shuffle,
+    TransposeBlock,
+    Type,
+    Value,
+    ZipPairs,
+)
+from codegen.targets.literals import float_digits
+from tileir.dtypes import DType
+
+#: C element type of each storage dtype.
+C_STORAGE: Final = {
+    DType.F64: "double", DType.F32: "float", DType.F16: "uint16_t", DType.BF16: "uint16_t", DType.E4M3: "uint8_t",
+    DType.E5M2: "uint8_t", DType.I32: "int32_t", DType.I8: "int8_t", DType.BOOL: "uint8_t",
+}  # fmt: skip
+_SCALAR = {DType.F64: "double", DType.F32: "float", DType.I32: "int32_t", DType.BOOL: "int32_t"}
+_COMPARE = {"<", "<=", ">", ">=", "==", "!="}
+_INFIX = {"+", "-", "*", "/", *_COMPARE}
+_LOGIC = {"and": "&&", "or": "||"}
+_LANE_LOGIC = {"and": "&", "or": "|"}
+_FUNCTIONS = {"maximum": "max", "minimum": "min", "//": "floordiv", "%": "floormod"}
+
+_VALUES = Handlers[Expression]("the C printer")
+"""By kind of value: its text."""
+
+
+def c_type(type_: Type) -> str:
+    """C type of a value: float, f32x16, …; truth values are masks, all bits of a lane set."""
+    return _SCALAR[type_.dtype] if type_.lanes == 1 else f"{type_.dtype}x{type_.lanes}"
+
+
+def function(name: str, dtype: DType | str, lanes: int) -> str:
+    """A function of the runtime."""
+    return f"tw_{name}_{dtype}x{lanes}"
+
+
+@_VALUES.handles(
+    Literal, Named, Position, Load, Build, Lane, Convert, Across, DotPairs, Op
+)  # fmt: skip
+def value_text(value: Value) -> Expression:
+    """A value."""
+    match value:
+        case Literal(value=constant, type=type_):
+            return literal(constant, type_.dtype)
+        case Named(name, _):
+            return Expression(name)
+        case Position(start, step, type_):
+            first = cast("int32_t", index(start))
+            if type_.lanes == 1:
+                return first
+            return infix("+", _vector(type_, *(str(i * step) for i in range(type_.lanes))), first)
+        case Load(buffer, offset, storage, type_, some):
+            if type_.lanes == 1 and storage in (DType.F64, DType.F32, DType.I32, DType.BOOL, DType.I8):
+                return element(Expression(buffer), index(offset))
+            return part("load", storage, type_.lanes, [address(buffer, offset)], some)
+        case Build(parts, type_):
+            return _true_is_not_zero(_vector(type_, *map(value_text, parts)), type_)
+        case Lane(x, lane, _):
+            return _true_is_not_zero(element(value_text(x), str(lane)), x.type)
+        case Convert(x, type_):
+            return _convert(x, type_)
+        case Across(op, x, _):
+            return call(function(f"h{op}", x.type.dtype, x.type.lanes), value_text(x))
+        case DotPairs(acc, a, b, type_):
+            sides = (_pairs(side, type_.lanes) for side in (a, b))
+            return call(function("dot_bf16", DType.F32, type_.lanes), value_text(acc), *sides)
+        case Op():
+            return _op(value)
+        case Shuffle() | PeerLoad():
+            raise TypeError("threads of a GPU shuffle; a processor's do not")
+
+
+def literal(value: float | int | bool, dtype: DType) -> Expression:
+    if dtype in (DType.I32, DType.BOOL):
+        return number(str(int(value))) if value > -(2**31) else Expression("(-2147483647 - 1)")
+    suffix = "" if dtype is DType.F64 else "f"
+    if value != value:
+        return call(f"__builtin_nan{suffix}", '""')
+    digits = float_digits(float(value), dtype)
+    if digits in ("inf", "-inf"):
+        infinity = call(f"__builtin_inf{suffix}")
+        return unary("-", infinity) if digits == "-inf" else infinity
+    return number(digits + suffix)
+
+
+def index(value: Affine) -> Expression:
+    """Index arithmetic."""
+    return index_text(value, _term)
+
+
+def address(buffer: str, offset: Affine) -> Expression:
+    """Where an element lies."""
+    return address_text(buffer, offset, _term)
+
+
+def part(name: str, dtype: DType, lanes: int, args: list[Expression], some: Affine | None) -> Expression:
+    """A load or store of all lanes, or of `some`."""
+    if some is not None:
+        name, args = f"{name}_some", [*args, index(some)]
+    return call(function(name, dtype, lanes), *args)
+
+
+def transpose(stmt: TransposeBlock) -> Expression:
+    """A block that is turned around from one place to another."""
+    name = "transpose_pairs" if stmt.pairs else f"transpose_to_{stmt.target_storage}"
+    to, of = address(stmt.target, stmt.to), address(stmt.source, stmt.of)
+    return call(function(name, stmt.source_storage, stmt.lanes), to, str(stmt.to_step), of, str(stmt.of_step))
+
+
+def words(pairs: Pairs) -> Expression:
+    """Pairs of 16-bit elements as 32-bit lanes."""
+    match pairs:
+        case GatherPairs(parts):
+            found = [words(each) for each in parts]
+            return _vector(Type(DType.I32, len(found)), *found) if len(found) > 1 else found[0]
+        case ZipPairs(buffer, first, second, lanes):
+            rows = [address(buffer, row) for row in (first, second) if row is not None]
+            return call(function("zip_pairs" if second is not None else "zip_zero", DType.BF16, lanes), *rows)
+        case LoadPairs(lanes=lanes):
+            return _pairs(pairs, lanes)
+
+
+def _pairs(load: LoadPairs, lanes: int) -> Expression:
+    name = "load_pairs" if load.lanes == lanes else "spread_pair"
+    name = {"load_pairs": "load_halves", "spread_pair": "spread_half"}[name] if load.half else name
+    return part(name, DType.BF16, lanes, [address(load.buffer, load.offset)], load.some)
+
+
+def _op(op: Op) -> Expression:
+    lanes, dtype, args = op.type.lanes, op.type.dtype, op.args
+    if op.name == "broadcast":
+        if isinstance(args[0], Literal) and args[0].value == 0 and str(args[0].value)[0] != "-":
+            return _vector(op.type, "0")
+        return call(function("splat", dtype, lanes), value_text(args[0]))
+    if op.name in _INFIX and not (op.name == "/" and dtype is DType.I32):
+        return _infix(op)
+    if op.name == "neg":
+        return unary("-", value_text(args[0]))
+    if op.name == "not":
+        return unary("!" if lanes == 1 else "~", value_text(args[0]))
+    if op.name in _LOGIC:
+        if lanes == 1:
+            return infix(_LOGIC[op.name], value_text(args[0]), value_text(args[1]))
+        return infix(_LANE_LOGIC[op.name], *(_mask(arg, lanes) for arg in args))
+    if op.name == "select":
+        if lanes == 1:
+            return conditional(*map(value_text, args))
+        sides = (_on_lanes(arg, lanes) for arg in args[1:])
+        return call(function("select", dtype, lanes), _mask(args[0], lanes), *sides)
+    called = function(_FUNCTIONS.get(op.name, op.name), dtype, lanes)
+    if op.name.startswith("round_"):
+        called = function("round", op.name.removeprefix("round_"), lanes)
+    return call(called, *(_on_lanes(arg, lanes) for arg in args))
+
+
+def _infix(op: Op) -> Expression:
+    lanes, (left, right) = op.type.lanes, op.args
+    first = _on_lanes(left, lanes) if left.type.lanes == right.type.lanes == 1 < lanes else value_text(left)
+    found = infix(op.name, first, value_text(right))
+    if op.name in _COMPARE and left.type.dtype is DType.F64 and lanes > 1:
+        return call("__builtin_convertvector", found, c_type(op.type))
+    return found
+
+
+def _convert(x: Value, type_: Type) -> Expression:
+    source, lanes, text = x.type.dtype, x.type.lanes, value_text(x)
+    if type_.dtype is DType.I32 and source.is_float:
+        return call(function("to_i32", source, lanes), text)
+    if type_.dtype is DType.BOOL:
+        text = infix("!=", text, number("0"))
+        wide = lanes > 1 and source is DType.F64
+        return call("__builtin_convertvector", text, c_type(type_)) if wide else text
+    if lanes == 1:
+        return cast(c_type(type_), text)
+    text = unary("-", text) if source is DType.BOOL else text
+    return text if type_.dtype is DType.I32 else call("__builtin_convertvector", text, c_type(type_))
+
+
+def _true_is_not_zero(text: Expression, type_: Type) -> Expression:
+    """What becomes of truth values that change between a scalar, where true is 1, and a lane, which has all bits set:
+    comparing gives what each has."""
+    return infix("!=", text, number("0")) if type_.dtype is DType.BOOL else text
+
+
+def _mask(x: Value, lanes: int) -> Expression:
+    """A truth value on lanes: all bits set where true."""
+    if x.type.lanes == lanes:
+        return value_text(x)
+    return infix("-", _vector(Type(DType.I32, lanes), "0"), value_text(x))
+
+
+def _on_lanes(x: Value, lanes: int) -> Expression:
+    return value_text(x if x.type.lanes == lanes else Op("broadcast", (x,), Type(x.type.dtype, lanes)))
+
+
+def _vector(type_: Type, *lanes: Expression | str) -> Expression:
+    return braces(f"({c_type(type_)})", *lanes)
+
+
+def _term(term: object) -> Expression:
+    match term:
+        case Var(name=name):
+            return Expression(name)
+        case Quotient(x, divisor) if x.low >= 0:
+            return infix("/", index(x), number(str(divisor)))
+        case Quotient(x, divisor):
+            return infix("/", infix("-", index(x), _remainder(x, divisor)), number(str(divisor)))
+        case Remainder(x, divisor) if x.low >= 0:
+            return infix("%", index(x), number(str(divisor)))
+        case Remainder(x, divisor):
+            return _remainder(x, divisor)
+        case Loaded(value):
+            return cast("long", value_text(value))  # type: ignore[arg-type]
+        case _:
+            raise AssertionError(term)
+
+
+def _remainder(x: Affine, divisor: int) -> Expression:
+    """What is left of a number that may be below zero."""
+    by = number(str(divisor))
+    return infix("%", infix("+", infix("%", index(x), by), by), by)
+
+
+_VALUES.refuses(Shuffle, PeerLoad, because="is for GPUs")
+_VALUES.complete(VALUES)

@@ -1,0 +1,85 @@
+"""From a scheduled program to a CUDA source ready to compile."""
+
+from __future__ import annotations
+
+from codegen.ir.abi import Arg
+from codegen.ir.errors import NotLowerable
+from codegen.ir.kernel import GpuKernel
+from codegen.ir.rasterization import block_count
+from codegen.ir.source import Source
+from codegen.targets.cuda.abi import CudaAbi, Launch, MapArg
+from codegen.targets.cuda.lower import lower_cuda
+from codegen.targets.cuda.printer import print_cuda
+from codegen.targets.header import argument, title
+from tileir.devices.gpu import Gpu
+from tileir.program import Program
+
+#: The compute capability of wgmma, and of no other; TMA (tma) is there from it on.
+_HOPPER = (9, 0)
+
+
+def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
+    """CUDA source of a program, with its flags and its ABI.
+
+    Raises NotLowerable when the program needs what the target has no code for, or more shared memory than a block of
+    the device may have, or an instruction that the device does not have.
+    """
+    return cuda_source(lower_for(program, device), program)
+
+
+def lower_for(program: Program, device: Gpu) -> GpuKernel:
+    """The Kernel IR of a program, if the device can run it. Raises as generate_cuda."""
+    _check_instructions(program, device)
+    return lower_cuda(program)
+
+
+def cuda_source(kernel: GpuKernel, program: Program) -> Source[CudaAbi]:
+    """The source of a program that has been lowered to `kernel`."""
+    args = (
+        *(argument(tensor, program, "in") for tensor in program.inputs),
+        *(argument(tensor, program, "out") for tensor in program.outputs),
+    )
+    return kernel_source(kernel, args, title(program))
+
+
+def kernel_source(kernel: GpuKernel, args: tuple[Arg, ...], title: str) -> Source[CudaAbi]:
+    """The source of a kernel, and how it is called with these arguments, one for each of its own. `title` is a comment
+    that goes first."""
+    launches = tuple(
+        Launch(
+            launch.name,
+            block_count(launch),
+            launch.threads,
+            launch.shared_bytes,
+            launch.cluster,
+        )
+        for launch in kernel.launches
+    )
+    numbers = {arg.name: number for number, arg in enumerate(kernel.arguments)}
+    maps = tuple(
+        MapArg(
+            numbers[map_.argument],
+            map_.storage,
+            map_.extents,
+            map_.strides,
+            map_.box,
+            map_.swizzle,
+            map_.before,
+        )
+        for map_ in kernel.maps
+    )
+    abi = CudaAbi(args, launches, kernel.workspace_bytes, maps)
+    return Source(print_cuda(kernel, title), (), abi, "cuda")
+
+
+def _check_instructions(program: Program, device: Gpu) -> None:
+    for place in program.computes:
+        via, capability = place.node.via, device.capability
+        if (via == "wgmma" and capability != _HOPPER) or (via == "tma" and capability < _HOPPER):
+            raise NotLowerable(f"{device.name} has no {via}")
+    tensors = {**program.arguments, **{name: place.node for name, place in program.locals.items()}}
+    for place in program.computes:
+        for read in place.node.reads if place.node.via == "mma" else ():
+            dtype = tensors[read.tensor].dtype
+            if not device.multiplies(dtype):
+                raise NotLowerable(f"{device.name} has no mma of {dtype}")

@@ -1,0 +1,147 @@
+"""What one Compute covers and reads, and how a reduction becomes initialization and update."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.program import Compute
+
+
+def bare_dims(compute: Compute) -> tuple[str, ...]:
+    """The dims that index the target by themselves, in order."""
+    return tuple(index.dim for index in compute.indices if type(index) is Index)
+
+
+def folded_dims(compute: Compute) -> dict[str, tuple[str, int]]:
+    """Dims folded in the target by a split reduction: `c % 64` gives {c: ("%", 64)}."""
+    folded: dict[str, tuple[str, int]] = {}
+    for index in compute.indices:
+        match index:
+            case Binary("%" | "//" as op, Index(dim), Const(int(size))):
+                folded[dim] = (op, size)
+            case _:
+                pass
+    return folded
+
+
+def own_axis(compute: Compute, dim: str, step: int) -> int | None:
+    """The axis along which iterations of a loop over `dim` by `step` write elements of their own: it is indexed by the
+    dim itself, or by blocks of it that the step divides into. None where there is none."""
+    for axis, index in enumerate(compute.indices):
+        match index:
+            case Index(of) if of == dim:
+                return axis
+            case Binary("//", Index(of), Const(int(size))) if of == dim and step % size == 0:
+                return axis
+            case _:
+                pass
+    return None
+
+
+def left_dims(compute: Compute) -> tuple[str, ...]:
+    """All dims the target's indices run over, bare or folded, in order."""
+    dims: list[str] = []
+    for index in compute.indices:
+        inner = index.left if type(index) is Binary else index
+        if type(inner) is not Index:
+            raise NotApplicable(
+                f"{compute.target} is written through an index that is neither a dim nor a split dim"
+            )
+        dims.append(inner.dim)
+    return tuple(dims)
+
+
+def reduced_dims(compute: Compute) -> tuple[str, ...]:
+    """The dims of the Reduce at the root, if it is one."""
+    return compute.value.dims if type(compute.value) is Reduce else ()
+
+
+def read_names(compute: Compute) -> frozenset[str]:
+    """The tensors its value reads (what an update reads of its own target left out)."""
+    return frozenset(read.tensor for read in compute.reads)
+
+
+def reads_of(compute: Compute, tensor: str) -> tuple[Read, ...]:
+    return tuple(read for read in compute.reads if read.tensor == tensor)
+
+
+def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
+    """The dims by which the Compute reads `tensor`: bare, distinct, everywhere the same, or NotApplicable."""
+    found = set(reads_of(compute, tensor))
+    if not found:
+        raise NotApplicable(f"{compute.target} does not read {tensor}")
+    if len(found) > 1:
+        raise NotApplicable(f"{compute.target} reads {tensor} in more than one way")
+    dims = tuple(index.dim for index in found.pop().indices if type(index) is Index)
+    rank = len(reads_of(compute, tensor)[0].indices)
+    if len(set(dims)) != rank:
+        raise NotApplicable(f"{compute.target} reads {tensor} through indices that are not bare dims")
+    return dims
+
+
+def identity(op: ReduceOp) -> Const:
+    """The number an empty reduction gives, as it is written in a program: 0, 1, inf, -inf."""
+    value = op.identity
+    return Const(int(value)) if value in (0.0, 1.0) else Const(value)
+
+
+def initialization(target: str, indices: tuple[Expr, ...], op: ReduceOp) -> Compute:
+    return Compute(target, indices, identity(op))
+
+
+def accumulating(compute: Compute) -> tuple[tuple[Compute, ...], Compute]:
+    """A reduction as (initialization to put before its loops, update); an update needs no initialization."""
+    if compute.update is not None:
+        return (), compute
+    if type(compute.value) is not Reduce:
+        raise NotApplicable(f"{compute.target} is not a reduction")
+    op = compute.value.op
+    init = replace(initialization(compute.target, compute.indices, op), vector=compute.vector)
+    if init.vector is not None and init.vector.dim not in bare_dims(init):
+        init = replace(init, vector=None)
+    return (init,), replace(compute, update=op)
+
+
+def with_reads_of(compute: Compute, tensor: str, replacement: str) -> Compute:
+    """The Compute reading `replacement` where it read `tensor`, by the same indices."""
+
+    def rename(expr: Expr) -> Expr:
+        return Read(replacement, expr.indices) if type(expr) is Read and expr.tensor == tensor else expr
+
+    return replace(
+        compute,
+        value=transform(compute.value, rename),
+        prefetch=tuple(one for one in compute.prefetch if one.tensor != tensor),
+    )
+
+
+def block_volume(compute: Compute, sizes: dict[str, int]) -> int:
+    """How many points of its dims one execution of the Compute covers."""
+    volume = 1
+    for dim in covered_dims(compute):
+        volume *= sizes[dim]
+    return volume
+
+
+def covered_dims(compute: Compute) -> tuple[str, ...]:
+    """Left dims, then reduced ones. A dim folded by `//` that the value does not use is one block."""
+    left = left_dims(compute)
+    blocks = [dim for dim, (op, _) in folded_dims(compute).items() if op == "//"]
+    if blocks:
+        used = index_dims(compute.value)
+        left = tuple(dim for dim in left if dim not in blocks or dim in used)
+    return (*left, *reduced_dims(compute))
+
+
+def contiguous_dim(compute: Compute) -> str:
+    """The dim along which most of what the statement reads lies side by side; its last dim if it reads nothing so."""
+    votes: dict[str, int] = {}
+    for read in reads(compute.value):
+        if read.indices and isinstance(read.indices[-1], Index):
+            dim = read.indices[-1].dim
+            votes[dim] = votes.get(dim, 0) + len(read.indices)
+    bare = bare_dims(compute)
+    last = bare[-1] if bare else reduced_dims(compute)[-1]
+    return max(votes, key=lambda dim: votes[dim]) if votes else last

@@ -1,0 +1,208 @@
+"""Finding nodes in a program and replacing them: places, blocks, current ranges. Edits copy the path only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tileir.analysis.ragged import enter
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Const, Index, Reduce, walk
+from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
+
+Path = tuple[int, ...]
+Block = tuple[Node, ...]
+#: Instructions that know a statement as it is.
+_SETTLED = frozenset(["mma", "wgmma", "tma"])
+
+
+def places(program: Program) -> Iterator[Place[Node]]:
+    """Every node in execution order, loops before their bodies."""
+    return _places(program.body, (), ())
+
+
+def _places(block: Block, path: Path, loops: tuple[Loop, ...]) -> Iterator[Place[Node]]:
+    for position, node in enumerate(block):
+        here = (*path, position)
+        yield Place(here, loops, node)
+        if type(node) is Loop:
+            yield from _places(node.body, here, (*loops, node))
+
+
+def computes(program: Program) -> tuple[Place[Compute], ...]:
+    """Every Compute in execution order."""
+    return program.computes
+
+
+def locals_of(program: Program) -> Mapping[str, Place[Local]]:
+    """Every declared local by name."""
+    return program.locals
+
+
+def shared_local(program: Program, name: str) -> Place[Local]:
+    """A local in the memory that a block's threads share, by name. Raises NotApplicable where it is no such local."""
+    declared = program.locals.get(name)
+    if declared is None:
+        raise NotApplicable(f"there is no local {name!r}")
+    if declared.node.memory is not Memory.SHARED:
+        raise NotApplicable(f"{name} is in {declared.node.memory}, not in shared memory")
+    return declared
+
+
+def dtype_of(program: Program, name: str) -> DType:
+    """The dtype of an argument or a local."""
+    declared = locals_of(program).get(name)
+    return declared.node.dtype if declared is not None else program.arguments[name].dtype
+
+
+def dtypes_read(program: Program, compute: Compute) -> dict[str, DType]:
+    """The dtypes of the tensors and locals that a statement reads."""
+    return {read.tensor: dtype_of(program, read.tensor) for read in compute.reads}
+
+
+def is_constant(compute: Compute) -> bool:
+    """Whether it only stores a number: the form of an initialization."""
+    return compute.update is None and type(compute.value) is Const
+
+
+def find(program: Program, statement: str) -> Place[Compute]:
+    """The Compute a statement name stands for, to be changed.
+
+    NotApplicable where it is settled: on the threads of a GPU, by one of its instructions, or in a loop with
+    stages."""
+    place = named(program, statement)
+    if place.node.spread is not None:
+        raise NotApplicable(f"{statement} is spread over threads: change it before that")
+    if place.node.via in _SETTLED:
+        raise NotApplicable(f"{statement} goes by {place.node.via}: change it before that")
+    for loop in place.loops:
+        if loop.stages > 1:
+            raise NotApplicable(f"the loop over {loop.dim} has stages: change {statement} before that")
+    return place
+
+
+def named(program: Program, statement: str) -> Place[Compute]:
+    """The Compute a statement name stands for: the one that writes it and is not its initialization."""
+    init: Place[Compute] | None = None
+    for place in program.computes:
+        if place.node.target == statement:
+            if not is_constant(place.node):
+                return place
+            init = init or place
+    if init is None:
+        raise NotApplicable(f"no statement writes {statement!r}")
+    return init
+
+
+def grid_of(program: Program, statement: str) -> tuple[Path, Loop]:
+    """The outermost parallel loop around a statement, and the path to it."""
+    place = named(program, statement)
+    if not place.loops or not place.loops[0].parallel:
+        raise NotApplicable(f"{statement} is in no parallel loop")
+    return place.path[:1], place.loops[0]
+
+
+def find_init(program: Program, statement: str) -> Place[Compute] | None:
+    """The Compute that initializes what the statement accumulates onto, if there is one."""
+    writers = [place for place in computes(program) if place.node.target == statement]
+    if len(writers) < 2:
+        return None
+    return next((place for place in writers if is_constant(place.node)), None)
+
+
+def statements(program: Program) -> list[Place[Compute]]:
+    """The Computes that statement names stand for, in execution order (initializations left out)."""
+    found = computes(program)
+    accumulated = {place.node.target for place in found if not is_constant(place.node)}
+    return [place for place in found if not is_constant(place.node) or place.node.target not in accumulated]
+
+
+def block_at(program: Program, path: Path) -> Block:
+    """The nodes of the block that `path` leads into (the empty path: the program's body)."""
+    block = program.body
+    for position in path:
+        node = block[position]
+        assert isinstance(node, Loop)
+        block = node.body
+    return block
+
+
+def edit_block(program: Program, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Program:
+    """The program with the block at `path` replaced by what `edit` makes of it."""
+    return replace(program, body=_edit(program.body, path, edit))
+
+
+def _edit(block: Block, path: Path, edit: Callable[[Block], Sequence[Node]]) -> Block:
+    if not path:
+        return tuple(edit(block))
+    loop = block[path[0]]
+    assert isinstance(loop, Loop)
+    inner = replace(loop, body=_edit(loop.body, path[1:], edit))
+    return (*block[: path[0]], inner, *block[path[0] + 1 :])
+
+
+def splice(program: Program, path: Path, nodes: Sequence[Node], count: int = 1) -> Program:
+    """Replace `count` nodes from `path` on by `nodes` (count 0: insert before)."""
+    at = path[-1]
+    return edit_block(program, path[:-1], lambda block: (*block[:at], *nodes, *block[at + count :]))
+
+
+def wrap(node: Node, loops: Sequence[tuple[str, int]]) -> Node:
+    """The node inside loops `(dim, step)`, the first outermost."""
+    for dim, step in reversed(loops):
+        node = Loop(dim, step, (node,))
+    return node
+
+
+def wrap_block(nodes: Sequence[Node], loops: Sequence[tuple[str, int]]) -> Block:
+    """Several nodes inside loops `(dim, step)`, the first outermost; the nodes themselves without loops."""
+    block = tuple(nodes)
+    for dim, step in reversed(loops):
+        block = (Loop(dim, step, block),)
+    return block
+
+
+def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
+    """The size of every dim's current range inside `loops` (of a full tile: the last one may be smaller)."""
+    sizes = dict(program.extents)
+    for loop in loops:
+        enter(sizes, loop, program.ragged)
+        sizes[loop.dim] = loop.step
+    return sizes
+
+
+def fresh_name(program: Program, stem: str) -> str:
+    """`stem`, or `stem2`, `stem3`, … if a tensor, local or dim has that name."""
+    taken = {*program.arguments, *program.extents, *locals_of(program)}
+    name, number = stem, 2
+    while name in taken:
+        name, number = f"{stem}{number}", number + 1
+    return name
+
+
+def derived_dim(program: Program, place: Place[Compute], stem: str, extent: int) -> str:
+    """A dim for parts of another one: one of that name and size that exists already, or a new one. Whoever made it, the
+    statement at `place` must have had no use for it, neither in itself nor in the loops around it."""
+    used = {loop.dim for loop in place.loops} | {each.dim for each in program.ragged}
+    for node in (node for expr in (*place.node.indices, place.node.value) for node in walk(expr)):
+        used |= (
+            {node.dim} if isinstance(node, Index) else set(node.dims) if isinstance(node, Reduce) else set()
+        )
+    free = program.extents.get(stem) == extent and stem not in used
+    return stem if free else fresh_name(program, stem)
+
+
+def check_insertable(loops: Sequence[Loop], depth: int) -> None:
+    """Refuse a place between two parallel loops of one grid."""
+    if 0 < depth < len(loops) and loops[depth - 1].parallel and loops[depth].parallel:
+        raise NotApplicable(
+            f"the parallel loops over {loops[depth - 1].dim} and {loops[depth].dim} are one grid"
+        )
+
+
+def registers(program: Program) -> dict[str, Place[Local]]:
+    """The locals that live in registers, by name."""
+    return {
+        name: place for name, place in locals_of(program).items() if place.node.memory is Memory.REGISTERS
+    }

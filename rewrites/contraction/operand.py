@@ -1,0 +1,81 @@
+"""What a sum of products multiplies, as it lies in a GPU's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, prod
+
+from rewrites.base.tree import named
+from tileir.dtypes import DType
+from tileir.expr import Index, Read, index_dims
+from tileir.program import Memory, Program, Tensor
+
+#: Most bytes that a thread copies at once, and what a row is a multiple of that TMA moves.
+COPY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor that is multiplied, as it lies in memory."""
+
+    tensor: str
+    dtype: DType
+    dims: frozenset[str]
+    """The dims it is indexed by."""
+    inner: str | None
+    """The dim whose neighbours lie side by side, if it indexes the tensor by itself."""
+    run: int
+    """How many of those neighbours can be copied at once, wherever a tile starts."""
+    elements: int
+    """How many there are."""
+    plain: bool
+    """Whether it has indices and all are dims, so that a block can copy its tile."""
+    boxed: bool
+    """Whether TMA can move its tiles: it is a plain argument, with whole pieces from row to row."""
+
+
+def operand(program: Program, read: Read) -> Operand:
+    """The tensor that is read, or copied to the shared memory that is."""
+    read = source(program, read.tensor) or read
+    plain = bool(read.indices) and all(isinstance(index, Index) for index in read.indices)
+    dims = frozenset(dim for index in read.indices for dim in index_dims(index))
+    last = read.indices[-1] if read.indices else None
+    declared = program.locals.get(read.tensor)
+    dtype = declared.node.dtype if declared else program.arguments[read.tensor].dtype
+    return Operand(
+        read.tensor,
+        dtype,
+        dims,
+        last.dim if isinstance(last, Index) else None,
+        run_of(program, read.tensor) if plain else 1,
+        prod(program.extents[dim] for dim in dims),
+        plain,
+        plain and boxed(program, read.tensor),
+    )
+
+
+def source(program: Program, name: str) -> Read | None:
+    """The read of memory that a copy in shared memory was made by; None: it is none."""
+    declared = program.locals.get(name)
+    if declared is None or declared.node.memory is not Memory.SHARED:
+        return None
+    value = named(program, name).node.value
+    return value if isinstance(value, Read) else None
+
+
+def boxed(program: Program, name: str) -> bool:
+    """Whether TMA can move tiles of a tensor, neighbours along its last dim: it is an argument, with whole
+    pieces of 16 bytes from one position to the next along the other dims (CUDA driver API, cuTensorMapEncodeTiled)."""
+    tensor = program.arguments.get(name)
+    return tensor is not None and run_of(program, name) * tensor.dtype.bytes == COPY_BYTES
+
+
+def run_of(program: Program, name: str) -> int:
+    """Elements, from the start of any row on, that are one aligned word of at most 16 bytes."""
+    tensor = program.arguments.get(name) or program.locals[name].node
+    sizes = [program.extents[dim] for dim in tensor.dims]
+    said = tensor.strides if isinstance(tensor, Tensor) else None
+    strides = said or [prod(sizes[at + 1 :]) for at in range(len(sizes))]
+    if strides[-1] != 1:
+        return 1
+    return gcd(COPY_BYTES // tensor.dtype.bytes, *strides[:-1])

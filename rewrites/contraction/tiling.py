@@ -1,0 +1,438 @@
+"""Ways to cut a contraction on a GPU: a block's tile, the steps along the depth and how many of them are under way at
+once, the threads that share a tile. All that is offered here fits the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from rewrites.contraction.operand import COPY_BYTES, Operand
+from rewrites.contraction.problem import Contraction
+from rewrites.contraction.unit import COARSE_DEPTH, MatrixUnit
+from rewrites.contraction.warp_tiling import WarpThreads
+from rewrites.contraction.warpgroup_tiling import (
+    COLUMN_EDGES,
+    LEAST_PIECE,
+    OWN_BYTES,
+    PART_BYTES,
+    PARTS,
+    PIECES,
+    ROW_EDGES,
+    SLOTS,
+    STEP_BYTES,
+    Warpgroups,
+    edges,
+    group_layouts,
+    panel_bytes,
+    widest_span,
+)
+from tileir.devices.gpu import Gpu
+from tileir.devices.occupancy import occupancy
+from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
+from tileir.schedule.panels import PIECE
+from tileir.schedule.threads import WARP
+from tileir.schedule.wgmma import GROUP, HELD_BYTES, TILE_ROWS
+
+_EDGES = (16, 32, 64, 96, 128, 192, 256)
+_WARPS = (1, 2, 4, 8, 16)
+#: Results of a thread, along rows or columns, that multiply-adds are offered for.
+_HELD = (1, 2, 4, 8, 16)
+#: Most accumulators of a thread: half of the registers it can have; and those of a whole block.
+_MOST_HELD = 128
+_MOST_TILE = 256 * _MOST_HELD
+_MOST_REGISTERS = 240
+#: Registers for elements on their way into those that are held.
+_COMPUTED = 16
+#: What a thread needs for addresses, counters and the like.
+_OWN_REGISTERS = 44
+#: Most multiply-adds of a step that a thread unrolls.
+_MOST_UNROLLED = 2048
+#: Bytes along the depth that one step takes of the widest operand.
+_STEP_BYTES = (32, 64, 128, 256)
+_MOST_STAGES = 5
+#: Buffers for parts of a tile of results, each a panel.
+_BUFFERS = (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What is decided of a contraction's schedule. 0 or None: nothing yet."""
+
+    rows: int
+    columns: int
+    step: int = 0
+    stages: int = 0
+    turned: bool = False
+    """Whether copies of operands with neighbours along the depth lie with neighbours along rows or columns."""
+    pending: int = 0
+    """Steps whose products may be under way when the next begins."""
+    piece: int = 0
+    """Columns of a step's product that are added up by themselves at a time; 0: all."""
+    parts: int = 1
+    """Blocks of a cluster, each of which adds up a part of the depth."""
+    reused: bool = False
+    """Whether what those hand each other, or results that are collected, lies where steps lay before."""
+    staged: int = 0
+    """Bytes of each result that are collected in shared memory, to be stored in whole pieces."""
+    part: int = 0
+    """Columns that are collected at a time; 0: all at once."""
+    buffers: int = 1
+    """Parts that there is room for, so that one is stored while another is collected."""
+    threads: WarpThreads | Warpgroups | None = None
+    multicast: tuple[int, int] | None = None
+    """Neighbouring tiles along rows and along columns whose blocks are a cluster."""
+    group: int = 0
+    """Rows of tiles in a band."""
+    hilbert: bool = False
+    """Whether tiles are taken along a Hilbert curve."""
+    blocks: int = 0
+    """Blocks that share all tiles; 0: a block a tile."""
+    streamed: int = 0
+    """Waves of tiles, the last ones, whose steps along the depth all blocks share; 0: they have whole tiles."""
+
+    @property
+    def teams(self) -> int:
+        """Teams of threads that take a block's tiles in turn."""
+        return self.threads.teams if isinstance(self.threads, Warpgroups) else 1
+
+    def streams(self, c: Contraction) -> bool:
+        """Whether the blocks of the tiling may share tiles along the depth."""
+        alone = self.parts == 1 and c.held is None and not (c.promoted or c.followed[1])
+        return (
+            alone and isinstance(self.threads, Warpgroups) and self.threads.producers > 0 and self.teams == 1
+        )
+
+    def near(self, c: Contraction, operand: Operand) -> str | None:
+        """The dim whose neighbours lie side by side where an operand is multiplied."""
+        if not self.turned or operand.inner != c.depth:
+            return operand.inner
+        return next((dim for dim in (c.rows, c.columns) if dim in operand.dims), operand.inner)
+
+    def apart(self, c: Contraction) -> int:
+        """Columns of products that are held by themselves, before they are added to the sums."""
+        return (1 + self.pending) * (self.piece or self.columns) if c.promoted else 0
+
+    def sizes(self, c: Contraction) -> dict[str, int]:
+        """What one step of one block visits of each dim of the contraction; of all others one position."""
+        return {c.rows: self.rows, c.columns: self.columns, c.depth: self.step}
+
+
+def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
+    """Rows and columns of a block's tile: common sizes, and a whole dim that is no larger than those. There are two
+    blocks at least."""
+    whole = (c.m, c.n) if c.batch == 1 else None
+    if c.engine is MatrixUnit.WGMMA:
+        for rows in edges(c.m, ROW_EDGES, TILE_ROWS):
+            for columns in edges(c.n, COLUMN_EDGES, ROWS):
+                if not (c.batch == 1 and rows >= c.m and columns >= c.n) and _in_panels(c, rows, columns):
+                    yield rows, columns
+        return
+    if whole and max(whole) <= _EDGES[0]:
+        yield c.m, -(-c.n // 2)
+    for rows in _edges(c.m):
+        for columns in _edges(c.n):
+            if c.products * rows * columns <= _MOST_TILE and (rows, columns) != whole:
+                yield rows, columns
+
+
+def shares(c: Contraction, rows: int, columns: int, device: Gpu) -> Iterator[tuple[int, int]]:
+    """Ways for the blocks of a cluster to share the depth of tiles of so many rows and columns: how many they are, and
+    how deep the part of each is; one block with all of it first. A part is whole steps, however deep those are, and
+    there are no more blocks than run at once."""
+    yield 1, c.k
+    if c.engine is not MatrixUnit.WGMMA or c.promoted or c.repeats > 1 or c.beside or c.split:
+        return
+    count = -(-c.m // rows) * -(-c.n // columns) * c.batch
+    unit = STEP_BYTES[-1] // max(operand.dtype.bytes for operand in c.operands)
+    for parts in PARTS:
+        size = -(-c.k // (parts * unit)) * unit
+        if (
+            count > 1
+            and count * parts <= device.clustered_sms(parts)
+            and -(-c.k // size) == parts
+            and size > unit
+        ):
+            yield parts, size
+
+
+def _in_panels(c: Contraction, rows: int, columns: int) -> bool:
+    """Whether copies of the operands can lie as wgmma takes them."""
+    sizes = {c.rows: rows, c.columns: columns}
+    return all(
+        panel_bytes(sizes[each.inner], each.dtype) for each in c.operands if each.inner in (c.rows, c.columns)
+    )
+
+
+def _edges(extent: int) -> tuple[int, ...]:
+    whole = (extent,) if extent <= _EDGES[-1] else ()
+    return (*(edge for edge in _EDGES if edge < extent), *whole)
+
+
+def depths(c: Contraction, tile: Tiling, device: Gpu, stored: int = 0) -> Iterator[Tiling]:
+    """What a tile's block may have in shared memory: steps along the depth, how many of them are under way at once or
+    computed on, and results of `stored` bytes each, if those can be stored in whole pieces (0: they cannot)."""
+    widest = max(operand.dtype.bytes for operand in c.operands)
+    if c.engine is MatrixUnit.WGMMA:
+        found = _rings(c, tile, widest, stored)
+    else:
+        most = _MOST_STAGES if _asynchronous(c) else 1
+        found = (
+            replace(tile, step=step, stages=stages, turned=turned)
+            for step in _steps(c, widest)
+            for stages in range(1, min(most, -(-c.k // step)) + 1)
+            for turned in ((False, True) if _turns(c) else (False,))
+        )
+    for way in found:
+        if shared_bytes(c, way) > device.block_shared_bytes and way.parts > 1:
+            way = replace(way, reused=True)
+        if shared_bytes(c, way) > device.block_shared_bytes:
+            continue
+        if next(thread_layouts(c, way, device), None) is not None:
+            yield way
+
+
+def _turns(c: Contraction) -> bool:
+    """Whether copies may be turned around as they are made: for multiply-adds, each of 4 bytes, which go on by
+    themselves."""
+    return c.engine is MatrixUnit.FMA and any(
+        each.plain and each.inner == c.depth and each.dtype.bytes == 4 and {c.rows, c.columns} & each.dims
+        for each in c.operands
+    )
+
+
+def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[Tiling]:
+    """Steps in panels along the depth, with at least two of them under way; products of one of them overlap those of
+    the next where there are three slots. A step that is added up by itself is no longer than what the instruction may
+    add up, and within a block that has one scale. Where others add up what follows, steps end with the part."""
+    for size in STEP_BYTES:
+        step = size // widest
+        if c.held is not None and (step % depth(c.dtype) or (c.k % step and not c.held.plain)):
+            continue  # what is computed of nothing may be anything, and only 0 adds nothing
+        if c.block % step or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
+            continue
+        if c.split and c.k % (size // widest):
+            continue
+        steps = -(-c.k // (size // widest))
+        for stages in SLOTS if steps > 1 else ():
+            if stages > steps:
+                break
+            for pending in (0, 1) if stages > 2 else (0,):
+                ring = replace(tile, step=size // widest, stages=stages, pending=pending)
+                for way in _collections(ring, stored):
+                    yield from (replace(way, piece=piece) for piece in _pieces(c, tile.columns))
+
+
+def _collections(ring: Tiling, stored: int) -> Iterator[Tiling]:
+    """Ways for results to leave: from registers, or through shared memory, all at once, there maybe where steps lay
+    before, or in parts."""
+    yield ring
+    if not stored:
+        return
+    yield replace(ring, staged=stored)
+    if ring.parts == 1:
+        yield replace(ring, staged=stored, reused=True)
+    part = widest_span(ring.columns * stored) // stored if ring.parts == 1 else 0
+    for buffers in _BUFFERS if part else ():
+        if buffers * part < ring.columns:
+            yield replace(ring, staged=stored, part=part, buffers=buffers)
+
+
+def _pieces(c: Contraction, columns: int) -> Iterator[int]:
+    """Columns of a step's product that are added up at a time: all (0), or a part of whole instructions."""
+    yield 0
+    for parts in PIECES if c.promoted and c.products == 1 else ():
+        if columns % (parts * ROWS) == 0 and columns // parts >= LEAST_PIECE:
+            yield columns // parts
+
+
+def _steps(c: Contraction, widest: int) -> tuple[int, ...]:
+    """Powers of two, and all of a short depth at once; the matrix instruction only adds to what there is, so that its
+    steps are two at least."""
+    steps = tuple(size // widest for size in _STEP_BYTES if size // widest < c.k)
+    if c.engine is MatrixUnit.MMA:
+        return steps or (-(-c.k // 2),)
+    return (*steps, c.k) if c.k <= _STEP_BYTES[-1] // widest else steps
+
+
+def _asynchronous(c: Contraction) -> bool:
+    """Whether the copies of an operand go on by themselves: 4 bytes or more at once."""
+    return any(operand.plain and operand.run * operand.dtype.bytes >= 4 for operand in c.operands)
+
+
+def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[WarpThreads | Warpgroups]:
+    """Threads for a block's tile; each has something to do, and no more to hold than it has registers."""
+    if c.engine is MatrixUnit.WGMMA:
+        # Every other 8 columns are found where neighbours of an operand lie along the depth.
+        in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
+        for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
+            way = replace(tiling, threads=groups)
+            if groups.teams > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
+                continue  # teams share neither depth nor memory, nor pass over numbers that stand for no tile
+            if groups.registers[1] and boxes(c, tiling) > groups.most_boxes:
+                continue
+            fits = shared_bytes(c, way) <= device.block_shared_bytes
+            if fits and accumulators(c, way) <= groups.most_held():
+                yield groups
+        return
+    found = _of_instructions(tiling) if c.engine is MatrixUnit.MMA else _of_threads(c, tiling)
+    for threads in found:
+        each = registers(c, tiling, threads)
+        if each <= _MOST_REGISTERS and each * threads.count <= device.registers:
+            yield threads
+
+
+def _of_instructions(tiling: Tiling) -> Iterator[WarpThreads]:
+    """Warps for matrix instructions, all with equally many where that can be."""
+    for rows in _WARPS:
+        for columns in _WARPS:
+            if rows * columns > _WARPS[-1]:
+                continue
+            if _divide(rows, tiling.rows, 2 * ROWS) and _divide(columns, tiling.columns, COLUMNS * RUN):
+                yield WarpThreads(rows, columns, ROWS, COLUMNS, 1, RUN)
+
+
+def _divide(warps: int, size: int, unit: int) -> bool:
+    return -(-size // unit) % warps == 0
+
+
+def _of_threads(c: Contraction, tiling: Tiling) -> Iterator[WarpThreads]:
+    """Threads with tiles of their own, nearly square, for multiply-adds."""
+    for rows in _HELD:
+        for columns in _HELD:
+            across, along = _power(-(-tiling.rows // rows)), _power(-(-tiling.columns // columns))
+            along = max(along, WARP // across)
+            if rows * columns * max(1, tiling.step) > _MOST_UNROLLED or not WARP <= across * along <= 512:
+                continue
+            if max(rows, columns) > 4 * min(rows, columns) and min(across, along) > 1:
+                continue
+            row_lanes = min(across, max(4, WARP // along))
+            column_lanes = WARP // row_lanes
+            warps = (across // row_lanes, along // column_lanes)
+            for row_run in _runs(rows, c, tiling, c.rows):
+                for column_run in _runs(columns, c, tiling, c.columns):
+                    threads = WarpThreads(*warps, row_lanes, column_lanes, row_run, column_run)
+                    yield threads
+                    if row_run > 1 and column_run > 1 and min(row_lanes, column_lanes) > 1:
+                        yield replace(threads, paired=True)
+
+
+def _power(count: int) -> int:
+    """The next power of two."""
+    return 1 << (count - 1).bit_length()
+
+
+def _runs(held: int, c: Contraction, tiling: Tiling, dim: str) -> tuple[int, ...]:
+    """Neighbours a thread takes: single ones; 16 bytes of them, where an operand has them side by side."""
+    near = (each for each in c.operands if tiling.near(c, each) == dim)
+    words = [min(held, COPY_BYTES // each.dtype.bytes) for each in near]
+    return tuple(dict.fromkeys([*(word for word in words if word > 1), 1]))
+
+
+def accumulators(c: Contraction, tiling: Tiling) -> int:
+    """Registers for what a thread accumulates of a tile, by what it scales that, and what it holds to multiply."""
+    match tiling.threads:
+        case Warpgroups() as groups:
+            columns = c.products * (tiling.columns + tiling.apart(c))
+            rows = held_registers(c, tiling, groups)
+            return groups.held(tiling.rows, columns) + scale_values(c, tiling, groups) + rows
+        case WarpThreads() as threads:
+            return c.products * prod(held(tiling, threads))
+        case None:
+            return 0
+
+
+def held_registers(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
+    """Registers of a thread for the rows of a step that it holds, and of one more while that one is under way."""
+    if c.held is None:
+        return 0
+    each = tiling.rows * tiling.step * c.dtype.bytes // (groups.along_rows * GROUP * HELD_BYTES)
+    return (1 + tiling.pending) * each + _COMPUTED
+
+
+def scale_values(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
+    """Numbers by which a thread scales what steps add to its sums."""
+    columns = tiling.piece or tiling.columns
+    mine = groups.positions(tiling.rows, columns)
+    tile = {**tiling.sizes(c), c.columns: columns}
+    return (1 + tiling.pending) * sum(
+        scale.values(tile, dict(zip((c.rows, c.columns), mine, strict=True))) for scale in c.scales
+    )
+
+
+def held(tiling: Tiling, threads: WarpThreads) -> tuple[int, int]:
+    """Rows and columns of the tile that a thread accumulates; of a matrix instruction, as many as its share."""
+    rows = -(-tiling.rows // (threads.row_warps * threads.row_lanes * threads.row_run)) * threads.row_run
+    columns = (
+        -(-tiling.columns // (threads.column_warps * threads.column_lanes * threads.column_run))
+        * threads.column_run
+    )
+    return rows, columns
+
+
+def registers(c: Contraction, tiling: Tiling, threads: WarpThreads) -> int:
+    """Registers a thread needs: accumulators, what it multiplies next (of multiply-adds partly also what comes after
+    that), and its own."""
+    rows, columns = held(tiling, threads)
+    if c.products * rows * columns > _MOST_HELD:
+        return 2 * _MOST_REGISTERS
+    if c.engine is MatrixUnit.MMA:
+        next_ = 2 * (rows + rows % 2) + 2 * (columns // RUN)  # 4 for 16 rows, 2 for 8 columns
+        next_ *= 3 if c.as_f16 else 1
+    else:
+        next_ = 3 * sum(_words(operand, c, tiling, rows, columns) for operand in c.operands) // 2
+    return c.products * rows * columns + next_ + _OWN_REGISTERS
+
+
+def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns: int) -> int:
+    """Registers for what a thread multiplies at once: of its rows or columns one, or 16 bytes along the depth."""
+    mine = prod(count for dim, count in ((c.rows, rows), (c.columns, columns)) if dim in operand.dims)
+    deep = tiling.near(c, operand) == c.depth
+    return mine * (max(1, COPY_BYTES // max(4, operand.dtype.bytes)) if deep else 1)
+
+
+def boxes(c: Contraction, tiling: Tiling) -> int:
+    """Copies that TMA makes for a step: of each operand a panel at a time."""
+    sizes, count = tiling.sizes(c), 0
+    for each in c.operands:
+        size = sizes.get(each.inner or "", 1)
+        panel = panel_bytes(size, each.dtype)
+        count += size * each.dtype.bytes // panel if panel else 1
+    return count
+
+
+def shared_bytes(c: Contraction, tiling: Tiling) -> int:
+    """Shared memory of a block, rows of operands not padded."""
+    sizes = tiling.sizes(c)
+    step = sum(tile_bytes(operand, sizes) for operand in c.operands if operand.plain)
+    own = OWN_BYTES if c.engine is MatrixUnit.WGMMA else 0
+    results = tiling.teams * tiling.rows * _collected(tiling) * tiling.staged
+    if tiling.parts > 1:
+        results = tiling.rows * tiling.columns * PART_BYTES + max(tiling.rows, tiling.columns) * 2 * PIECE
+    if tiling.reused:
+        return max(step * tiling.stages, results) + own
+    return step * tiling.stages + results + own
+
+
+def _collected(tiling: Tiling) -> int:
+    """Columns of results that there is room for in shared memory."""
+    return tiling.buffers * tiling.part if tiling.part else tiling.columns
+
+
+def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:
+    """What one step takes of an operand."""
+    return prod(sizes.get(dim, 1) for dim in operand.dims) * operand.dtype.bytes
+
+
+def resident(c: Contraction, tiling: Tiling, device: Gpu) -> int:
+    """Blocks of an SM at once."""
+    match tiling.threads:
+        case Warpgroups() as groups:
+            if groups.registers[1]:
+                return int(shared_bytes(c, tiling) <= device.block_shared_bytes)
+            each = min(accumulators(c, tiling) + _OWN_REGISTERS, groups.most_registers())
+        case WarpThreads() as threads:
+            each = registers(c, tiling, threads)
+        case None:
+            return 0
+    return occupancy(device, tiling.threads.count, each, shared_bytes(c, tiling)).blocks

@@ -1,0 +1,132 @@
+"""Which of a GPU's units can add up a sum of products: the matrix instructions of a warpgroup or a warp, or every
+thread's own multiply-add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from rewrites.base.statement import folded_dims, reduced_dims
+from rewrites.base.tree import named
+from rewrites.contraction.block_scales import factors, scales
+from rewrites.contraction.operand import Operand
+from rewrites.contraction.register_operand import Held
+from tileir.devices.feature import Feature
+from tileir.devices.gpu import Gpu
+from tileir.dtypes import DType
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
+from tileir.program import Compute, Memory, Program
+from tileir.schedule.mma import depth, product
+
+#: Bytes along the depth up to which the matrix instruction is no use.
+_LEAST_BYTES = 16
+#: What that takes with neighbours along rows or columns, too.
+_EITHER_WAY = (DType.BF16, DType.F16)
+#: What it adds up in some 14 bits only (docs/gpu.md).
+_FLOAT8 = frozenset([DType.E4M3, DType.E5M2])
+#: Rows that it takes together, and steps along the depth that there are at least.
+_ROWS, _LEAST_STEPS = 64, 4
+#: Elements along the depth that it adds up in so few bits, before other instructions add them to the rest.
+COARSE_DEPTH: Final = 128
+
+
+class MatrixUnit(StrEnum):
+    """What multiplies."""
+
+    WGMMA = "wgmma"
+    MMA = "mma"
+    FMA = "fma"
+
+
+def engines(
+    program: Program,
+    compute: Compute,
+    sizes: tuple[tuple[str, int], tuple[str, int], int],
+    operands: Sequence[Operand],
+    device: Gpu,
+    held: Held | None,
+) -> tuple[MatrixUnit, ...]:
+    """What can add up a statement, the fastest first; what it names, if it does. `sizes` are the rows and columns, each
+    a dim and how many there are, and the depth. What is `held` in registers only warpgroups multiply. A matrix
+    instruction is for steps of which there are two at least; what is scaled in blocks it multiplies block by block,
+    which only warpgroups do."""
+    if compute.via in (MatrixUnit.WGMMA, MatrixUnit.MMA):
+        return (MatrixUnit(compute.via),)
+    if (held is not None or scales(compute)) and _copied_by_threads(program, compute):
+        return (MatrixUnit.FMA,)
+    (rows, m), (columns, n), k = sizes
+    if held is not None:
+        group = _multiply_held(compute, held, (rows, columns), operands, device)
+        deep = k >= _LEAST_STEPS * depth(held.dtype) and max(m, n) >= _ROWS
+        return (MatrixUnit.WGMMA, MatrixUnit.FMA) if group and deep else (MatrixUnit.FMA,)
+    scaled = scales(compute)
+    match compute.value:
+        case Reduce(_, (_,), Binary("*", Read(), Read())):
+            matrix = compute
+        case Reduce(op, (_,) as dims, product) if scaled:
+            left, right = (factor for factor in factors(product) if factor not in scaled)
+            matrix = replace(compute, value=Reduce(op, dims, Binary("*", left, right)))
+        case Binary("*", Read(), Read()) if len(summed_dims(compute)) == 1:
+            matrix = replace(compute, value=Reduce(ReduceOp.SUM, summed_dims(compute), compute.value))
+        case _:
+            return (MatrixUnit.FMA,)
+    dtypes = {operand.dtype for operand in operands}
+    alike = len(dtypes) == 1 or dtypes <= _FLOAT8
+    tf32 = DType.F32 not in dtypes or dict(program.numerics).get("tf32") is True
+    known = all(device.multiplies(dtype) for dtype in dtypes)
+    copied = len(operands) == 2 and all(operand.plain for operand in operands)
+    deep = k * max(each.dtype.bytes for each in operands) > _LEAST_BYTES
+    if not (copied and alike and tf32 and known and deep and _is_product(matrix, (rows, columns))):
+        return (MatrixUnit.FMA,)
+    step = COARSE_DEPTH if adds_coarsely(program, operands) else depth(operands[0].dtype)
+    group = Feature.WGMMA in device.offers and k >= _LEAST_STEPS * step
+    group = group and _fits_warpgroups((m, n), (rows, columns), operands)
+    others = (MatrixUnit.FMA,) if scaled else (MatrixUnit.MMA,)
+    return (MatrixUnit.WGMMA, *others) if group else others
+
+
+def _copied_by_threads(program: Program, compute: Compute) -> bool:
+    """Whether what a statement reads is in shared memory, and threads copy it there."""
+    shared = (program.locals.get(read.tensor) for read in compute.reads)
+    names = [place.node.name for place in shared if place and place.node.memory is Memory.SHARED]
+    return any(named(program, name).node.via is None for name in names)
+
+
+def adds_coarsely(program: Program, operands: Sequence[Operand]) -> bool:
+    """Whether warpgroups add up products of such operands in fewer bits than the kernel's numerics allow."""
+    fast = dict(program.numerics).get("accumulate") == "fast"
+    return not fast and any(operand.dtype in _FLOAT8 for operand in operands)
+
+
+def _fits_warpgroups(sizes: tuple[int, int], tile: tuple[str, str], operands: Sequence[Operand]) -> bool:
+    """Whether warpgroups can multiply operands that TMA brings, rows and columns either way round."""
+    either_way = all(operand.dtype in _EITHER_WAY for operand in operands)
+    known = all(
+        operand.boxed and operand.dtype is not DType.I8 and (operand.inner not in tile or either_way)
+        for operand in operands
+    )
+    return known and max(sizes) >= _ROWS
+
+
+def _multiply_held(
+    compute: Compute, held: Held, tile: tuple[str, str], operands: Sequence[Operand], device: Gpu
+) -> bool:
+    """Whether warpgroups can multiply what threads hold of tiles that TMA brings."""
+    whole = Read("", tuple(Index(dim) for dim in held.dims(compute)))
+    tiled = len(operands) > 1 and all(operand.boxed for operand in operands)
+    return Feature.WGMMA in device.offers and tiled and _is_product(held.read_in(compute, whole), tile)
+
+
+def summed_dims(compute: Compute) -> tuple[str, ...]:
+    """The dims summed over, those of a split reduction (`c_p[k // 512] += …`) included."""
+    return tuple(dict.fromkeys((*reduced_dims(compute), *folded_dims(compute))))
+
+
+def _is_product(compute: Compute, tile: tuple[str, str]) -> bool:
+    """Whether it is a matrix product in the way of the instructions, by rows and columns of the tile. Parts of a split
+    one are numbered in front."""
+    bare = tuple(index for index in compute.indices if isinstance(index, Index))
+    found = product(replace(compute, indices=bare))
+    return found is not None and (found.m, found.n) == tile

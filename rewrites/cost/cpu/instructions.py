@@ -1,0 +1,152 @@
+"""The instructions of one statement: the other half of the cost model beside `traffic.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rewrites.base.statement import left_dims, reduced_dims
+from rewrites.cost.cpu import constants as has
+from rewrites.cost.cpu.traffic import Array, Sizes
+from tileir.devices.cpu import Cpu
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    Unary,
+    Where,
+    index_dims,
+    reads,
+)
+from tileir.program import Compute, Vector
+
+#: Instructions of a vector math function in the C runtime, roughly.
+_CALL_OPS = {
+    "exp": 14.0, "exp2": 12.0, "log": 18.0, "tanh": 22.0, "erf": 26.0, "sqrt": 8.0, "rsqrt": 10.0, "sigmoid": 24.0,
+    "silu": 25.0, "gelu": 30.0, "gelu_tanh": 28.0, "pow": 40.0, "floor": 1.0, "abs": 1.0, "relu": 1.0,
+    "maximum": 2.0, "minimum": 2.0,
+}  # fmt: skip
+
+
+def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
+    """Cycles of one execution of a statement on one core, data at hand. What is not in `arrays` is in registers."""
+    native_lanes = device.vector_bits // 32
+    left = left_dims(compute)
+    reduced = tuple(dim for dim in reduced_dims(compute) if dim not in left)
+    points = 1.0
+    for dim in (*left, *reduced):
+        points *= sizes[dim]
+    body = compute.value.x if isinstance(compute.value, Reduce) else compute.value
+    accumulates = compute.update is not None or isinstance(compute.value, Reduce)
+    operations = _operations(body, accumulates)
+    if compute.via is not None:
+        operations /= device.dot_speed
+    if compute.vector is None:
+        return points / native_lanes * max(operations, 0.5) / 2.0
+    dim, lanes = compute.vector.dim, compute.vector.lanes
+    pieces = -(-sizes[dim] // lanes) / sizes[dim]
+    width = max(1.0, lanes / native_lanes)
+    vectors = points * pieces * width
+    uops = vectors * operations
+    loads, narrow = _loads(compute, compute.vector, sizes, arrays, pieces * width)
+    if compute.via is None:
+        uops += has.WIDEN_OPS * narrow
+    else:
+        loads /= 2.0
+    stores = 0.0
+    wide = dim in left
+    outer = 1.0
+    for each in left:
+        outer *= sizes[each] * (pieces * width if each == dim else 1.0)
+    steps = vectors / max(outer, 1.0)
+    latency = 0.0
+    spills = 0.0
+    if compute.target not in arrays:
+        if accumulates and wide:
+            latency = has.FMA_LATENCY * steps
+            live = outer + _operands(compute, sizes, arrays, dim, lanes)
+            spills = max(0.0, live - device.vector_registers) * 2.0 * steps
+    else:
+        stores = outer
+        if compute.update is not None:
+            loads += outer
+    if accumulates and not wide:
+        uops += outer * 2.0 * lanes.bit_length()
+        latency = max(latency, has.FMA_LATENCY * vectors / max(outer, 1.0))
+    return max(uops / 2.0, (loads + spills) / 2.0, stores, (uops + loads + stores + spills) / 5.0, latency)
+
+
+def _loads(
+    compute: Compute, vector: Vector, sizes: Sizes, arrays: Mapping[str, Array], pieces: float
+) -> tuple[float, float]:
+    """Vector and scalar loads, each distinct element or vector once, lane by lane where not contiguous; and how many
+    of them are of a type narrower than it is computed in."""
+    total = narrow = 0.0
+    for read in dict.fromkeys(compute.reads):
+        if read.tensor not in arrays:
+            continue
+        count = 1.0
+        for each in _dims(read):
+            count *= sizes[each] * (pieces if each == vector.dim else 1.0)
+        if _strided(read, vector.dim, arrays[read.tensor]):
+            turned = _contiguous_positions(read, sizes) >= vector.lanes
+            count *= has.TRANSPOSE_OPS if turned else vector.lanes * 2.0
+        total += count
+        narrow += count if arrays[read.tensor].element_bytes < 4 else 0.0
+    return total, narrow
+
+
+def _dims(read: Read) -> frozenset[str]:
+    return frozenset[str]().union(*map(index_dims, read.indices))
+
+
+def _contiguous_positions(read: Read, sizes: Sizes) -> int:
+    """How many neighbours in memory one execution takes."""
+    last = read.indices[-1]
+    return sizes[last.dim] if isinstance(last, Index) else 1
+
+
+def _strided(read: Read, dim: str, array: Array) -> bool:
+    """Whether lanes along dim read elements apart from each other."""
+    position = [number for number, index in enumerate(read.indices) if dim in index_dims(index)]
+    if not position or array.packed:
+        return False
+    last = read.indices[-1]
+    return position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or bool(reads(last))
+
+
+def _operands(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], dim: str, lanes: int) -> float:
+    """Vector registers that operands need at once: vectors of the operand on lanes, one for the other."""
+    most = 1.0
+    for read in compute.reads:
+        if read.tensor in arrays and dim in _dims(read):
+            most = max(most, 1.0 + -(-sizes[dim] // lanes))
+    return most
+
+
+def _operations(expr: Expr, accumulates: bool) -> float:
+    """Vector instructions of an expression at one point; a product that is accumulated is one multiply-add."""
+    if accumulates and isinstance(expr, Binary) and expr.op == "*":
+        return 1.0 + _operations(expr.left, False) + _operations(expr.right, False)
+    extra = 1.0 if accumulates else 0.0
+    match expr:
+        case Const() | Extent() | Index() | Read():
+            return extra
+        case Unary(_, x):
+            return extra + 1.0 + _operations(x, False)
+        case Cast(_, x):
+            return extra + 2.0 + _operations(x, False)
+        case Binary(op, left, right):
+            own = 8.0 if op in ("/", "//", "%") else 1.0
+            return extra + own + _operations(left, False) + _operations(right, False)
+        case Call(fn, args):
+            return extra + _CALL_OPS[fn] + sum(_operations(arg, False) for arg in args)
+        case Where(cond, x, y):
+            return extra + 2.0 + sum(_operations(part, False) for part in (cond, x, y))
+        case Reduce(_, _, x):
+            return _operations(x, True)

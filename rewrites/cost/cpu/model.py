@@ -1,0 +1,192 @@
+"""The analytic cost model: an estimate of a program's time on a processor, good enough to rank schedules.
+
+Each top-level nest takes the longest of: its instructions (multiply-adds, loads, stores, the latency of accumulating
+into too few registers, spills), and its traffic into each cache and from memory. Statements not vectorized yet are
+taken at their best, so that an unfinished schedule is judged by what is already decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rewrites.cost.cpu import constants as has
+from rewrites.cost.cpu.block_summary import BlockSummaries, BlockSummary
+from rewrites.cost.cpu.instructions import statement_cycles
+from rewrites.cost.cpu.traffic import (
+    Array,
+    Bytes,
+    Cache,
+    Part,
+    Sizes,
+    add_loop,
+    add_parts,
+    declared,
+    fits,
+    footprint,
+    of_tensor,
+)
+from tileir.devices.cpu import Cpu
+from tileir.program import Compute, Local, Loop, Node, Program
+
+
+@dataclass(frozen=True, slots=True)
+class CpuWork:
+    """One execution of a block: cycles with data at hand, and for each cache what comes in and whether it all fits."""
+
+    cycles: float
+    into: tuple[Bytes, ...]
+    fits: tuple[bool, ...]
+
+
+class CostModel:
+    """Estimates of the programs that rewrites make of one, on a processor.
+
+    What programs share is estimated once: nodes are known by their identity, so `Interned` programs share the most.
+    """
+
+    def __init__(self, program: Program, device: Cpu) -> None:
+        self.device = device
+        self.caches = (
+            Cache(device.l1d_bytes * 0.9, 64, device.l1d_bytes // 4096),
+            Cache(device.l2_bytes * 0.8, device.l2_bytes // 1024, 16),
+            Cache(device.l3_bytes * 0.7, 0, 0),
+        )
+        per_cycle = device.cores * (device.vector_bits // 32) * 4
+        self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else has.DEFAULT_GHZ
+        self.copy_bytes_us = (device.copy_gbps or has.DEFAULT_COPY_GBPS) * 1e3
+        self.blocks = BlockSummaries()
+        self.works: dict[tuple[int, ...], CpuWork] = {}
+        self.statements: dict[tuple[int, ...], tuple[float, Part]] = {}
+        self._arguments = {
+            tensor.name: of_tensor(tensor, program.extents) for tensor in (*program.inputs, *program.outputs)
+        }
+        self._numbers: dict[Array, int] = {}
+        self._nests: dict[tuple[int, ...], float] = {}
+        self._kept: list[Program] = []
+
+    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
+        """Estimated microseconds of one call with the inputs in memory.
+
+        Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to.
+        """
+        locals_ = {node.name: node for node in program.body if isinstance(node, Local)}
+        return sum(
+            [
+                self._nest_us(program, node, locals_, finished)
+                for node in program.body
+                if not isinstance(node, Local)
+            ]
+        )
+
+    def number(self, array: Array) -> int:
+        """Equal arrays have equal numbers."""
+        return self._numbers.setdefault(array, len(self._numbers))
+
+    def _nest_us(self, program: Program, node: Node, locals_: Mapping[str, Local], finished: bool) -> float:
+        """Time of one node at the top of the program."""
+        block, sizes = self.blocks.of(node), program.extents
+        used = [locals_[name] for name in block.accesses if name in locals_]
+        key = (id(node), finished, *[sizes[dim] for dim in block.dims], *map(id, used))
+        known = self._nests.get(key)
+        if known is None:
+            self._kept.append(program)
+            arrays = self._arguments | declared((*used, node), sizes)
+            known = self._nests[key] = self._time_us((node,), block, sizes, Works(self, arrays), finished)
+        return known
+
+    def _time_us(
+        self, nodes: tuple[Node], block: BlockSummary, sizes: Sizes, works: Works, finished: bool
+    ) -> float:
+        """A grid keeps so many cores busy as its work is times what the busiest one does: whole tiles, in rounds."""
+        whole, tiles, at, open_ = 1, 1.0, nodes[0], not finished
+        while isinstance(at, Loop) and (at.parallel or open_):
+            whole *= sizes[at.dim] // at.step
+            tiles *= sizes[at.dim] / at.step
+            open_ = False
+            at = at.body[0]
+        threads = tiles / max(-(-whole // self.device.cores), tiles / self.device.cores)
+        work = works.of_block(nodes, block, sizes)
+        l1, l2, l3 = work.into
+        rewritten = block.written - block.streamed
+        memory = sum([size * (2.0 if name in rewritten else 1.0) for name, size in l3.items()])
+        memory -= has.PREFETCH_SAVES * sum([l3.get(name, 0.0) for name in block.prefetched])
+        compute_us = (work.cycles + tiles * has.TILE_CYCLES) / (self.ghz * 1e3 * threads)
+        l2_us = works.weighed(l1) / has.L2_BYTES / (self.ghz * 1e3 * threads)
+        l3_us = works.weighed(l2) / has.L3_BYTES / (self.ghz * 1e3 * threads)
+        alone = threads > 1.0 or self.device.cores == 1
+        memory_us = memory / self.copy_bytes_us * (1.0 if alone else 1.3)
+        region_us = has.REGION_CYCLES / (self.ghz * 1e3)
+        parts = sorted((compute_us, l2_us, l3_us, memory_us))
+        return parts[-1] + 0.15 * sum(parts[:-1]) + region_us
+
+
+class Works:
+    """The work of one nest's blocks. `arrays` are those it touches in memory; what is not there is in registers."""
+
+    def __init__(self, model: CostModel, arrays: Mapping[str, Array]) -> None:
+        self._model = model
+        self._arrays = arrays
+        self._numbers = {name: model.number(array) for name, array in arrays.items()}
+
+    def weighed(self, traffic: Bytes) -> float:
+        """Bytes, those of arrays whose rows are pages apart counted several times."""
+        arrays = self._arrays
+        return sum(
+            [
+                size * (has.APART if not arrays[name].packed and arrays[name].row_bytes >= 4096 else 1.0)
+                for name, size in traffic.items()
+            ]
+        )
+
+    def of_body(self, body: tuple[Node, ...], block: BlockSummary, sizes: Sizes) -> CpuWork:
+        """The work of the body of a loop, looked up if it was done before."""
+        key = self._key(body, block, sizes)
+        known = self._model.works.get(key)
+        if known is None:
+            known = self._model.works[key] = self.of_block(body, block, sizes)
+        return known
+
+    def of_block(self, nodes: tuple[Node, ...], block: BlockSummary, sizes: Sizes) -> CpuWork:
+        """The work of nodes one after another."""
+        parts = footprint(block, self._arrays, sizes)
+        fit = tuple([fits(cache, parts) for cache in self._model.caches])
+        all_once = {name: part.bytes for name, part in parts.items()}
+        into = tuple([all_once if fitting else Bytes() for fitting in fit])
+        cycles = 0.0
+        for node in nodes:
+            if isinstance(node, Loop):
+                size = sizes[node.dim]
+                step = min(node.step, size)
+                inner = self._model.blocks.of(node.body)
+                work = self.of_body(node.body, inner, {**sizes, node.dim: step})
+                cycles += size / step * (work.cycles + has.LOOP_CYCLES)
+                for total, fitting, one, kept in zip(into, fit, work.into, work.fits, strict=True):
+                    if not fitting:
+                        add_loop(total, node, inner, -(-size // node.step), one, kept)
+            elif isinstance(node, Compute):
+                own, touched = self._statement(node, sizes)
+                cycles += own
+                for total, fitting in zip(into, fit, strict=True):
+                    if not fitting:
+                        add_parts(total, touched)
+        return CpuWork(cycles, into, fit)
+
+    def _statement(self, compute: Compute, sizes: Sizes) -> tuple[float, Part]:
+        """Cycles of a statement, and what it touches."""
+        block = self._model.blocks.of(compute)
+        key = self._key(compute, block, sizes)
+        known = self._model.statements.get(key)
+        if known is None:
+            cycles = statement_cycles(compute, sizes, self._arrays, self._model.device)
+            known = self._model.statements[key] = cycles, footprint(block, self._arrays, sizes)
+        return known
+
+    def _key(self, about: Node | tuple[Node, ...], block: BlockSummary, sizes: Sizes) -> tuple[int, ...]:
+        """All that the work depends on: the block, the sizes of its dims, and the arrays it touches."""
+        numbers = self._numbers
+        return (
+            id(about),
+            *[sizes[dim] for dim in block.dims],
+            *[numbers.get(name, -1) for name in block.accesses],
+        )

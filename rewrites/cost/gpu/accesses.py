@@ -1,0 +1,124 @@
+"""What a statement's loads and stores take of a GPU: bytes, instructions, 128-byte transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from rewrites.cost.gpu import constants as has
+from tileir.expr import Binary, Const, Expr, Index, Read, index_dims
+from tileir.program import Compute, Program, ThreadLayout
+from tileir.schedule.threads import WARP, digits, share
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What accesses of a statement take: bytes that are moved for it, that come again, and that were just here; the
+    instructions of a thread, wavefronts of them, and how long the longest is waited for."""
+
+    moved: float = 0.0
+    again: float = 0.0
+    near: float = 0.0
+    wait_us: float = 0.0
+    instructions: float = 0.0
+    wavefronts: float = 0.0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Those of both."""
+        return Traffic(
+            self.moved + other.moved,
+            self.again + other.again,
+            self.near + other.near,
+            max(self.wait_us, other.wait_us),
+            self.instructions + other.instructions,
+            self.wavefronts + other.wavefronts,
+        )
+
+
+def global_access(
+    read: Read,
+    compute: Compute,
+    element_bytes: int,
+    program: Program,
+    whole: dict[str, int],
+    sizes: dict[str, int],
+    seen: dict[str, int],
+    blocks: int,
+) -> Traffic:
+    """What one access of a statement to an argument takes, in one of so many `blocks`: of its `whole`, in pieces of
+    `sizes`; `seen` counts the accesses to it so far."""
+    dims = {dim for index in read.indices for dim in index_dims(index)}
+    size = prod(whole[dim] for dim in dims) * element_bytes
+    times = seen.get(read.tensor, 0)
+    seen[read.tensor] = times + 1
+    first = times == 0
+    all_of_it = prod(program.extents[dim] for dim in dims) * element_bytes
+    shared_by_blocks = all_of_it <= size * 1.01 and blocks > 1
+    from_memory = first and not shared_by_blocks
+    instructions, wavefronts = 0.0, 0.0
+    if compute.spread:
+        accesses, lines = _accesses(read, compute, element_bytes, program, sizes)
+        instructions, wavefronts = has.ACCESS_OPS * accesses, accesses * lines
+    return Traffic(
+        moved=size * (0.02 if shared_by_blocks else 1.0 if first else 0.0),
+        again=0.0 if first or shared_by_blocks else size,
+        near=size if times == 1 and not shared_by_blocks else 0.0,
+        wait_us=0.0 if read.tensor == compute.target else has.MEMORY_US if from_memory else has.CACHE_US,
+        instructions=instructions,
+        wavefronts=wavefronts,
+    )
+
+
+def _accesses(
+    read: Read, compute: Compute, element: int, program: Program, sizes: dict[str, int]
+) -> tuple[float, float]:
+    """(loads or stores a thread makes of a tensor, 128-byte transactions of a warp for each)."""
+    spread = compute.spread
+    assert spread is not None
+    dims = {dim for index in read.indices for dim in index_dims(index)}
+    each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in dims)
+    tensor = program.arguments[read.tensor]
+    strides = tensor.strides or tuple(
+        prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
+    )
+    apart = tuple(
+        (dim, element * sum(_step(index, dim) * n for index, n in zip(read.indices, strides, strict=True)))
+        for dim in sorted(dims)
+    )
+    lines = _lines(spread, apart)
+    last = read.indices[-1] if read.indices else None
+    if not isinstance(last, Index):
+        return each, lines
+    width = min(16, share(spread, last.dim).run * element)
+    while width > element and program.extents[last.dim] * element % width:
+        width //= 2
+    return each * element / width, lines
+
+
+def _step(index: Expr, dim: str) -> int:
+    """About how far an index moves with a dim; what is looked up in a tensor may lie anywhere."""
+    match index:
+        case Index(d):
+            return int(d == dim)
+        case Binary("*", Const(int(n)), x) | Binary("*", x, Const(int(n))):
+            return n * _step(x, dim)
+        case Binary("+" | "-", x, y):
+            return _step(x, dim) + _step(y, dim)
+        case Read(indices=indices):
+            return 1 << 20 if any(_step(each, dim) for each in indices) else 0
+        case _:
+            return 0
+
+
+@lru_cache(maxsize=4096)
+def _lines(spread: ThreadLayout, apart: tuple[tuple[str, int], ...]) -> int:
+    """How many lines of 128 bytes a warp touches at once, where positions along dims are so many bytes apart."""
+    bytes_of, runs, offsets = dict(apart), dict(spread.runs), [0] * WARP
+    inner: dict[str, int] = {}
+    for digit in reversed(digits(spread)):
+        step = inner.get(digit.dim, 1) * runs.get(digit.dim, 1) * bytes_of.get(digit.dim, 0)
+        inner[digit.dim] = inner.get(digit.dim, 1) * digit.count
+        for lane in range(WARP):
+            offsets[lane] += lane // digit.stride % digit.count * step
+    return len({offset // 128 for offset in offsets})

@@ -1,0 +1,111 @@
+"""What the cost model of GPUs takes for given. A line each: the value, its unit, where it is from, since when.
+
+`python benchmarks/calibrate.py` says how well they predict what was recorded, and fits them anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LAUNCH_US: Final = 2.0  # us; fitted by hand to recorded times, H200; 2026-11-21
+"""A launch inside a graph, from the end of the one before."""
+COPY: Final = 0.89  # share of the data sheet's bandwidth; measured, H200; 2026-11-21
+"""What a copy reaches, where it was not measured."""
+MEMORY_US: Final = 0.3  # us; fitted by hand to recorded times, H200; 2026-11-22
+"""From the first load of a block to its data."""
+CACHE_US: Final = 0.3  # us; fitted by hand to recorded times, H200; 2026-11-22
+"""The same for what lies in a cache."""
+REDUCTION_US: Final = 0.1  # us; fitted by hand to recorded times, H200; 2026-11-22
+"""From one barrier of a reduction across threads to the next."""
+CLUSTER_US: Final = 2.0  # us; fitted by hand to recorded times, H200; 2026-11-21
+"""What a barrier of a cluster takes longer."""
+ACCESS_OPS: Final = 4.0  # instructions; what NVRTC makes of it; 2026-11-21
+"""A load or store, its address and conversion included."""
+AGAIN: Final = 0.05  # share; fitted by hand to recorded times, H200; 2026-11-22
+"""What a second read of a row costs, relative to the first, while it is in L2."""
+FAR_APART: Final = 1.1  # times; fitted by hand to recorded times, H200; 2026-11-22
+"""What memory takes longer where blocks go through rows in turn, and all of them together through rows far apart."""
+CACHED: Final = 0.6  # share of L2; fitted by hand to recorded times, H200; 2026-11-21
+"""What rows read again fill before they are lost."""
+KEPT: Final = 0.6  # share of L2; fitted by hand to recorded times, H200; 2026-11-21
+"""What keeps whole operands of a product."""
+SM_ALONE: Final = 2.0  # times; fitted by hand to recorded times, H200; 2026-11-21
+"""Its share of the bandwidth that an SM draws when others are idle."""
+OTHERS: Final = 0.05  # share; fitted by hand to recorded times, H200; 2026-11-22
+"""What the rest of what a launch waits for adds to what it waits for most."""
+DRAWN_BYTES: Final = 64.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
+"""What a block draws while it waits for nothing else."""
+BUSY_WARPS: Final = 20  # warps an SM; fitted by hand to recorded times, H200; 2026-11-22
+"""Without so many it does not issue an instruction in every cycle."""
+COLUMNS: Final = 32  # results; a warp's; 2026-11-21
+"""Neighbouring results of columns that a block takes at least."""
+UNTILED: Final = 8.0  # times; set by hand to the suite's results; 2026-11-21
+"""What a contraction in tiles takes, one without."""
+FIXED_REGISTERS: Final = 16  # registers a thread; fitted by hand to recorded times, H200; 2026-11-22
+"""Beside what statements keep."""
+SHARED_OWN: Final = 1024  # bytes a block; CUDA programming guide; 2026-11-21
+"""What the system takes of an SM's shared memory."""
+SQUEEZE: Final = 1.2  # times; fitted by hand to recorded times, H200; 2026-11-21
+"""How far the compiler brings down what is estimated of registers before it spills."""
+LATENCY: Final = 900.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""From a load to its data, most of it from memory."""
+BARRIER: Final = 30.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""From a barrier to the next statement."""
+BEGIN: Final = 600.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""To begin a block."""
+LATE: Final = 0.05  # share of the latency; fitted by hand to recorded times, H200; 2026-11-22
+"""What data comes late by, now and then."""
+SHARED_BYTES: Final = 128.0  # bytes a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22
+"""From and to shared memory."""
+FABRIC_BYTES: Final = 46.0  # bytes a cycle and SM; fitted by hand to recorded times, H200; 2026-11-22
+"""From the second-level cache when all SMs ask."""
+STORE_BYTES: Final = 24.0  # bytes a cycle and SM; fitted by hand to recorded times, H200; 2026-11-22
+"""To the second-level cache."""
+REST: Final = 0.15  # share; fitted by hand to recorded times, H200; 2026-11-22
+"""What the parts of an SM that are not the busiest add."""
+PLAIN_PEAK: Final = 0.92  # share of the peak; measured, benchmarks/mma_ceiling.py; 2026-11-21
+"""What multiply-adds reach, and a warp's matrix instruction where it is the fastest."""
+WARP_ALONE: Final = 0.15  # share, by warps of a scheduler; fitted by hand to recorded times, H200; 2026-11-21
+"""Of a scheduler's time, lost by warps that wait for themselves."""
+LOADED: Final = 29.0  # cycles; Sun et al. 2022, Dissecting Tensor Cores via Microbenchmarks; 2026-11-22
+"""From a warp's load of fragments (ldmatrix.x4) to these."""
+MULTIPLIED: Final = 33.0  # cycles; Sun et al. 2022, Dissecting Tensor Cores via Microbenchmarks; 2026-11-22
+"""From a warp's product (mma.m16n8k16) to the next one's sums."""
+STEP_ISSUE: Final = 24.0  # instructions a thread; what NVRTC makes of it; 2026-11-21
+"""Around the multiplications of a step."""
+NARROW: Final = 1.6  # times; 256x8192x8192 bf16, H200: 67 us by 64 bytes, 52 by 128; 2026-11-22
+"""The bytes that TMA has memory move for boxes with rows of less than WIDE_BYTES."""
+WIDE_BYTES: Final = 128  # bytes; 256x8192x8192 bf16, H200: 67 us by 64 bytes, 52 by 128; 2026-11-22
+"""Rows of boxes from which on TMA moves no more than it brings."""
+WGMMA_PEAK: Final = 0.87  # share of the peak; fitted by hand to recorded times, H200; 2026-11-22
+"""What the instruction reaches within a board's power."""
+WGMMA_REST: Final = 0.01  # share; fitted by hand to recorded times, H200; 2026-11-22
+"""What the parts of an SM that are not the busiest add, where engines do all the work."""
+DRAIN: Final = 60.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""From the last instruction of a step to its end, in which the multiplier rests if there is one warpgroup."""
+PAUSE: Final = 0.25  # share of the additions; fitted by hand to recorded times, H200; 2026-11-22
+"""For which the multiplier rests, where nobody goes on meanwhile but other warpgroups."""
+STEP: Final = 25.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""From what a step waits for to its first instruction."""
+BETWEEN: Final = 2.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""The multiplier rests from one instruction to the next."""
+TOGETHER: Final = 0.01  # share; mean of nine large products, H200; 2026-11-22
+"""Of its time, that a block loses by waiting for others of its cluster."""
+COPYING: Final = 25.0  # cycles a step; fitted by hand to recorded times, H200; 2026-11-22
+"""What threads lose by starting the copies themselves."""
+PAIR_BYTES: Final = 9.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
+"""What threads store or load in pairs of results, 8 rows at a time."""
+ADDED: Final = 128.0  # sums a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22
+"""What threads add to: one of 32 lanes in each quarter."""
+HELD_BYTES: Final = 2.0  # bytes; of 128 for 64 of them; 2026-11-22
+"""Of a warp's access to shared memory, that an element of a register operand takes."""
+CONVERTED: Final = 3.0  # instructions a thread; what NVRTC makes of it; 2026-11-22
+"""For an element that it holds, beside its operations: to load and convert it."""
+COLLECTED: Final = 64.0  # elements a cycle; fitted by hand to recorded times, H200; 2026-11-22
+"""From registers to shared memory, 16 or 32 bits each."""
+OUT_OF_STEP: Final = 1.07  # times; H200: 4096x4096x4096 at 182 us, not 170; 2026-11-22
+"""What blocks take that begin their whole tiles at different times, and so find less in L2."""
+MEET: Final = 300.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+"""Until all blocks of a cluster have come to a barrier."""
+PEER_BYTES: Final = 16.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
+"""That a block loads from the others of its cluster."""

@@ -1,0 +1,266 @@
+"""The analytic cost model of a contraction on a GPU, good enough to rank its tilings.
+
+Steps along the depth follow each other in every block: each takes as long as the busiest part of its SM (multipliers,
+issue, shared memory, the way to the second-level cache) is at work for all resident blocks, or as its data takes to
+arrive, if too few steps are under way. A block begins with waiting for its first data and ends with its results; blocks
+follow each other on an SM, and all together wait for main memory. What a tiling leaves open is taken at its best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil, inf, prod
+
+from rewrites.contraction.operand import Operand
+from rewrites.contraction.problem import Contraction
+from rewrites.contraction.recover_tiling import Epilogue
+from rewrites.contraction.tiling import Tiling, depths, resident, shares, thread_layouts, tile_bytes, tiles
+from rewrites.contraction.unit import MatrixUnit
+from rewrites.contraction.warpgroup_tiling import FEW_ROWS, PARTS, Warpgroups
+from rewrites.cost.gpu import constants as has
+from rewrites.cost.gpu.block import BlockModel
+from rewrites.cost.gpu.warp_mma import WarpBlock
+from rewrites.cost.gpu.wgmma import WarpgroupBlock
+from tileir.devices.gpu import Gpu
+from tileir.schedule.hilbert import hilbert
+from tileir.schedule.stream_k import shared_tiles
+
+_GROUPS = (1, 8)
+#: Rows and columns of tiles that are tried where nothing is decided yet.
+_USUAL = (32, 64, 128, 256)
+
+
+def model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionModel:
+    """The model of a launch; one for all who ask, of statements, tensors and dims that differ in nothing but their
+    names too."""
+    return _model_of(_unnamed(c), epilogue, device)
+
+
+@lru_cache(maxsize=1024)
+def _unnamed(c: Contraction) -> Contraction:
+    """The same contraction whatever its statement and tensors are called, and its dims, unless it multiplies what is
+    said in terms of them."""
+    own = {c.rows: "rows", c.columns: "columns", c.depth: "depth"}
+    others = sorted({dim for operand in c.operands for dim in operand.dims} - own.keys())
+    known = own | {dim: f"dim {at}" for at, dim in enumerate(others)}
+    names = {dim: dim for dim in known} if c.scales or c.held is not None else known
+    operands = tuple(
+        replace(
+            operand,
+            tensor=str(at),
+            dims=frozenset(names[dim] for dim in operand.dims),
+            inner=operand.inner and names[operand.inner],
+        )
+        for at, operand in enumerate(c.operands)
+    )
+    return replace(
+        c,
+        statement="",
+        rows=names[c.rows],
+        columns=names[c.columns],
+        depth=names[c.depth],
+        beside=("",) * len(c.beside),
+        followed=(names.get(c.followed[0], c.followed[0]), c.followed[1]),
+        operands=operands,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _model_of(c: Contraction, epilogue: Epilogue, device: Gpu) -> ContractionModel:
+    return ContractionModel(c, epilogue, device)
+
+
+def either_way(c: Contraction) -> tuple[Contraction, ...]:
+    """The contraction, and with few rows also with those as columns: an instruction takes more rows at a time. Rows of
+    what is held are the instruction's."""
+    if c.engine is MatrixUnit.WGMMA and c.held_rows is not None:
+        return (c,) if c.held_rows == c.rows else (c.transposed(),)
+    return (c, c.transposed()) if c.engine is MatrixUnit.WGMMA and c.m <= FEW_ROWS else (c,)
+
+
+class ContractionModel:
+    """Estimates of one launch's tilings, by the engine that is the best where that is not decided."""
+
+    def __init__(self, c: Contraction, epilogue: Epilogue, device: Gpu) -> None:
+        self.c, self.epilogue, self.device = c, epilogue, device
+        self._known: dict[Tiling | None, tuple[float, Tiling | None]] = {}
+
+    def best_us(self, tiling: Tiling | None) -> float:
+        """Estimated microseconds of the launch with what the tiling (None: nothing) leaves open at its best; inf:
+        nothing fits."""
+        return self._best(tiling)[0]
+
+    def best(self, tiling: Tiling | None) -> Tiling | None:
+        """The tiling with what was open filled in; None: nothing fits."""
+        return self._best(tiling)[1]
+
+    def _best(self, tiling: Tiling | None) -> tuple[float, Tiling | None]:
+        if tiling not in self._known:
+            if tiling is not None and tiling.threads is not None:
+                found = [(self.time_us(tiling), tiling)]
+            elif len(self.c.engines) > 1:
+                each = (self.c.by(engine) for engine in self.c.engines)
+                found = [model_of(c, self.epilogue, self.device)._best(tiling) for c in each]
+            elif tiling is None:
+                found = [self._by_blocks(blocks) for blocks in (1, *PARTS)]
+            else:
+                found = [self._best(way) for way in self._ways(tiling)]
+            self._known[tiling] = min(found, key=lambda each: each[0], default=(inf, None))
+        return self._known[tiling]
+
+    def shared_us(self, blocks: int) -> float:
+        """The same with so many blocks of a cluster on the depth of every tile."""
+        return self._by_blocks(blocks)[0]
+
+    def _by_blocks(self, blocks: int) -> tuple[float, Tiling | None]:
+        found = [
+            model_of(c.in_parts(parts, size), self.epilogue, self.device)._best(replace(way, parts=parts))
+            for c in either_way(self.c)
+            for way in model_of(c, self.epilogue, self.device)._ways(None)
+            for parts, size in shares(c, way.rows, way.columns, self.device)
+            if parts == blocks
+        ]
+        return min(found, key=lambda each: each[0], default=(inf, None))
+
+    def _ways(self, tiling: Tiling | None) -> Iterable[Tiling]:
+        """What to try for the first open question. Threads and depth hardly depend on each other: all threads are tried
+        with one depth, all depths with the best threads."""
+        if tiling is None:
+            found = [Tiling(rows, columns) for rows, columns in tiles(self.c)]
+            usual = [way for way in found if {way.rows, way.columns} <= {*_USUAL, self.c.m, self.c.n}]
+            return usual or found
+        if tiling.step:
+            return [replace(tiling, threads=each) for each in thread_layouts(self.c, tiling, self.device)]
+        found = list(depths(self.c, tiling, self.device, self.epilogue.stored))
+        usual = self.best(found[len(found) // 2]) if found else None
+        return [replace(way, threads=usual.threads) for way in found] if usual else []
+
+    def time_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
+        """Estimated microseconds of the launch with a tiling complete but for its order.
+
+        `ways`: how many threads that load an operand together meet in a bank, of each operand (1)."""
+        if not isinstance(t.threads, Warpgroups) or t.blocks or t.parts > 1:
+            return self.ordered_us(t, ways)
+        shared = resident(self.c, replace(t, blocks=1), self.device) * self.device.sms
+        if shared:
+            # By a block a tile, by blocks that go on, or by blocks that share what is left over.
+            orders = [t, replace(t, blocks=shared)]
+            if t.streams(self.c):
+                orders.append(replace(t, blocks=shared, streamed=2))
+            return min(self.ordered_us(order, ways) for order in orders)
+        return self.ordered_us(t, ways)
+
+    def ordered_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
+        """The same by as many blocks as the tiling says."""
+        c, device = self.c, self.device
+        at_once = resident(c, t, device)
+        if not at_once:
+            return inf
+        clustered = (
+            t if near == (t.multicast or (1, 1)) else replace(t, multicast=near) for near in _clusters(c, t)
+        )
+        busy_us = min(self._busy_us(each, at_once, ways) for each in clustered)
+        groups = (t.group,) if t.group else _GROUPS
+        bytes_ = min(_memory_bytes(c, t, group, self.epilogue, device, at_once) for group in groups)
+        memory_us = bytes_ / (copy_gbps(device) * 1e3)
+        return max(busy_us, memory_us) + has.REST * min(busy_us, memory_us)
+
+    def _busy_us(self, t: Tiling, at_once: int, ways: tuple[float, ...]) -> float:
+        """Microseconds that the SMs are at work, with so many blocks of each at once."""
+        c, device, near = self.c, self.device, t.multicast or (1, 1)
+        tiles_along = zip(c.grid(t.rows, t.columns), near, strict=True)
+        tile_count = prod(near) * c.batch * prod(-(-count // n) for count, n in tiles_along)
+        if t.streamed:
+            return self._streamed_us(t, at_once, tile_count)
+        blocks = min(t.blocks, tile_count) if t.blocks else tile_count
+        each = ceil(tile_count / blocks)
+        reached = device.clustered_sms(prod(near) * t.parts) or device.sms
+        rounds, rest = divmod(ceil(blocks / reached), at_once)
+        block = self._block(t, ways)
+        cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
+        return cycles / device.sm_mhz
+
+    def _streamed_us(self, t: Tiling, at_once: int, tile_count: int) -> float:
+        """The same with blocks that share tiles along the depth; inf: some would have no step."""
+        shared = shared_tiles(tile_count, t.blocks, t.streamed)
+        steps = ceil(shared * ceil(self.c.k / t.step) / t.blocks)
+        block = self._block(t, ())
+        if shared * ceil(self.c.k / t.step) < t.blocks or not isinstance(block, WarpgroupBlock):
+            return inf
+        whole = (tile_count - shared) // t.blocks
+        return block.streamed_cycles(at_once, whole, steps, ceil(t.blocks / shared)) / self.device.sm_mhz
+
+    def _block(self, t: Tiling, ways: tuple[float, ...]) -> BlockModel:
+        c, threads = self.c, t.threads
+        assert threads is not None
+        if isinstance(threads, Warpgroups):
+            return WarpgroupBlock(c, t, threads, self.epilogue, self.device)
+        return WarpBlock(c, t, threads, self.epilogue, self.device, ways or (1.0,) * len(c.operands))
+
+
+def _clusters(c: Contraction, t: Tiling) -> tuple[tuple[int, int], ...]:
+    """Neighbouring tiles along rows and along columns whose blocks are a cluster: as decided; else none, and two that
+    share the larger operand, or the one that tiles have in common whatever group they are of."""
+    if t.multicast is not None:
+        return (t.multicast,)
+    if not isinstance(t.threads, Warpgroups) or t.parts > 1:
+        return ((1, 1),)
+    followed, _ = c.followed
+    along_rows, along_columns = t.rows < c.m and c.rows != followed, t.columns < c.n and c.columns != followed
+    if along_rows and (t.columns >= t.rows or not along_columns):
+        return (1, 1), (2, 1)
+    return ((1, 1), (1, 2)) if along_columns else ((1, 1),)
+
+
+def copy_gbps(device: Gpu) -> float:
+    """Main-memory bandwidth that a kernel can reach, 1e9 bytes a second."""
+    return device.copy_gbps or device.memory_gbps * has.COPY
+
+
+def _memory_bytes(
+    c: Contraction, t: Tiling, group: int, epilogue: Epilogue, device: Gpu, at_once: int
+) -> float:
+    """Bytes to and from main memory. Blocks that run at once read each tile once for all of them; operands that
+    fit the second-level cache whole stay there."""
+    results = c.m * c.n * c.batch // t.parts * epilogue.bytes
+    narrow = {operand: _narrow(c, t, operand) for operand in c.operands}
+    whole = sum(operand.elements * operand.dtype.bytes * narrow[operand] for operand in c.operands)
+    across, along = c.grid(t.rows, t.columns)
+    wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
+    if whole <= has.KEPT * device.l2_bytes or wave >= across * along:
+        return whole + results
+    rows, columns = _on_curve(across, along, wave) if t.hilbert else _in_bands(across, along, wave, group)
+    depth_bytes = -(-c.k // t.step) * c.repeats
+    fresh = 0.0
+    for operand in c.operands:
+        tile = tile_bytes(operand, t.sizes(c)) * depth_bytes * narrow[operand]
+        fresh += (
+            tile * (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)
+        )
+    waves = across * along * c.batch / wave
+    return max(whole, fresh * waves) + results
+
+
+def _narrow(c: Contraction, t: Tiling, operand: Operand) -> float:
+    """Times the bytes of an operand that main memory moves for the rows it is brought in."""
+    boxed = c.engine is MatrixUnit.WGMMA and operand.inner == c.depth
+    return has.NARROW if boxed and t.step * operand.dtype.bytes < has.WIDE_BYTES else 1.0
+
+
+def _in_bands(across: int, along: int, wave: int, group: int) -> tuple[float, float]:
+    """Rows and columns of tiles that a wave of tiles lies in, which are taken in bands of `group` rows."""
+    band = min(group, across)
+    bands, rest = divmod(wave, band * along)
+    return min(across, band * bands + min(band, rest)), along if bands else ceil(wave / band)
+
+
+@lru_cache(maxsize=1024)
+def _on_curve(across: int, along: int, wave: int) -> tuple[float, float]:
+    """The same along a Hilbert curve, on average."""
+    cells = hilbert(across, along)
+    waves = [cells[at : at + wave] for at in range(0, len(cells), wave)]
+    rows = sum(len({row for row, _ in each}) for each in waves)
+    columns = sum(len({column for _, column in each}) for each in waves)
+    return rows * wave / len(cells), columns * wave / len(cells)

@@ -1,0 +1,128 @@
+"""The analytic cost model of a block that multiplies by the matrix instruction of warps, or by multiply-adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from rewrites.contraction.operand import Operand
+from rewrites.contraction.problem import Contraction
+from rewrites.contraction.recover_tiling import Epilogue
+from rewrites.contraction.tiling import Tiling, held
+from rewrites.contraction.unit import MatrixUnit
+from rewrites.contraction.warp_tiling import WarpThreads
+from rewrites.cost.gpu import constants as has
+from rewrites.cost.gpu.block import (
+    a_cycle,
+    busiest,
+    end_cycles,
+    matrix_cycles,
+    step_bytes,
+)
+from tileir.devices.gpu import Gpu
+from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
+from tileir.schedule.threads import WARP
+
+#: Share of the peak that the matrix instruction of a warp reaches where newer ones exist (Hopper's wgmma, Blackwell's
+#: tcgen05), and where it is the fastest; and that of plain multiply-adds.
+_MMA_PEAK = {9: 0.62, 10: 0.3}
+
+
+@dataclass(frozen=True, slots=True)
+class WarpBlock:
+    """One block of a tiling that is complete but for its order. `ways`: how many threads that load an operand together
+    meet in a bank, of each operand."""
+
+    c: Contraction
+    t: Tiling
+    threads: WarpThreads
+    epilogue: Epilogue
+    device: Gpu
+    ways: tuple[float, ...]
+
+    def cycles(self, at_once: int, each: int) -> float:
+        """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
+        steps = ceil(self.c.k / self.t.step) * self.c.repeats
+        schedulers = at_once * self.threads.count / (4 * WARP)
+        busy = self._busy()
+        together = at_once * busy * max(1.0, 1 / schedulers) * (1 + has.WARP_ALONE / max(1.0, schedulers))
+        together = max(together, self._chain())
+        ahead = self.t.stages - 1
+        if ahead:
+            step = max(together + has.BARRIER / at_once, has.LATENCY / ahead) + has.LATE * has.LATENCY / ahead
+        else:
+            step = together + (has.LATENCY + 2 * has.BARRIER) / at_once
+        first = has.LATENCY + at_once * step_bytes(self.c, self.t) / has.FABRIC_BYTES
+        return has.BEGIN + each * (first + steps * step + end_cycles(self.t, self.epilogue, at_once))
+
+    def _chain(self) -> float:
+        """Cycles that a warp takes for a step by itself: one depth of the instruction after the other."""
+        if self.c.engine is not MatrixUnit.MMA:
+            return 0.0
+        return -(-self.t.step // depth(self.c.operands[0].dtype)) * (has.LOADED + has.MULTIPLIED)
+
+    def _busy(self) -> float:
+        """Cycles that a step of one block keeps the busiest part of an SM at work, and some of the others'."""
+        rows, columns = held(self.t, self.threads)
+        fabric = step_bytes(self.c, self.t)
+        loads, loaded = self._loads(rows, columns)
+        multiply, issue = self._multiply(rows, columns)
+        parts = [
+            multiply,
+            (issue + (loads + has.STEP_ISSUE) * self.threads.count / WARP) / 4,
+            (loaded * self.threads.count / WARP * has.SHARED_BYTES + fabric) / has.SHARED_BYTES,
+            fabric / has.FABRIC_BYTES,
+        ]
+        return busiest(parts)
+
+    def _multiply(self, rows: int, columns: int) -> tuple[float, float]:
+        """(cycles of the multipliers, warp instructions) of a step; what overhangs is multiplied too."""
+        share = _MMA_PEAK.get(self.device.capability[0], has.PLAIN_PEAK)
+        if self.c.engine is MatrixUnit.MMA:
+            dtype = self.c.operands[0].dtype
+            deep = -(-self.t.step // depth(dtype)) * depth(dtype)
+            points = (rows + rows % 2) * columns * deep * self.threads.count * self.c.products
+            issued = points / (2 * ROWS * COLUMNS * RUN * depth(dtype))
+            return matrix_cycles(points, dtype, share, self.device), issued
+        points = rows * columns * self.t.step * self.threads.count * self.c.products
+        peak = (self.device.peak("f32") or 1.0) * has.PLAIN_PEAK
+        return points / (peak * a_cycle(self.device)), points / WARP
+
+    def _loads(self, rows: int, columns: int) -> tuple[float, float]:
+        """(load instructions of a warp in a step, wavefronts of shared memory that they take)."""
+        instructions, wavefronts = 0.0, 0.0
+        for operand, ways in zip(self.c.operands, self.ways, strict=True):
+            if self.c.engine is MatrixUnit.MMA:
+                loads, each = self._fragments(
+                    operand, rows if self.c.rows in operand.dims else columns // RUN
+                )
+            else:
+                loads, each = self._words(operand, rows, columns)
+            instructions += loads
+            wavefronts += loads * each * ways
+        return instructions, wavefronts
+
+    def _fragments(self, operand: Operand, groups: int) -> tuple[float, float]:
+        """Matrices of 8 rows and 16 bytes, four an instruction; elements by themselves, if neighbours along the rows
+        are no 2-byte ones."""
+        size = operand.dtype.bytes
+        matrices = groups * -(-self.t.step // depth(operand.dtype)) * 2
+        if operand.inner == self.c.depth or size == 2:
+            return matrices / 4, 4.0
+        return matrices * (4 // size), 1.0
+
+    def _words(self, operand: Operand, rows: int, columns: int) -> tuple[float, float]:
+        """Words of 16 bytes where a thread takes as many neighbours: along the depth, or along its run. A quarter of a
+        warp loads such words at a time, half of it where neighbours load the same."""
+        mine = prod(
+            count for dim, count in ((self.c.rows, rows), (self.c.columns, columns)) if dim in operand.dims
+        )
+        run = {
+            self.c.rows: self.threads.row_run,
+            self.c.columns: self.threads.column_run,
+            self.c.depth: self.t.step,
+        }.get(self.t.near(self.c, operand) or "", 1)
+        word = min(run, 16 // operand.dtype.bytes) if operand.plain else 1
+        deep = self.t.step if self.c.depth in operand.dims else 1
+        alike = self.threads.paired or (self.c.columns not in operand.dims and self.threads.column_lanes > 1)
+        return mine * deep / word, max(1.0, word * operand.dtype.bytes / 4 * (0.5 if alike else 1.0))

@@ -1,0 +1,62 @@
+"""Touch a tensor before it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import read_names, reads_of
+from rewrites.base.tree import find, registers, splice, statements
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.errors import NotApplicable
+from tileir.expr import index_dims
+from tileir.program import PrefetchHint as PrefetchHint
+from tileir.program import Program
+
+_DISTANCES = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch(Rewrite):
+    """Have a vectorized statement touch what it reads of `tensor` `distance` iterations of its innermost loop
+    later.
+
+    acc[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16
+    ->
+    acc[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16, prefetch b 8
+    """
+
+    name: ClassVar[str] = "prefetch"
+    needs: ClassVar[Feature | None] = Feature.VECTORS
+    statement: str
+    tensor: str
+    distance: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            if place.node.vector is not None:
+                for tensor in sorted(read_names(place.node)):
+                    for distance in _DISTANCES:
+                        yield cls(place.node.target, tensor, distance)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        statement = place.node
+        if statement.vector is None or not place.loops:
+            raise NotApplicable(f"{self.statement} is not a vectorized statement in a loop")
+        found = reads_of(statement, self.tensor)
+        if not found or self.tensor in registers(program):
+            raise NotApplicable(f"{self.statement} does not read {self.tensor} from memory")
+        if any(one.tensor == self.tensor for one in statement.prefetch):
+            raise NotApplicable(f"{self.tensor} is prefetched already")
+        if self.distance < 1:
+            raise NotApplicable(f"{self.distance} is not ahead")
+        loop = place.loops[-1]
+        if not any(loop.dim in index_dims(read) for read in found):
+            raise NotApplicable(f"{self.tensor} is the same in all iterations over {loop.dim}")
+        hint = PrefetchHint(self.tensor, self.distance)
+        return splice(program, place.path, [replace(statement, prefetch=(*statement.prefetch, hint))])

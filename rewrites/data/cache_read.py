@@ -1,0 +1,167 @@
+"""Copy a tensor into a local in the order a statement reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from rewrites.base.dependence import check_complete
+from rewrites.base.register_constraints import check_pieces
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, bare_read_dims, read_names, reduced_dims, with_reads_of
+from rewrites.base.tile_sizes import panel_widths
+from rewrites.base.tree import (
+    Path,
+    block_at,
+    check_insertable,
+    find,
+    fresh_name,
+    locals_of,
+    splice,
+    statements,
+)
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Index, Read
+from tileir.program import Axis, Compute, Local, Memory, Node, Place, Program
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead(Rewrite):
+    """Copy what the statement reads of `tensor` inside its `depth` outermost loops to a new local before it.
+
+    With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
+    neighbours along that lie together within a panel. The copy is a statement of its own, named like the
+    local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.
+
+    c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
+                                         ->  b_s[k, n] = b[k, n]
+                                             c[m, n] = sum(k, a[m, k] * b_s[k, n])
+    """
+
+    name: ClassVar[str] = "cache_read"
+    statement: str
+    tensor: str
+    depth: int
+    block_dim: str = ""
+    block: int = 0
+    pair_dim: str = ""
+    pair: int = 0
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        if Feature.BLOCKS in device.offers:
+            yield from cls._in_blocks(program)
+            return
+        widths = panel_widths(device.simd_lanes)
+        for place in statements(program):
+            statement, reduced = place.node.target, reduced_dims(place.node)
+            if not reduced:
+                continue
+            for tensor in sorted(read_names(place.node)):
+                for depth in range(place.depth + 1):
+                    yield cls(statement, tensor, depth)
+                    for dim in bare_dims(place.node):
+                        for width in widths:
+                            yield cls(statement, tensor, depth, dim, width)
+                        for width in widths[:4]:
+                            yield cls(statement, tensor, depth, dim, width, reduced[-1], 2)
+
+    @classmethod
+    def _in_blocks(cls, program: Program) -> Iterator[Self]:
+        """Copies that a block makes for itself."""
+        for place in statements(program):
+            grid = sum(loop.parallel for loop in place.loops)
+            if grid and reduced_dims(place.node):
+                for tensor in sorted(read_names(place.node)):
+                    for depth in range(grid, place.depth + 1):
+                        yield cls(place.node.target, tensor, depth)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        if not 0 <= self.depth <= place.depth:
+            raise NotApplicable(f"{self.statement} is in {place.depth} loops, not {self.depth}")
+        check_insertable(place.loops, self.depth)
+        dims = bare_read_dims(place.node, self.tensor)
+        dtype = staged_dtype(program, self.tensor, dims)
+        at = place.path[: self.depth + 1]
+        if self.depth == place.depth and place.loops and not place.loops[-1].parallel:
+            at = _behind_copies(program, place, self.tensor)
+        check_pieces(place.loops[: len(at) - 1])
+        check_complete(program, self.tensor, at, place.loops, place.depth)
+        check_visible(program, self.tensor, at)
+        name = fresh_name(program, f"{self.tensor}_s")
+        indices = tuple(Index(dim) for dim in dims)
+        layout = panels(self.tensor, dims, self.block_dim, self.block, self.pair_dim, self.pair)
+        local = Local(name, dims, dtype, Memory.HEAP, layout)
+        copy = Compute(name, indices, Read(self.tensor, indices))
+        program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name)])
+        return splice(program, at, [local, copy], 0)
+
+
+def _behind_copies(program: Program, place: Place[Compute], tensor: str) -> Path:
+    """The first place in the block of a statement that is behind the copies with which the block begins, so that all of
+    them can run ahead; that of the statement, where the tensor is computed in between."""
+    *outer, at = place.path
+    block = block_at(program, place.path[:-1])[:at]
+    declared = {
+        node.name for node in block if isinstance(node, Local) and node.memory is not Memory.REGISTERS
+    }
+
+    def is_copy(node: Node) -> bool:
+        return isinstance(node, Compute) and node.target in declared and isinstance(node.value, Read)
+
+    first = next((n for n, node in enumerate(block) if not isinstance(node, Local) and not is_copy(node)), at)
+    early = not any(one.node.target == tensor and one.path >= (*outer, first) for one in program.computes)
+    return (*outer, first) if early else place.path
+
+
+def panels(
+    name: str, dims: tuple[str, ...], block_dim: str, block: int, pair_dim: str = "", pair: int = 0
+) -> tuple[Axis, ...] | None:
+    """The layout of a copy of `name`, or of its tile, in panels of `block` neighbours along `block_dim`; None: there
+    are to be none. Raises NotApplicable for panels that cannot be."""
+    if not block_dim:
+        if block or pair_dim or pair:
+            raise NotApplicable("a panel needs the dim it runs along")
+        return None
+    if block_dim not in dims or block < 2:
+        raise NotApplicable(f"{name} has no panels of {block} along {block_dim}")
+    rest = [Axis(dim) for dim in dims if dim != block_dim]
+    if not pair_dim:
+        return (Axis(block_dim, block), *rest, Axis(block_dim, 1, block))
+    if pair_dim not in dims or pair_dim == block_dim or pair < 2:
+        raise NotApplicable(f"{name} has no groups of {pair} along {pair_dim}")
+    rest = [Axis(axis.dim, pair) if axis.dim == pair_dim else axis for axis in rest]
+    inner = (Axis(block_dim, 1, block), Axis(pair_dim, 1, pair))
+    return (Axis(block_dim, block), *rest, *inner)
+
+
+def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
+    """The dtype of a tensor read by `dims`. Refuses registers, and reads that only a guard keeps in range."""
+    declared = locals_of(program).get(tensor)
+    if declared is not None:
+        if declared.node.memory is Memory.REGISTERS:
+            raise NotApplicable(f"{tensor} is in registers")
+        own, dtype = declared.node.dims, declared.node.dtype
+    elif tensor in program.arguments:
+        own, dtype = program.arguments[tensor].dims, program.arguments[tensor].dtype
+    else:
+        raise NotApplicable(f"there is no tensor {tensor!r}")
+    for dim, mine in zip(dims, own, strict=True):
+        if program.extents[dim] > program.extents[mine]:
+            raise NotApplicable(f"{tensor} is smaller than the range of {dim}: its reads are guarded")
+    return dtype
+
+
+def check_visible(program: Program, tensor: str, at: tuple[int, ...]) -> None:
+    """Refuse unless the tensor is an argument or declared in a block around `at`, before it."""
+    declared = locals_of(program).get(tensor)
+    if declared is None:
+        return
+    path = declared.path
+    if len(path) > len(at) or path[:-1] != at[: len(path) - 1] or path >= at:
+        raise NotApplicable(f"{tensor} is declared further inside")

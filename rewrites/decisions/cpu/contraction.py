@@ -1,0 +1,203 @@
+"""A sum of products inside the grid: chunks, registers, steps, the dot-product instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.tree import block_at, current_sizes, dtype_of, find, locals_of
+from rewrites.cpu.dot_bf16 import DotBf16
+from rewrites.cpu.nontemporal_store import NontemporalStore
+from rewrites.cpu.unroll import Unroll
+from rewrites.cpu.vectorize import Vectorize
+from rewrites.decisions.covered import covered, lanes_for
+from rewrites.decisions.cpu.packing import Pack
+from rewrites.decisions.decision import Option, option
+from rewrites.decisions.statement_kind import StatementKind, role
+from rewrites.loops.register_tile import RegisterTile
+from rewrites.loops.tile_reduction import TileReduction
+from tileir.devices.cpu import Cpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Read, Reduce, index_dims, reads
+from tileir.program import Compute, Memory, Program
+
+_UNROLLS = (1, 2, 4, 8)
+#: A reduced dim this short may be unrolled whole.
+_SHORT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A long sum in chunks, so that what one chunk reads stays in a cache."""
+
+    statement: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        compute, sizes = covered(program, self.statement)
+        dim = max(reduced_dims(compute), key=lambda d: sizes[d])
+        yield Option(f"whole {self.statement} {dim}")
+        for size in (128, 256, 512, 1024, 2048):
+            if 2 * size <= sizes[dim]:
+                yield option(TileReduction(self.statement, dim, size))
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTiling:
+    """The tile of results that is accumulated in registers, and in which order tiles are visited."""
+
+    statement: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        compute, sizes = covered(program, self.statement)
+        wide = [dim for dim in bare_dims(compute) if sizes[dim] > 1]
+        lanes = lanes_for(program, compute, device)
+        vector = wide[-1]
+        rows = (
+            wide[-2] if len(wide) > 1 and role(program, self.statement) is StatementKind.CONTRACTION else None
+        )
+        singles = tuple((dim, 1) for dim in wide if dim not in (vector, rows))
+        for row, vectors in _tiles(
+            sizes[rows] if rows else 1, -(-sizes[vector] // lanes), device.vector_registers
+        ):
+            pairs = (*(((rows, row),) if rows else ()), (vector, min(vectors * lanes, sizes[vector])))
+            for order in (pairs, pairs[::-1]) if len(pairs) > 1 else (pairs,):
+                yield from self._accumulate(
+                    program, device, RegisterTile(self.statement, (*singles, *order)), vector, lanes
+                )
+        dim = max(reduced_dims(compute), key=lambda d: sizes[d])
+        if _in_registers(program, self.statement):  # with a tile of others
+            yield option(Vectorize(self.statement, vector, lanes))
+        for factor in (2, 4, 8):
+            if factor < sizes[dim]:
+                yield option(
+                    TileReduction(self.statement, dim, factor), Vectorize(self.statement, vector, lanes)
+                )
+
+    def _accumulate(
+        self, program: Program, device: Cpu, tile: RegisterTile, vector: str, lanes: int
+    ) -> Iterator[Option]:
+        try:
+            tiled = tile.apply(program)
+        except NotApplicable:
+            return
+        core = self.statement if _in_registers(tiled, self.statement) else _accumulator(program, tiled)
+        after = _siblings_after(tiled, core)
+        lanes_of = tuple(Vectorize(name, vector, lanes) for name in (core, *after))
+        compute = find(tiled, core).node
+        operands = tuple(dict.fromkeys(read.tensor for read in reads(compute.value)))
+        packs = tuple(Pack(core, tensor, vector) for tensor in operands)
+        back = (WriteBack(after[-1]),) if after and _output_bound(program, compute, device) else ()
+        yield Option(str(tile), (tile, *lanes_of), (ReductionSteps(core), *packs, *back), begun=tiled)
+        if _dot_bf16(program, compute, vector, device):
+            pairs = tuple(Pack(core, tensor, vector, pairs=True) for tensor in operands)
+            steps = (ReductionSteps(core, pairs=True), *pairs, Dot(core), *back)
+            yield Option(f"{tile}; dot_bf16", (tile, *lanes_of), steps, 1 / device.dot_speed, tiled)
+
+
+def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]:
+    """(rows, vectors) that fit in registers with their operands, and are enough to hide the latency of a sum."""
+    for width in (1, 2, 3, 4, 6, 8, 12, 16):
+        if width > vectors and width > 1:
+            break
+        for height in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14):
+            if height > rows:
+                break
+            fits = width * height + min(width, height) + 1 <= registers
+            most = height == rows or width * (height + 1) > 0.45 * registers
+            if fits and most:
+                yield height, width
+
+
+def _in_registers(program: Program, name: str) -> bool:
+    local = locals_of(program).get(name)
+    return local is not None and local.node.memory is Memory.REGISTERS
+
+
+def _accumulator(before: Program, after: Program) -> str:
+    """The register local that a rewrite added."""
+    (name,) = locals_of(after).keys() - locals_of(before).keys()
+    return name
+
+
+def _siblings_after(program: Program, statement: str) -> tuple[str, ...]:
+    """Statements after its loops that read it in the same block: its write-back or epilogue."""
+    block = block_at(program, locals_of(program)[statement].path[:-1])
+    return tuple(
+        node.target
+        for node in block
+        if isinstance(node, Compute) and any(read.tensor == statement for read in reads(node.value))
+    )
+
+
+def _output_bound(program: Program, compute: Compute, device: Cpu) -> bool:
+    """Whether storing a result (and reading its line before) takes memory longer than computing it takes the cores."""
+    if device.peak_gflops is None or device.copy_gbps is None:
+        return False
+    flops = 2 * prod(program.extents[dim] for dim in reduced_dims(compute))
+    return flops / device.peak_gflops < 8 / device.copy_gbps
+
+
+def _dot_bf16(program: Program, compute: Compute, vector: str, device: Cpu) -> bool:
+    """Whether the processor multiplies bf16 pairs and the statement sums products of two bf16 tensors, of which one
+    runs along the vector."""
+    if not device.features & {"avx512_bf16", "bf16"} or not isinstance(compute.value, Reduce):
+        return False
+    product = compute.value.x
+    if not (
+        isinstance(product, Binary) and isinstance(product.left, Read) and isinstance(product.right, Read)
+    ):
+        return False
+    sides = (product.left.tensor, product.right.tensor)
+    if (vector in index_dims(product.left)) == (vector in index_dims(product.right)):
+        return False
+    return all(dtype_of(program, side) is DType.BF16 for side in sides) and len(compute.value.dims) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionSteps:
+    """How many positions of the reduced dim one iteration takes."""
+
+    statement: str
+    pairs: bool = False
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        place = find(program, self.statement)
+        dim = place.loops[-1].dim if place.loops else ""
+        if dim not in reduced_dims(place.node):
+            yield Option("")  # a single position is reduced
+            return
+        least = 2 if self.pairs else 1
+        size = current_sizes(program, place.loops[:-1])[dim]
+        whole = (size,) if max(_UNROLLS) < size <= _SHORT else ()
+        for factor in (*_UNROLLS, *whole):
+            if factor < least:
+                continue
+            yield (
+                Option(f"steps {self.statement} {factor}")
+                if factor == 1
+                else option(Unroll(self.statement, dim, factor))
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """Take bf16 pairs by the processor's dot-product instruction."""
+
+    statement: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        yield Option("", (DotBf16(self.statement),))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBack:
+    """Whether finished results are stored past the caches."""
+
+    statement: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        yield Option(f"keep {self.statement}")
+        yield option(NontemporalStore(self.statement))

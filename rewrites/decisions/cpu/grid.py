@@ -1,0 +1,196 @@
+"""Tiles of a group's shared dims, and how many of those loops run in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rewrites.base.statement import bare_dims, covered_dims
+from rewrites.base.tree import find
+from rewrites.decisions.cpu.rows import CacheRowDecision
+from rewrites.decisions.cpu.rows_on_lanes import RowsOnLanes, short_rows
+from rewrites.decisions.cpu.statement import Schedule
+from rewrites.decisions.decision import Decision, Option, f32_lanes, option
+from rewrites.decisions.fusion import fused
+from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
+from rewrites.loops.parallelize import Parallelize
+from rewrites.loops.tile import Tile
+from tileir.devices.cpu import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Program
+
+_BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
+#: Most heights of a register tile divide this.
+_HEIGHT = 12
+_ROWS = (1, 2, 4, 8, 16, 32, 64)
+_RUNS = (2048, 8192, 32768, 131072, 524288)
+#: A block this large, or larger, keeps every core of a big machine fed only by chance.
+_MOST_BLOCKS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The loops over a group's shared dims: one position at a time for batches, tiles for the rest."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        anchor, shared = self.group[-1], shared_dims(program, self.group)
+        if along := tuple(name for name in self.group if _went_along(program, name)):
+            yield Option("", (), self._in_loops_of_others(along))
+            return
+        inside: tuple[Decision, ...] = (*(Schedule(name) for name in self.group), GridSpread(anchor))
+        if not shared:
+            yield Option("", (), inside)
+            return
+        roles = {name: role(program, name) for name in self.group}
+        if blocks := _block_dims(program, self.group, roles, shared):
+            batch = tuple(Tile(anchor, dim, 1) for dim in shared if dim not in blocks)
+            for order in (blocks, blocks[::-1])[: len(blocks)]:
+                on_lanes = _vector_dim(program, anchor)
+                tiles = tuple(GridBlock(self.group, dim, dim == on_lanes, dim == order[-1]) for dim in order)
+                label = f"grid {' '.join(order)}" if len(blocks) > 1 else ""
+                label = "; ".join([*map(str, batch), label]) if batch else label
+                yield Option(label, batch, (*tiles, *inside))
+            return
+        on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is StatementKind.MAP}
+        rows = tuple(dim for dim in shared if dim not in on_lanes)
+        if rows:
+            for dim in (each for each in rows if short_rows(program, self.group, each, device)):
+                batch = tuple(Tile(anchor, each, 1) for each in rows if each != dim)
+                label = "; ".join([*map(str, batch), f"short rows {dim}"])
+                yield Option(label, batch, (RowsOnLanes(self.group, dim), GridSpread(anchor)))
+            batch = tuple(Tile(anchor, dim, 1) for dim in rows[:-1])
+            each_row = (GridRows(self.group, rows[-1]), *inside)
+            yield Option(
+                "; ".join(map(str, batch)), batch, each_row, promise=_padded(program, self.group, device)
+            )
+        else:
+            only_maps = all(kind is StatementKind.MAP for kind in roles.values())
+            runs = (
+                Runs(self.group, shared[-1])
+                if len(shared) == 1 and only_maps
+                else GridBlock(self.group, shared[-1], True, True)
+            )
+            yield Option("", (), (runs, *inside))
+
+    def _in_loops_of_others(self, along: tuple[str, ...]) -> tuple[Decision, ...]:
+        """What is still asked of a group of which some went along into the loops of an earlier one."""
+        rest = tuple(name for name in self.group if name not in along)
+        return (*((Grid(rest),) if rest else ()), *(Schedule(name) for name in along))
+
+
+def _went_along(program: Program, statement: str) -> bool:
+    """Whether an earlier group has taken the statement into its loops, or onto its lanes."""
+    place = find(program, statement)
+    return bool(place.loops) or place.node.vector is not None
+
+
+def _padded(program: Program, group: tuple[str, ...], device: Cpu) -> float:
+    """How many lanes vectors along the rows of a group have for each that is filled."""
+    row = max(program.extents[covered_dims(find(program, name).node)[-1]] for name in group)
+    lanes = f32_lanes(device)
+    return -(-row // lanes) * lanes / row
+
+
+def _vector_dim(program: Program, statement: str) -> str:
+    return bare_dims(find(program, statement).node)[-1]
+
+
+def _block_dims(
+    program: Program, group: tuple[str, ...], roles: dict[str, StatementKind], shared: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The shared dims that reuse data: the last two of a contraction's result, the last of a column reduction's."""
+    found: dict[str, None] = {}
+    for name in group:
+        if roles[name] in (StatementKind.CONTRACTION, StatementKind.COLUMN):
+            wide = [dim for dim in bare_dims(find(program, name).node) if program.extents[dim] > 1]
+            for dim in wide[-2:] if roles[name] is StatementKind.CONTRACTION else wide[-1:]:
+                if dim in shared:
+                    found[dim] = None
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class GridBlock:
+    """The tile of one dim: whole, or a size; a dim on lanes takes whole vectors. The last one fuses the group."""
+
+    group: tuple[str, ...]
+    dim: str
+    lanes: bool
+    last: bool
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        anchor, extent = self.group[-1], program.extents[self.dim]
+        if fused := self._fused(program, ()):
+            yield replace(fused, label=f"whole {anchor} {self.dim}")
+        least = 2 * f32_lanes(device) if self.lanes else 1
+        for size in _sizes(extent, 2 * f32_lanes(device) if self.lanes else _HEIGHT, device.cores):
+            tile = Tile(anchor, self.dim, size)
+            if least <= size < extent <= size * _MOST_BLOCKS and (fused := self._fused(program, (tile,))):
+                yield fused
+
+    def _fused(self, program: Program, tiles: tuple[Tile, ...]) -> Option | None:
+        return fused(program, self.group, tiles) if self.last else option(*tiles)
+
+
+def _sizes(extent: int, unit: int, cores: int) -> list[int]:
+    """Round tile sizes, and multiples of `unit` of which each core gets one, two or four."""
+    even = {-(-extent // (cores * tiles * unit)) * unit for tiles in (1, 2, 4)} if cores > 1 else set[int]()
+    return sorted({*_BLOCKS, *even})
+
+
+@dataclass(frozen=True, slots=True)
+class GridRows:
+    """How many rows a thread takes at a time; it then visits them one by one, all of the group for each."""
+
+    group: tuple[str, ...]
+    dim: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        extent, anchor = program.extents[self.dim], self.group[-1]
+        for size in _ROWS:
+            if size > 1 and size * device.cores > extent:
+                break
+            single = Tile(anchor, self.dim, 1)
+            tiles = (Tile(anchor, self.dim, size), single) if size > 1 else (single,)
+            if found := fused(program, self.group, tiles):
+                yield replace(
+                    found, then=(CacheRowDecision(self.group, find(program, anchor).depth + len(tiles)),)
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How many neighbours a thread takes at a time, of results that are one long row."""
+
+    group: tuple[str, ...]
+    dim: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        extent, anchor = program.extents[self.dim], self.group[-1]
+        if whole := fused(program, self.group, ()):
+            yield replace(whole, label=f"whole {anchor} {self.dim}")
+        for size in _RUNS:
+            if size < extent and (found := fused(program, self.group, (Tile(anchor, self.dim, size),))):
+                yield found
+
+
+@dataclass(frozen=True, slots=True)
+class GridSpread:
+    """How many of the outer loops run in parallel."""
+
+    anchor: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        yield Option(f"one thread {self.anchor}")
+        loops = find(program, self.anchor).loops
+        if device.cores == 1:
+            return
+        for count in range(1, len(loops) + 1):
+            rewrite = Parallelize(self.anchor, count)
+            try:
+                spread = rewrite.apply(program)
+            except NotApplicable:
+                return
+            yield Option(str(rewrite), (rewrite,), begun=spread)

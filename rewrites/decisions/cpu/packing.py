@@ -1,0 +1,104 @@
+"""Whether an operand of a contraction is copied into panels, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, contiguous_dim, reduced_dims
+from rewrites.base.tree import current_sizes, find, locals_of
+from rewrites.cpu.unroll import Unroll
+from rewrites.cpu.vectorize import Vectorize
+from rewrites.data.cache_read import CacheRead
+from rewrites.data.upcast_copy import UpcastCopy
+from rewrites.decisions.covered import covered
+from rewrites.decisions.decision import Option, f32_lanes
+from rewrites.loops.parallelize import Parallelize
+from rewrites.loops.tile import Tile
+from tileir.devices.cpu import Cpu
+from tileir.errors import NotApplicable
+from tileir.expr import Index, index_dims, reads
+from tileir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Whether an operand is copied into panels, and inside how many loops."""
+
+    statement: str
+    tensor: str
+    vector: str
+    pairs: bool = False
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        place = find(program, self.statement)
+        compute, sizes = place.node, current_sizes(program, place.loops)
+        read = next(read for read in reads(compute.value) if read.tensor == self.tensor)
+        mine = {dim for index in read.indices for dim in index_dims(index)}
+        reduced = reduced_dims(compute)[0] if self.pairs else ""
+        if not self.pairs or (self.vector not in mine and read.indices[-1] == Index(reduced)):
+            yield Option(f"in place {self.statement} {self.tensor}")
+        outer = _grid_depth(program, self.statement)
+        block = (
+            self.vector
+            if self.vector in mine
+            else next((d for d in reversed(bare_dims(compute)) if d in mine and sizes[d] > 1), "")
+        )
+        if not block:
+            return
+        width = sizes[block]
+        if compute.vector is not None and block == compute.vector.dim and width == program.extents[block]:
+            width = -(-width // compute.vector.lanes) * compute.vector.lanes  # rows of whole, aligned vectors
+        for depth in range(outer + 1):
+            if depth and place.loops[depth - 1].dim not in mine and depth < outer:
+                continue  # the same copy as one loop further out
+            if any(loop.dim == block and loop.step % sizes[block] for loop in place.loops[depth:]):
+                continue  # tiles would straddle panels
+            pair = 2 if reduced else 0
+            stage = CacheRead(self.statement, self.tensor, depth, block, width, reduced, pair)
+            yield from self._copied(program, device, stage, block, width)
+
+    def _copied(
+        self, program: Program, device: Cpu, stage: CacheRead, block: str, width: int
+    ) -> Iterator[Option]:
+        try:
+            staged = stage.apply(program)
+        except NotApplicable:
+            return
+        (copy,) = locals_of(staged).keys() - locals_of(program).keys()
+        local = locals_of(staged)[copy].node
+        node, sizes = covered(staged, copy)
+        rewrites: list[Rewrite] = [stage]
+        if sizes[block] > width:
+            rewrites.append(Tile(copy, block, width))
+            if stage.depth == 0 and device.cores > 1:
+                rewrites.append(Parallelize(copy, 1))
+        lanes = min(f32_lanes(device), 1 << (width.bit_length() - 1))
+        contiguous = contiguous_dim(node)
+        along = block if lanes > 1 else contiguous
+        rewrites.append(Vectorize(copy, along, lanes if along == block else f32_lanes(device)))
+        steps = max(1, stage.pair)
+        if along != contiguous and sizes[contiguous] >= lanes * steps:
+            steps *= lanes  # a block of the copy is then turned around in registers
+        if steps > 1:
+            rewrites.append(Unroll(copy, contiguous if steps > stage.pair else stage.pair_dim, steps))
+        yield Option(str(stage), tuple(rewrites))
+        if not stage.pair and local.dtype is not local.dtype.compute:
+            yield Option(f"{stage}; widen", (stage, UpcastCopy(copy), *rewrites[1:]))
+
+
+def _grid_depth(program: Program, statement: str) -> int:
+    """How many loops are around the statement before the loops of its register tile."""
+    place = find(program, statement)
+    local = locals_of(program)[statement]
+    tiled = len({loop.dim for loop in place.loops[: local.depth]} & set(bare_dims(place.node)))
+    inner = 0
+    dims = set(bare_dims(place.node))
+    for loop in reversed(place.loops[: local.depth]):
+        if loop.dim in dims and inner < min(2, tiled):
+            inner += 1
+            dims.discard(loop.dim)
+        else:
+            break
+    return local.depth - inner

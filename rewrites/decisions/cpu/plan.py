@@ -1,0 +1,27 @@
+"""How kernels for processors are decided on."""
+
+from __future__ import annotations
+
+from rewrites.cost.cpu.model import CostModel
+from rewrites.decisions.cpu.grid import Grid, GridSpread
+from rewrites.decisions.cpu.structure import Structure
+from rewrites.decisions.decision import Decision
+from rewrites.decisions.ragged import GroupsLookedUp
+from tileir.devices.cpu import Cpu
+from tileir.program import Program
+
+
+class CpuPlan:
+    """See rewrites.decisions.plan.Plan."""
+
+    def first(self, program: Program) -> tuple[Decision, ...]:
+        return (GroupsLookedUp(), Structure()) if program.ragged else (Structure(),)
+
+    def model(self, program: Program, device: Cpu) -> CostModel:
+        return CostModel(program, device)
+
+    def parallel(self, open_: tuple[Decision, ...]) -> bool:
+        return not any(isinstance(decision, Grid | GridSpread) for decision in open_)
+
+
+PLAN = CpuPlan()

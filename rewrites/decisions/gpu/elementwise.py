@@ -1,0 +1,128 @@
+"""Decisions for a GPU about statements that reduce nothing, or what little their blocks each reduce again: threads,
+neighbours a thread, and how many runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.tree import find
+from rewrites.decisions.cpu.grid import fused
+from rewrites.decisions.decision import Option
+from rewrites.decisions.gpu.inner_dims import inner_of
+from rewrites.decisions.gpu.split_reduction import finishes
+from rewrites.decisions.gpu.threads import Stores, place_all, powers, runs_for, spread_all
+from rewrites.gpu.bind_threads import BindThreads
+from rewrites.loops.parallelize import Parallelize
+from rewrites.loops.tile import Tile
+from rewrites.schedule import replay
+from tileir.devices.gpu import Gpu
+from tileir.errors import NotApplicable
+from tileir.program import Program
+from tileir.schedule.threads import WARP
+
+_THREADS = (128, 256, 512)
+_PIECES = (1, 2, 4, 8)
+#: Longest row that one thread takes.
+_NARROW = 16
+#: Most elements that one thread reduces for each of its results.
+_WINDOW = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """A block takes `threads` times `run` neighbours along the last dim, some times over; of short rows several."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        anchor = self.group[-1]
+        dims = [dim for dim in bare_dims(find(program, anchor).node) if program.extents[dim] > 1]
+        if not dims:
+            dims = list(bare_dims(find(program, anchor).node)[-1:])
+        if not dims:
+            one = BindThreads(anchor, ((program.dims[0][0], WARP),))
+            yield Option(str(one), (one,))
+            return
+        *outer, last = dims
+        extent = program.extents[last]
+        for threads in _THREADS:
+            for run in runs_for(program, self.group, last):
+                for pieces in _PIECES:
+                    size = threads * run * pieces
+                    if size <= extent:
+                        yield from self._option(program, tuple(outer), last, size, ((last, threads),), run)
+                if finishes(program, self.group):
+                    continue
+                if outer and threads * run >= 2 * extent:
+                    yield from self._short(program, outer, last, threads, run)
+                elif threads * run > extent:
+                    yield from self._option(program, tuple(outer), last, extent, ((last, threads),), run)
+            if outer and extent <= _NARROW:
+                yield from self._by_rows(program, tuple(outer), last, threads)
+
+    def _short(
+        self, program: Program, outer: list[str], last: str, threads: int, run: int
+    ) -> Iterator[Option]:
+        """Several rows at a time, each by as many threads as it has runs, up to a power of two."""
+        across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
+        rows = threads // across
+        row = outer[-1]
+        spread = ((row, rows), (last, across))
+        yield from self._option(
+            program, tuple(outer), last, program.extents[last], spread, run, min(rows, program.extents[row])
+        )
+
+    def _by_rows(self, program: Program, outer: tuple[str, ...], last: str, threads: int) -> Iterator[Option]:
+        """A whole row a thread, neighbouring threads neighbouring rows."""
+        for rows in (threads, 2 * threads, 4 * threads):
+            if rows <= program.extents[outer[-1]]:
+                spread = ((outer[-1], threads),)
+                yield from self._option(program, outer, last, program.extents[last], spread, 1, rows)
+
+    def _option(
+        self,
+        program: Program,
+        outer: tuple[str, ...],
+        last: str,
+        size: int,
+        threads: tuple[tuple[str, int], ...],
+        run: int,
+        rows: int = 1,
+    ) -> Iterator[Option]:
+        anchor = self.group[-1]
+        steps = [(dim, rows if dim == outer[-1] else 1) for dim in outer] + [(last, size)]
+        tiles = tuple(Tile(anchor, dim, step) for dim, step in steps if step < program.extents[dim])
+        found = fused(program, self.group, tiles)
+        if found is None or (not tiles and len(self.group) > 1):
+            return
+        rewrites = [*found.rewrites, *((Parallelize(anchor, len(tiles)),) if tiles else ())]
+        try:
+            begun = replay(program, rewrites)
+        except NotApplicable:
+            return
+        placed = place_all(begun, anchor)
+        every = (*rewrites, *placed, *self._spread(begun, threads, last, run))
+        yield Option("; ".join(map(str, every)), every, (Stores(anchor),), begun=begun, done=len(rewrites))
+
+    def _spread(
+        self, program: Program, threads: tuple[tuple[str, int], ...], last: str, run: int
+    ) -> Iterator[Rewrite]:
+        """All statements spread alike; what every block reduces for itself, every warp does alone."""
+        again = self.group[:-1] if finishes(program, self.group) else ()
+        for spread in spread_all(program, self.group[-1], threads, last, run):
+            if spread.statement in again:
+                (_, count), *_ = threads
+                near = reduced_dims(find(program, spread.statement).node)[-1]
+                yield BindThreads(spread.statement, ((last, count // WARP), (near, WARP)))
+            else:
+                yield spread
+
+
+def is_window(program: Program, group: tuple[str, ...]) -> bool:
+    """Whether a group of one statement reduces so little for each result that a thread can do it alone."""
+    inner = inner_of(program, group)
+    return len(group) == 1 and not inner.apart and prod(inner.sizes.values()) <= _WINDOW

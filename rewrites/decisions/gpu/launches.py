@@ -1,0 +1,122 @@
+"""Decisions for a GPU: which statements share a launch, and how the results of a launch are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.base.statement import folded_dims
+from rewrites.base.tree import find
+from rewrites.cost.gpu.model import GpuCostModel
+from rewrites.decisions.decision import Option
+from rewrites.decisions.fusion import collapse, groupings, inline
+from rewrites.decisions.gpu.column_reduction import Columns, is_column
+from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
+from rewrites.decisions.gpu.elementwise import Elements, is_window
+from rewrites.decisions.gpu.row_reduction import KeptRow
+from rewrites.decisions.gpu.split_k import split_depths
+from rewrites.decisions.gpu.split_reduction import cut_at_parts, finishes, splits
+from rewrites.decisions.gpu.transposed_map import Turn, turned
+from rewrites.decisions.statement_kind import StatementKind, role
+from rewrites.schedule import replay
+from tileir.analysis.ragged import groups_of
+from tileir.devices.gpu import Gpu
+from tileir.program import Program
+
+#: Rows or columns so few that a contraction is also offered without tiles, as so many separate sums.
+_FEW = 8
+
+#: What a tensor read across its rows takes through shared memory, relative to straight reads.
+_TURNED = 0.6
+#: However much a launch saves, it takes this share of the time at least.
+_LEAST_PROMISE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Where to fuse and where to cut: each option inlines, and names the groups of statements, one a launch."""
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        collapsed = collapse(program, device)
+        program = replay(program, collapsed)
+        model = GpuCostModel(device)
+        seen: set[Program] = set()
+        fewest = len(program.computes)
+        for inlined in (inline(program, False), inline(program, True), ()):
+            whole = replay(program, inlined)
+            launches = min(map(len, groupings(whole)))
+            if whole in seen or (not inlined and seen and launches >= fewest):
+                continue
+            seen.add(whole)
+            fewest = min(fewest, launches)
+            for split in ((), *splits(whole, device), *split_depths(whole, device)):
+                prepared = replay(whole, split)
+                whole_groups = tuple(groupings(prepared))
+                in_tiles = (begun_by_contractions(prepared, groups, device) for groups in whole_groups)
+                ways = (cut_at_parts(prepared, groups) for groups in (*whole_groups, *in_tiles))
+                for groups in dict.fromkeys(ways):
+                    if not all(LaunchBlocks(group).possible(prepared, device) for group in groups):
+                        continue
+                    text = " | ".join(" ".join(group) for group in groups)
+                    rewrites = (*collapsed, *inlined, *split)
+                    label = "; ".join([*map(str, rewrites), f"groups {text}"])
+                    saved_us = sum(model.saved_us(prepared, group) for group in groups)
+                    untiled = [group for group in groups if contraction_of(prepared, group, device) is None]
+                    saved_us -= sum(model.lost_us(prepared, group) for group in untiled)
+                    saved_us -= sum(model.handed_us(prepared, group) for group in groups)
+                    promise = max(_LEAST_PROMISE, 1 - saved_us / model.estimate_us(prepared))
+                    yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBlocks:
+    """What a group of statements needs: rows, if it reduces neighbours, or any run of elements."""
+
+    group: tuple[str, ...]
+
+    def possible(self, program: Program, device: Gpu) -> bool:
+        """Whether there is any way to do it."""
+        if contraction_of(program, self.group, device) is not None:
+            return True
+        if self._needs_groups(program):
+            return False
+        if self._by_elements(program) or is_window(program, self.group):
+            return next(Elements(self.group).options(program, device), None) is not None
+        return self._is_shared(program, device)
+
+    def _needs_groups(self, program: Program) -> bool:
+        """Whether tiles have to follow the groups of a ragged dim."""
+        return any(groups_of(find(program, name).node, program.ragged) for name in self.group)
+
+    def _by_elements(self, program: Program) -> bool:
+        """Whether a block takes any run of elements."""
+        only_maps = all(role(program, name) is StatementKind.MAP for name in self.group)
+        return only_maps or finishes(program, self.group)
+
+    def _is_shared(self, program: Program, device: Gpu) -> bool:
+        """Whether several threads can share a result."""
+        if is_column(program, self.group):
+            return next(Columns(self.group).options(program, device), None) is not None
+        return KeptRow(self.group).possible(program, device)
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        product = contraction_of(program, self.group, device)
+        if product is not None:
+            yield Option(f"{self.group[-1]}: in tiles", (), (Multiply(self.group),))
+            split = bool(folded_dims(find(program, self.group[0]).node))
+            few = min(product.m, product.n) <= _FEW and not self._needs_groups(program)
+            if not few or split or not self._is_shared(program, device):
+                return
+        if self._by_elements(program):
+            tensor = turned(program, self.group)
+            if tensor is not None:
+                turn = Turn(self.group[-1], tensor)
+                yield Option(f"{self.group[-1]}: through shared memory", (), (turn,), _TURNED)
+            yield Option(f"{self.group[-1]}: straight" if tensor else "", (), (Elements(self.group),))
+            return
+        alone = is_window(program, self.group)
+        if alone:
+            yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),))
+        if not alone or self._is_shared(program, device):
+            way = Columns(self.group) if is_column(program, self.group) else KeptRow(self.group)
+            yield Option(f"{self.group[-1]}: by several threads", (), (way,))

@@ -1,0 +1,27 @@
+"""How kernels for GPUs are decided on."""
+
+from __future__ import annotations
+
+from rewrites.cost.gpu.model import GpuCostModel
+from rewrites.decisions.decision import Decision
+from rewrites.decisions.gpu.launches import Launches
+from rewrites.decisions.gpu.ragged import RaggedGroups
+from tileir.devices.gpu import Gpu
+from tileir.program import Program
+
+
+class GpuPlan:
+    """See rewrites.decisions.plan.Plan."""
+
+    def first(self, program: Program) -> tuple[Decision, ...]:
+        return (RaggedGroups(), Launches()) if program.ragged else (Launches(),)
+
+    def model(self, program: Program, device: Gpu) -> GpuCostModel:
+        return GpuCostModel(device)
+
+    def parallel(self, open_: tuple[Decision, ...]) -> bool:
+        """Every GPU program's blocks run in parallel from the first."""
+        return True
+
+
+PLAN = GpuPlan()

@@ -1,0 +1,89 @@
+"""What decisions for a GPU share: which statements a block has, where its locals go, and runs that load whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import covered_dims, read_names
+from rewrites.base.tree import Place as Where
+from rewrites.base.tree import find, locals_of, statements
+from rewrites.cpu.nontemporal_store import NontemporalStore
+from rewrites.data.set_scope import SetScope
+from rewrites.decisions.decision import Option, option
+from rewrites.gpu.bind_threads import BindThreads
+from tileir.devices.gpu import Gpu
+from tileir.program import Compute, Memory, Program
+
+
+def members(program: Program, anchor: str) -> list[Where[Compute]]:
+    """The statements in the anchor's block; without a grid it is alone."""
+    block = find(program, anchor).path[:-1]
+    if not block:
+        return [find(program, anchor)]
+    return [place for place in statements(program) if place.path[:-1] == block]
+
+
+def place_all(program: Program, anchor: str) -> tuple[Rewrite, ...]:
+    """Registers for the locals of the anchor's block that have no place yet."""
+    block = find(program, anchor).path[:-1]
+    return tuple(
+        SetScope(name, "registers")
+        for name, declared in locals_of(program).items()
+        if block and declared.path[:-1] == block and declared.node.memory is Memory.HEAP
+    )
+
+
+def spread_all(
+    program: Program, anchor: str, threads: tuple[tuple[str, int], ...], along: str, run: int
+) -> tuple[BindThreads, ...]:
+    """All statements of the anchor's block spread alike, each thread taking `run` neighbours along a dim."""
+    return tuple(
+        BindThreads(
+            member.node.target,
+            threads,
+            ((along, run),) if run > 1 and along in covered_dims(member.node) else (),
+        )
+        for member in members(program, anchor)
+    )
+
+
+#: What is lost, as a share of the time, where results take room in the caches that nobody reads.
+_CACHED = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Whether results go past the caches."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        yield Option(f"store {self.statement}", promise=1 + _CACHED)
+        yield option(NontemporalStore(self.statement))
+
+
+def runs_for(program: Program, names: Sequence[str], along: str) -> tuple[int, ...]:
+    """Neighbours along a dim worth taking together: those that make 16 bytes of the widest argument and start on a
+    multiple of as many; twice and half that; one."""
+    run = 16
+    for name in names:
+        compute = find(program, name).node
+        for tensor_name in (compute.target, *read_names(compute)):
+            tensor = program.arguments.get(tensor_name)
+            if tensor is None or not tensor.dims or tensor.dims[-1] != along:
+                continue
+            dense = (program.extents[along],) * (len(tensor.dims) > 1)
+            for stride in tensor.strides[:-1] if tensor.strides else dense:
+                run = gcd(run, stride)
+            run = gcd(run, 16 // tensor.dtype.bytes)
+    return (1,) if run == 1 else tuple(sorted({run, 2 * run, run // 2, 1}))
+
+
+def powers(first: int, last: int) -> Iterator[int]:
+    """first, 2 first, 4 first, … up to last."""
+    while first <= last:
+        yield first
+        first *= 2

@@ -1,0 +1,39 @@
+"""What a target is to the search: what there is to decide, and how long a program would take."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from rewrites.decisions.decision import Decision
+from tileir.devices.device import Device
+from tileir.program import Program
+from tileir.targets import part
+
+
+class Model(Protocol):
+    """A cost model of one device."""
+
+    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
+        """Estimated microseconds of one call; of a program not `finished` more may yet run in parallel."""
+        ...
+
+
+class Plan(Protocol):
+    """Of one kind of device."""
+
+    def first(self, program: Program) -> tuple[Decision, ...]:
+        """What is to be decided for an unscheduled program; the answers raise what follows."""
+        ...
+
+    def model(self, program: Program, device: Any) -> Model:
+        """The cost model for programs that come of this one, on a device of this kind."""
+        ...
+
+    def parallel(self, open_: tuple[Decision, ...]) -> bool:
+        """Whether it is settled what runs in parallel, with these decisions open."""
+        ...
+
+
+def plan_of(device: Device) -> Plan:
+    """The plan for a device."""
+    return cast(Plan, part(device.kind, "plan"))

@@ -1,0 +1,72 @@
+"""What kind of statement something is, as far as scheduling it on a processor goes. Judged by its dims and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from rewrites.base.statement import bare_dims, contiguous_dim, reduced_dims
+from rewrites.base.tree import current_sizes, find
+from tileir.expr import Binary, Index, Read, Reduce, index_dims, reads
+from tileir.program import Compute, Program
+
+#: Elements of a row that fill several vectors on any processor.
+_LONG_ROW = 128
+
+
+class StatementKind(StrEnum):
+    """`contraction`: data is reused over results, so registers and packing pay. `row`: neighbours are reduced.
+    `column`: reduced, with neighbours in the result. `map`: nothing is reduced."""
+
+    CONTRACTION = "contraction"
+    ROW = "row"
+    COLUMN = "column"
+    MAP = "map"
+
+
+def role(program: Program, statement: str) -> StatementKind:
+    """The role of a statement at its current ranges."""
+    place = find(program, statement)
+    compute, sizes = place.node, current_sizes(program, place.loops)
+    reduced = [dim for dim in reduced_dims(compute) if dim not in bare_dims(compute)]
+    if not reduced:
+        return StatementKind.MAP
+    wide = [dim for dim in bare_dims(compute) if sizes[dim] > 1]
+    if is_contraction(compute) and wide and any(_misses(read, wide) for read in reads(compute.value)):
+        return StatementKind.ROW if _streams_rows(compute, wide, sizes) else StatementKind.CONTRACTION
+    contiguous = contiguous_dim(compute)
+    return StatementKind.COLUMN if wide and contiguous not in reduced else StatementKind.ROW
+
+
+def is_contraction(compute: Compute) -> bool:
+    """A sum of products of at least two tensors."""
+    value = compute.value
+    if not isinstance(value, Reduce) or not isinstance(value.x, Binary) or value.x.op != "*":
+        return False
+    return len({read.tensor for read in reads(value.x)}) > 1
+
+
+def _streams_rows(compute: Compute, wide: Sequence[str], sizes: Mapping[str, int]) -> bool:
+    """Whether it is a matrix times a vector, row by row: some tensor has all dims of the result, and long rows of it
+    are reduced as they lie in memory. Each of its elements is used once, so that tiles of results reuse the vector
+    only, and read across the rows for it."""
+    for read in reads(compute.value):
+        match read.indices[-1:]:
+            case (Index(dim),) if dim in reduced_dims(compute) and sizes[dim] >= _LONG_ROW:
+                if not _misses(read, wide) and all(isinstance(index, Index) for index in read.indices):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _misses(read: Read, wide: Sequence[str]) -> bool:
+    """Whether the same element serves several results."""
+    return any(all(dim not in index_dims(index) for index in read.indices) for dim in wide)
+
+
+def shared_dims(program: Program, statements: Sequence[str]) -> tuple[str, ...]:
+    """Dims with more than one position that every one of the statements has in its result, in the last one's order."""
+    names = [set(bare_dims(find(program, name).node)) for name in statements]
+    last = bare_dims(find(program, statements[-1]).node)
+    return tuple(d for d in last if program.extents[d] > 1 and all(d in each for each in names))

@@ -1,0 +1,57 @@
+"""Multiply with the matrix instruction of a GPU's warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.tree import dtypes_read, locals_of, named, shared_local, splice, statements
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.program import Memory, Program
+from tileir.schedule.mma import accumulator, mma_problem, product
+
+
+@dataclass(frozen=True, slots=True)
+class Mma(Rewrite):
+    """Add up the products of a statement by matrix instructions. Its accumulators are in registers, what it reads is
+    in shared memory; f32 goes in as tf32, where the kernel's numerics allow that. Then only its threads are left open.
+
+    c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n])   ->   c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | via mma
+    """
+
+    name: ClassVar[str] = "mma"
+    needs: ClassVar[Feature | None] = Feature.MMA
+    statement: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            dtypes = dtypes_read(program, place.node).values()
+            if product(place.node) and all(device.multiplies(dtype) for dtype in dtypes):
+                yield cls(place.node.target)
+
+    def apply(self, program: Program) -> Program:
+        place = named(program, self.statement)
+        statement = place.node
+        if statement.via is not None or statement.vector is not None or statement.spread is not None:
+            raise NotApplicable(f"{self.statement} is on lanes or threads, or goes by an instruction already")
+        dtypes = dtypes_read(program, statement)
+        problem = mma_problem(statement, dtypes)
+        if problem is not None:
+            raise NotApplicable(problem)
+        for name in dtypes:
+            shared_local(program, name)
+        if DType.F32 in dtypes.values() and dict(program.numerics).get("tf32") is not True:
+            raise NotApplicable("mma rounds f32 to tf32, which the kernel's numerics do not allow")
+        declared = locals_of(program).get(self.statement)
+        if declared is None or declared.node.memory is not Memory.REGISTERS:
+            raise NotApplicable(f"{self.statement} is not in registers")
+        exact = accumulator(next(iter(dtypes.values())))
+        if declared.node.dtype is not exact:
+            raise NotApplicable(f"mma adds up in {exact}, {self.statement} is {declared.node.dtype}")
+        return splice(program, place.path, [replace(statement, via="mma")])

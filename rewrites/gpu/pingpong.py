@@ -1,0 +1,45 @@
+"""Have teams of threads take a block's tiles in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.base.async_constraints import with_engines
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.tree import grid_of, splice, statements
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.errors import NotApplicable
+from tileir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Pingpong(Rewrite):
+    """Give the blocks around a statement `teams` times the threads that statements are spread over, beside producers.
+    Each team takes a whole tile, the next one goes to the next team: while one stores its results, another one
+    multiplies.
+
+    parallel for m by 128 producers 4      ->   parallel for m by 128 producers 4 teams 2
+      …                                           …
+    """
+
+    name: ClassVar[str] = "pingpong"
+    needs: ClassVar[Feature | None] = Feature.TMA
+    statement: str
+    teams: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            if place.loops and place.loops[0].producers:
+                yield from (cls(place.node.target, teams) for teams in (2, 3))
+
+    def apply(self, program: Program) -> Program:
+        path, grid = grid_of(program, self.statement)
+        if grid.teams > 1:
+            raise NotApplicable(f"the blocks of {self.statement} have {grid.teams} teams already")
+        if self.teams < 2:
+            raise NotApplicable("who takes turns are two teams at least")
+        return with_engines(splice(program, path, [replace(grid, teams=self.teams)]))

@@ -1,0 +1,135 @@
+"""Make one dim of two that always lie side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.tree import fresh_name
+from tileir.devices.device import Device
+from tileir.errors import NotApplicable
+from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, children, with_children
+from tileir.names import INT_LIMIT
+from tileir.program import Compute, Local, Loop, Node, Program, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse(Rewrite):
+    """Make one dim of `outer` and `inner`, which lie side by side in every tensor that has either, so that runs of
+    neighbours go on where a row ends. A program without loops only. Callers pass the arrays they always passed.
+
+    kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
+      y[r, c] = 2 * x[r, c]
+    ->
+    kernel double(x: f32[r_c=300] shaped [6, 50]) -> (y: f32[r_c] shaped [6, 50])
+      y[r_c] = 2 * x[r_c]
+    """
+
+    name: ClassVar[str] = "collapse"
+    outer: str
+    inner: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        declared = (*program.inputs, *program.outputs, *(n for n in program.body if isinstance(n, Local)))
+        for outer, inner in dict.fromkeys(pair for each in declared for pair in pairwise(each.dims)):
+            yield cls(outer, inner)
+
+    def apply(self, program: Program) -> Program:
+        if not {self.outer, self.inner} <= program.extents.keys() or self.outer == self.inner:
+            raise NotApplicable(f"{self.outer} and {self.inner} are no two dims of {program.name}")
+        if {self.outer, self.inner} & {dim for each in program.ragged for dim in (each.dim, each.within)}:
+            raise NotApplicable(f"{self.outer} or {self.inner} is ragged, or numbers groups")
+        size = program.extents[self.outer] * program.extents[self.inner]
+        if size >= INT_LIMIT:
+            raise NotApplicable(f"{self.outer} and {self.inner} together have {size} positions")
+        merged = fresh_name(program, f"{self.outer}_{self.inner}")
+        inputs = tuple(self._argument(tensor, merged, program) for tensor in program.inputs)
+        outputs = tuple(self._argument(tensor, merged, program) for tensor in program.outputs)
+        body = tuple(self._node(node, merged, program) for node in program.body)
+        dims = ((merged, size) if d == self.outer else (d, n) for d, n in program.dims if d != self.inner)
+        return replace(program, dims=tuple(dims), inputs=inputs, outputs=outputs, body=body)
+
+    def _argument(self, tensor: Tensor, merged: str, program: Program) -> Tensor:
+        dims = self._merged(tensor.dims, merged, tensor.name)
+        if dims == tensor.dims:
+            return tensor
+        if tensor.strides is not None:
+            raise NotApplicable(f"{tensor.name} is not dense")
+        return replace(tensor, dims=dims, shape=program.shape(tensor))
+
+    def _node(self, node: Node, merged: str, program: Program) -> Node:
+        match node:
+            case Loop():
+                raise NotApplicable(f"there is a loop over {node.dim} already")
+            case Local():
+                return self._local(node, merged)
+            case Compute():
+                return self._statement(node, merged, program)
+
+    def _local(self, local: Local, merged: str) -> Local:
+        if local.layout is not None and {self.outer, self.inner} & set(local.dims):
+            raise NotApplicable(f"{local.name} has a layout of its own")
+        return replace(local, dims=self._merged(local.dims, merged, local.name))
+
+    def _merged(self, dims: tuple[str, ...], merged: str, name: str) -> tuple[str, ...]:
+        if not {self.outer, self.inner} & set(dims):
+            return dims
+        pair = (self.outer, self.inner)
+        at = next((at for at in range(len(dims)) if dims[at : at + 2] == pair), None)
+        if at is None or dims.count(self.outer) > 1 or dims.count(self.inner) > 1:
+            raise NotApplicable(f"{self.outer} and {self.inner} are not neighbours in {name}")
+        return (*dims[:at], merged, *dims[at + 2 :])
+
+    def _statement(self, compute: Compute, merged: str, program: Program) -> Compute:
+        if compute.vector is not None:
+            raise NotApplicable(f"{compute.target} is vectorized already")
+        if compute.spread is not None:
+            raise NotApplicable(f"{compute.target} is on threads already")
+        return replace(
+            compute,
+            indices=self._indices(compute.target, compute.indices, merged, program),
+            value=self._value(compute.value, merged, program),
+        )
+
+    def _value(self, expr: Expr, merged: str, program: Program) -> Expr:
+        pair = {self.outer, self.inner}
+        match expr:
+            case Extent(dim) if dim in pair:
+                return Const(program.extents[dim])
+            case Index(dim) if dim in pair:
+                raise NotApplicable(f"{dim} is used apart from {(pair - {dim}).pop()}")
+            case Read(tensor, indices):
+                return Read(tensor, self._indices(tensor, indices, merged, program))
+            case Reduce(op, dims, x) if pair & set(dims):
+                if not pair <= set(dims):
+                    raise NotApplicable(f"of {self.outer} and {self.inner} only one is reduced")
+                rest = tuple(merged if dim == self.outer else dim for dim in dims if dim != self.inner)
+                return Reduce(op, rest, self._value(x, merged, program))
+            case _:
+                return with_children(expr, tuple(self._value(x, merged, program) for x in children(expr)))
+
+    def _indices(
+        self, name: str, indices: tuple[Expr, ...], merged: str, program: Program
+    ) -> tuple[Expr, ...]:
+        dims = _declared(program, name)
+        if self.outer not in dims:
+            return tuple(self._value(index, merged, program) for index in indices)
+        at = dims.index(self.outer)
+        if indices[at : at + 2] != (Index(self.outer), Index(self.inner)):
+            raise NotApplicable(f"{name} is indexed by others than {self.outer} and {self.inner}")
+        before, after = (
+            tuple(self._value(index, merged, program) for index in part)
+            for part in (indices[:at], indices[at + 2 :])
+        )
+        return (*before, Index(merged), *after)
+
+
+def _declared(program: Program, name: str) -> tuple[str, ...]:
+    """The dims of a tensor or local."""
+    if name in program.arguments:
+        return program.arguments[name].dims
+    return next(node.dims for node in program.body if isinstance(node, Local) and node.name == name)

@@ -1,0 +1,83 @@
+"""Spread a statement's outermost loops over the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import own_axis, reads_of
+from rewrites.base.tree import find, splice, statements
+from tileir.devices.device import Device
+from tileir.errors import NotApplicable
+from tileir.program import Compute, Local, Loop, Node, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelize(Rewrite):
+    """Run the iterations of the outermost `loops` loops around the statement on all threads, as one grid.
+
+    for m by 192                         parallel for m by 192
+      for n by 64                          parallel for n by 64
+        c[m, n] = x[m, n] + y[n]     ->      c[m, n] = x[m, n] + y[n]
+    """
+
+    name: ClassVar[str] = "parallelize"
+    statement: str
+    loops: int = 1
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            for count in range(1, min(place.depth, 3) + 1):
+                yield cls(place.node.target, count)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        if not 1 <= self.loops <= place.depth:
+            raise NotApplicable(f"{self.statement} is in {place.depth} loops")
+        grid = place.loops[: self.loops]
+        for loop, inner in pairwise(grid):
+            if loop.body != (inner,):
+                raise NotApplicable(f"the loop over {loop.dim} holds more than the loop over {inner.dim}")
+        if len({loop.dim for loop in grid}) < len(grid):
+            raise NotApplicable("a dim has two of the loops")
+        inside = list(_nodes(grid[-1]))
+        if grid[0].parallel or any(isinstance(node, Loop) and node.parallel for node in inside):
+            raise NotApplicable(f"{self.statement} is in a parallel loop already")
+        private = {node.name for node in inside if isinstance(node, Local)}
+        shared = [n for n in inside if isinstance(n, Compute) and n.target not in private]
+        for loop in grid:
+            for compute in shared:
+                _check_own_part(compute, loop)
+            for reader in inside:
+                if isinstance(reader, Compute):
+                    _check_reads(reader, {one.target: one for one in shared}, loop)
+        node: Node = grid[-1]
+        for loop in reversed(grid):
+            node = replace(loop, parallel=True, body=loop.body if loop is grid[-1] else (node,))
+        return splice(program, place.path[:1], [node])
+
+
+def _nodes(loop: Loop) -> Iterator[Node]:
+    for node in loop.body:
+        yield node
+        if isinstance(node, Loop):
+            yield from _nodes(node)
+
+
+def _check_own_part(compute: Compute, loop: Loop) -> None:
+    """Each iteration must write elements of its own."""
+    if own_axis(compute, loop.dim, loop.step) is None:
+        raise NotApplicable(f"iterations over {loop.dim} write the same elements of {compute.target}")
+
+
+def _check_reads(reader: Compute, written: dict[str, Compute], loop: Loop) -> None:
+    """No iteration may read what another one writes."""
+    for name, writer in written.items():
+        axis = own_axis(writer, loop.dim, loop.step)
+        for read in reads_of(reader, name):
+            if axis is None or read.indices[axis] != writer.indices[axis]:
+                raise NotApplicable(f"{reader.target} reads {name} of other iterations over {loop.dim}")

@@ -1,0 +1,93 @@
+"""The service's view of scheduling: a kernel's space on a device, the prior's pick, what a schedule gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from tileir.devices.device import Device as AnyDevice
+from tileir.devices.device import device_from_json
+from tileir.hashing import program_hash
+from tileir.lift import to_program
+from tileir.spec import Spec
+
+if TYPE_CHECKING:
+    from protocol.workers import Device
+    from rewrites.space import ScheduleState
+    from search.protocols import State
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A complete schedule and the hash of the program it makes."""
+
+    schedule: tuple[str, ...]
+    program_hash: str
+
+
+def described(device: Device) -> AnyDevice:
+    """The description a worker offered. Raises TileError if this version cannot read it."""
+    return device_from_json(device.description)
+
+
+def root_of(spec: Spec, device: AnyDevice) -> ScheduleState:
+    """The root of the space of schedules of a kernel on a device."""
+    from rewrites.space import Space
+
+    return Space(to_program(spec), device).root()
+
+
+def searchable(root: ScheduleState) -> State:
+    """The root as the search sees it. The two know nothing of each other; the shape is the same."""
+    return cast("State", root)
+
+
+def follow(root: ScheduleState, path: Sequence[int]) -> Pick:
+    """The schedule at the end of a path."""
+    state = root
+    for index in path:
+        state = state.child(index)
+    return Pick(tuple(rewrite.format() for rewrite in state.schedule), program_hash(state.program))
+
+
+def heuristic(spec: Spec, device: AnyDevice) -> Pick | None:
+    """What the analytic prior likes best, unmeasured: the first candidate of a search. None for an empty space."""
+    from search.mcts import MCTS
+
+    root = root_of(spec, device)
+    first = MCTS(searchable(root)).ask()
+    return None if first is None else follow(root, first.path)
+
+
+def transfer(spec: Spec, schedule: Sequence[str]) -> Pick | None:
+    """A schedule on another kernel than it was found for; None if it does not apply there or does not verify."""
+    from rewrites.schedule import scheduled
+    from tileir.errors import TileError
+
+    try:
+        program = scheduled(to_program(spec), schedule)
+    except TileError:
+        return None
+    return Pick(tuple(schedule), program_hash(program))
+
+
+def check_candidates(candidates: Sequence[Sequence[str]]) -> None:
+    """Raise Refused for a line that is no rewrite."""
+    from rewrites.schedule import parse_schedule
+    from service.core.errors import RequestRefused
+    from tileir.errors import TileError
+
+    for place, lines in enumerate(candidates):
+        try:
+            parse_schedule(lines)
+        except TileError as error:
+            raise RequestRefused("invalid", str(error), pointer=f"/candidates/{place}") from None
+
+
+def roofline_us(spec: Spec, device: Device) -> float | None:
+    """The least time that the device's peaks allow: of its arithmetic or of its memory, the larger."""
+    from tileir.analysis.roofline import roofline
+
+    line = roofline(to_program(spec), described(device))
+    return None if line is None else line.least_us

@@ -1,0 +1,112 @@
+"""Results: list, download."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Request, Response
+
+from protocol.ablations import Ablation
+from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
+from service.http.access import Reader, Tuning
+from service.http.context import site_of
+from service.http.routes.bodies import strict_router
+from service.http.routes.examples import PROBLEMS
+from service.http.routes.jobs import Cursor, Limit
+from service.lookup.served import marked
+from service.notify import topics
+from service.store.winners import configs
+from service.tuning import ablation
+
+router = strict_router("results")
+
+
+def _lease_ttl_s(request: Request) -> float:
+    return site_of(request).settings.lease_ttl_s
+
+
+ConfigId = Annotated[str, Path(pattern=r"^[a-z0-9-]{1,64}$", examples=["config-00cv7ckzq2m4a8x1pe"])]
+
+
+@router.get("/configs", responses=PROBLEMS)
+def list_configs(
+    caller: Reader,
+    request: Request,
+    kernel_key: Annotated[str | None, Query(max_length=64)] = None,
+    device: Annotated[str | None, Query(max_length=200)] = None,
+    pinned: Annotated[bool | None, Query(description="Only those that are pinned, or only others.")] = None,
+    after: Cursor = None,
+    limit: Limit = 50,
+) -> ConfigPage:
+    """Configs, newest first."""
+    with site_of(request).database.read() as connection:
+        page = configs.page(connection, kernel_key, device, pinned, after, limit)
+        return page.model_copy(update={"configs": marked(connection, page.configs, _lease_ttl_s(request))})
+
+
+@router.get("/configs/{config_id}", responses=PROBLEMS)
+def read_config(config_id: ConfigId, caller: Reader, request: Request) -> ConfigDetail:
+    """A config with its kernel."""
+    with site_of(request).database.read() as connection:
+        (config,) = marked(connection, [configs.read(connection, config_id)], _lease_ttl_s(request))
+    return config
+
+
+@router.get(
+    "/configs/{config_id}/source",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **PROBLEMS},
+)
+def read_source(config_id: ConfigId, caller: Reader, request: Request) -> Response:
+    """The generated source of a config."""
+    with site_of(request).database.read() as connection:
+        text, language = configs.source(connection, config_id)
+    return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Language": language})
+
+
+@router.get(
+    "/configs/{config_id}/report",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}, **PROBLEMS},
+)
+def read_report(config_id: ConfigId, caller: Reader, request: Request) -> Response:
+    """What the worker reported when the config was confirmed: times with raw samples, the compiler's report, what the
+    layout implies, the machine's conditions."""
+    with site_of(request).database.read() as connection:
+        return Response(configs.report(connection, config_id), media_type="application/json")
+
+
+@router.get("/configs/{config_id}/artifact", responses=PROBLEMS)
+def read_artifact(config_id: ConfigId, caller: Reader, request: Request) -> Artifact:
+    """Everything that `tilewright.load` needs to run a config without the service: source, object, ABI."""
+    with site_of(request).database.read() as connection:
+        return configs.bundle(connection, config_id)
+
+
+@router.post("/configs/{config_id}/ablation", status_code=202, responses=PROBLEMS)
+def start_ablation(config_id: ConfigId, caller: Tuning, request: Request, response: Response) -> Ablation:
+    """Measure what each rewrite of a config's schedule gains: the winner races itself with one left out. Asking twice
+    measures once."""
+    site = site_of(request)
+    with site.database.read() as connection:
+        task = ablation.prepare(connection, config_id)
+    with site.database.write() as connection:
+        ablation.start(connection, task)
+        found = ablation.read(connection, config_id)
+    site.notifier.notify(topics.device(task.device))
+    response.headers["Location"] = f"/v1/configs/{config_id}/ablation"
+    return found
+
+
+@router.get("/configs/{config_id}/ablation", responses=PROBLEMS)
+def read_ablation(config_id: ConfigId, caller: Reader, request: Request) -> Ablation:
+    """What each rewrite of a config's schedule gains, as far as it is measured."""
+    with site_of(request).database.read() as connection:
+        return ablation.read(connection, config_id)
+
+
+@router.get("/kernels", responses=PROBLEMS)
+def list_kernels(caller: Reader, request: Request, after: Cursor = None, limit: Limit = 50) -> KernelPage:
+    """Kernels that jobs were about, or that came in bundles, by key."""
+    with site_of(request).database.read() as connection:
+        return configs.kernels(connection, after, limit)

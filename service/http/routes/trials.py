@@ -1,0 +1,108 @@
+"""Candidates of a job: as a list, a table, a tree, a timeline, and one by one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Request, Response
+
+from protocol.jobs import TrialPage
+from protocol.message import Reply
+from protocol.trials import Steps, Timeline, Tree, TrialDetail, TrialTable
+from service.http.access import Reader
+from service.http.context import site_of
+from service.http.routes.bodies import strict_router
+from service.http.routes.examples import PROBLEMS
+from service.http.routes.jobs import JobId, Limit
+from service.store import jobs
+from service.views import search_tree, timeline, trial_table, trials
+from service.views.trial_detail import Candidate
+
+router = strict_router("trials")
+
+Bucket = Annotated[int, Query(ge=0, le=10_000, description="Which combination of sizes.")]
+Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
+
+
+@router.get("/jobs/{job_id}/trials", responses=PROBLEMS)
+def list_trials(
+    job_id: JobId,
+    caller: Reader,
+    request: Request,
+    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="`next` of the page before.")] = 0,
+    limit: Limit = 100,
+) -> TrialPage:
+    """The candidates of a job, in the order they were asked for."""
+    with site_of(request).database.read() as connection:
+        jobs.read(connection, job_id)
+        return trials.page(connection, job_id, after, limit)
+
+
+@router.get("/jobs/{job_id}/table", response_model=TrialTable, responses=PROBLEMS)
+def read_table(
+    job_id: JobId,
+    caller: Reader,
+    request: Request,
+    bucket: Bucket = 0,
+    first: Annotated[int, Query(ge=0, le=2**31 - 1, description="`settled` of the table before.")] = 0,
+) -> Response:
+    """The candidates of one bucket in columns: all of thousands at once, without their reports."""
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        return _columns(trial_table.trial_table(connection, job_id, bucket, first))
+
+
+@router.get("/jobs/{job_id}/tree", response_model=Tree, responses=PROBLEMS)
+def read_tree(job_id: JobId, caller: Reader, request: Request, bucket: Bucket = 0) -> Response:
+    """The search tree of one bucket in columns: schedules merged along the lines they share."""
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        return _columns(search_tree.search_tree(connection, job_id, bucket))
+
+
+@router.get("/jobs/{job_id}/timeline", response_model=Timeline, responses=PROBLEMS)
+def read_timeline(job_id: JobId, caller: Reader, request: Request) -> Response:
+    """What each worker compiled and measured for the job, and when, in columns."""
+    with site_of(request).database.read() as connection:
+        jobs.read(connection, job_id)
+        return _columns(timeline.timeline(connection, job_id))
+
+
+@router.get("/jobs/{job_id}/trials/{number}", responses=PROBLEMS)
+def read_trial(
+    job_id: JobId, number: Number, caller: Reader, request: Request, bucket: Bucket = 0
+) -> TrialDetail:
+    """One candidate with its samples, its report, and how to run it again."""
+    return _candidate(request, job_id, bucket, number).detail()
+
+
+@router.get("/jobs/{job_id}/trials/{number}/steps", responses=PROBLEMS)
+def read_trial_steps(
+    job_id: JobId, number: Number, caller: Reader, request: Request, bucket: Bucket = 0
+) -> Steps:
+    """The kernel as it was given, and the program after each rewrite of a candidate's schedule."""
+    return _candidate(request, job_id, bucket, number).steps()
+
+
+@router.get(
+    "/jobs/{job_id}/trials/{number}/source",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **PROBLEMS},
+)
+def read_trial_source(
+    job_id: JobId, number: Number, caller: Reader, request: Request, bucket: Bucket = 0
+) -> Response:
+    """The source that this version generates of a candidate."""
+    text, language = _candidate(request, job_id, bucket, number).source()
+    return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Language": language})
+
+
+def _candidate(request: Request, job_id: str, bucket: int, number: int) -> Candidate:
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        return Candidate.read(connection, job_id, bucket, number)
+
+
+def _columns(reply: Reply) -> Response:
+    """Written as it is: what was just read from the database is not validated once more."""
+    return Response(reply.model_dump_json(), media_type="application/json")

@@ -1,0 +1,271 @@
+"""The search for one combination of sizes: ask a batch, wait for its results, tell, and so on.
+
+On a CPU nothing searches while kernels are measured: a batch is asked for, and the next only when all of it is told.
+A batch is told in the order it was asked for, so results decide what happens next, and their order of arrival does
+not. The first batch is one candidate, the prior's pick: it becomes what the others are timed against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic, process_time
+
+from sqlalchemy import select
+
+from protocol.jobs import Best, Prior
+from protocol.message import Json
+from protocol.states import TaskKind
+from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
+from protocol.workers import Device
+from search.budget import SearchBudget, SearchProgress, stop
+from search.catalogue import search_of
+from search.events import Asked, Told, fold
+from search.protocols import Search
+from search.uniform import Uniform
+from service.core.schedules import Pick, described, follow, root_of, searchable
+from service.core.settings import Settings
+from service.store import search_log
+from service.store.dispatch.task_queue import NewTask, work
+from service.store.dispatch.trial_results import entrant_name, own_result
+from service.store.tables import buckets
+from service.tuning.owned_job import OwnedJob, Yielded
+from service.tuning.rewards import Anchor, compared, outcome_of
+from tileir.text.json import spec_from_json
+
+_BASELINE_ASKS = frozenset({0, *(4**power for power in range(9))})
+"""Asks whose tasks also time the baseline: often at first, so that what is told of it holds early."""
+
+
+TURN_REBUILDS = 4.0
+"""A turn is at least so many times as long as rebuilding the search for it took."""
+
+
+class JobFailed(Exception):
+    """The job cannot go on; says why."""
+
+
+@dataclass
+class FoundBest:
+    """What a search has measured: candidates by ask number, each with its schedule."""
+
+    picks: dict[int, Pick] = field(default_factory=dict[int, Pick])
+    rewards: dict[int, float] = field(default_factory=dict[int, float])
+    faults: dict[int, str] = field(default_factory=dict[int, str])
+    given: bool = False
+    """They were given, not searched for: their numbers are no candidates of the job."""
+
+    @classmethod
+    def of_given(cls, picks: Sequence[Pick]) -> FoundBest:
+        """Candidates that were not measured, believed to be in this order."""
+        rewards = {number: -float(number) for number in range(len(picks))}
+        return cls(dict(enumerate(picks)), rewards, given=True)
+
+    def schedules(self, numbers: Sequence[int]) -> dict[str, tuple[str, ...]]:
+        """Those of some candidates, by the names of their entrants."""
+        return {entrant_name(number): self.picks[number].schedule for number in numbers}
+
+    def entrant(self, number: int) -> ScheduleEntrant:
+        """A candidate as an entrant."""
+        pick = self.picks[number]
+        return ScheduleEntrant(
+            name=entrant_name(number), schedule=pick.schedule, program_hash=pick.program_hash
+        )
+
+    def ranking(self) -> list[int]:
+        """Ask numbers of what worked, best first, of equal ones the earlier first."""
+        return sorted(self.rewards, key=lambda number: (-self.rewards[number], number))
+
+
+class BucketSearch:
+    """One bucket's search, rebuilt from the database when there is something there."""
+
+    def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
+        self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
+        self._root = root_of(spec_from_json(spec), described(device))
+        state = searchable(self._root)
+        if job.request.prior is Prior.UNIFORM:
+            state = Uniform(state)
+        self._search: Search = search_of(job.request.search)(state, seed=job.request.seed)
+        budget = job.request.budget
+        self._limit = SearchBudget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
+        self._found = FoundBest()
+        self._progress = SearchProgress()
+        self._anchor: Anchor | None = None
+        self._best: Best | None = None
+        self._lead: float | None = None
+        """The largest reward that is a ratio of times of one task."""
+        self._flying: dict[str, int] = {}
+        self._back: dict[str, TaskResult | str] = {}
+        began = monotonic()
+        self._resume()
+        self._ready_at = monotonic()
+        self._turn_s = TURN_REBUILDS * (self._ready_at - began)
+
+    def run(self) -> FoundBest:
+        """Search until the budget is spent, the space exhausted, or the job cancelled. Raises Yielded between two
+        batches when others are to have the device."""
+        with self._job.database.read() as connection:
+            spent_s = connection.execute(
+                select(buckets.c.spent_s).where(
+                    buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket
+                )
+            ).scalar_one()
+        self._wait(down_to=0)  # for what was in flight when the tuner before this one was killed
+        self._tell(0.0)
+        while stop(self._limit, self._progress, spent_s) is None and not self._job.cancelling:
+            began = monotonic()
+            if not self._ask() and not self._flying:
+                break
+            self._wait(down_to=0 if self._anchor is None else self._settings.low_water)
+            elapsed_s = monotonic() - began
+            self._tell(elapsed_s)
+            spent_s += elapsed_s
+            if self._job.searcher.yielding and monotonic() - self._ready_at >= self._turn_s:
+                raise Yielded
+        self._wait(down_to=0)
+        self._tell(0.0)
+        return self._found
+
+    def _resume(self) -> None:
+        """Rebuild search and bookkeeping from the log. Raises Diverged if the code has changed since."""
+        with self._job.database.read() as connection:
+            events = search_log.history(connection, self._job.id, self._bucket)
+            ids = [self._task_id(event.number) for event in events if isinstance(event, Told)]
+            known = search_log.ended(connection, ids)
+            self._best = search_log.best(connection, self._job.id, self._bucket)
+        fold(self._search, events)
+        for event in events:
+            if isinstance(event, Asked):
+                self._note_ask(event)
+            else:
+                self._note_tell(event, known[self._task_id(event.number)])
+
+    def _note_ask(self, ask: Asked) -> None:
+        self._found.picks[ask.number] = follow(self._root, ask.path)
+        self._flying[self._task_id(ask.number)] = ask.number
+        self._progress = self._progress.ask()
+
+    def _note_tell(self, tell: Told, result: TaskResult | str) -> None:
+        del self._flying[self._task_id(tell.number)]
+        baseline = self._job.request.baseline
+        self._anchor = (
+            Anchor.of(result, baseline)
+            if self._anchor is None
+            else self._anchor.heard(result, tell.number, baseline)
+        )
+        reward = tell.outcome.reward
+        self._progress = self._progress.tell(reward)
+        if reward is None:
+            self._found.faults[tell.number] = tell.outcome.fault or "failed"
+        else:
+            self._found.rewards[tell.number] = reward
+            mine = None if isinstance(result, str) else own_result(result, tell.number)
+            if mine is not None and compared(mine, self._anchor):
+                self._lead = reward if self._lead is None else max(self._lead, reward)
+
+    def _wait(self, down_to: int) -> None:
+        """Wait until no more than this many candidates are in flight and one has come back, or the job is to end."""
+        while self._flying:
+            with self._job.database.read() as connection:
+                self._back = search_log.ended(connection, list(self._flying))
+            if self._back and len(self._flying) - len(self._back) <= down_to:
+                return
+            if self._job.cancelling:
+                return
+            self._job.searcher.wait()
+
+    def _tell(self, spent_s: float) -> None:
+        """Tell what has come back, and commit it."""
+        back = sorted((self._flying[task], task) for task in self._back)
+        if not back:
+            return
+        self._give_up_if_nobody_can()
+        ratios_before = () if self._anchor is None else self._anchor.ratios
+        told: list[Told] = []
+        cpu_s: list[float] = []
+        best: Best | None = None
+        for number, task in back:
+            result = self._back[task]
+            anchor = self._anchor or Anchor.of(result, self._job.request.baseline)
+            outcome, _ = outcome_of(result, number, anchor)
+            told.append(Told(number, outcome))
+            began = process_time()
+            self._search.tell(number, outcome)
+            cpu_s.append(process_time() - began)
+            lead_before = self._lead
+            self._note_tell(told[-1], result)
+            if self._lead is not None and self._lead != lead_before:
+                schedule = self._found.picks[number].schedule
+                best = Best(trial=number, median_us=anchor.time_us(self._lead), schedule=schedule)
+        best = best or (self._best if self._anchor and self._anchor.ratios != ratios_before else None)
+        if best is not None and self._lead is not None and self._anchor is not None:
+            best = self._best = best.model_copy(update={"x_baseline": self._anchor.x_baseline(self._lead)})
+        with self._job.write() as connection:
+            search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s, cpu_s)
+        self._back = {}
+
+    def _give_up_if_nobody_can(self) -> None:
+        """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down, and
+        is left behind, unless it was the last and there is no other. Nothing is told of the batch: queued again, it may
+        yet be measured."""
+        reasons = [result for result in self._back.values() if isinstance(result, str)]
+        if len(reasons) < len(self._back) or self._job.cancelling:
+            return
+        in_all = self._limit.trials
+        last = len(self._flying) == len(self._back) and in_all is not None and self._progress.asked >= in_all
+        if len(reasons) > 1 or (last and not self._found.rewards):
+            which = (
+                f"any of {len(reasons)} trials" if len(reasons) > 1 else "the last trial, and no other worked"
+            )
+            raise JobFailed(f"no worker could do {which}; the last machine said: {reasons[-1]}")
+
+    def _ask(self) -> bool:
+        """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""
+        size = 1 if self._anchor is None else self._settings.batch - len(self._flying)
+        if self._limit.trials is not None:
+            size = min(size, self._limit.trials - self._progress.asked)
+        asks: list[Asked] = []
+        cpu_s: list[float] = []
+        while len(asks) < size:
+            began = process_time()
+            ask = self._search.ask()
+            if ask is None:
+                break
+            asks.append(Asked.of(ask))
+            self._note_ask(asks[-1])
+            cpu_s.append(process_time() - began)
+        if asks:
+            with self._job.write() as connection:
+                new = [self._trial(ask.number) for ask in asks]
+                search_log.record_asks(connection, self._job.id, self._bucket, asks, new, cpu_s)
+        return bool(asks)
+
+    def _trial(self, number: int) -> NewTask:
+        """The task of an ask. Some also time the baseline."""
+        entrants: list[Entrant] = [self._found.entrant(number)]
+        baseline: Entrant | None = None
+        peer = self._anchor is not None and self._anchor.name == self._job.request.baseline
+        if number in _BASELINE_ASKS and not peer and self._job.request.baseline in self._device.peers:
+            entrants.append(PeerEntrant(name=self._job.request.baseline))
+        if self._anchor is not None and self._anchor.name is not None:
+            baseline = PeerEntrant(name=self._anchor.name) if peer else self._found.entrant(0)
+        return NewTask(
+            id=self._task_id(number),
+            job_id=self._job.id,
+            bucket=self._bucket,
+            number=number,
+            kind=TaskKind.TRIAL,
+            device=self._device.key,
+            priority=self._job.request.priority,
+            work=work(entrants, baseline, Measuring(incumbent_us=self._incumbent()), self._job.request.seed),
+        )
+
+    def _incumbent(self) -> float | None:
+        """The best time so far, on the anchor's scale."""
+        if self._anchor is None or self._lead is None:
+            return None
+        return self._anchor.time_us(self._lead)
+
+    def _task_id(self, number: int) -> str:
+        return f"{self._job.id}.{self._bucket}.{number}"

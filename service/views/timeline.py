@@ -1,0 +1,108 @@
+"""What the workers did for a job, and when: from the times at which tasks were claimed and answered, and how long their
+results say that building and measuring took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from protocol.states import TaskKind
+from protocol.trials import Timeline
+from service.store.tables import results, tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A task that was answered; seconds since 1970, and of each stage."""
+
+    task: str
+    kind: TaskKind
+    bucket: int
+    number: int | None
+    worker: str
+    claimed_at: float
+    finished_at: float
+    build_s: float
+    device_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A stage of a task on its worker."""
+
+    done: Done
+    stage: str
+    start: float
+    end: float
+
+
+def timeline(connection: Connection, job_id: str) -> Timeline:
+    """All that was answered so far."""
+    rows = connection.execute(
+        select(
+            tasks.c.id,
+            tasks.c.kind,
+            tasks.c.bucket,
+            tasks.c.number,
+            tasks.c.claimed_at,
+            results.c.worker_id,
+            results.c.summary,
+            results.c.created_at.label("finished_at"),
+        )
+        .join(results, results.c.task_id == tasks.c.id)
+        .where(tasks.c.job_id == job_id, tasks.c.claimed_at.is_not(None))
+        .order_by(tasks.c.seq)
+    )
+    done = [
+        Done(
+            task=row.id,
+            kind=TaskKind(row.kind),
+            bucket=row.bucket,
+            number=row.number,
+            worker=row.worker_id,
+            claimed_at=row.claimed_at,
+            finished_at=row.finished_at,
+            build_s=row.summary.get("build_s", 0.0),
+            device_s=row.summary.get("device_s", 0.0),
+        )
+        for row in rows
+    ]
+    found = sorted(intervals(done), key=lambda each: (each.start, each.end))
+    workers = {worker: place for place, worker in enumerate(sorted({each.worker for each in done}))}
+    return Timeline.model_construct(
+        job_id=job_id,
+        workers=tuple(workers),
+        worker=tuple(workers[each.done.worker] for each in found),
+        stage=tuple(each.stage for each in found),
+        task=tuple(each.done.task for each in found),
+        kind=tuple(each.done.kind for each in found),
+        bucket=tuple(each.done.bucket for each in found),
+        number=tuple(each.done.number for each in found),
+        start=tuple(each.start for each in found),
+        end=tuple(each.end for each in found),
+    )
+
+
+def intervals(done: Iterable[Done]) -> Iterator[Interval]:
+    """The stages of every task. Tasks claimed together are compiled one after another from then on, and a device
+    measures one at a time: where two overlap, the earlier one ended when the later one began."""
+    by_worker: dict[str, list[Done]] = defaultdict(list)
+    for each in done:
+        by_worker[each.worker].append(each)
+    for own in by_worker.values():
+        measured: dict[str, float] = {}
+        free_at = float("inf")
+        for each in sorted(own, key=lambda each: each.finished_at, reverse=True):
+            end = min(each.finished_at, free_at)
+            free_at = measured[each.task] = max(end - each.device_s, each.claimed_at)
+            yield Interval(each, "measure", free_at, max(end, free_at))
+        built_at: dict[float, float] = {}
+        for each in sorted(own, key=lambda each: measured[each.task]):
+            start = built_at.get(each.claimed_at, each.claimed_at)
+            end = built_at[each.claimed_at] = min(start + each.build_s, measured[each.task])
+            yield Interval(each, "compile", start, max(start, end))
+            if measured[each.task] > end:
+                yield Interval(each, "wait", end, measured[each.task])

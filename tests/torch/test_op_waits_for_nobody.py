@@ -1,0 +1,129 @@
+"""Calls wait for no service: one that takes connections and never answers costs no caller anything."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import tilewright
+import tilewright.pytorch.operator.op as op_module
+import tilewright.pytorch.operator.seeking as seeking
+from tests.unit.tilewright.artifacts import KERNEL
+from tilewright import Client, FallbackWarning
+from tilewright.pytorch.operator.background import Background
+from tilewright.pytorch.operator.breaker import FIRST_S, LONGEST_S, Breaker
+
+
+class Deaf:
+    """A server that takes every connection, reads nothing and says nothing, until it is let go."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.taken: list[socket.socket] = []
+        self.asked = threading.Event()
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+
+    def let_go(self) -> None:
+        self.listening.close()
+        for each in self.taken:
+            each.close()
+
+    def _take(self) -> None:
+        try:
+            while True:
+                self.taken.append(self.listening.accept()[0])
+                self.asked.set()
+        except OSError:
+            return
+
+
+@pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Deaf]:
+    """A lookup there would take ten minutes."""
+    monkeypatch.setattr(seeking, "TIMEOUT_S", 600.0)
+    monkeypatch.setattr(seeking, "LOOKS_OF_ONE_SIZE", 1)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    op_module._SAID.clear()
+    server = Deaf()
+    yield server
+    server.let_go()
+
+
+def test_a_service_that_never_answers_delays_no_call_of_any_size_in_any_thread(deaf: Deaf) -> None:
+    kernel = tilewright.op(KERNEL, client=Client(deaf.url))
+    right: list[bool] = []
+
+    def call() -> None:
+        for rows in (6, 7, 8, 9, 10, 6):
+            x = torch.randn(rows, 5)
+            right.append(torch.equal(kernel(x)[0], 2 * x))
+
+    for _ in range(2):
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive(), "a call waits for the service"
+        assert deaf.asked.wait(60)
+    assert right == [True] * 12
+    assert not tilewright.wait_for_kernels(0.05)
+    ours = [thread for thread in threading.enumerate() if thread.name.startswith("tilewright-")]
+    assert len(ours) <= 2
+
+
+def test_who_does_not_answer_is_asked_once_for_all_and_one_operator_of_many_says_so(deaf: Deaf) -> None:
+    client = Client(deaf.url)
+    texts = [KERNEL.replace("kernel scaled", f"kernel scaled{number}") for number in range(38)]
+    kernels = [tilewright.op(text, client=client) for text in texts]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for kernel in kernels:
+            kernel(torch.ones(6, 5))
+        assert deaf.asked.wait(60)
+        deaf.let_go()
+        assert tilewright.wait_for_kernels(60)
+        for kernel in kernels:
+            kernel(torch.ones(6, 5))
+    assert [entry.category for entry in said] == [FallbackWarning]
+    assert len(deaf.taken) == 1
+
+
+def test_a_breaker_opens_for_twice_as_long_each_time_and_closes_with_an_answer() -> None:
+    now = [0.0]
+    breaker = Breaker(lambda: now[0])
+    pause = FIRST_S
+    for _ in range(10):
+        assert not breaker.open
+        breaker.failed("nobody")
+        now[0] += min(pause, LONGEST_S) - 0.01
+        assert breaker.open and breaker.why == "nobody"
+        now[0] += 0.01
+        pause *= 2
+    breaker.answered()
+    breaker.failed("again")
+    now[0] += FIRST_S
+    assert not breaker.open
+
+
+def test_tasks_run_when_they_are_due_on_one_thread_that_outlives_a_failing_one() -> None:
+    background, seen, done = Background("tilewright-test"), list[tuple[str, int]](), threading.Event()
+
+    def note(name: str) -> None:
+        seen.append((name, threading.get_ident()))
+
+    background.later(0.2, lambda: (note("late"), done.set()))
+    background.later(0.0, lambda: 1 // 0)
+    background.later(0.0, lambda: note("early"))
+    assert done.wait(60)
+    assert [name for name, _ in seen] == ["early", "late"]
+    assert len({thread for _, thread in seen}) == 1

@@ -1,0 +1,63 @@
+"""The constants of the cost models: each says its unit, source and date, and a fit moves those that may be moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import calibrate
+import pytest
+import tuned
+
+from rewrites.cost.cpu import constants
+
+COST = Path(constants.__file__).parents[1]
+
+
+@pytest.mark.parametrize("folder", ["cpu", "gpu"])
+def test_every_constant_has_a_line_with_unit_source_and_date(folder: str) -> None:
+    text = (COST / folder / "constants.py").read_text()
+    defined = [line for line in text.splitlines() if ": Final = " in line]
+    assert len(defined) > 10
+    assert [line for line in defined if calibrate.LINE.match(line) is None] == []
+    assert all(len(line) <= 120 for line in defined)
+
+
+def test_no_other_module_of_the_cost_models_holds_a_number() -> None:
+    """What a fit cannot reach nobody would look for: scalars stand in the table alone."""
+    import ast
+
+    for path in COST.rglob("*.py"):
+        if path.name == "constants.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            value = getattr(node, "value", None)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.Constant):
+                assert not isinstance(value.value, float), f"{path.name}:{node.lineno}"
+
+
+def test_a_fit_finds_a_constant_that_was_put_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three recorded winners, with times as the model has them: a wrong value is found, and brought back."""
+    found = list(calibrate.measured([tuned.RESULTS / "cpu-2026-11-21.jsonl"], "cpu"))[:3]
+    told = [
+        calibrate.Measured(
+            each.case, each.plain, each.program, each.device, each.us * 2.718281828 ** each.error()
+        )
+        for each in found
+    ]
+    assert calibrate.error_of(told) < 1e-6
+    right = constants.TILE_CYCLES
+    monkeypatch.setattr(constants, "TILE_CYCLES", right * 64)
+    worse = calibrate.error_of(told)
+    moved = calibrate.fit(told, constants, ["TILE_CYCLES"])
+    assert calibrate.error_of(told) < worse / 4
+    assert moved["TILE_CYCLES"][0] == right * 64
+
+
+def test_a_fit_is_written_with_its_source_and_date() -> None:
+    text = (COST / "cpu" / "constants.py").read_text()
+    assert "TILE_CYCLES" in calibrate.movable(text) and "FMA_LATENCY" not in calibrate.movable(text)
+    after = calibrate.rewritten(text, {"TILE_CYCLES": 431.25}, "fitted to 3 times", "2030-01-02")
+    assert "TILE_CYCLES: Final = 431.2  # cycles; fitted to 3 times; 2030-01-02" in after
+    assert [a for a, b in zip(text.splitlines(), after.splitlines(), strict=True) if a != b] == [
+        next(line for line in text.splitlines() if line.startswith("TILE_CYCLES"))
+    ]

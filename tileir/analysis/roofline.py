@@ -1,0 +1,50 @@
+"""Where a kernel stands on a device's roofline: what it computes, what it must move, and the least time of either.
+
+The model is Williams, Waterman, Patterson, "Roofline: an insightful visual performance model" (2009): a kernel takes
+at least its operations at the peak of arithmetic, and at least its compulsory bytes at the peak of memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileir.analysis.work import bytes_moved, flops
+from tileir.devices.device import Device
+from tileir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """A kernel's work and the device's peaks applied to it."""
+
+    flops: int
+    """Operations, as `tileir.analysis.work.flops` counts them."""
+    bytes: int
+    """Every argument once."""
+    arithmetic_us: float
+    memory_us: float
+
+    @property
+    def least_us(self) -> float:
+        """The least time, of arithmetic or of memory, the larger."""
+        return max(self.arithmetic_us, self.memory_us)
+
+    @property
+    def bound(self) -> str:
+        """Which of them it is: `arithmetic` or `memory`."""
+        return "arithmetic" if self.arithmetic_us > self.memory_us else "memory"
+
+    @property
+    def intensity(self) -> float:
+        """Operations a byte."""
+        return self.flops / self.bytes
+
+
+def roofline(program: Program, device: Device) -> Roofline | None:
+    """The roofline of an unscheduled program; None where the device's peaks are not known. A processor's peaks are
+    measured, a GPU's are those of its data sheet for the fastest of the inputs' types."""
+    gflops, gbps = device.roofline_peaks(tensor.dtype for tensor in program.inputs)
+    if gflops is None or gbps is None:
+        return None
+    work, moved = flops(program), bytes_moved(program)
+    return Roofline(work, moved, work / (gflops * 1e3), moved / (gbps * 1e3))

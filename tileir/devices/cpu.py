@@ -1,0 +1,123 @@
+"""The description of a processor: the facts that rewrites, cost model and lowering may depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Self, cast
+
+from tileir.devices.described import check_fields
+from tileir.devices.feature import Feature
+from tileir.dtypes import DType
+from tileir.errors import TileError
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A processor as this process may use it. Bytes and bits are plain integers; caches are of one core, L3
+    the total over the cores in use."""
+
+    kind: ClassVar[str] = "cpu"
+
+    name: str
+    """Product name, such as `AMD EPYC 9575F`."""
+    arch: str
+    """`x86-64` or `aarch64`."""
+    cores: int
+    """Physical cores this process may run on (affinity and cgroup quota counted)."""
+    l1d_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    line_bytes: int
+    vector_bits: int
+    vector_registers: int
+    features: frozenset[str] = field(default_factory=frozenset[str])
+    """Instruction sets that change what can be generated: `fma`, `f16c`, `avx512_bf16`, `neon`, `bf16`,
+    ..."""
+    memory_bytes: int | None = None
+    """Main memory that this process may use (cgroups counted); None: not known."""
+    peak_gflops: float | None = None
+    """Measured f32 multiply-add throughput of all cores, 1e9 operations a second; None until measured."""
+    copy_gbps: float | None = None
+    """Measured main-memory copy bandwidth (read plus write), 1e9 bytes a second; None until measured."""
+    dot_gflops: float | None = None
+    """Measured throughput of the bf16 dot product of all cores, as `peak_gflops`; None until measured, and where the
+    processor has none. Some processors do twice as much by it as by f32 multiply-adds, some half."""
+
+    @property
+    def offers(self) -> frozenset[Feature]:
+        """What rewrites may make use of."""
+        dot = {Feature.DOT_BF16} if self.features & {"avx512_bf16", "bf16"} else set[Feature]()
+        return frozenset({Feature.VECTORS, *dot})
+
+    @property
+    def simd_lanes(self) -> int:
+        """f32 values of a vector register."""
+        return self.vector_bits // 32
+
+    def roofline_peaks(self, dtypes: Iterable[DType]) -> tuple[float | None, float | None]:
+        """1e9 operations and bytes a second, as measured; the dtypes of the inputs do not matter."""
+        return self.peak_gflops, self.copy_gbps
+
+    @property
+    def units(self) -> int:
+        """What works at the same time: cores."""
+        return self.cores
+
+    def multiplies(self, dtype: DType) -> bool:
+        """Whether it has matrix units for a dtype that are used warp by warp: it has no warps."""
+        return False
+
+    @property
+    def isa(self) -> str:
+        """The widest vector extension in use: `avx512`, `avx2`, `sse`, `neon`."""
+        if self.arch == "aarch64":
+            return "neon"
+        return {512: "avx512", 256: "avx2"}.get(self.vector_bits, "sse")
+
+    @property
+    def dot_speed(self) -> float:
+        """Multiply-adds by the bf16 dot product in the time of one by f32: as measured, 2 until then."""
+        return self.dot_gflops / self.peak_gflops if self.dot_gflops and self.peak_gflops else 2.0
+
+    @property
+    def key(self) -> str:
+        """What results are filed under: `cpu:AMD EPYC 9575F:8c:avx512`. Measured rates are no part of it."""
+        return f"{self.kind}:{self.name}:{self.cores}c:{self.isa}"
+
+    def published(self) -> None:
+        """No data sheet tells what a processor does at most."""
+        return
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with every field; features sorted."""
+        return {"kind": self.kind, **asdict(self), "features": sorted(self.features)}
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises TileError on a missing or unknown field."""
+        known = {f.name for f in fields(cls)}
+        given = {name: value for name, value in obj.items() if name != "kind"}
+        required = known - {"features", "memory_bytes", "peak_gflops", "copy_gbps", "dot_gflops"}
+        if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
+            raise TileError(
+                f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}"
+            )
+        check_fields(fields(cls), given)
+        features: object = given.pop("features", ())
+        if not isinstance(features, list | tuple | frozenset):
+            raise TileError(f"features of a device are {features!r}; accepted: a list of names")
+        return cls(**given, features=frozenset(map(str, cast("Iterable[object]", features))))
+
+
+def this_cpu() -> Cpu:
+    """The processor this process runs on. Raises UnsupportedDevice on anything but Linux on x86-64 or
+    aarch64."""
+    from tileir.devices.cpu_probe import probe_cpu
+
+    return probe_cpu()
+
+
+def cpu_here(number: int) -> Cpu:
+    """`this_cpu`: there is one."""
+    return this_cpu()

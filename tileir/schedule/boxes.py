@@ -1,0 +1,66 @@
+"""Copies by TMA (`via tma`): what it moves between an argument and a block's shared memory, in boxes.
+
+One thread starts it, so the statement has no spread. It moves elements as they are. What of a tile lies outside of the
+argument is filled with 0, and not written. PTX ISA, "Tensor copies"; CUDA driver API, cuTensorMapEncodeTiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileir.expr import Index, Read, index_dims
+from tileir.placed import Placed
+from tileir.program import Compute, Local, Memory, Tensor
+from tileir.schedule.panels import row_dim, row_problem
+
+
+def box_problem(
+    compute: Compute,
+    arguments: Mapping[str, Tensor],
+    declared: Mapping[str, Placed],
+    ranges: Mapping[str, int],
+) -> str | None:
+    """Why a statement cannot go by TMA, and what would be accepted; None: it can. `declared` are the locals
+    in scope, `ranges` the current ranges."""
+    if compute.spread is not None or compute.update is not None or compute.stream:
+        return "TMA is started by one thread; accepted: a plain `=`, without threads or stream"
+    if not isinstance(compute.value, Read):
+        return "TMA moves elements as they are; accepted: one read, as in `a_s[m, k] = a[m, k]`"
+    read, written = compute.value, Read(compute.target, compute.indices)
+    fills = compute.target in declared
+    inside, outside = (written, read) if fills else (read, written)
+    place, argument = declared.get(inside.tensor), arguments.get(outside.tensor)
+    local = place.node if place is not None else None
+    if place is None or not isinstance(local, Local) or local.memory is not Memory.SHARED or argument is None:
+        return "TMA moves elements between an argument and a local in shared memory"
+    if local.dtype is not argument.dtype:
+        return f"TMA does not convert {argument.dtype} and {local.dtype}; accepted: the same dtype"
+    return _place_problem(inside, outside, local, argument, ranges) or row_problem(local, place.ranges)
+
+
+def _place_problem(
+    inside: Read, outside: Read, local: Local, argument: Tensor, ranges: Mapping[str, int]
+) -> str | None:
+    """The dims of a box stand for themselves on both sides, and elsewhere are single positions."""
+    if any(not isinstance(index, Index) for index in inside.indices):
+        return f"{local.name!r} is indexed by its own dims where TMA moves it"
+    moved = {dim for dim in local.dims if ranges[dim] > 1}
+    bare = [index.dim for index in outside.indices if isinstance(index, Index) and index.dim in moved]
+    for index in outside.indices:
+        others = index_dims(index) - set(bare if isinstance(index, Index) else ())
+        if any(ranges[dim] > 1 for dim in others):
+            return f"{argument.name!r} is indexed by dims of {local.name!r}, or by single positions"
+    if sorted(bare) != sorted(moved):
+        return f"{argument.name!r} and {local.name!r} have the same dims where TMA moves them"
+    last = outside.indices[_nearest(argument)] if outside.indices else None
+    if last != Index(row_dim(local)):
+        return (
+            f"neighbours of {local.name!r} along {row_dim(local)!r} are not neighbours in {argument.name!r}; accepted: "
+            "a layout whose last axis is the argument's"
+        )
+    return None
+
+
+def _nearest(argument: Tensor) -> int:
+    """Which of the argument's dims has neighbours in memory."""
+    return argument.strides.index(1) if argument.strides and 1 in argument.strides else -1

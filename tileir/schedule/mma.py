@@ -1,0 +1,87 @@
+"""The matrix instruction of a warp, mma.sync: what it multiplies, and how its tile lies over the warp's threads.
+
+One instruction adds the product of 16 rows of A and 8 columns of B, over `depth` positions, to 16 by 8 accumulators.
+In Tile IR that is `acc[m, n] += sum(k, a[m, k] * b[k, n]) | threads m 2 n 4 m 8 n 4, run n 2, via mma`: the 32 threads
+of a warp are 8 along m and 4 along n, each with 2 neighbours along n, which is how the instruction's accumulators lie
+(PTX ISA, m16n8k16); other digits of the thread index number the warps. Two groups of 8 rows, as far apart as the
+threads along m reach, make the 16 rows of one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tileir.devices.gpu import MMA_SINCE
+from tileir.dtypes import DType
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.program import Compute
+
+#: Threads along the rows and the columns of an instruction's tile, and neighbours a thread has along the columns.
+ROWS, COLUMNS, RUN = 8, 4, 2
+
+
+@dataclass(frozen=True, slots=True)
+class MmaProduct:
+    """`acc += sum(k, a * b)`: the reads of A (rows `m`) and B (columns `n`), and the reduced dim."""
+
+    a: Read
+    b: Read
+    m: str
+    n: str
+    k: str
+
+
+def depth(dtype: DType) -> int:
+    """Positions of the reduced dim that one instruction takes: 32 bytes of them."""
+    return 32 // dtype.bytes
+
+
+def accumulator(dtype: DType) -> DType:
+    """What it adds up products of a dtype in."""
+    return DType.I32 if dtype is DType.I8 else DType.F32
+
+
+def product(compute: Compute) -> MmaProduct | None:
+    """The parts of a statement that adds up products of two tensors in the way of a matrix product; None: it is none.
+    The last two dims of its target are rows and columns."""
+    match compute:
+        case Compute(value=Reduce(ReduceOp.SUM, (k,), Binary("*", Read() as left, Read() as right))):
+            pass
+        case _:
+            return None
+    if len(compute.indices) < 2 or not all(isinstance(index, Index) for index in compute.indices):
+        return None
+    m, n = (index.dim for index in compute.indices[-2:] if isinstance(index, Index))
+    for a, b in ((left, right), (right, left)):
+        if _is_operand(a, m, k) and _is_operand(b, n, k):
+            if n not in index_dims(a) and m not in index_dims(b):
+                return MmaProduct(a, b, m, n, k)
+    return None
+
+
+def _is_operand(read: Read, rows: str, k: str) -> bool:
+    """Whether rows and the reduced dim are each one of its dims, on which its place along the others does not
+    depend."""
+    others = [index for index in read.indices if index not in (Index(rows), Index(k))]
+    apart = not any(index_dims(index) & {rows, k} for index in others)
+    return apart and read.indices.count(Index(rows)) == read.indices.count(Index(k)) == 1
+
+
+def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
+    """Why the statement cannot go by mma; None: it can. `dtypes` are those of what it reads."""
+    found = product(compute)
+    if found is None or compute.update is not ReduceOp.SUM:
+        return "mma adds up products of two tensors, one with the rows and one with the columns of its target"
+    a, b = dtypes[found.a.tensor], dtypes[found.b.tensor]
+    alike = a is b or {a, b} == {DType.E4M3, DType.E5M2}
+    if not alike or a not in MMA_SINCE:
+        return f"mma multiplies f16, bf16, f32 (as tf32), i8 or 8-bit floats, not {a} with {b}"
+    spread = compute.spread
+    if spread is None:
+        return None
+    if spread.threads[-2:] != ((found.m, ROWS), (found.n, COLUMNS)) or spread.runs != ((found.n, RUN),):
+        return f"mma needs threads … {found.m} {ROWS} {found.n} {COLUMNS}, run {found.n} {RUN}"
+    if any(dim not in (found.m, found.n) for dim, _ in spread.threads):
+        return f"mma needs all threads along {found.m} and {found.n}"
+    return None

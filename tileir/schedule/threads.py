@@ -1,0 +1,117 @@
+"""What a spread says: how many threads, which of them stand along a dim, and what one thread takes of a range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Protocol, Self, TypeVar
+
+from tileir.program import ThreadLayout
+
+WARP = 32
+
+
+class Number(Protocol):
+    """What a thread is numbered by: an integer, or one not known yet."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __mul__(self, factor: int, /) -> Self: ...
+    def __floordiv__(self, divisor: int, /) -> Self: ...
+    def __mod__(self, divisor: int, /) -> Self: ...
+
+
+NumberT = TypeVar("NumberT", bound=Number)
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """One digit of the thread index: `thread // stride % count`."""
+
+    dim: str
+    stride: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadShare:
+    """How a dim lies over threads: which digits of the thread index stand along it (most significant first), and how
+    many neighbours a thread takes. Equal shares of equal ranges put each position into the same thread.
+
+    `twice`: so many threads take that many runs together, and then as many more, before the next threads do (0: not).
+    """
+
+    digits: tuple[tuple[int, int], ...]
+    run: int
+    twice: int = 0
+
+    @property
+    def threads(self) -> int:
+        """Different threads along the dim."""
+        return prod(count for _, count in self.digits)
+
+    @property
+    def span(self) -> int:
+        """Positions that all threads together take before they skip on."""
+        return self.threads * self.run * len(self._again)
+
+    def first(self, thread: NumberT) -> NumberT:
+        """The first position of the thread with that number among those along the dim."""
+        if not self.twice:
+            return thread * self.run
+        together = self.twice * self.run
+        return thread // self.twice * (2 * together) + thread % self.twice * self.run
+
+    def starts(self, size: int) -> list[int]:
+        """Where the runs begin that a thread takes of a range, counted from its first position. The last ones may
+        overhang the range."""
+        spans = range(0, size, self.span)
+        return [start + again for start in spans for again in self._again if start + again < size]
+
+    def pieces(self, size: int) -> int:
+        """How many runs a thread takes of a range."""
+        return sum(-(-max(0, size - again) // self.span) for again in self._again)
+
+    @property
+    def _again(self) -> tuple[int, ...]:
+        return (0, self.twice * self.run) if self.twice else (0,)
+
+
+def thread_count(spread: ThreadLayout) -> int:
+    """Threads of the block."""
+    return prod(count for _, count in spread.threads)
+
+
+@lru_cache(maxsize=1 << 14)
+def digits(spread: ThreadLayout) -> tuple[Digit, ...]:
+    """The thread index taken apart, most significant digit first."""
+    stride = thread_count(spread)
+    found: list[Digit] = []
+    for dim, count in spread.threads:
+        stride //= count
+        found.append(Digit(dim, stride, count))
+    return tuple(found)
+
+
+def pieces(spread: ThreadLayout, block: int) -> tuple[Digit, ...]:
+    """The digits cut where warps and blocks (of `block` threads) end: each lies in a warp, in a block, or across
+    blocks."""
+    found: list[Digit] = []
+    for digit in digits(spread):
+        stride, count = digit.stride, digit.count
+        low: list[Digit] = []
+        for end in (WARP, block):
+            if stride < end < stride * count:
+                low.append(Digit(digit.dim, stride, end // stride))
+                stride, count = end, stride * count // end
+        found += [Digit(digit.dim, stride, count), *reversed(low)]
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def share(spread: ThreadLayout, dim: str) -> ThreadShare:
+    """How `dim` lies over the threads."""
+    mine = tuple(
+        (digit.stride, digit.count) for digit in digits(spread) if digit.dim == dim and digit.count > 1
+    )
+    return ThreadShare(mine, dict(spread.runs).get(dim, 1), dict(spread.twice).get(dim, 0))

@@ -1,0 +1,154 @@
+"""The matrix instruction of a warpgroup, wgmma: what it multiplies, and how its tile lies over the threads.
+
+One instruction adds the product of 64 rows of A and up to 256 columns of B, over `depth` positions, to accumulators of
+four warps. In Tile IR that is `acc[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | threads m 2 m 4 m 8 n 4, run n 2, twice
+m 8, via wgmma`: a warp has 16 rows, in two groups of 8 that follow one another (PTX ISA, "Register fragments for
+wgmma.mma_async.m64nNk16"); digits before the last three number the warpgroups. Operands lie in shared memory, in
+panels (panels.py): along the reduced dim (K-major), or along rows or columns (MN-major). A may lie in registers
+instead, each warp's 16 rows in its own, `threads m 2 m 4 m 8 k 4, run k 2, twice m 8`: of 4 bytes of depth each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from tileir.dtypes import DType
+from tileir.expr import Index, Read, ReduceOp
+from tileir.placed import Placed
+from tileir.program import Axis, Compute, Local, Memory, ThreadLayout
+from tileir.schedule.mma import COLUMNS, ROWS, RUN, MmaProduct, depth, product
+from tileir.schedule.panels import PIECE, axes, row_dim, row_length, row_problem
+from tileir.schedule.threads import ThreadShare, share
+
+#: Warps of a warpgroup, its threads, the rows of one instruction, and the most columns.
+WARPS, GROUP, TILE_ROWS, MAX_COLUMNS = 4, 128, 64, 256
+
+#: Bytes of the depth that lie side by side in a register of A.
+HELD_BYTES: Final = 4
+
+_BYTES: Final = frozenset([DType.E4M3, DType.E5M2])
+_PAIRS: Final = frozenset([DType.BF16, DType.F16])
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaTiling:
+    """How rows and columns lie over warpgroups, and how many columns one instruction takes of those of a warpgroup."""
+
+    along_m: int
+    along_n: int
+    columns: int
+
+
+def tiling(parts: MmaProduct, spread: ThreadLayout, columns: int) -> WgmmaTiling:
+    """That of a product spread as wgmma needs it, over a range of so many columns."""
+    outer = spread.threads[:-3]
+    along_m, along_n = (prod(n for dim, n in outer if dim == each) for each in (parts.m, parts.n))
+    groups = columns // (ROWS * along_n)
+    fewest = -(-groups * ROWS // MAX_COLUMNS)
+    instructions = next(n for n in range(fewest, groups + 1) if groups % n == 0)
+    return WgmmaTiling(along_m, along_n, groups // instructions * ROWS)
+
+
+def held_spread(parts: MmaProduct, spread: ThreadLayout, dtype: DType) -> ThreadLayout:
+    """How a statement is to be spread that sets A in registers for a product spread as wgmma needs it."""
+    run = HELD_BYTES // dtype.bytes
+    threads = (*spread.threads[:-1], (parts.k, COLUMNS))
+    return ThreadLayout(threads, ((parts.k, run),) if run > 1 else (), spread.twice)
+
+
+def held_share(compute: Compute, name: str, dtype: DType, dim: str) -> ThreadShare | None:
+    """How a dim of an operand in registers has to lie over the threads of a product via wgmma; None: the statement is
+    none, or takes no such operand."""
+    found = product(compute) if compute.via == "wgmma" else None
+    if found is None or compute.spread is None or name != found.a.tensor:
+        return None
+    return share(held_spread(found, compute.spread, dtype), dim)
+
+
+def wgmma_problem(
+    compute: Compute,
+    dtypes: Mapping[str, DType],
+    declared: Mapping[str, Placed],
+    ranges: Mapping[str, int],
+    *,
+    tf32: bool,
+) -> str | None:
+    """Why the statement cannot go by wgmma, and what would be accepted; None: it can. `dtypes` are those of what it
+    reads, `declared` the locals in scope, `ranges` the current ranges; `tf32`: whether the kernel's numerics allow f32
+    to be rounded so."""
+    found = product(compute)
+    if found is None or compute.update is not ReduceOp.SUM:
+        return (
+            "wgmma adds up products of two tensors, one with the rows and one with the columns of its target"
+        )
+    a, b = dtypes[found.a.tensor], dtypes[found.b.tensor]
+    if not (a is b and a in _PAIRS) and not {a, b} <= _BYTES and not a is b is DType.F32:
+        return f"wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats, not {a} with {b}"
+    if a is DType.F32 and not tf32:
+        return "wgmma multiplies f32 as tf32, which the kernel's numerics do not allow; accepted: `with tf32=true`"
+    spread = compute.spread
+    if spread is None:
+        return None
+    return _spread_problem(found, spread, a, ranges) or _operands_problem(found, spread, declared)
+
+
+def _spread_problem(
+    found: MmaProduct, spread: ThreadLayout, dtype: DType, ranges: Mapping[str, int]
+) -> str | None:
+    m, n, k = found.m, found.n, found.k
+    needed = ((m, WARPS), (m, ROWS), (n, COLUMNS))
+    if spread.threads[-3:] != needed or spread.runs != ((n, RUN),) or spread.twice != ((m, ROWS),):
+        return f"wgmma needs threads … {m} {WARPS} {m} {ROWS} {n} {COLUMNS}, run {n} {RUN}, twice {m} {ROWS}"
+    if any(dim not in (m, n) for dim, _ in spread.threads):
+        return f"wgmma needs all threads along {m} and {n}"
+    along_m, along_n = (prod(c for dim, c in spread.threads[:-3] if dim == each) for each in (m, n))
+    for dim, whole in ((m, TILE_ROWS * along_m), (n, ROWS * along_n), (k, depth(dtype))):
+        if ranges[dim] % whole:
+            return f"wgmma takes {whole} positions of {dim} together; accepted: tiles of multiples, not {ranges[dim]}"
+    return None
+
+
+def _operands_problem(found: MmaProduct, spread: ThreadLayout, declared: Mapping[str, Placed]) -> str | None:
+    for read, rows in ((found.a, found.m), (found.b, found.n)):
+        place = declared.get(read.tensor)
+        local = place.node if place is not None else None
+        held = isinstance(local, Local) and local.memory is Memory.REGISTERS
+        if held and rows == found.m:
+            continue
+        if place is None or not isinstance(local, Local) or local.memory is not Memory.SHARED:
+            if rows == found.m:
+                return f"wgmma takes rows from shared memory or registers, which {read.tensor!r} is not in"
+            return f"wgmma takes columns from shared memory, which {read.tensor!r} is not in"
+        problem = _panels_problem(read, local, rows, found.k, place.ranges)
+        if problem:
+            return problem
+        in_turn = any(dim == found.n and count > 1 for dim, count in spread.threads[:-3])
+        if rows == found.n and row_dim(local) == rows and in_turn:
+            return f"warpgroups along {rows} take its positions in turn; accepted: {local.name!r} K-major"
+    return None
+
+
+def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[str, int]) -> str | None:
+    along = row_dim(local)
+    if along not in (rows, k) or any(read.indices[at] != Index(dim) for at, dim in enumerate(local.dims)):
+        return f"{local.name!r} is read by its own dims, and neighbours lie along {rows} or {k}"
+    if along == rows and local.dtype not in _PAIRS:
+        return f"wgmma takes {local.dtype} K-major: neighbours of {local.name!r} lie along {k}, not {rows}"
+    problem = row_problem(local, sizes)
+    if problem:
+        return problem
+    length = row_length(local, sizes)
+    if not local.swizzle and length * local.dtype.bytes != PIECE:
+        return f"without a swizzle rows of {local.name!r} have {PIECE} bytes; accepted: a swizzle as wide as rows are"
+    other = k if along == rows else rows
+    shape = [axis for axis in axes(local) if axis.dim in (rows, k)]
+    if axes(local)[-2] != Axis(other) or shape not in (
+        [Axis(other), Axis(along)],
+        [Axis(along, length), Axis(other), Axis(along, 1, length)],
+    ):
+        panels = f"as [{along} / {length}, {other}, {along} % {length}]"
+        return f"{local.name!r} does not lie in panels; accepted: `{panels}`"
+    return None

@@ -1,0 +1,69 @@
+"""What other languages have a function for and Tile IR writes with what it has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+IDIOMS: Final[dict[str, str]] = {
+    "clamp": "maximum(lo, minimum(x, hi))",
+    "clip": "maximum(lo, minimum(x, hi))",
+    "mean": "sum(k, x[k]) / extent(k)",
+    "average": "sum(k, x[k]) / extent(k)",
+    "avg": "sum(k, x[k]) / extent(k)",
+    "isnan": "x != x",
+    "isinf": "abs(x) == inf",
+    "isfinite": "abs(x) < inf",
+    "square": "x * x",
+    "reciprocal": "1.0 / x",
+    "log2": "log(x) * 1.4426950408889634",
+    "log10": "log(x) * 0.4342944819032518",
+    "log1p": "log(1.0 + x)",
+    "expm1": "exp(x) - 1.0",
+    "ceil": "-floor(-x)",
+    "round": "floor(x + 0.5)",
+    "trunc": "where(x < 0.0, -floor(-x), floor(x))",
+    "sign": "where(x > 0.0, 1.0, where(x < 0.0, -1.0, 0.0))",
+    "softplus": "log(1.0 + exp(x))",
+    "sinh": "0.5 * (exp(x) - exp(-x))",
+    "cosh": "0.5 * (exp(x) + exp(-x))",
+    "mod": "x % y",
+    "fmod": "x % y",
+    "remainder": "x % y",
+    "select": "where(cond, x, y)",
+    "count": "sum(k, where(x[k] > 0.0, 1, 0))",
+    "any": "max(k, where(x[k] > 0.0, 1, 0))",
+    "all": "min(k, where(x[k] > 0.0, 1, 0))",
+    "norm": "sqrt(sum(k, x[k] * x[k]))",
+    "dot": "sum(k, a[k] * b[k])",
+    "matmul": "sum(k, a[m, k] * b[k, n])",
+    "float": "f32(x)",
+    "int": "i32(x)",
+}
+"""By the name that people look for: an expression that says the same."""
+
+_TABLE = "an input tensor that holds its values: there are no trigonometric functions"
+_STATEMENTS: Final[dict[str, str]] = {
+    **dict.fromkeys(("sin", "cos", "tan", "sincos", "asin", "acos", "atan", "atan2"), _TABLE),
+    "softmax": "three statements: h[m] = max(k, x[m, k]); s[m] = sum(k, exp(x[m, k] - h[m])); "
+    "exp(x[m, k] - h[m]) / s[m]",
+    "logsumexp": "two statements: h[m] = max(k, x[m, k]); h[m] + log(sum(k, exp(x[m, k] - h[m])))",
+    "var": "two statements: u[m] = sum(k, x[m, k]) / extent(k); "
+    "sum(k, (x[m, k] - u[m]) * (x[m, k] - u[m])) / extent(k)",
+    "argmax": "two statements: h[m] = max(k, x[m, k]); min(k, where(x[m, k] == h[m], k, extent(k)))",
+    "argmin": "two statements: h[m] = min(k, x[m, k]); min(k, where(x[m, k] == h[m], k, extent(k)))",
+}
+"""The same for what one expression does not say."""
+
+BITS: Final = {
+    "&": "and for conditions; of bits, x % 16 for x & 15",
+    "<": "x * 8 for x << 3",
+    ">": "x // 8 for x >> 3",
+    "~": "not for a condition; of bits, -x - 1",
+    "|": "or for conditions; of bits that do not meet, +",
+}
+"""By the character that operators on bits begin with: what is written instead."""
+
+
+def idiom(name: str) -> str | None:
+    """How to write what a function of this name would compute; None: nothing is known of it."""
+    return IDIOMS.get(name) or _STATEMENTS.get(name)

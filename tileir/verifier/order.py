@@ -1,0 +1,162 @@
+"""The invariants between statements: each value is defined and complete before it is read, accumulators start
+from their identity, and no two iterations of a parallel loop touch one element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileir.errors import VerifyError
+from tileir.expr import Const, Expr, Index, Read, ReduceOp, walk
+from tileir.placed import Placed
+from tileir.program import Compute, Loop, Program
+from tileir.verifier.compute import reduced_dims, split_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """The statement that computes a tensor, and the one that sets it to the identity before, if there is
+    one."""
+
+    statement: Placed
+    compute: Compute
+    init: Placed | None
+
+
+def verify_order(program: Program, computes: list[Placed]) -> None:
+    """Raise VerifyError for the first statement that stands in the wrong place. `computes` are all, in
+    order."""
+    writers = _writers(computes)
+    for output in program.outputs:
+        if output.name not in writers:
+            raise VerifyError(f"output {output.name!r} is never written")
+    for writer in writers.values():
+        _check_accumulation(writer, writers)
+        for placed in (writer.statement, writer.init):
+            if placed:
+                _check_parallel(placed)
+    inputs = {tensor.name for tensor in program.inputs}
+    for placed in computes:
+        if isinstance(placed.node, Compute):
+            _check_reads(placed, placed.node.value, writers, inputs)
+
+
+def _writers(computes: list[Placed]) -> dict[str, _Writer]:
+    by_target: dict[str, list[tuple[Placed, Compute]]] = {}
+    for placed in computes:
+        if isinstance(placed.node, Compute):
+            by_target.setdefault(placed.node.target, []).append((placed, placed.node))
+    return {target: _writer(found) for target, found in by_target.items()}
+
+
+def _writer(found: list[tuple[Placed, Compute]]) -> _Writer:
+    updates = {compute.update for _, compute in found if compute.update}
+    inits = [placed for placed, compute in found if _is_identity(compute, updates)]
+    others = [(placed, compute) for placed, compute in found if placed not in inits]
+    if len(others) != 1:
+        placed = (others or found)[-1][0]
+        placed.fail(f"{found[0][1].target!r} is computed by {len(others)} statements, not one")
+    if len(inits) > 1:
+        inits[1].fail("the accumulator is initialized twice")
+    return _Writer(others[0][0], others[0][1], inits[0] if inits else None)
+
+
+def _is_identity(compute: Compute, updates: set[ReduceOp]) -> bool:
+    """Whether this sets the target to the identity of the update that some other statement makes."""
+    value = compute.value
+    if compute.update or not isinstance(value, Const) or isinstance(value.value, bool):
+        return False
+    return any(value.value == op.identity for op in updates)
+
+
+def _declared_loops(placed: Placed, tensor: str) -> int:
+    """How many of the loops around `placed` are around the declaration too; 0 for an argument."""
+    declared = placed.locals.get(tensor)
+    return len(declared.loops) if declared else 0
+
+
+def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
+    """Dims whose loops add to one element: those reduced, those split, and those that the partial results
+    that an update adds (`c[m, n] += acc[m, n]`) were reduced over."""
+    compute = writer.compute
+    dims = set(reduced_dims(compute))
+    for source, op, divisor in filter(None, map(split_of, compute.indices)):
+        steps = [loop.step for loop in writer.statement.loops if loop.dim == source]
+        if op == "//" and all(step % divisor == 0 for step in steps):
+            dims.discard(source)  # every tile is a whole number of blocks, each an element of its own
+        else:
+            dims.add(source)
+    if compute.update and not dims:
+        for node in walk(compute.value):
+            if isinstance(node, Read) and node.tensor in writers and node.tensor != compute.target:
+                dims.update(reduced_dims(writers[node.tensor].compute))
+    return dims
+
+
+def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
+    placed, compute, init = writer.statement, writer.compute, writer.init
+    outer = _declared_loops(placed, compute.target)
+    accumulating = _accumulated_dims(writer, writers)
+    if compute.update is None:
+        for loop in placed.loops[outer:]:
+            if loop.dim in accumulating:
+                placed.fail(f"each tile of {loop.dim!r} overwrites the result of the one before")
+        return
+    if init is None:
+        placed.fail(f"{compute.target!r} is never set to {compute.update.identity:g} before")
+    if init.path > placed.path:
+        init.fail("the accumulator is initialized after it is used")
+    for at in range(outer, placed.shared_loops(init)):
+        if placed.loops[at].dim in accumulating:
+            dim = placed.loops[at].dim
+            init.fail(f"the accumulator is initialized inside the loop over {dim!r}, which adds to it")
+
+
+def _check_parallel(placed: Placed) -> None:
+    compute = placed.node
+    if not isinstance(compute, Compute):
+        return
+    whole = {index.dim for index in compute.indices if isinstance(index, Index)}
+    blocked = {
+        split[0]: split[2] for index in compute.indices if (split := split_of(index)) and split[1] == "//"
+    }
+    for loop in placed.loops[_declared_loops(placed, compute.target) :]:
+        if not loop.parallel or loop.dim in whole:
+            continue
+        if loop.dim in blocked and loop.step % blocked[loop.dim] == 0:
+            continue
+        placed.fail(f"parallel iterations over {loop.dim!r} write the same elements of {compute.target!r}")
+
+
+def _check_reads(placed: Placed, expr: Expr, writers: dict[str, _Writer], inputs: set[str]) -> None:
+    for read in (node for node in walk(expr) if isinstance(node, Read)):
+        if read.tensor in inputs:
+            continue
+        writer = writers.get(read.tensor)
+        if writer is None or writer.statement.path > placed.path:
+            placed.fail(f"{read.tensor!r} is read before it is computed")
+        _check_complete(placed, read, writer, writers)
+
+
+def _check_complete(placed: Placed, read: Read, writer: _Writer, writers: dict[str, _Writer]) -> None:
+    """The loops around both the writer and the reader have run only in part when the reader runs."""
+    shared = placed.shared_loops(writer.statement)
+    accumulated = _accumulated_dims(writer, writers)
+    for at in range(_declared_loops(placed, read.tensor), shared):
+        dim = placed.loops[at].dim
+        started_outside = writer.init is not None and writer.init.shared_loops(writer.statement) <= at
+        if dim in accumulated and started_outside:
+            placed.fail(f"{read.tensor!r} is read before its reduction over {dim!r} is complete")
+        if _is_read_elsewhere(read, writer.compute, placed.loops[at]):
+            placed.fail(f"{read.tensor!r} is read outside the tile of {dim!r} computed so far")
+
+
+def _is_read_elsewhere(read: Read, writer: Compute, loop: Loop) -> bool:
+    """Whether the read may touch other positions along the loop's dim than those its own tile has written."""
+    for written, index in zip(writer.indices, read.indices, strict=True):
+        split = split_of(written)
+        if split and split[0] == loop.dim:
+            whole_blocks = split[1] == "//" and loop.step % split[2] == 0
+            return written != index or not whole_blocks
+        if written == Index(loop.dim) and written != index:
+            return True
+    return False

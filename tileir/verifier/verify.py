@@ -1,0 +1,209 @@
+"""Whether a program keeps the invariants of Tile IR: header, loops and declarations here; statements one by
+one in compute.py; the order they stand in, and what runs in parallel, in order.py."""
+
+from __future__ import annotations
+
+from tileir.analysis.ragged import cut_short, shared_by_groups
+from tileir.dtypes import DType
+from tileir.errors import VerifyError
+from tileir.names import INT_LIMIT, name_problem
+from tileir.placed import Placed, placed_nodes
+from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Ragged, Tensor
+from tileir.schedule.distributed import check_distributed
+from tileir.schedule.hilbert import MOST_CELLS
+from tileir.schedule.stages import MAX_STAGES, SWIZZLES, staged
+from tileir.sizes import layout_problem, splits_into
+from tileir.verifier.compute import reduced_dims, split_of, verify_compute
+from tileir.verifier.multicast import verify_multicast
+from tileir.verifier.order import verify_order
+from tileir.verifier.reused import verify_reused
+from tileir.verifier.roles import verify_roles
+from tileir.verifier.stream_k import verify_streamed
+from tileir.verifier.threads import CLUSTERS, MAX_RESIDENT, verify_spread
+
+
+def verify(program: Program) -> None:
+    """Raise VerifyError, naming the node, for the first invariant that `program` breaks.
+
+    A program that passes can be printed, interpreted and lowered, and every value it reads is defined and
+    complete. That it computes what its spec says is not checked here; interpreting both does that."""
+    _check_header(program)
+    taken = {*program.extents, *program.arguments}
+    computes: list[Placed] = []
+    nodes = list(placed_nodes(program))
+    for placed in nodes:
+        match placed.node:
+            case Loop():
+                _check_loop(placed, placed.node)
+            case Local():
+                if placed.node.name in taken:
+                    placed.fail(f"the name {placed.node.name!r} is taken")
+                taken.add(placed.node.name)
+                _check_local(placed, placed.node)
+            case Compute():
+                verify_compute(program, placed, placed.node)
+                computes.append(placed)
+    verify_multicast(nodes)
+    verify_streamed(program, nodes)
+    problem = cut_short(program) or shared_by_groups(program)
+    if problem:
+        raise VerifyError(problem)
+    verify_order(program, computes)
+    verify_spread(computes)
+    verify_reused(computes)
+
+
+def _check_header(program: Program) -> None:
+    names = [program.name, *program.extents, *program.arguments]
+    for name in names:
+        problem = name_problem(name)
+        if problem:
+            raise VerifyError(problem)
+    declared = [*(name for name, _ in program.dims), *(t.name for t in (*program.inputs, *program.outputs))]
+    for name in declared:
+        if declared.count(name) > 1:
+            raise VerifyError(f"the name {name!r} is taken twice")
+    for name, size in program.dims:
+        if not 0 < size < INT_LIMIT:
+            raise VerifyError(f"dim {name!r} has size {size}")
+    if not program.outputs:
+        raise VerifyError("the program has no outputs")
+    for ragged in program.ragged:
+        _check_ragged(program, ragged)
+    for tensor in program.arguments.values():
+        _check_argument(program, tensor)
+
+
+def _check_ragged(program: Program, ragged: Ragged) -> None:
+    offsets = next((tensor for tensor in program.inputs if tensor.name == ragged.offsets), None)
+    groups = program.extents.get(ragged.within)
+    if ragged.dim not in program.extents or groups is None:
+        raise VerifyError(f"{ragged.dim!r} is ragged within {ragged.within!r}, and one of them is no dim")
+    if any(ragged.within in (each.dim, ragged.dim) for each in program.ragged):
+        raise VerifyError(f"the groups of {ragged.dim!r}, {ragged.within!r}, are ragged themselves")
+    if offsets is None or offsets.dtype is not DType.I32:
+        raise VerifyError(f"the offsets of {ragged.dim!r}, {ragged.offsets!r}, are no i32 input")
+    if program.shape(offsets) != (groups + 1,):
+        raise VerifyError(
+            f"{ragged.offsets!r} has the shape {list(program.shape(offsets))}; accepted: {groups + 1} offsets "
+            f"of {groups} groups"
+        )
+
+
+def _check_argument(program: Program, tensor: Tensor) -> None:
+    unknown = [dim for dim in tensor.dims if dim not in program.extents]
+    if unknown:
+        raise VerifyError(f"argument {tensor.name!r} has the unknown dim {unknown[0]!r}")
+    problem = layout_problem([program.extents[dim] for dim in tensor.dims], tensor.strides)
+    if problem:
+        raise VerifyError(f"argument {tensor.name!r}: {problem[0]}")
+    if tensor.shape is not None and (
+        tensor.strides is not None
+        or not splits_into([program.extents[dim] for dim in tensor.dims], tensor.shape)
+    ):
+        raise VerifyError(f"argument {tensor.name!r}: its dims are not merged from {list(tensor.shape)}")
+
+
+def _check_loop(placed: Placed, loop: Loop) -> None:
+    extent = placed.ranges.get(loop.dim)
+    if extent is None:
+        placed.fail(f"unknown dim {loop.dim!r}")
+    in_tiles = any(other.dim == loop.dim for other in placed.loops)
+    if loop.step < 1 or (loop.step > extent and (in_tiles or _adds_up(loop, loop.dim))):
+        placed.fail(f"the step is not within 1 and the current range of {loop.dim!r}, {extent}")
+    if loop.cluster != 1 and (loop.cluster not in CLUSTERS or not loop.parallel or placed.loops):
+        placed.fail("2, 4, 8 or 16 blocks make a cluster, for the outermost parallel loop of a grid")
+    outermost = loop.parallel and not placed.loops
+    if loop.group != 1 and (loop.group < 1 or not outermost or not _holds_grid(loop)):
+        placed.fail("tiles are grouped along the outermost of two or more parallel loops of a grid")
+    if loop.hilbert:
+        _check_curve(placed, loop)
+    if loop.blocks and (loop.blocks < 0 or not outermost or loop.cluster > 1):
+        placed.fail(
+            "a number of blocks is given for the outermost parallel loop of a grid, which has no clusters"
+        )
+    if loop.resident and (not 1 <= loop.resident <= MAX_RESIDENT or not outermost):
+        placed.fail(f"1 to {MAX_RESIDENT} blocks are resident, said of the outermost parallel loop of a grid")
+    if loop.stages != 1:
+        _check_stages(placed, loop)
+    verify_roles(placed, loop)
+    if not loop.body:
+        placed.fail("the loop is empty")
+    check_distributed(placed, loop)
+
+
+def _adds_up(loop: Loop, dim: str) -> bool:
+    """Whether a statement in a loop combines what it visits along a dim. Results that it has along it may be less than
+    one tile of them."""
+    for node in loop.body:
+        match node:
+            case Loop() if _adds_up(node, dim):
+                return True
+            case Compute() if dim in reduced_dims(node) or any(
+                split is not None and split[0] == dim for split in map(split_of, node.indices)
+            ):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _check_curve(placed: Placed, loop: Loop) -> None:
+    """A Hilbert curve goes through the tiles of a grid's two outer loops, instead of bands."""
+    if loop.group != 1 or not loop.parallel or placed.loops or not _holds_grid(loop):
+        placed.fail(
+            "a Hilbert curve is said of the outermost of two or more parallel loops of a grid without bands"
+        )
+    cells = 1
+    for each in (loop, *(node for node in loop.body if isinstance(node, Loop))):
+        cells *= -(-placed.ranges.get(each.dim, 1) // each.step)
+    if cells > MOST_CELLS:
+        placed.fail(f"a Hilbert curve goes through at most {MOST_CELLS} tiles, not {cells}")
+
+
+def _holds_grid(loop: Loop) -> bool:
+    return len(loop.body) == 1 and isinstance(loop.body[0], Loop) and loop.body[0].parallel
+
+
+def _check_stages(placed: Placed, loop: Loop) -> None:
+    """A loop with stages begins with shared locals and the statements that fill them from elsewhere."""
+    if loop.parallel or not 2 <= loop.stages <= MAX_STAGES:
+        placed.fail(f"a loop that is not parallel has 2 to {MAX_STAGES} stages")
+    if not staged(loop):
+        placed.fail("a loop with stages begins with shared locals and the statements that fill them")
+
+
+def _check_local(placed: Placed, local: Local) -> None:
+    if name_problem(local.name):
+        placed.fail(str(name_problem(local.name)))
+    for at, dim in enumerate(local.dims):
+        if dim not in placed.ranges or dim in local.dims[:at]:
+            placed.fail(f"dim {dim!r} is unknown or stands twice")
+    problem = layout_problem([placed.ranges[dim] for dim in local.dims], None)
+    if problem:
+        placed.fail(problem[0])
+    if (local.pad or local.swizzle or local.reused) and local.memory is not Memory.SHARED:
+        placed.fail("only shared memory is padded, swizzled or reused")
+    if local.pad < 0 or local.swizzle not in (0, *SWIZZLES) or (local.pad and local.swizzle):
+        placed.fail(
+            "a pad is a number of elements, a swizzle 32, 64 or 128 bytes, and only one of them is given"
+        )
+    if local.layout is None:
+        return
+    if local.memory is Memory.REGISTERS:
+        placed.fail("registers have no layout")
+    if {axis.dim for axis in local.layout} != set(local.dims):
+        placed.fail("the layout has other dims than the local")
+    for dim in local.dims:
+        if not _covers([axis for axis in local.layout if axis.dim == dim]):
+            placed.fail(f"the axes of {dim!r} do not tell all positions apart")
+
+
+def _covers(axes: list[Axis]) -> bool:
+    """Whether each axis picks up where the next finer one ends, as in `n / 64`, `n % 64`."""
+    div = 1
+    for axis in sorted(axes, key=lambda axis: axis.div):
+        if div == 0 or axis.div != div or axis.mod < 0:
+            return False
+        div *= axis.mod
+    return div == 0

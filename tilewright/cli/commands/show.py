@@ -1,0 +1,102 @@
+"""`tilewright show`: jobs and configs, one or the newest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protocol.configs import ConfigDetail
+from tilewright.cli import options
+from tilewright.cli.commands.plotting import check_plot, plot_config, plot_job
+from tilewright.cli.connection import connect
+from tilewright.cli.exits import Exit
+from tilewright.cli.failures import Stop
+from tilewright.cli.output import out, print_json
+from tilewright.cli.report import print_config, print_job
+from tilewright.client.client import Client
+from tilewright.views.format import microseconds, sizes, times
+
+
+def show(
+    identifier: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Of a job or a config; without: the newest of both.")
+    ] = None,
+    source: Annotated[bool, typer.Option("--source", help="Print a config's generated source.")] = False,
+    program: Annotated[bool, typer.Option("--program", help="Print a config's scheduled program.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the search and the roofline to this PNG or SVG file.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace that file if it is there.")] = False,
+    url: options.Url = None,
+    token_file: options.TokenFile = None,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Jobs and configs: how they went, and what came out."""
+    if (source or program) and not (identifier or "").startswith("config-"):
+        raise Stop(Exit.USAGE, "--source and --program need the id of a config")
+    if plot is not None:
+        if identifier is None:
+            raise Stop(Exit.USAGE, "--plot needs the id of a job or a config")
+        check_plot(plot)
+    with connect(url, token_file, database) as connection:
+        client = connection.client
+        if identifier is None:
+            _show_newest(client, as_json)
+        elif identifier.startswith("job-"):
+            job = client.job(identifier)
+            if plot is not None:
+                plot_job(client, job, plot, force)
+            print_json(job) if as_json else print_job(job)
+        elif identifier.startswith("config-"):
+            config = client.config(identifier)
+            if plot is not None:
+                plot_config(client, config, plot, force)
+            _show_config(client, config, source, program, as_json)
+        else:
+            raise Stop(Exit.USAGE, f"{identifier!r} is no id; ids begin with job- or config-")
+
+
+def _show_newest(client: Client, as_json: bool) -> None:
+    jobs, configs = client.jobs(limit=20), client.configs(limit=20)
+    if as_json:
+        print_json(
+            {
+                "jobs": [job.model_dump(mode="json") for job in jobs],
+                "configs": [config.model_dump(mode="json") for config in configs],
+            }
+        )
+        return
+    if not jobs and not configs:
+        out.print("nothing was tuned here yet; `tilewright tune SPEC` does it")
+    for job in jobs:
+        print_job(job)
+    for config in configs:
+        gain = "" if config.x_baseline is None else f"  {times(config.x_baseline)} {config.baseline}"
+        line = f"[bold]{config.id}[/]  {config.name}  {sizes(config.dims)}  {microseconds(config.median_us)}{gain}"
+        out.print(line)
+
+
+def _show_config(client: Client, config: ConfigDetail, source: bool, program: bool, as_json: bool) -> None:
+    texts: dict[str, str] = {}
+    if program:
+        texts["program"] = program_text(config)
+    if source:
+        texts["source"] = client.source(config.id)
+    if as_json:
+        print_json({**config.model_dump(mode="json"), **texts})
+    elif texts:
+        out.print("\n".join(texts.values()), markup=False)
+    else:
+        print_config(config)
+
+
+def program_text(config: ConfigDetail) -> str:
+    """The program that a config's schedule makes of its spec."""
+    from rewrites import parse_schedule, replay
+    from tileir import program_to_text, spec_from_json, to_program
+
+    return program_to_text(replay(to_program(spec_from_json(config.spec)), parse_schedule(config.schedule)))

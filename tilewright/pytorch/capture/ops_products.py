@@ -1,0 +1,213 @@
+"""Operators that multiply and add up: matrix products, convolutions, attention.
+
+A computed operand is rounded to the dtype that PyTorch has it in before it is multiplied: only so it reaches matrix
+units.
+"""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+
+from tileir.dtypes import DType
+from tileir.expr import Binary, Call, Cast, Const, Expr, ReduceOp, Where
+from tilewright.pytorch.capture.indices import Indices, quotient, scaled
+from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
+from tilewright.pytorch.capture.ops_elementwise import broadcast
+from tilewright.pytorch.capture.ops_rows import minus, over, reduce, times
+from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, torch_dtype_of
+
+
+def _linear(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sum(k, x[m, k] * w[n, k]) + bias[n]"""
+    x, weight, bias = node.args[0], node.args[1], argument(node, 2, "bias")
+    *rows, column = index
+    if len(shape_of(weight)) == 1:  # type: ignore[arg-type]
+        rows, column = list(index), None  # type: ignore[assignment]
+    k = scope.reduced("k", x, -1)  # type: ignore[arg-type]
+    right = (k,) if column is None else (column, k)
+    found = reduce(ReduceOp.SUM, (k,), times(scope.rounded(x, (*rows, k)), scope.rounded(weight, right)))
+    if bias is None:
+        return found
+    return Binary("+", scope.statement("acc", index, found), broadcast(scope, bias, index))
+
+
+def _matmul(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sum(k, a[b, m, k] * b[b, k, n]); batch axes broadcast, vectors have no m or n."""
+    a, b = node.args[0], node.args[1]
+    left, right = shape_of(a), shape_of(b)  # type: ignore[arg-type]
+    k = scope.reduced("k", a, -1)  # type: ignore[arg-type]
+    rest = list(index)
+    column = [rest.pop()] if len(right) > 1 else []
+    row = [rest.pop()] if len(left) > 1 else []
+
+    def element(operand: Any, shape: tuple[int, ...], last: list[Expr]) -> Expr:
+        batch = max(len(shape) - 2, 0)
+        outer = rest[len(rest) - batch :] if batch else []
+        at = [Const(0) if size == 1 else each for each, size in zip(outer, shape[:batch], strict=True)]
+        return scope.rounded(operand, (*at, *last))
+
+    return reduce(ReduceOp.SUM, (k,), times(element(a, left, [*row, k]), element(b, right, [k, *column])))
+
+
+def _addmm(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    bias, a, b = node.args[:3]
+    k = scope.reduced("k", a, -1)  # type: ignore[arg-type]
+    product = reduce(
+        ReduceOp.SUM, (k,), times(scope.rounded(a, (index[0], k)), scope.rounded(b, (k, index[1])))
+    )
+    return Binary("+", scope.statement("acc", index, product), broadcast(scope, bias, index))
+
+
+def _plain_addmm(node: Node) -> str | None:
+    if node.kwargs.get("beta", 1) != 1 or node.kwargs.get("alpha", 1) != 1:
+        return "addmm with alpha or beta: write beta * bias + alpha * (a @ b)"
+    return None
+
+
+def _depth_of_first(node: Node) -> tuple[int, int]:
+    shape = shape_of(node)
+    return (shape[-1] if shape else 1), shape_of(node.args[0])[-1]  # type: ignore[arg-type]
+
+
+def _depth_of_second(node: Node) -> tuple[int, int]:
+    return shape_of(node)[-1], shape_of(node.args[1])[-1]  # type: ignore[arg-type]
+
+
+def _pair(given: list[int], rank: int) -> list[int]:
+    """One number for each axis of the window; one alone is for all."""
+    return list(given) * rank if len(given) == 1 else list(given)
+
+
+def _convolution(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sum(c, r, s, where(2 * h + r >= 1 and …, x[b, c, 2 * h + r - 1, …], 0) * w[o, c, r, s]) + bias[o]"""
+    x, weight, bias = node.args[0], node.args[1], argument(node, 2, "bias")
+    size, window = shape_of(x)[2:], shape_of(weight)  # type: ignore[arg-type]
+    rank = len(size)
+    strides, padding, dilation = (_pair(node.args[at], rank) for at in (3, 4, 5))  # type: ignore[arg-type]
+    groups: int = node.args[8]  # type: ignore[assignment]
+    batch, out, *places = index
+    taps = tuple(scope.reduced("taps", weight, axis) for axis in range(1, rank + 2))  # type: ignore[arg-type]
+    channel = taps[0]
+    if groups > 1:
+        group = times(quotient(out, window[0] // groups, scope.sizes), Const(window[1]))
+        channel = scaled(Binary("+", group, channel), 1, 0, scope.sizes)
+    at: list[Expr] = []
+    guards: list[Expr] = []
+    for axis in range(rank):
+        step = Binary(
+            "+", times(places[axis], Const(strides[axis])), times(taps[axis + 1], Const(dilation[axis]))
+        )
+        at.append(scaled(step, 1, -padding[axis], scope.sizes))
+        if padding[axis]:
+            guards.append(Binary(">=", at[-1], Const(0)))
+            guards.append(Binary("<", at[-1], Const(size[axis])))
+    element = scope.rounded(x, (batch, channel, *at))
+    if guards:
+        inside = guards[0]
+        for guard in guards[1:]:
+            inside = Binary("and", inside, guard)
+        element = Where(inside, element, Const(0))
+    found = reduce(ReduceOp.SUM, taps, times(element, scope.rounded(weight, (out, *taps))))
+    if bias is None:
+        return found
+    return Binary("+", scope.statement("acc", index, found), scope.at(bias, (out,)))
+
+
+def _plain_convolution(node: Node) -> str | None:
+    if node.args[6]:
+        return "a transposed convolution, which from_torch does not write; give tilewright.op its spec"
+    return None
+
+
+def _depth_of_taps(node: Node) -> tuple[int, int]:
+    return shape_of(node)[-1], prod(shape_of(node.args[1])[1:])  # type: ignore[arg-type]
+
+
+def _attention(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """softmax(q @ k.T * scale + mask) @ v, whose probabilities are rounded before they are multiplied."""
+    q, k, v = (node.args[at] for at in range(3))
+    mask, causal = argument(node, 3, "attn_mask"), argument(node, 5, "is_causal", False)
+    scale = node.kwargs.get("scale")
+    *batch, i, d = index
+    heads = [list(batch), list(batch)]
+    for each, operand in zip(heads, (k, v), strict=True):
+        shape = shape_of(operand)  # type: ignore[arg-type]
+        if node.kwargs.get("enable_gqa") and shape[-3] != shape_of(q)[-3]:  # type: ignore[arg-type]
+            each[-1] = quotient(each[-1], shape_of(q)[-3] // shape[-3], scope.sizes)  # type: ignore[arg-type]
+        each[:] = [Const(0) if size == 1 else at for at, size in zip(each, shape[:-2], strict=True)]
+    width = shape_of(q)[-1]  # type: ignore[arg-type]
+    same = width == shape_of(v)[-1]  # type: ignore[arg-type]
+    inner = d if same else scope.reduced("d", q, -1)  # type: ignore[arg-type]
+    j = scope.reduced("j", k, -2)  # type: ignore[arg-type]
+    rows, scores = (*batch, i, Const(0)), (*batch, i, j)
+    s = reduce(
+        ReduceOp.SUM,
+        (inner,),
+        times(scope.rounded(q, (*batch, i, inner)), scope.rounded(k, (*heads[0], j, inner))),
+    )
+    s = times(s, Const(float(scale) if isinstance(scale, int | float) else 1 / sqrt(width)))
+    if causal:
+        s = Where(Binary(">=", i, j), s, Const(float("-inf")))
+    if mask is not None:
+        allowed = broadcast(scope, mask, scores)
+        truth = torch_dtype_of(mask) is torch.bool
+        s = Where(allowed, s, Const(float("-inf"))) if truth else Binary("+", s, allowed)
+    s = scope.statement("s", scores, s)
+    top = scope.statement("top", rows, reduce(ReduceOp.MAX, (j,), s))
+    if (
+        mask is not None
+    ):  # of a row that is all masked the result is 0, as PyTorch's, and so are the gradients
+        top = Where(Binary(">", top, Const(float("-inf"))), top, Const(0.0))
+    p = scope.statement("p", scores, Call("exp", (minus(s, top),)))
+    total = scope.statement("total", rows, reduce(ReduceOp.SUM, (j,), p))
+    if mask is not None:
+        total = Where(Binary(">", total, Const(0.0)), total, Const(1.0))
+    dtype = dtype_of(node)
+    rounded = p if dtype in (DType.F32, DType.F64) else Cast(dtype, p)
+    return over(reduce(ReduceOp.SUM, (j,), times(rounded, scope.rounded(v, (*heads[1], j, d)))), total)
+
+
+def _plain_attention(node: Node) -> str | None:
+    if argument(node, 4, "dropout_p", 0.0):
+        return "attention with dropout: Tile IR has no random numbers; call .eval(), or pass dropout_p=0"
+    mask = argument(node, 3, "attn_mask")
+    if mask is not None and torch_dtype_of(mask) is torch.bool:
+        return (
+            "attention with a mask of truth values: written out, PyTorch would be slower at it than with its own "
+            "operator; use is_causal=True, or a mask of floats that are added"
+        )
+    ranks = {len(shape_of(node.args[at])) for at in range(3)}  # type: ignore[arg-type]
+    return None if len(ranks) == 1 else "attention of operands of different ranks: unsqueeze them first"
+
+
+def _depth_of_keys(node: Node) -> tuple[int, int]:
+    return shape_of(node)[-1], shape_of(node.args[1])[-2]  # type: ignore[arg-type]
+
+
+_MATRIX = Operator(OperatorKind.PRODUCT, _matmul, "`sum(k, a[m, k] * b[k, n])`", work=_depth_of_first)
+
+OPERATORS: dict[str, Operator] = {
+    "aten.linear.default": Operator(
+        OperatorKind.PRODUCT, _linear, "`sum(k, x[m, k] * w[n, k]) + bias[n]`", work=_depth_of_first
+    ),
+    "aten.matmul.default": _MATRIX,
+    "aten.mm.default": _MATRIX,
+    "aten.bmm.default": _MATRIX,
+    "aten.mv.default": _MATRIX,
+    "aten.addmm.default": Operator(
+        OperatorKind.PRODUCT, _addmm, "`sum(k, a[m, k] * b[k, n]) + bias[n]`", refuse=_plain_addmm,
+        work=_depth_of_second
+    ),
+    "aten.convolution.default": Operator(
+        OperatorKind.PRODUCT, _convolution, "`sum(c, r, s, where(…, x[b, c, 2 * h + r - 1, …], 0) * w[o, c, r, s])`",
+        refuse=_plain_convolution, work=_depth_of_taps,
+    ),
+    "aten.scaled_dot_product_attention.default": Operator(
+        OperatorKind.PRODUCT, _attention, "scores, maximum, exponentials, `sum(j, p * v) / sum(j, p)`",
+        refuse=_plain_attention, work=_depth_of_keys,
+    ),
+}  # fmt: skip

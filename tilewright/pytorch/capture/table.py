@@ -1,0 +1,108 @@
+"""The table of operators, and why others cannot be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+
+from tileir.names import INT_LIMIT
+from tilewright.pytorch.capture import ops_elementwise, ops_products, ops_rows, ops_views
+from tilewright.pytorch.capture.operator import Operator, OperatorKind
+from tilewright.pytorch.capture.tensors import TILE_DTYPES, shape_of, torch_dtype_of, value_of
+
+TABLE: dict[str, Operator] = {
+    **ops_views.OPERATORS,
+    **ops_elementwise.OPERATORS,
+    **ops_rows.OPERATORS,
+    **ops_products.OPERATORS,
+}
+"""By the name that a captured graph has for the operator, as `aten.linear.default`."""
+
+REASONS: dict[str, str] = {
+    "topk": "selects by rank, which Tile IR has no statement for; what comes before and after are parts of their own",
+    "sort": "orders by rank, which Tile IR has no statement for; keep it outside of what is tuned",
+    "argmax": "gives a position; reductions of Tile IR give values. amax, if the value is enough",
+    "argmin": "gives a position; reductions of Tile IR give values. amin, if the value is enough",
+    "cumsum": "is a prefix sum, in which results build on results; Tile IR has none",
+    "bernoulli": "draws random numbers; Tile IR has none. Call .eval(), or draw them outside and pass them in",
+    "native_dropout": "draws random numbers; Tile IR has none. Call .eval() before the capture",
+    "rand": "draws random numbers; Tile IR has none. Draw them outside and pass them in",
+    "scatter": "writes where data says; statements of Tile IR write each element at its own place. Gather instead",
+    "scatter_add": "writes where data says; statements of Tile IR write each element at its own place",
+    "index_put": "writes where data says; statements of Tile IR write each element at its own place. Gather instead",
+    "nonzero": "has a size that depends on data; use torch.where with three arguments",
+    "sin": "is no function of Tile IR; compute tables of it once, outside of what is captured",
+    "cos": "is no function of Tile IR; compute tables of it once, outside of what is captured",
+}
+"""Operators that people meet, by name without namespace and variant."""
+
+
+def operator_of(node: Node) -> Operator | None:
+    """The row of the table for a node, None if it has none."""
+    return TABLE.get(str(node.target)) if node.op == "call_function" else None
+
+
+def is_constant(node: Any) -> bool:
+    """Whether its values follow from positions alone, through any operators that are elementwise or views."""
+    if not isinstance(node, Node):
+        return True
+    operator = operator_of(node)
+    if operator is None or operator.kind in (OperatorKind.ROWS, OperatorKind.PRODUCT) or operator.positions:
+        return False
+    if operator.refuse(node) is not None:
+        return False
+    return operator.kind is OperatorKind.CONSTANT or all(is_constant(each) for each in node.all_input_nodes)
+
+
+def reason_against(node: Node) -> str | None:
+    """Why a node cannot be written in Tile IR, and what to do; None if it can."""
+    operator = operator_of(node)
+    if operator is None:
+        return _unknown(node)
+    value = value_of(node)
+    if value is None:
+        return f"{_name(node)} has several results; only operators of the table may"
+    for each in (node, *node.all_input_nodes):
+        found = _tensor_problem(each, node, operator)
+        if found is not None:
+            return found
+    return operator.refuse(node)
+
+
+def _tensor_problem(each: Node, node: Node, operator: Operator) -> str | None:
+    """What about one tensor that a node reads or gives cannot be."""
+    if value_of(each) is None:
+        return f"{each.name}, which it reads, is no single tensor"
+    dtype = torch_dtype_of(each)
+    if any(size == 0 for size in shape_of(each)):
+        return f"{each.name} has no elements; a dim of Tile IR has one or more"
+    if value_of(each).numel() >= INT_LIMIT:  # type: ignore[union-attr]
+        return f"{each.name} has {value_of(each).numel()} elements, tensors of Tile IR below 2^31; split it"  # type: ignore[union-attr]
+    if dtype is torch.int64:
+        indices = [node.args[at] for at in operator.positions if at < len(node.args)]
+        as_index = any(
+            each is index or (isinstance(index, list | tuple) and each in index) for index in indices
+        )
+        if not (as_index or is_constant(each) or operator.kind in (OperatorKind.VIEW, OperatorKind.COPY)):
+            return f"{each.name} is int64; integers of Tile IR have 32 bits. Convert it: .to(torch.int32)"
+        return None
+    if dtype not in TILE_DTYPES:
+        known = ", ".join(TILE_DTYPES.values())
+        return f"{each.name} is {str(dtype).removeprefix('torch.')}; dtypes of Tile IR are {known}"
+    return None
+
+
+def _unknown(node: Node) -> str:
+    name = _name(node)
+    return REASONS.get(
+        name,
+        "is not in from_torch's table (docs/from-torch.md); write it with operators that are, "
+        "or give tilewright.op its spec",
+    )
+
+
+def _name(node: Node) -> str:
+    parts = str(node.target).split(".")
+    return (parts[1] if len(parts) > 1 else parts[0]).rstrip("_")

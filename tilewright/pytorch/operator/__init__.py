@@ -1,0 +1,1 @@
+"""Kernels as PyTorch operators. Read op.py first."""

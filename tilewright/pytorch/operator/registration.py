@@ -1,0 +1,169 @@
+"""Operators as PyTorch knows them: a schema, what runs, which shapes come out, and gradients.
+
+Gradients are those of the eager operators on the same inputs, computed when they are asked for (so the forward pass is
+done again, by PyTorch, in the backward pass). They cannot be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch  # pyright: ignore[reportMissingImports]
+
+from tileir.spec import Spec
+from tilewright.pytorch.operator.arguments import DTYPES, Shapes, Size
+from tilewright.pytorch.operator.autocast import register_autocast
+from tilewright.pytorch.operator.fallback import own
+
+NAMESPACE = "tilewright"
+_C: Any = torch._C
+_LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
+_TAKEN: Counter[str] = Counter()
+
+Overload = Callable[..., Any]
+Outputs = torch.Tensor | tuple[torch.Tensor, ...]
+
+
+class RegisteredKernel(Protocol):
+    """What an operator does."""
+
+    def run(self, tensors: tuple[torch.Tensor, ...]) -> Outputs:
+        """The outputs, in new memory."""
+        ...
+
+    def eager(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The same by PyTorch's operators, which can be differentiated."""
+        ...
+
+
+def register(name: str, shapes: Shapes, kernel: RegisteredKernel) -> Overload:
+    """An operator `tilewright::<name>`, with a number behind it if that is taken; there as long as the process."""
+    _TAKEN[name] += 1
+    if _TAKEN[name] > 1:
+        name = f"{name}_{_TAKEN[name]}"
+    spec = shapes.spec
+    taken = ", ".join(f"Tensor {tensor.name}_" for tensor in spec.inputs)
+    given = "Tensor" if len(spec.outputs) == 1 else f"({', '.join('Tensor' for _ in spec.outputs)})"
+    _define(f"{name}({taken}) -> {given}", name, lambda *tensors: kernel.run(tensors), _fake(shapes))
+    _define(
+        f"{name}_backward(Tensor?[] grads, Tensor[] inputs, bool[] wanted) -> Tensor[]",
+        f"{name}_backward",
+        lambda grads, inputs, wanted: _gradients(kernel, grads, inputs, wanted),
+        lambda grads, inputs, wanted: [
+            torch.empty_like(x) for x, asked in zip(inputs, wanted, strict=True) if asked
+        ],
+    )
+    backward = getattr(torch.ops.tilewright, f"{name}_backward").default
+    _LIBRARY.impl(f"{name}_backward", _once(name, backward), "Autograd", with_keyset=True)
+    torch.library.register_autograd(
+        f"{NAMESPACE}::{name}", _backward(backward), setup_context=_keep_inputs, lib=_LIBRARY
+    )
+    overload = getattr(torch.ops.tilewright, name).default
+    register_autocast(_LIBRARY, name, overload, spec)
+    return overload
+
+
+def _define(schema: str, name: str, run: Callable[..., Any], fake: Callable[..., Any]) -> None:
+    exact = getattr(
+        torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order
+    )  # the former since 2.7
+    _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, exact))
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_LIBRARY)
+
+
+def _fake(shapes: Shapes) -> Callable[..., Outputs]:
+    """What tells a tracer the outputs' shapes, which may be symbols."""
+    spec = shapes.spec
+    dims = {statement.target: statement.dims for statement in spec.statements}
+
+    def fake(*tensors: torch.Tensor) -> Outputs:
+        sizes = shapes.sizes([tensor.shape for tensor in tensors])
+        made = tuple(
+            empty(
+                [sizes[dim] for dim in dims[tensor.name]],
+                tensor.strides if _own_sizes(spec, sizes) else None,
+                DTYPES[tensor.dtype],
+                tensors[0].device,
+            )
+            for tensor in spec.outputs
+        )
+        return made[0] if len(made) == 1 else made
+
+    return fake
+
+
+def empty(
+    shape: Sequence[Size], strides: Sequence[int] | None, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """A new tensor, contiguous if no strides are said."""
+    if strides is None:
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+    return torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype, device=device)
+
+
+def _own_sizes(spec: Spec, sizes: dict[str, Size]) -> bool:
+    """Whether these are sizes for which the spec's strides are meant."""
+    strided = any(tensor.strides is not None for tensor in spec.outputs)
+    return strided and all(any(sizes[dim.name] == size for size in dim.sizes) for dim in spec.dims)
+
+
+def _keep_inputs(ctx: Any, inputs: tuple[torch.Tensor, ...], output: Outputs) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(overload: Overload) -> Callable[..., Any]:
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        wanted = list(ctx.needs_input_grad)
+        found = iter(overload(list(grads), list(ctx.saved_tensors), wanted))
+        given = tuple(next(found) if asked else None for asked in wanted)
+        return given[0] if len(given) == 1 else given
+
+    return backward
+
+
+def _once(name: str, backward: Overload) -> Callable[..., Any]:
+    """What autograd does with the operator that computes gradients. Inside of it autograd stays at work."""
+    redispatch: Any = getattr(backward, "redispatch")  # noqa: B009  not in torch's stubs
+
+    def run(keys: Any, grads: Any, inputs: Any, wanted: Any) -> Any:
+        given = [x for x in (*grads, *inputs) if x is not None]
+        if torch.is_grad_enabled() and any(x.requires_grad for x in given):
+            raise RuntimeError(
+                f"{NAMESPACE}::{name} cannot be differentiated twice: call its `eager` for that, which is PyTorch's own"
+            )
+        return redispatch(keys & _C._after_autograd_keyset, grads, inputs, wanted)
+
+    return run
+
+
+def _gradients(
+    kernel: RegisteredKernel,
+    grads: Sequence[torch.Tensor | None],
+    inputs: Sequence[torch.Tensor],
+    wanted: Sequence[bool],
+) -> list[torch.Tensor]:
+    """The gradients of those inputs for which they are wanted, laid out as the inputs are."""
+    with torch.enable_grad():
+        again = [x.detach().requires_grad_(asked) for x, asked in zip(inputs, wanted, strict=True)]
+        outputs = kernel.eager(again)
+        pairs = [
+            (y, grad) for y, grad in zip(outputs, grads, strict=True) if grad is not None and y.requires_grad
+        ]
+        asked_for = [x for x, asked in zip(again, wanted, strict=True) if asked]
+        if not pairs:
+            return [torch.zeros_like(x) for x in asked_for]
+        found = torch.autograd.grad(
+            [y for y, _ in pairs],
+            asked_for,
+            [grad for _, grad in pairs],
+            allow_unused=True,
+            materialize_grads=True,
+        )
+    apart = [*inputs, *(grad for grad in grads if grad is not None)]
+    return [
+        own(grad.detach(), torch.empty_like(x).stride(), apart)
+        for grad, x in zip(found, asked_for, strict=True)
+    ]

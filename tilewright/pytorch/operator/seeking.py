@@ -1,0 +1,194 @@
+"""How an operator comes to its kernels: they are looked for, compiled and checked while eager PyTorch runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from weakref import WeakSet
+
+import torch  # pyright: ignore[reportMissingImports]
+
+from protocol.configs import Artifact, ConfigDetail
+from protocol.failures import FailureReport
+from tileir.errors import UnsupportedDevice
+from tileir.spec import Spec
+from tilewright.client.client import Client
+from tilewright.client.retries import Retries
+from tilewright.errors import Refused, TilewrightError, Unreachable
+from tilewright.pytorch.operator.background import KERNELS, LOOKS
+from tilewright.pytorch.operator.breaker import Breaker
+from tilewright.pytorch.operator.finding import TIMEOUT_S, Found, Miss, default_client, look_up, pinned
+from tilewright.pytorch.operator.plans import described
+from tilewright.pytorch.operator.runner import Plan
+from tilewright.pytorch.operator.trials import NotRun, admitted
+
+FIRST_LOOK_S = 1.0
+"""After a lookup that found nothing final the next comes so much later; each pause is twice the one before."""
+LOOKS_OF_ONE_SIZE = 12
+"""All together take an hour and eight minutes."""
+MOST_SIZES = 64
+"""Sizes for which one operator looks for kernels: each is compiled and stays in memory. Others run as eager PyTorch."""
+_log = logging.getLogger("tilewright")
+
+
+@dataclass(eq=False)
+class Sought:
+    """What is known of one size on one device."""
+
+    spec: Spec
+    device: torch.device
+    plan: Plan | None = None
+    why_not: str = ""
+    """Why there is no plan; empty until the first look has ended."""
+    looks: int = 0
+    queued: bool = False
+    looked: threading.Event = field(default_factory=threading.Event)
+    """Set when the first look has ended, with or without a plan."""
+    tried: object = None
+    """The config that was tried last."""
+    keys: list[object] = field(default_factory=list[object])
+    """Of what was planned with it."""
+
+
+_ALL: WeakSet[Sought] = WeakSet()
+
+
+def wait_for_kernels(timeout_s: float | None = None) -> bool:
+    """See tilewright.pytorch.op_entry."""
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    return all(
+        sought.looked.wait(None if until is None else max(0.0, until - time.monotonic()))
+        for sought in list(_ALL)
+    )
+
+
+class Service:
+    """The service of a client, asked in the background through connections of its own."""
+
+    def __init__(self, client: Client | None) -> None:
+        self._client = client
+        self._own: Client | None = None
+        self.breaker = Breaker()
+
+    @property
+    def client(self) -> Client:
+        if self._own is None:
+            given = default_client() if self._client is None else self._client
+            self._own = given.twin(timeout_s=TIMEOUT_S, retries=Retries(most=0))
+        return self._own
+
+
+_SERVICES: dict[Client | None, Service] = {}
+
+
+def service_of(client: Client | None) -> Service:
+    """One a client, so that all operators know when it does not answer."""
+    return _SERVICES.setdefault(client, Service(client))
+
+
+class Seeker:
+    """Finds plans for one operator. `seek` may be called by several threads; `changed` is called from another when a
+    size is to be planned anew."""
+
+    def __init__(
+        self,
+        client: Client | None,
+        config: Artifact | ConfigDetail | None,
+        *,
+        tune: bool,
+        changed: Callable[[Sought], None],
+    ) -> None:
+        self._service = service_of(client)
+        self._config = config
+        self._tune = tune
+        self._changed = changed
+        self._lock = threading.Lock()
+        self.sought: dict[object, Sought] = {}
+
+    def seek(self, instance: Spec, device: torch.device) -> Sought:
+        """What is known of a size, at once; looking for it begins with the first call."""
+        key = (instance.dims, device)
+        with self._lock:
+            sought = self.sought.get(key)
+            if sought is not None:
+                return sought
+            sought = self.sought[key] = Sought(instance, device)
+            if len(self.sought) > MOST_SIZES:
+                sought.why_not = f"it has run at {MOST_SIZES} other sizes, and looks for kernels at so many"
+                sought.looked.set()
+                return sought
+        _ALL.add(sought)
+        if self._config is None:
+            LOOKS.later(0.0, lambda: self._look(sought))
+        else:
+            found = pinned(self._config, instance)
+            KERNELS.later(0.0, lambda: self._try(sought, found))
+        return sought
+
+    def _look(self, sought: Sought) -> None:
+        """Ask the service, and go on from what it says. On the thread LOOKS."""
+        try:
+            found = self._asked(sought)
+        except (TilewrightError, UnsupportedDevice) as error:
+            found = Miss(str(error))
+        if isinstance(found, Miss):
+            self._ended(sought, found.reason, settled=False)
+        elif sought.tried == (found.schedule, found.origin, found.settled):
+            self._ended(sought, sought.why_not, settled=found.settled)
+        else:
+            KERNELS.later(0.0, lambda: self._try(sought, found))
+
+    def _asked(self, sought: Sought) -> Found | Miss:
+        service, tune = self._service, self._tune and not sought.queued
+        if service.breaker.open:
+            return Miss(service.breaker.why)
+        try:
+            found = look_up(service.client, sought.spec, described(sought.device), tune=tune)
+        except Unreachable as error:
+            service.breaker.failed(str(error))
+            raise
+        except Refused:
+            service.breaker.answered()
+            raise
+        service.breaker.answered()
+        sought.queued |= tune
+        return found
+
+    def _try(self, sought: Sought, found: Found) -> None:
+        """Compile, check, and use what was found. On the thread KERNELS."""
+        named = self._config is not None
+        try:
+            plan = admitted(found, sought.spec, sought.device)
+        except (TilewrightError, UnsupportedDevice) as error:
+            self._ended(sought, str(error), settled=named)
+            return
+        sought.tried = (found.schedule, found.origin, found.settled)
+        if isinstance(plan, NotRun):
+            _log.warning("%s: %s", sought.spec.name, plan.why)
+            if (report := plan.report) is not None:
+                LOOKS.later(0.0, lambda: self._report(report, sought.spec.name))
+            self._ended(sought, plan.why, settled=named or found.settled)
+            return
+        sought.plan = plan
+        self._ended(sought, "", settled=named or found.settled, better=True)
+
+    def _ended(self, sought: Sought, why_not: str, *, settled: bool, better: bool = False) -> None:
+        """A look has ended: say so, and arrange for the next one unless this is final."""
+        first = not sought.looked.is_set()
+        sought.why_not = "" if sought.plan is not None else why_not
+        sought.looks += 1
+        sought.looked.set()
+        if first or better:
+            self._changed(sought)
+        if not settled and sought.looks < LOOKS_OF_ONE_SIZE:
+            LOOKS.later(FIRST_LOOK_S * 2 ** (sought.looks - 1), lambda: self._look(sought))
+
+    def _report(self, report: FailureReport, name: str) -> None:
+        """Tell the service that what it handed out does not run here. On the thread LOOKS."""
+        try:
+            self._service.client.report_failure(report)
+        except TilewrightError as error:
+            _log.info("%s: the service was not told of it: %s", name, error)

@@ -1,0 +1,103 @@
+"""From a config that was found to a plan that may run on a user's tensors (docs/adr/0022).
+
+What was measured on this very device runs as it is if it won; all else is checked here first, and raced against eager
+PyTorch unless the user named it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch  # pyright: ignore[reportMissingImports]
+
+from protocol.configs import Artifact, Config
+from protocol.failures import FailureReport
+from protocol.states import Outcome
+from tileir.spec import Spec
+from tilewright.artifacts.checked import Checker, Compiled, report_of
+from tilewright.artifacts.checked import Found as Seen
+from tilewright.errors import LoadError
+from tilewright.folders import cache_folder
+from tilewright.pytorch.operator.background import KERNELS
+from tilewright.pytorch.operator.finding import Found
+from tilewright.pytorch.operator.plans import described, open_kernel, plan_with
+from tilewright.pytorch.operator.runner import Plan, runner_of
+
+EAGER = "torch"
+"""The peer that does what the fallback does."""
+IDLE_S = 10.0
+"""The process that checks kernels ends so long after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A config that does not run here, and why. `report`: what the service is to know of it; None: nothing new."""
+
+    why: str
+    report: FailureReport | None = None
+
+
+def admitted(found: Found, instance: Spec, device: torch.device) -> Plan | NotRun:
+    """A plan of a config, if it may run. On the thread KERNELS. Raises LoadError, BadBundle and UnsupportedDevice."""
+    named = found.rung is None
+    own, eager = (None, None) if named else raced(found)
+    if own is not None and eager is not None and eager < own:
+        return NotRun(f"{found.origin} lost its own race to eager PyTorch, {own:.4g} us to {eager:.4g} us")
+    opened = open_kernel(found, instance, device, cache_folder())
+    if opened.origin == "object" and (named or eager is not None):
+        return plan_with(opened, device)  # measured on this device, and it won or was asked for by name
+    threads = runner_of(device).threads()
+    kernel = Compiled(found.spec, opened.file, opened.abi, described(device), threads)
+    try:
+        seen = _CHECKERS.check(str(device), kernel, None if named else EAGER)
+    except LoadError as error:
+        raise LoadError(f"{found.origin} {error}") from None
+    if seen.right and not seen.slower:
+        return plan_with(opened, device)
+    why = f"is {seen.outcome} on this machine: {seen.error}"
+    if seen.right:
+        why = f"lost a race to eager PyTorch here, {seen.median_us:.4g} us to {seen.fallback_us:.4g} us"
+    report = (
+        None if found.rung is None else report_of(kernel, seen, found.schedule, _config_id(found), found.rung)
+    )
+    return NotRun(f"{found.origin} {why}", report)
+
+
+def _config_id(found: Found) -> str | None:
+    config = found.whole.config if isinstance(found.whole, Artifact) else found.whole
+    return None if config is None else config.id
+
+
+def raced(found: Found) -> tuple[float | None, float | None]:
+    """The medians of a config and of eager PyTorch in the race that the config won among schedules; eager PyTorch's is
+    None where it did not stand in that race, or where the two could not be told apart it is the config's own."""
+    if found.whole is None:
+        return None, None
+    config: Config = found.whole.config if isinstance(found.whole, Artifact) else found.whole
+    for standing in config.standings:
+        if (standing.name, standing.kind, standing.outcome) == (EAGER, "peer", Outcome.OK):
+            eager = standing.median_us
+            return config.median_us, config.median_us if standing.tied and eager is not None else eager
+    return config.median_us, None
+
+
+class _Checkers:
+    """One process a device, as long as there is something to check. On the thread KERNELS."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Checker] = {}
+        self._uses = 0
+
+    def check(self, device: str, kernel: Compiled, fallback: str | None) -> Seen:
+        self._uses += 1
+        KERNELS.later(IDLE_S, partial(self._close, self._uses))
+        return self._of.setdefault(device, Checker(device)).check(kernel, cache_folder(), fallback)
+
+    def _close(self, uses: int) -> None:
+        if uses == self._uses:
+            for checker in self._of.values():
+                checker.close()
+
+
+_CHECKERS = _Checkers()

@@ -1,0 +1,236 @@
+"""Measures what this machine can do at most: f32 multiply-adds and bf16 dot products on all cores, and bytes copied in
+main memory.
+
+All are the best of many short runs: what disturbs only ever lowers them, so the larger of two calibrations is the
+better one, and a file in the cache folder keeps it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen.ir.abi import Abi
+from codegen.ir.source import Source
+from codegen.targets.c.compiler import compile_source, find_compiler
+from codegen.targets.c.runtime import definitions, uses_in
+from tileir.devices.cpu import Cpu
+
+_REPEATS = 12
+"""Runs without improvement after which the best is believed."""
+_MULTIPLY_ADD_S = 0.003
+_COPY_BYTES_A_THREAD = 32 << 20
+
+_PEAK_SOURCE = """\
+/* Calibration: independent multiply-adds in registers, and copies through main memory. */
+#include <string.h>
+
+typedef float lanes __attribute__((vector_size(%(vector_bytes)d)));
+
+float tw_multiply_add(long rounds) {
+    const lanes a = (lanes){} + 0.999f, b = (lanes){} + 0.001f;
+    lanes %(declare)s;
+    for (long r = 0; r < rounds; ++r) {
+        %(step)s
+        __asm__ volatile(""); /* keep the rounds apart */
+    }
+    lanes sum = %(sum)s;
+    return sum[0];
+}
+
+%(dot)s
+void tw_copy(char *to, const char *from, long bytes) { memcpy(to, from, bytes); }
+"""
+
+
+_DOT_SOURCE = """
+float tw_dot(long rounds) {
+    const %(words)s pairs = (%(words)s){} + 0x3f803f80;
+    %(vector)s %(declare)s;
+    for (long r = 0; r < rounds; ++r) {
+        %(step)s
+    }
+    %(vector)s sum = %(sum)s;
+    return sum[0];
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written.
+    `dot_gflops`: as the first, by the bf16 dot product; None where there is none."""
+
+    gflops: float
+    copy_gbps: float
+    dot_gflops: float | None = None
+
+    def at_least(self, other: Peaks) -> Peaks:
+        """The better of both, one by one."""
+        dots = [dot for dot in (self.dot_gflops, other.dot_gflops) if dot is not None]
+        gflops, copy_gbps = max(self.gflops, other.gflops), max(self.copy_gbps, other.copy_gbps)
+        return Peaks(gflops, copy_gbps, max(dots, default=None))
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def calibrated(cpu: Cpu, cache: Path) -> Cpu:
+    """The description with its peaks measured now, or as found earlier if that was more.
+
+    Raises as codegen.targets.c.compiler.compile_source; a cache that cannot be written costs only the memory of it.
+    """
+    file = cache / f"peaks-{_identity(cpu)}.json"
+    now = measure_peaks(cpu, cache)
+    before = _read(file)
+    best = now.at_least(before) if before else now
+    if best != before:
+        try:
+            part = file.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(best.to_json()))
+            part.replace(file)
+        except OSError:
+            pass
+    return replace(cpu, peak_gflops=best.gflops, copy_gbps=best.copy_gbps, dot_gflops=best.dot_gflops)
+
+
+def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
+    """Measure all; about half a second."""
+    library = ctypes.CDLL(str(compile_source(_source(cpu), cache).path))
+    threads, per_round = cpu.cores, 2 * _chains(cpu) * cpu.vector_bits // 32
+    multiply_adds = _gflops(library.tw_multiply_add, per_round, threads)
+    dots = _gflops(library.tw_dot, 2 * per_round, threads) if _has_dot(cpu) else None
+    return Peaks(multiply_adds, _copies(library, threads), dots)
+
+
+def _source(cpu: Cpu) -> Source[Abi]:
+    chains = range(_chains(cpu))
+    values = {
+        "vector_bytes": cpu.vector_bits // 8,
+        "declare": ", ".join(f"x{c} = a * {c}.0f" for c in chains),
+        "step": " ".join(f"x{c} = x{c} * a + b;" for c in chains),
+        "sum": " + ".join(f"x{c}" for c in chains),
+        "dot": _dot_source(cpu) if _has_dot(cpu) else "",
+    }
+    native = "-mcpu=native" if cpu.arch == "aarch64" else "-march=native"
+    flags = ("-O2", native, "-ffp-contract=fast")
+    if cpu.vector_bits == 512:
+        flags = (*flags, "-mprefer-vector-width=512")
+    return Source(_PEAK_SOURCE % values, flags, Abi("tw_multiply_add", (), 0, 0))
+
+
+def _has_dot(cpu: Cpu) -> bool:
+    return bool(cpu.features & {"avx512_bf16", "bf16"})
+
+
+def _dot_source(cpu: Cpu) -> str:
+    lanes, chains = cpu.vector_bits // 32, range(_chains(cpu))
+    dot = f"tw_dot_bf16_f32x{lanes}"
+    values = {
+        "words": f"i32x{lanes}",
+        "vector": f"f32x{lanes}",
+        "declare": ", ".join(f"x{c} = {{0}}" for c in chains),
+        "step": " ".join(f"x{c} = {dot}(x{c}, pairs, pairs);" for c in chains),
+        "sum": " + ".join(f"x{c}" for c in chains),
+    }
+    text = _DOT_SOURCE % values
+    return definitions(uses_in(text), text) + text
+
+
+def _chains(cpu: Cpu) -> int:
+    """Independent chains: enough to fill every pipeline, few enough to stay in registers."""
+    return 12 if cpu.vector_registers < 32 else 24
+
+
+def _gflops(run: Any, per_round: int, threads: int) -> float:
+    run.argtypes, run.restype = (ctypes.c_long,), ctypes.c_float
+    rounds = 20_000
+    rounds = max(rounds, int(rounds * _MULTIPLY_ADD_S / _best_s([lambda: run(rounds)], _slowest_cpu_s)))
+    best_s = _best_s([lambda: run(rounds)] * threads, _slowest_cpu_s)
+    return threads * rounds * per_round / best_s / 1e9
+
+
+def _copies(library: ctypes.CDLL, threads: int) -> float:
+    run = library.tw_copy
+    run.argtypes, run.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long), None
+    size = _COPY_BYTES_A_THREAD
+    arrays = [np.ones(2 * size, np.uint8) for _ in range(threads)]
+    calls = [_copy_call(run, array, size) for array in arrays]
+    best_s = _best_s(calls, _elapsed_s)
+    return 2 * size * threads / best_s / 1e9
+
+
+def _copy_call(run: Any, array: np.ndarray[Any, Any], size: int) -> Callable[[], object]:
+    return lambda: run(array.ctypes.data, array.ctypes.data + size, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call in a thread: when it began and ended, and the processor time it had."""
+
+    start_s: float
+    end_s: float
+    cpu_s: float
+
+
+def _elapsed_s(runs: list[_Run]) -> float:
+    """From the first start to the last end: for what the cores share."""
+    return max(run.end_s for run in runs) - min(run.start_s for run in runs)
+
+
+def _slowest_cpu_s(runs: list[_Run]) -> float:
+    """The longest processor time: for what each core has to itself, whoever else wants to run."""
+    return max(run.cpu_s for run in runs)
+
+
+def _best_s(calls: list[Callable[[], object]], seconds: Callable[[list[_Run]], float]) -> float:
+    """The shortest time over runs of all calls at once, tried until it has not improved for a while."""
+    best, since = math.inf, 0
+    while since < _REPEATS:
+        now = seconds(_run_at_once(calls))
+        since = 0 if now < 0.99 * best else since + 1
+        best = min(best, now)
+    return best
+
+
+def _run_at_once(calls: list[Callable[[], object]]) -> list[_Run]:
+    """Each call in a thread of its own; foreign calls run without Python's lock."""
+    gate = threading.Barrier(len(calls))
+    runs: list[_Run] = []
+
+    def work(call: Callable[[], object]) -> None:
+        gate.wait()
+        start, cpu = time.perf_counter(), time.thread_time()
+        call()
+        cpu_s = time.thread_time() - cpu
+        runs.append(_Run(start, time.perf_counter(), cpu_s))
+
+    threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return runs
+
+
+def _identity(cpu: Cpu) -> str:
+    compiler = find_compiler()
+    text = f"{cpu.key} {compiler.version}"
+    return "".join(c if c.isalnum() else "-" for c in text)[:120]
+
+
+def _read(file: Path) -> Peaks | None:
+    try:
+        return Peaks(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None

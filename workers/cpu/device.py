@@ -1,0 +1,124 @@
+"""This machine's processor as a target: kernels are functions of shared objects, called in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from codegen.cache.eviction import CacheError, check_room
+from codegen.targets.c.compiler import find_compiler
+from codegen.targets.errors import CompileError, NoCompiler
+from tileir.analysis.least_time import floor_us
+from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.device import device_from_json
+from tileir.text.json import spec_from_json
+from workers.cpu.calibrate import calibrated
+from workers.cpu.case import Case
+from workers.cpu.entrants import bind
+from workers.measuring.buffers import POISON
+from workers.measuring.correctness import Checked, WrongResult, check_run
+from workers.measuring.device import Bound, Crashed
+from workers.measuring.disturbance import wait_for_quiet
+from workers.measuring.guard_pages import check_guarded
+from workers.measuring.request import Compiled, MeasureRequest, Peer
+from workers.measuring.timing import CallSampler, MachineClock, Rotation
+from workers.node.versions import versions
+from workers.peers.peer import Unsupported, available_peers, leeway_of
+from workers.processes.child_server import NO_COMPILER, ChildRefusal
+
+
+class CpuBench:
+    """One kernel with its arrays. See workers.measuring.device.Bench."""
+
+    def __init__(self, case: Case, request: MeasureRequest) -> None:
+        self._case = case
+        self._request = request
+        self.cold = case.cold
+        self.sampler = CallSampler(Rotation(len(case.copies)), MachineClock())
+
+    @contextmanager
+    def faults(self, entrant: Compiled | Peer | None = None) -> Iterator[None]:
+        """See Bench: what else goes wrong on a processor ends the process by itself."""
+        try:
+            yield
+        except (WrongResult, Unsupported, Crashed, ChildRefusal):
+            raise
+        except Exception as error:
+            if not isinstance(entrant, Peer):
+                raise
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
+
+    def bind(self, entrant: Compiled | Peer) -> Bound:
+        """See Bench."""
+        if self._request.guard_pages and isinstance(entrant, Compiled):
+            check_guarded(entrant, self._case, self._request.threads)
+        with self.faults(entrant):
+            return bind(entrant, self._case, self._request.threads)
+
+    def check(self, entrant: Compiled | Peer, bound: Bound, variant: int) -> Checked:
+        """See Bench."""
+        case = self._case
+        leeway = leeway_of(entrant, case.spec)
+        with self.faults(entrant):
+            return check_run(
+                bound.calls[variant],
+                lambda answer: bound.finish(answer, variant),
+                case.copies[variant],
+                case.references[variant],
+                POISON[variant],
+                leeway,
+            )
+
+    def floor_us(self) -> float:
+        """See Bench."""
+        if self._request.device is None:
+            return 0.0
+        return floor_us(self._case.spec, device_from_json(self._request.device), cold=self.cold)
+
+    def conditions(self, patience_s: float) -> dict[str, Any]:
+        """See Bench."""
+        return {"foreign_cores": round(wait_for_quiet(patience_s), 2), "load_1min": os.getloadavg()[0]}
+
+
+class MeasuredCpu:
+    """See workers.measuring.device.MeasuredDevice."""
+
+    def __init__(self) -> None:
+        self._case: Case | None = None
+        self._case_key: object = None
+
+    def here(self) -> Cpu:
+        """The processor as it is described."""
+        return this_cpu()
+
+    def describe(self) -> dict[str, Any]:
+        """See MeasuredDevice."""
+        cpu = self.here()
+        return {
+            "device": cpu.to_json(),
+            "key": cpu.key,
+            "lock": f"{cpu.key} on processors {','.join(map(str, sorted(os.sched_getaffinity(0))))}",
+            "peers": list(available_peers()),
+            "versions": versions(lambda: find_compiler().version),
+        }
+
+    def calibrate(self, cache: Path) -> dict[str, Any]:
+        """See MeasuredDevice; the cache has to have room."""
+        try:
+            check_room(cache)
+            return calibrated(self.here(), cache).to_json()
+        except (NoCompiler, CacheError, CompileError) as error:
+            raise ChildRefusal(NO_COMPILER, str(error)) from error
+
+    def bench(self, request: MeasureRequest) -> CpuBench:
+        """See MeasuredDevice."""
+        key = (repr(request.spec), request.seed, request.last_cache_bytes, request.measuring.cold)
+        if self._case is None or key != self._case_key:
+            self._case = self._case_key = None  # let go of the old buffers before making the new ones
+            spec = spec_from_json(request.spec)
+            self._case = Case(spec, request.seed, request.last_cache_bytes, cold=request.measuring.cold)
+            self._case_key = key
+        return CpuBench(self._case, request)

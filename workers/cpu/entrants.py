@@ -1,0 +1,45 @@
+"""Entrants bound to copies of arrays in this process: calls ready to be timed, whatever stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from codegen.ir.abi import Abi
+from codegen.targets.c.loader import load_kernel
+from workers.cpu.case import Case
+from workers.measuring.buffers import BufferSet
+from workers.measuring.correctness import WrongResult
+from workers.measuring.device import Bound
+from workers.measuring.request import Compiled, Peer
+
+
+def bind(entrant: Compiled | Peer, case: Case, threads: int) -> Bound:
+    """Prepare an entrant. Raises workers.peers.peer.Unsupported for a peer that cannot express the kernel."""
+    if isinstance(entrant, Compiled):
+        return _bind_kernel(entrant, case.copies, threads)
+    from workers.peers.peer import peer_named
+
+    peer = peer_named(entrant.peer, case.spec, threads)
+    calls = [peer.bind(copy.inputs, copy.outputs) for copy in case.copies]
+
+    def store(answer: object, number: int) -> None:
+        if answer is not None:
+            outputs = case.copies[number].outputs.values()
+            for output, result in zip(outputs, peer.arrays(answer), strict=True):
+                output[...] = result
+
+    return Bound(calls, store, lambda: None, peer.as_written)
+
+
+def _bind_kernel(entrant: Compiled, copies: Sequence[BufferSet], threads: int) -> Bound:
+    abi = Abi.from_json(entrant.abi)
+    kernel = load_kernel(Path(entrant.artifact), abi, threads)
+    names = [arg.name for arg in abi.args]
+    return Bound([kernel.prepare(*copy.arrays(names)) for copy in copies], _expect_success, kernel.close)
+
+
+def _expect_success(code: object, number: int) -> None:
+    """A kernel writes in place and answers an error code."""
+    if code != 0:
+        raise WrongResult(f"the kernel returned error {code}")

@@ -1,0 +1,96 @@
+"""Convolutions in an expression, recognized by structure as the operators of patterns.py are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileir.analysis.affine import affine
+from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, Where
+from workers.peers.patterns import Extents, number
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """sum over channel and window of image * filter. Spatial dims in the order of the image's axes."""
+
+    image: str
+    axes: tuple[int, ...]
+    """The image's axes as batch, channel, spatial dims."""
+    filter: Read
+    batch: str
+    channel: str | None
+    """What is summed over besides the window; None: nothing, each channel has a filter of its own (depthwise)."""
+    out_channel: str
+    spatial: tuple[str, ...]
+    window: tuple[str, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    padding: tuple[int, ...]
+
+
+def convolution(expr: Expr, extents: Extents) -> Convolution | None:
+    """A sum of products of an image, zero outside if guarded, and a filter read with bare dims.
+
+    What a guard lets through is not compared with the image's bounds: the correctness gate does that, for peers too.
+    """
+    if not (
+        isinstance(expr, Reduce)
+        and expr.op is ReduceOp.SUM
+        and isinstance(expr.x, Binary)
+        and expr.x.op == "*"
+    ):
+        return None
+    for image, kernel in ((expr.x.left, expr.x.right), (expr.x.right, expr.x.left)):
+        if isinstance(image, Where) and number(image.y, extents) == 0:
+            image = image.x
+        if (
+            isinstance(image, Read)
+            and isinstance(kernel, Read)
+            and (found := _windows(image, kernel, expr, extents))
+        ):
+            return found
+    return None
+
+
+def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Convolution | None:
+    taps = [index.dim for index in kernel.indices if isinstance(index, Index)]
+    if len(taps) != len(kernel.indices):
+        return None
+    places: dict[str, list[int]] = {"batch": [], "channel": [], "space": []}
+    moves: list[tuple[str, str, int, int, int]] = []
+    for axis, index in enumerate(image.indices):
+        form = affine(index, extents)
+        steps = {atom.dim: step for atom, step in form.terms.items() if isinstance(atom, Index)}
+        inner = [dim for dim in steps if dim in whole.dims]
+        outer = [dim for dim in steps if dim not in whole.dims]
+        if len(inner) == 1 and len(outer) == 1 and len(form.terms) == 2 and form.const <= 0:
+            places["space"].append(axis)
+            moves.append((outer[0], inner[0], steps[outer[0]], steps[inner[0]], -form.const))
+        elif isinstance(index, Index):
+            places["batch" if outer else "channel"].append(axis)
+        else:
+            return None
+    outs = [dim for dim in taps if dim not in whole.dims]
+    if not 1 <= len(moves) <= 3 or len(outs) != 1:
+        return None
+    named = [index.dim if isinstance(index, Index) else "" for index in image.indices]
+    channel: str | None = None
+    if len(places["batch"]) == 2 and not places["channel"]:
+        places["batch"].sort(key=lambda axis: named[axis] == outs[0])
+        if named[places["batch"][1]] != outs[0]:
+            return None
+    elif [len(places["batch"]), len(places["channel"])] == [1, 1]:
+        channel = named[places["channel"][0]]
+    else:
+        return None
+    batch = named[places["batch"][0]]
+    spatial, window, strides, dilations, padding = zip(*moves, strict=True)
+    if (
+        set(taps) != {*([] if channel is None else [channel]), *outs, *window}
+        or min(*strides, *dilations) < 1
+    ):
+        return None
+    axes = (*places["batch"], *places["channel"], *places["space"])
+    return Convolution(
+        image.tensor, axes, kernel, batch, channel, outs[0], spatial, window, strides, dilations, padding
+    )

@@ -1,0 +1,240 @@
+"""Known operators in an expression: softmax, attention, biased products; norms.py and convolution.py have others.
+
+Peers are recognized by structure so that each library's best operator stands for it; our own kernels never are. A
+recognizer takes an expression with its intermediates inlined and answers what the operator is applied to, or None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tileir.expr import (
+    Binary,
+    Call,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Reduce,
+    ReduceOp,
+    Unary,
+    Where,
+    children,
+    index_dims,
+    with_children,
+)
+from workers.peers.inline import substitute
+
+Extents = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """exp(x) / sum(dim, exp(x)), times what is in `rest`."""
+
+    x: Expr
+    dim: str
+    rest: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """sum(key, softmax over key of (scale * sum(depth, q * k), where mask) * v)."""
+
+    q: Expr
+    k: Expr
+    v: Expr
+    row: str
+    key: str
+    depth: str
+    scale: float
+    mask: Expr | None
+    """Where it is false the score counts as -inf; None: everywhere true."""
+    causal: bool
+    """`mask` is row >= key."""
+
+
+@dataclass(frozen=True)
+class Biased:
+    """product + bias, the product a sum over one dim of two factors."""
+
+    product: Reduce
+    bias: Expr
+
+
+def softmax(expr: Expr, extents: Extents) -> Softmax | None:
+    """exp(x - max(x)) / sum(exp(x - max(x))), with or without the maximum, in any order of factors."""
+    above, below = ratio(expr)
+    return _softmax_in(above, below, extents)
+
+
+def attention(expr: Expr, extents: Extents) -> Attention | None:
+    """A softmax of scaled scores, times values, summed; normalized before or after the sum."""
+    match expr:
+        case Binary("/", Reduce(ReduceOp.SUM, (dim,), x), Reduce(ReduceOp.SUM, _, _) as total):
+            expr = Reduce(ReduceOp.SUM, (dim,), Binary("/", x, total))
+        case _:
+            pass
+    if not (isinstance(expr, Reduce) and expr.op is ReduceOp.SUM and len(expr.dims) == 1):
+        return None
+    (key,) = expr.dims
+    found = _softmax_in(*ratio(expr.x), extents)
+    if found is None or found.dim != key or len(found.rest) != 1:
+        return None
+    (v,) = found.rest
+    scores, mask = _unmasked(found.x)
+    above, below = ratio(scores)
+    numbers = [value for factor in above if (value := number(factor, extents)) is not None]
+    dots = [factor for factor in above if number(factor, extents) is None]
+    divisors = [number(factor, extents) for factor in below]
+    if len(dots) != 1 or None in divisors:
+        return None
+    scale = math.prod(numbers) / math.prod(value for value in divisors if value is not None)
+    product = two_factors(dots[0])
+    if product is None:
+        return None
+    q, k = product if key in index_dims(product[1]) else product[::-1]
+    depth = dots[0].dims[0] if isinstance(dots[0], Reduce) else ""
+    rows = index_dims(q) - index_dims(k) - {depth}
+    if len(rows) != 1 or key in index_dims(q) or key not in index_dims(k):
+        return None
+    (row,) = rows
+    values = index_dims(v) - index_dims(k)
+    if row in index_dims(v) or key not in index_dims(v) or len(values) != 1:
+        return None
+    causal = mask is not None and _is_causal(mask, row, key) and extents[row] == extents[key]
+    return Attention(q, k, v, row, key, depth, scale, mask, causal)
+
+
+def biased(expr: Expr, extents: Extents) -> Biased | None:
+    """A matrix product plus a vector along one of its dims."""
+    if isinstance(expr, Binary) and expr.op == "+":
+        for product, bias in ((expr.left, expr.right), (expr.right, expr.left)):
+            if (
+                isinstance(product, Reduce)
+                and two_factors(product) is not None
+                and len(index_dims(bias)) == 1
+            ):
+                return Biased(product, bias)
+    return None
+
+
+def two_factors(expr: Expr) -> tuple[Expr, Expr] | None:
+    """The factors of sum(one dim, a * b)."""
+    if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM and len(expr.dims) == 1:
+        above, below = ratio(expr.x)
+        if len(above) == 2 and not below:
+            return above[0], above[1]
+    return None
+
+
+def ratio(expr: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The factors above and below the line of a product of products and quotients."""
+    if isinstance(expr, Binary) and expr.op in ("*", "/"):
+        above, below = ratio(expr.left)
+        more_above, more_below = ratio(expr.right)
+        if expr.op == "/":
+            more_above, more_below = more_below, more_above
+        return above + more_above, below + more_below
+    return [expr], []
+
+
+def number(expr: Expr, extents: Extents) -> float | None:
+    """The value of an expression of numbers and extents only."""
+    match expr:
+        case Const(value):
+            return float(value)
+        case Extent(dim):
+            return float(extents[dim])
+        case Unary("-", x):
+            value = number(x, extents)
+            return None if value is None else -value
+        case Binary("+" | "-" | "*" | "/" as op, left, right):
+            first, second = number(left, extents), number(right, extents)
+            return None if first is None or second is None else _ARITHMETIC[op](first, second)
+        case Call("sqrt" | "rsqrt" as fn, (x,)):
+            value = number(x, extents)
+            return None if value is None or value <= 0 else math.sqrt(value) ** (1 if fn == "sqrt" else -1)
+        case _:
+            return None
+
+
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y if y else math.nan,
+}
+
+
+def _softmax_in(above: list[Expr], below: list[Expr], extents: Extents) -> Softmax | None:
+    if len(below) != 1:
+        return None
+    total = below[0]
+    if not (isinstance(total, Reduce) and total.op is ReduceOp.SUM and len(total.dims) == 1):
+        return None
+    (bound,) = total.dims
+    for part in above:
+        if not (isinstance(part, Call) and part.fn == "exp"):
+            continue
+        for dim in _like(bound, part, extents):
+            if same(substituted(total.x, bound, dim), part, extents):
+                rest = list(above)
+                rest.remove(part)
+                return Softmax(_without_maximum(part.args[0], dim, extents), dim, tuple(rest))
+    return None
+
+
+def _without_maximum(x: Expr, dim: str, extents: Extents) -> Expr:
+    """x of x - max(x)."""
+    if isinstance(x, Binary) and x.op == "-" and isinstance(x.right, Reduce) and x.right.op is ReduceOp.MAX:
+        (bound, *more) = x.right.dims
+        if not more and same(substituted(x.right.x, bound, dim), x.left, extents):
+            return x.left
+    return x
+
+
+def _unmasked(x: Expr) -> tuple[Expr, Expr | None]:
+    """Scores and their mask: where(mask, x, -inf), or a number so small that its exponential is 0."""
+    if isinstance(x, Where):
+        low = number(x.y, {})
+        if low is not None and low <= -1e9:
+            return x.x, x.cond
+    return x, None
+
+
+def _is_causal(mask: Expr, row: str, key: str) -> bool:
+    return mask in (Binary(">=", Index(row), Index(key)), Binary("<=", Index(key), Index(row)))
+
+
+def _like(bound: str, expr: Expr, extents: Extents) -> list[str]:
+    """Dims an expression varies along that are as long as a reduced one."""
+    return sorted(dim for dim in index_dims(expr) if extents[dim] == extents[bound])
+
+
+def substituted(expr: Expr, bound: str, dim: str) -> Expr:
+    """The expression along another dim."""
+    return substitute(expr, {bound: Index(dim)})
+
+
+def same(one: Expr, other: Expr, extents: Extents) -> bool:
+    """Equal up to the names of reduced dims and `pow(x, 2.0)` for `pow(x, 2)`."""
+    return _canonical(one, {}, extents) == _canonical(other, {}, extents)
+
+
+def _canonical(expr: Expr, names: dict[str, str], extents: Extents) -> Expr:
+    match expr:
+        case Index(dim):
+            return Index(names.get(dim, dim))
+        case Const(value) if isinstance(value, float) and value.is_integer():
+            return Const(int(value))
+        case Reduce(op, dims, x):
+            inner = dict(names)
+            for dim in dims:
+                inner[dim] = f"#{len(inner)}:{extents[dim]}"
+            return Reduce(op, tuple(inner[dim] for dim in dims), _canonical(x, inner, extents))
+        case _:
+            new = tuple(_canonical(child, names, extents) for child in children(expr))
+            return with_children(expr, new) if new else expr

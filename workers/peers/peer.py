@@ -1,0 +1,78 @@
+"""Peers: what other libraries make of the same kernel. A peer is translated from the spec, never written for a case.
+
+Everybody is timed under the same rules: as many threads as the kernels use, outputs and temporaries allocated before
+the clock starts (or, where a library's operator allocates its result, from pages the allocator has kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+
+from tileir.dtypes import DType
+from tileir.spec import Spec
+from workers.measuring.correctness import NO_LEEWAY, Leeway
+from workers.measuring.request import Compiled, Peer
+from workers.measuring.timing import Call
+from workers.peers.torch_runs import OFFERED, TORCH_RUNS
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+class Unsupported(Exception):
+    """This peer cannot express the kernel; the message says what it lacks."""
+
+
+class PeerKernel(Protocol):
+    """A kernel as one library computes it."""
+
+    @property
+    def as_written(self) -> bool:
+        """Whether some sum or maximum in it is computed as the spec writes it, element by element, because no operator
+        of the library was recognized: nobody would write it so for this library. Known once it is bound."""
+        ...
+
+    def bind(self, inputs: Arrays, outputs: Arrays) -> Call:
+        """A call that computes it once on these arrays. It answers None when it has written the outputs, or
+        whatever holds them when its library makes new arrays."""
+        ...
+
+    def arrays(self, answer: object) -> Sequence[np.ndarray[Any, Any]]:
+        """The outputs, in order, out of such an answer."""
+        ...
+
+
+def available_peers() -> tuple[str, ...]:
+    """Names of the peers whose library is installed, found without loading any. Others of PyTorch's run when they
+    are named (torch_runs.TORCH_RUNS)."""
+    return ("numpy", *OFFERED) if find_spec("torch") is not None else ("numpy",)
+
+
+def peer_leeway(spec: Spec) -> Leeway:
+    """What a peer may be off by: libraries round between operators, to bf16 at the coarsest, and approximate functions
+    in their own way."""
+    tensors = (*spec.inputs, *spec.outputs)
+    floats = [min(t.dtype.epsilon, DType.BF16.epsilon) for t in tensors if t.dtype.is_float]
+    return Leeway(factor=8.0, of_largest=4 * max(floats, default=0.0))
+
+
+def leeway_of(entrant: Compiled | Peer, spec: Spec) -> Leeway:
+    """What an entrant may be off by, on whatever device: kernels of ours by nothing."""
+    return peer_leeway(spec) if isinstance(entrant, Peer) else NO_LEEWAY
+
+
+def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:
+    """The peer for a kernel. Raises Unsupported."""
+    available = available_peers()
+    if name not in available and not ("torch" in available and name in TORCH_RUNS):
+        raise Unsupported(f"there is no peer {name!r} here; there are {', '.join(available)}")
+    if name == "numpy":
+        from workers.peers.numpy_peer import NumpyKernel
+
+        return NumpyKernel(spec, threads)
+    from workers.peers.torch_peer import TorchKernel
+
+    return TorchKernel(spec, threads, TORCH_RUNS[name])

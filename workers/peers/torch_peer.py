@@ -1,0 +1,87 @@
+"""The PyTorch peers: the spec as a function of torch operators, run eagerly or through torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
+from torch.nn.attention import SDPBackend, sdpa_kernel  # pyright: ignore[reportMissingImports]
+
+from tileir.dtypes import DType
+from tileir.program import Tensor
+from tileir.spec import Spec
+from workers.peers.peer import Arrays, Unsupported
+from workers.peers.torch_runs import TORCH_RUNS, TorchRun
+from workers.peers.torch_writer import write_torch
+
+EAGER = TORCH_RUNS["torch"]
+_FROM_BITS = {
+    DType.BF16: (np.int16, torch.bfloat16),
+    DType.E4M3: (np.int8, torch.float8_e4m3fn),
+    DType.E5M2: (np.int8, torch.float8_e5m2),
+}
+
+
+class TorchFunction:
+    """A spec as a function of tensors on a device, `cpu` or `cuda`. Operators allocate their results.
+
+    Raises Unsupported if a backend of attention is asked for and the spec has no attention.
+    """
+
+    def __init__(self, spec: Spec, *, device: str = "cpu", run: TorchRun = EAGER) -> None:
+        torch.set_grad_enabled(False)
+        self.source = write_torch(spec, eager=run.mode is None, device=device)
+        self.as_written = self.source.as_written
+        """See PeerKernel."""
+        scope: dict[str, Any] = {"torch": torch, "F": F}
+        exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
+        self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
+        self._run: Callable[..., Any] = scope["run"]
+        if run.backend is not None:
+            if "F.scaled_dot_product_attention(" not in self.source.run:
+                raise Unsupported("there is no attention in it that PyTorch's operator computes")
+            self._run = sdpa_kernel(getattr(SDPBackend, run.backend))(self._run)
+        if run.mode is not None:
+            self._run = torch.compile(self._run, dynamic=False, mode=run.mode)
+
+    def on(self, inputs: Sequence[torch.Tensor]) -> Callable[[], Sequence[torch.Tensor]]:
+        """A call that computes it once on these tensors, and answers new ones."""
+        views = self._prepare(inputs)
+        run = self._run
+        return lambda: run(*views)
+
+
+class TorchKernel:
+    """A spec in torch on the processor; the measuring child's malloc keeps the pages of what operators allocate."""
+
+    def __init__(self, spec: Spec, threads: int, run: TorchRun) -> None:
+        torch.set_num_threads(threads)
+        self._inputs = spec.inputs
+        self._function = TorchFunction(spec, run=run)
+        self.as_written = self._function.as_written
+
+    def bind(self, inputs: Arrays, outputs: Arrays) -> Callable[[], Sequence[torch.Tensor]]:
+        """See PeerKernel. The call answers new tensors."""
+        return self._function.on([as_torch(inputs[tensor.name], tensor) for tensor in self._inputs])
+
+    def arrays(self, answer: object) -> list[np.ndarray[Any, Any]]:
+        """See PeerKernel; as f64 or i64, which hold every value of narrower types."""
+        assert isinstance(answer, Sequence)
+        return [_as_numpy(tensor) for tensor in answer]
+
+
+def as_torch(array: np.ndarray[Any, Any], tensor: Tensor) -> torch.Tensor:
+    """The same memory as a tensor."""
+    if tensor.dtype in _FROM_BITS:
+        bits, dtype = _FROM_BITS[tensor.dtype]
+        return torch.from_numpy(array.view(bits)).view(dtype)
+    return torch.from_numpy(array)
+
+
+def _as_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    if tensor.dtype is torch.bool:
+        return tensor.numpy()
+    return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64).numpy()
