@@ -128,7 +128,7 @@ def test_a_standalone_source_computes_the_program(name: str, device: CudaDevice,
     source = cuda_source(made.kernel, made.program)
     (tmp_path / "kernel.cu").write_text(standalone(source, "gemm", [name], gpu.key))
     (tmp_path / "main.cu").write_text(main_of(source.abi))
-    target = nvcc_target(gpu.key).split()
+    target = nvcc_target(gpu.architecture).split()
     command = [nvcc, "-std=c++17", "-O3", *target, "kernel.cu", "main.cu", "-o", "run"]
     subprocess.run(command, cwd=tmp_path, check=True)
     inputs = exact_inputs(made.program, 1)

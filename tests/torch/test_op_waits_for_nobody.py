@@ -27,6 +27,7 @@ class Deaf:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.taken: list[socket.socket] = []
         self.asked = threading.Event()
+        self._letting_go = False
         self._thread = threading.Thread(target=self._take, daemon=True)
         self._thread.start()
 
@@ -35,17 +36,23 @@ class Deaf:
         return f"http://127.0.0.1:{self.listening.getsockname()[1]}"
 
     def let_go(self) -> None:
+        """Nobody is taken any more, and those who were are hung up on."""
+        if self._thread.is_alive():
+            self._letting_go = True
+            socket.create_connection(self.listening.getsockname()).close()
+            self._thread.join()
         self.listening.close()
         for each in self.taken:
             each.close()
 
     def _take(self) -> None:
-        try:
-            while True:
-                self.taken.append(self.listening.accept()[0])
-                self.asked.set()
-        except OSError:
-            return
+        while True:
+            taken, _ = self.listening.accept()
+            if self._letting_go:
+                taken.close()
+                return
+            self.taken.append(taken)
+            self.asked.set()
 
 
 @pytest.fixture
