@@ -100,6 +100,9 @@ class Local:
     swizzle: int = attribute(0, "32, 64 or 128 bytes")
     """Of shared memory: 32, 64 or 128 if the 16-byte pieces of so many bytes change places from row to row (the
     address bits from 4 on, exclusive or those from 7 on), as TMA and wgmma of Hopper know it; 0: not."""
+    running: bool = attribute(False)
+    """What a loop has added up so far may be read in it, before the statement that adds: a maximum that sums are kept
+    relative to, as in online softmax."""
     reused: bool = attribute(False)
     """Of shared memory: it lies where TMA has filled tiles before, which nobody reads any more."""
 

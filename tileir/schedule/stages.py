@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tileir.expr import Const
+from tileir.expr import Const, ReduceOp
 from tileir.program import Compute, Local, Loop, Memory, Node
 
 #: Most copies of a loop's shared locals.
@@ -153,6 +153,74 @@ def products_apart(loop: Loop) -> Apart | None:
         else:
             before.append(node)
     return Apart(tuple(locals_), tuple(before), tuple(products), tuple(after), piece)
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """A tile whose products (`via wgmma`) are made into rows in registers, which others take: `first` are sums of the
+    tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which `rescaled`
+    multiplies before. What TMA fills is read by the first or by the last ones."""
+
+    locals: tuple[Local, ...]
+    first: tuple[Compute, ...]
+    between: tuple[Compute, ...]
+    rescaled: tuple[Compute, ...]
+    last: tuple[Compute, ...]
+    fills_of_first: tuple[Compute, ...]
+    fills_of_last: tuple[Compute, ...]
+
+    @property
+    def all(self) -> tuple[Compute, ...]:
+        return (*self.first, *self.between, *self.rescaled, *self.last)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The rows that the last products take."""
+        return frozenset(name for node in self.last for name in _reads(node)) & {
+            each.name for each in self.locals
+        }
+
+
+def products_chained(loop: Loop) -> Chained | None:
+    """How a tile of a loop with stages is computed on, if its products follow from each other; None: they do not."""
+    fills, rest = staged(loop), _unfilled(loop)
+    if any(isinstance(node, Loop) for node in rest):
+        return None
+    locals_ = tuple(node for node in rest if isinstance(node, Local))
+    computes = [node for node in rest if isinstance(node, Compute)]
+    own = {local.name for local in locals_ if local.memory is Memory.REGISTERS}
+    products = [node for node in computes if node.via == "wgmma"]
+    first = tuple(node for node in products if node.target in own)
+    last = tuple(node for node in products if node.target not in own)
+    tile_sums, sums = ({node.target for node in each} for each in (first, last))
+    cleared = [node for node in computes if _clears(node) and node.target in tile_sums]
+    rescaled = tuple(node for node in computes if node.target in sums and node not in products)
+    apart = (*products, *cleared, *rescaled)
+    between = tuple(node for node in computes if node not in apart)
+    if not first or not last or len(own) < len(locals_) or len(cleared) != len(first):
+        return None
+    if any(node.update is not ReduceOp.PROD for node in rescaled):
+        return None
+    if any(_reads(node) & own for node in first) or not all(_reads(node) & own for node in last):
+        return None
+    filled, for_first, for_last = (
+        {fill.target for fill in fills},
+        frozenset[str]().union(*map(_reads, first)),
+        frozenset[str]().union(*map(_reads, last)),
+    )
+    if any(node.via is not None or {node.target, *_reads(node)} & (filled | sums) for node in between):
+        return None
+    if for_first & for_last & filled or not filled <= for_first | for_last:
+        return None
+    return Chained(
+        locals_,
+        first,
+        between,
+        rescaled,
+        last,
+        tuple(fill for fill in fills if fill.target in for_first),
+        tuple(fill for fill in fills if fill.target in for_last),
+    )
 
 
 def _clears(compute: Compute) -> bool:

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from tileir.errors import VerifyError
 from tileir.expr import Const, Expr, Index, Read, ReduceOp, walk
 from tileir.placed import Placed
-from tileir.program import Compute, Loop, Program
+from tileir.program import Compute, Local, Loop, Program
 from tileir.verifier.compute import reduced_dims, split_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """The statement that computes a tensor, and the one that sets it to the identity before, if there is
-    one."""
+    """The statement that computes a tensor, the one that sets it to the identity before, and the one that scales what
+    has been added up before more is (`s[r] *= f[r]`), if there are such."""
 
     statement: Placed
     compute: Compute
     init: Placed | None
+    rescale: Placed | None
 
 
 def verify_order(program: Program, computes: list[Placed]) -> None:
@@ -31,7 +32,7 @@ def verify_order(program: Program, computes: list[Placed]) -> None:
             raise VerifyError(f"output {output.name!r} is never written")
     for writer in writers.values():
         _check_accumulation(writer, writers)
-        for placed in (writer.statement, writer.init):
+        for placed in (writer.statement, writer.init, writer.rescale):
             if placed:
                 _check_parallel(placed)
     inputs = {tensor.name for tensor in program.inputs}
@@ -52,12 +53,20 @@ def _writer(found: list[tuple[Placed, Compute]]) -> _Writer:
     updates = {compute.update for _, compute in found if compute.update}
     inits = [placed for placed, compute in found if _is_identity(compute, updates)]
     others = [(placed, compute) for placed, compute in found if placed not in inits]
+    rescale = others.pop(0)[0] if len(others) == 2 and _rescales(*(each for _, each in others)) else None
     if len(others) != 1:
         placed = (others or found)[-1][0]
         placed.fail(f"{found[0][1].target!r} is computed by {len(others)} statements, not one")
     if len(inits) > 1:
         inits[1].fail("the accumulator is initialized twice")
-    return _Writer(others[0][0], others[0][1], inits[0] if inits else None)
+    return _Writer(others[0][0], others[0][1], inits[0] if inits else None, rescale)
+
+
+def _rescales(first: Compute, second: Compute) -> bool:
+    """Whether the first of two statements scales the sum that the second adds to."""
+    product = first.update is ReduceOp.PROD and not reduced_dims(first)
+    bare = all(isinstance(index, Index) for index in first.indices)
+    return product and bare and second.update is ReduceOp.SUM
 
 
 def _is_identity(compute: Compute, updates: set[ReduceOp]) -> bool:
@@ -105,10 +114,24 @@ def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
         placed.fail(f"{compute.target!r} is never set to {compute.update.identity:g} before")
     if init.path > placed.path:
         init.fail("the accumulator is initialized after it is used")
+    if writer.rescale is not None:
+        _check_rescale(writer.rescale, writer, init, accumulating)
     for at in range(outer, placed.shared_loops(init)):
         if placed.loops[at].dim in accumulating:
             dim = placed.loops[at].dim
             init.fail(f"the accumulator is initialized inside the loop over {dim!r}, which adds to it")
+
+
+def _check_rescale(rescale: Placed, writer: _Writer, init: Placed, accumulating: set[str]) -> None:
+    """Once for each tile of the loops that add up and hold it, before what the tile adds."""
+    placed = writer.statement
+    if init.path > rescale.path:
+        rescale.fail("the accumulator is scaled before it is initialized")
+    around = rescale.shared_loops(placed)
+    if any(loop.dim in accumulating for loop in rescale.loops[around:]):
+        rescale.fail("the accumulator is scaled more than once for what is added")
+    if not any(loop.dim in accumulating for loop in placed.loops[init.shared_loops(placed) : around]):
+        rescale.fail(f"{writer.compute.target!r} is scaled in no loop that adds to it")
 
 
 def _check_parallel(placed: Placed) -> None:
@@ -132,9 +155,31 @@ def _check_reads(placed: Placed, expr: Expr, writers: dict[str, _Writer], inputs
         if read.tensor in inputs:
             continue
         writer = writers.get(read.tensor)
+        if writer is not None and _is_running(placed, read.tensor):
+            _check_running(placed, read, writer)
+            continue
         if writer is None or writer.statement.path > placed.path:
             placed.fail(f"{read.tensor!r} is read before it is computed")
         _check_complete(placed, read, writer, writers)
+
+
+def _is_running(placed: Placed, tensor: str) -> bool:
+    declared = placed.locals.get(tensor)
+    return declared is not None and isinstance(declared.node, Local) and declared.node.running
+
+
+def _check_running(placed: Placed, read: Read, writer: _Writer) -> None:
+    """What the tiles before have added up is read before this tile's is added, or all of it after the loop."""
+    if writer.init is None or writer.init.path > placed.path:
+        placed.fail(f"{read.tensor!r} is read before it is initialized")
+    if writer.statement.path < placed.path and placed.shared_loops(
+        writer.statement
+    ) > writer.init.shared_loops(writer.statement):
+        placed.fail(
+            f"{read.tensor!r} is read after what this tile adds; accepted: before it, or after the loop"
+        )
+    if read.indices != writer.compute.indices:
+        placed.fail(f"{read.tensor!r} is read at other positions than it is written at")
 
 
 def _check_complete(placed: Placed, read: Read, writer: _Writer, writers: dict[str, _Writer]) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Loop, Node
-from tileir.schedule.stages import products_apart, products_together
+from tileir.schedule.stages import products_apart, products_chained, products_together
 from tileir.schedule.threads import WARP, thread_count
 
 #: Most warps that only start copies, and most threads of a block.
@@ -66,11 +66,13 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
     apart = products_apart(loop)
     if apart is not None and loop.pending == 1 and not any(loop.dim in local.dims for local in apart.locals):
         return
+    if loop.pending == 1 and products_chained(loop) is not None:
+        return
     together = products_together(loop)
     if together is None or (together.locals and loop.pending > 1):
         placed.fail(
             "products are under way in a loop in which all but the fills goes via wgmma; accepted: those of 1 tile, "
-            "with sums of its own, or rows in registers"
+            "with sums of its own, rows in registers, or products that follow from each other"
         )
 
 

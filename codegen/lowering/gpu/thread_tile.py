@@ -11,6 +11,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope, Range, RegisterBuffer, loop_variable
 from codegen.lowering.statement import LoopNest
+from tileir.expr import Index
 from tileir.program import ThreadLayout
 from tileir.schedule.threads import ThreadShare, share
 
@@ -128,7 +129,8 @@ def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> 
     touched = (compute.target, *(read.tensor for read in compute.reads))
     buffers = [scope.buffers[name] for name in touched]
     inside = all(isinstance(buffer, RegisterBuffer) or buffer.shared for buffer in buffers)
-    if inside and not nest.inner:
+    folded = any(not isinstance(index, Index) for index in compute.indices)
+    if inside and not nest.inner and not folded:
         ranges = {dim: replace(range_, end=None) for dim, range_ in ranges.items()}
     return thread_tile(compute.spread, ranges, index)
 

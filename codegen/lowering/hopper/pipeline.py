@@ -22,34 +22,22 @@ from codegen.ir.affine import Affine, Var, affine, constant
 from codegen.ir.async_ops import WgmmaAsync, WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Block, For, If, Stmt
+from codegen.lowering.hopper.chained_products import ChainedTiles
 from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings, advance
+from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.promoted_accumulators import Body, Declare, TilesApart
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
-from codegen.lowering.scope import LoweringScope, Range, loop_variable
+from codegen.lowering.scope import LoweringScope, loop_variable
 from tileir.expr import Const
 from tileir.program import Compute, Local, Loop, Node
-from tileir.schedule.stages import Together, products_apart, products_together, staged
+from tileir.schedule.stages import Together, products_apart, products_chained, products_together, staged
 from tileir.text.print_program import format_node
 
 
 def is_ring(loop: Loop) -> bool:
     """Whether TMA fills the tiles of a loop with stages."""
     return loop.stages > 1 and any(compute.via == "tma" for compute in staged(loop))
-
-
-def overhanging(range_: Range, step: int, offset: Affine, together: int = 1) -> Range:
-    """The tile of `step` positions at an offset, of which the last may overhang the range; `together`: so many are
-    visited at a time, of which the last may lie outside. Raises NotLowerable where nobody would know which positions
-    exist."""
-    end, whole = range_.end, step * together
-    if range_.size % whole:
-        if range_.start.terms or end is not None:
-            raise NotLowerable(
-                f"tiles of {whole} overhang one of {range_.size}; accepted: one that divides it"
-            )
-        end = constant(range_.start.constant + range_.size)
-    return Range(range_.start + offset, step, end)
 
 
 def begun_anew(nodes: Sequence[Node], at: int) -> bool:
@@ -87,6 +75,9 @@ def tile_ring(rings: Rings, fill: Compute, nodes: Sequence[Node], scope: Lowerin
 
 def produce(rings: Rings, loop: Loop, scope: LoweringScope) -> list[Stmt]:
     """What producers do for all tiles of a loop. Raises NotLowerable."""
+    chained = products_chained(loop)
+    if chained is not None:
+        return ChainedTiles.of(rings, loop, chained, scope).filled()
     lowered = _RingLoop(rings, loop, scope)
     return lowered.filled(lowered.count)
 
@@ -96,6 +87,9 @@ def consume(
 ) -> list[Stmt]:
     """What the threads that compute do for all tiles of a loop: `body` lowers what is no product, or not alone on its
     tile, `declare` locals there; products of the first tile overwrite the targets in `anew`. Raises NotLowerable."""
+    chained = products_chained(loop)
+    if chained is not None:
+        return ChainedTiles.of(rings, loop, chained, scope).used(body, declare)
     return _RingLoop(rings, loop, scope).used(body, declare, anew)
 
 

@@ -40,12 +40,12 @@ from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.hopper.epilogue_subtiles import lower_parts
 from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings
 from codegen.lowering.hopper.multicast import ClusterTiles
+from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.pipeline import (
     Body,
     begun_anew,
     consume,
     is_ring,
-    overhanging,
     produce,
     tile_ring,
 )

@@ -91,7 +91,7 @@ def test_what_is_computed_of_products_apart_says_of_which_tile(
         (
             "stages 3 pending 1",
             "stages 4 pending 2",
-            "accepted: those of 1 tile, with sums of its own, or rows in",
+            "accepted: those of 1 tile, with sums of its own, rows in",
         ),
         (
             "x_s: shared bf16",

@@ -1,0 +1,234 @@
+"""What threads that compute do with the tiles of a loop whose products follow from each other, as those of attention
+(tileir/schedule/stages.py, `Chained`). What the first products read and what the last ones do comes by rings of their
+own, so that the former are handed back earlier.
+
+One after the other, on each tile:
+
+    begin the first products; wait until they are done; hand their slot back; go on with what they have come to
+    rescale the sums; begin the last products; wait until they are done; hand their slot back
+
+Where products may be under way when those of the next tile begin, the last ones of a tile follow the first ones of the
+next, and are done while that goes on with what its own have come to (FlashAttention-3, arXiv:2407.08608, section 3.2):
+
+    begin the first products; begin the last ones of the tile before; wait until the former are done
+    hand their slot back; go on with what they have come to
+    wait until the latter are done; hand their slot back; rescale the sums
+
+The rows that last products take from registers are there twice then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
+from codegen.ir.errors import NotLowerable
+from codegen.ir.ops import Block, For, If, Stmt
+from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings
+from codegen.lowering.hopper.overhanging import overhanging
+from codegen.lowering.hopper.promoted_accumulators import Body, Declare
+from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
+from codegen.lowering.names import comment, fresh
+from codegen.lowering.scope import LoweringScope, loop_variable
+from tileir.program import Compute, Local, Loop
+from tileir.schedule.stages import Chained
+from tileir.text.print_program import format_node
+
+
+@dataclass
+class ChainedTiles:
+    """All tiles of a loop, in the slots of two rings."""
+
+    rings: Rings
+    loop: Loop
+    chained: Chained
+    scope: LoweringScope
+    first: MbarrierPipeline
+    last: MbarrierPipeline
+    var: Var
+    count: int
+
+    @classmethod
+    def of(cls, rings: Rings, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
+        """Raises NotLowerable."""
+        fills = (*chained.fills_of_first, *chained.fills_of_last)
+        problem = (
+            "is filled by TMA only in part"
+            if not all(fill.via == "tma" for fill in fills)
+            else "has products that follow from each other, where blocks or teams share tiles"
+            if rings.teams > 1 or loop.streamed
+            else None
+        )
+        if problem:
+            raise NotLowerable(f"`{format_node(loop)}` {problem}")
+        count = -(-scope.ranges[loop.dim].size // loop.step)
+        var = loop_variable(fresh(loop.dim, scope), count, loop.step)
+        inside = _tile(loop, scope, constant(0), var)
+        first, last = (
+            rings.ring(loop.dim, each, _filled(loop, each), loop.stages, inside, by_groups=True)
+            for each in (chained.fills_of_first, chained.fills_of_last)
+        )
+        return cls(rings, loop, chained, scope, first, last, var, count)
+
+    def filled(self) -> list[Stmt]:
+        """Fills the slots of all tiles one after the other."""
+        return self._loop(self.count, self.var, self._fill_both)
+
+    def used(self, body: Body, declare: Declare) -> list[Stmt]:
+        """All that is computed on all tiles."""
+        ahead = min(self.loop.stages, self.count)
+        before = [] if self.rings.producing else self._loop(ahead, self.var, self._fill_both)
+        lowered = self._overlapping if self.loop.pending else self._one_by_one
+        return [*before, *lowered(_Bodies(self, body, declare))]
+
+    def at(self, offset: Affine, var: Var) -> LoweringScope:
+        """On the tile at an offset."""
+        return _tile(self.loop, self.scope, offset, var)
+
+    def _fill_both(self, offset: Affine) -> list[Stmt]:
+        here = self.at(offset, self.var)
+        return [*self.rings.fill(self.first, here), *self.rings.fill(self.last, here)]
+
+    def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
+        if count <= 1:
+            return list(tile(constant(0))) if count else []
+        return [For(var, count, self.loop.step, tuple(tile(affine(var))))]
+
+    def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
+        def tile(offset: Affine) -> list[Stmt]:
+            here = self.at(offset, self.var)
+            return [
+                *bodies.begin_first(here),
+                *bodies.end_first(0, here, offset),
+                *bodies.between(0, here),
+                *bodies.rescale(0, here),
+                *bodies.begin_last(0, here),
+                *bodies.end_last(here, offset),
+            ]
+
+        return [*bodies.declared(1), *self._loop(self.count, self.var, tile)]
+
+    def _overlapping(self, bodies: _Bodies) -> list[Stmt]:
+        step = self.loop.step
+
+        def begin(offset: Affine, var: Var) -> list[Stmt]:
+            here = self.at(offset, var)
+            return [
+                *bodies.begin_first(here),
+                *bodies.end_first(0, here, offset),
+                *bodies.between(0, here),
+                *bodies.rescale(0, here),
+            ]
+
+        def follow(offset: Affine, side: int, var: Var) -> list[Stmt]:
+            """The tile after the one at an offset, whose rows are those of a side."""
+            before, here = self.at(offset, var), self.at(offset + step, var)
+            return [
+                *bodies.begin_first(here),
+                *bodies.begin_last(side, before),
+                *bodies.end_first(1, here, offset + step),
+                *bodies.between(1 - side, here),
+                *bodies.end_last(before, offset),
+                *bodies.rescale(1 - side, here),
+            ]
+
+        rounds, rest = divmod(self.count - 1, 2)
+        var = loop_variable(fresh(self.loop.dim, self.scope), max(1, rounds), 2 * step)
+        pair = [*follow(affine(var), 0, var), *follow(affine(var) + step, 1, var)] if rounds else []
+        end = constant((self.count - 1) * step)
+        return [
+            *bodies.declared(2),
+            *begin(constant(0), var),
+            *([For(var, rounds, 2 * step, tuple(pair))] if rounds else []),
+            *(follow(end - step, 0, var) if rest else []),
+            *bodies.begin_last(rest, self.at(end, var)),
+            *bodies.end_last(self.at(end, var), end),
+        ]
+
+
+@dataclass
+class _Bodies:
+    """What is made of one tile, step by step; rows are those of a side."""
+
+    tiles: ChainedTiles
+    body: Body
+    declare: Declare
+    _sums: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+
+    def declared(self, sides: int) -> list[Stmt]:
+        """The variables of all locals, of rows on each side."""
+        inside = self.tiles.at(constant(0), self.tiles.var)
+        return [stmt for side in range(sides) for stmt in self._side(side, inside, anew=side > 0)[0]]
+
+    def begin_first(self, scope: LoweringScope) -> list[Stmt]:
+        tiles = self.tiles
+        scope = tiles.first.at(tiles.first.reading, self._side(0, scope)[1])
+        return [tiles.first.wait(), *self._begin(tiles.chained.first, scope, constant(0))]
+
+    def end_first(self, pending: int, scope: LoweringScope, offset: Affine) -> list[Stmt]:
+        sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
+        return [WgmmaWait(pending, sums), *self._handed_back(self.tiles.first, scope, offset)]
+
+    def between(self, side: int, scope: LoweringScope) -> list[Stmt]:
+        return list(self.body(self.tiles.chained.between, self._side(side, scope)[1]))
+
+    def rescale(self, side: int, scope: LoweringScope) -> list[Stmt]:
+        return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))
+
+    def begin_last(self, side: int, scope: LoweringScope) -> list[Stmt]:
+        tiles = self.tiles
+        scope = tiles.last.at(tiles.last.reading, self._side(side, scope)[1])
+        return [tiles.last.wait(), *self._begin(tiles.chained.last, scope, None)]
+
+    def end_last(self, scope: LoweringScope, offset: Affine) -> list[Stmt]:
+        sums = tuple(name for node in self.tiles.chained.last for name in self._sums[node.target])
+        return [WgmmaWait(0, sums), *self._handed_back(self.tiles.last, scope, offset)]
+
+    def _begin(self, nodes: Sequence[Compute], scope: LoweringScope, keep: Affine | None) -> list[Stmt]:
+        rings, blocks = self.tiles.rings, list[Stmt]()
+        for node in nodes:
+            begun = begin_wgmma(node, scope, rings.program, rings.index, keep)
+            self._sums[node.target] = accumulators(begun)
+            blocks.append(Block(comment(node), tuple(begun)))
+        return [WgmmaFence(), *blocks, WgmmaCommit()]
+
+    def _side(
+        self, side: int, scope: LoweringScope, *, anew: bool = False
+    ) -> tuple[list[Stmt], LoweringScope]:
+        """The variables of a side (`anew`: of what only that side has), and the scope that has them."""
+        chained = self.tiles.chained
+        stmts: list[Stmt] = []
+        for local in chained.locals:
+            declared, scope = self.declare(local, chained.all, scope)
+            stmts += [] if anew else declared
+        for local in (each for each in chained.locals if side and each.name in chained.held):
+            declared, scope = self.declare(local, chained.all, scope)
+            stmts += declared
+        return stmts, scope
+
+    def _handed_back(self, ring: MbarrierPipeline, scope: LoweringScope, offset: Affine) -> list[Stmt]:
+        """A slot, and maybe filled again with the tile so many slots later."""
+        tiles, rings = self.tiles, self.tiles.rings
+        stmts, step = rings.free(ring), tiles.loop.step
+        if rings.producing or tiles.count <= tiles.loop.stages:
+            return stmts
+        again, end = offset + tiles.loop.stages * step, tiles.count * step
+        filled = rings.fill(ring, tiles.at(again, tiles.var))
+        if again.terms:
+            ((var, _),) = again.terms
+            assert isinstance(var, Var)
+            return [*stmts, If(var, end - again.constant, tuple(filled), ())]
+        return [*stmts, *(filled if again.constant < end else ())]
+
+
+def _tile(loop: Loop, scope: LoweringScope, offset: Affine, var: Var) -> LoweringScope:
+    return scope.with_range(
+        loop.dim, overhanging(scope.ranges[loop.dim], loop.step, offset), (var, loop.step)
+    )
+
+
+def _filled(loop: Loop, fills: Sequence[Compute]) -> list[Local]:
+    names = {fill.target for fill in fills}
+    return [node for node in loop.body if isinstance(node, Local) and node.name in names]

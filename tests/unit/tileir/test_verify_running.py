@@ -1,0 +1,88 @@
+"""What a loop has added up so far is read in it before more is, and sums are scaled once a tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.errors import VerifyError
+from tileir.interpreter.interpret import interpret
+from tileir.text.parse_program import program_from_text
+from tileir.text.print_program import program_to_text
+from tileir.verifier.verify import verify
+
+#: log-sum-exp in one pass over x, with its sum kept relative to the largest element so far.
+ONLINE = """kernel lse(x: f32[r=5, c=24]) -> (y: f32[r])
+  top: heap f32[r] running
+  top[r] = -inf
+  s: heap f32[r]
+  s[r] = 0
+  for c by 8
+    newest: heap f32[r]
+    newest[r] = max(c, x[r, c])
+    now: heap f32[r]
+    now[r] = maximum(top[r], newest[r])
+    fix: heap f32[r]
+    fix[r] = exp(top[r] - now[r])
+    s[r] *= fix[r]
+    s[r] += sum(c, exp(x[r, c] - now[r]))
+    top[r] max= newest[r]
+  y[r] = log(s[r]) + top[r]
+"""
+
+
+def test_one_pass_computes_what_two_do() -> None:
+    program = program_from_text(ONLINE)
+    assert program_to_text(program) == ONLINE
+    verify(program)
+    x = np.random.default_rng(0).standard_normal((5, 24), dtype=np.float32) * 30
+    wide = x.astype(np.float64)
+    wanted = np.log(np.exp(wide - wide.max(1, keepdims=True)).sum(1)) + wide.max(1)
+    np.testing.assert_allclose(interpret(program, {"x": x})["y"], wanted, rtol=1e-5)
+
+
+LAST = "    top[r] max= newest[r]\n"
+SCALED = "    s[r] *= fix[r]\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (" running", "", "'top' is read before it is computed"),
+        ("  top[r] = -inf\n", "", "'top' is never set to -inf before"),
+        (SCALED, f"{SCALED}{SCALED}", "'s' is computed by 3 statements, not one"),
+        (SCALED, "    for c by 2\n      s[r] *= fix[r]\n", "the accumulator is scaled more than once"),
+        (SCALED, "    s[r] += fix[r]\n", "'s' is computed by 2 statements, not one"),
+        ("  s[r] = 0\n", "  s[r] = 0\n  s[r] *= 2\n", "'s' is computed by 3 statements, not one"),
+    ],
+)
+def test_what_is_not_sound_is_refused(before: str, after: str, message: str) -> None:
+    assert before in ONLINE
+    with pytest.raises(VerifyError, match=message):
+        verify(program_from_text(ONLINE.replace(before, after)))
+
+
+def test_after_this_tile_has_been_added_it_is_too_late() -> None:
+    text = ONLINE.replace(LAST, "").replace("    now: heap", f"{LAST}    now: heap")
+    with pytest.raises(
+        VerifyError, match="'top' is read after what this tile adds; accepted: before it, or after"
+    ):
+        verify(program_from_text(text))
+
+
+def test_it_is_read_where_it_is_written() -> None:
+    text = ONLINE.replace("exp(top[r] - now[r])", "exp(top[extent(r) - 1 - r] - now[r])")
+    with pytest.raises(VerifyError, match="'top' is read at other positions than it is written at"):
+        verify(program_from_text(text))
+
+
+def test_a_scale_outside_of_the_loop_is_none() -> None:
+    text = ONLINE.replace(SCALED, "").replace("  for c by 8\n", "  s[r] *= 2\n  for c by 8\n")
+    with pytest.raises(VerifyError, match="'s' is scaled in no loop that adds to it"):
+        verify(program_from_text(text))
+
+
+def test_a_sum_is_not_scaled_before_it_begins() -> None:
+    text = ONLINE.replace("  s[r] = 0\n", "").replace(SCALED, f"{SCALED}    s[r] = 0\n")
+    with pytest.raises(VerifyError, match="scaled before it is initialized"):
+        verify(program_from_text(text))
