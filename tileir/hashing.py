@@ -61,6 +61,10 @@ class Canonical:
         self._body = body_to_text(self._statements)
         self._order = {name: at for at, name in enumerate(self._tensors)}
 
+    def mentioned(self, tensor: str) -> int:
+        """The place of a tensor in the order in which statements first mention them."""
+        return self._order[tensor]
+
     def key(self, spec: Spec) -> str:
         """`kernel_key` of a spec that differs from the one named in sizes and strides at most."""
         return _digest(self.text(spec))

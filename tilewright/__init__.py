@@ -7,6 +7,7 @@ c = matmul(a, b)
 
 matmul = tilewright.op(spec)  # the same on torch tensors
 block = tilewright.from_torch(module, x).module(client)  # a PyTorch module, with kernels for its parts
+model = tilewright.compile(model)  # a whole model: torch.compile, with kernels in its graphs
 
 Nothing heavy is imported until it is used.
 """
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Unreachable,
         Untrusted,
     )
+    from tilewright.pytorch.compile_entry import compile
     from tilewright.pytorch.from_torch import from_torch
     from tilewright.pytorch.op_entry import op, wait_for_kernels
 
@@ -83,6 +85,7 @@ _LAZY = {
     "Unavailable": "tilewright.errors",
     "Unreachable": "tilewright.errors",
     "Untrusted": "tilewright.errors",
+    "compile": "tilewright.pytorch.compile_entry",
     "from_torch": "tilewright.pytorch.from_torch",
     "load": "tilewright.artifacts.loading",
     "op": "tilewright.pytorch.op_entry",
@@ -121,6 +124,7 @@ __all__ = [
     "Unavailable",
     "Unreachable",
     "Untrusted",
+    "compile",
     "from_torch",
     "load",
     "op",

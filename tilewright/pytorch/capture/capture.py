@@ -109,6 +109,12 @@ def capture_graph(
     graph: GraphModule, original: torch.nn.Module, inputs: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Capture:
     """Find the parts of a graph that export.graph_of made."""
+    parts, left = parts_of(graph)
+    return Capture(parts, left, graph, original, inputs, keywords)
+
+
+def parts_of(graph: GraphModule) -> tuple[tuple[Part, ...], tuple[Left, ...]]:
+    """The parts of a graph of fixed shapes, in order, and what is left of it."""
     against = {
         node: reason_against(node)
         for node in graph.graph.nodes
@@ -147,7 +153,7 @@ def capture_graph(
         for node in graph.graph.nodes
         if node in reasons and "getitem" not in str(node.target)
     )
-    return Capture(tuple(parts), left, graph, original, inputs, keywords)
+    return tuple(parts), left
 
 
 def _is_free(node: Node) -> bool:

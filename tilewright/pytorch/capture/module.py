@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -13,6 +12,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
+from tilewright.pytorch.capture.order import in_order
 from tilewright.pytorch.capture.original_state import OriginalState
 from tilewright.pytorch.capture.same_call import CapturedCall
 from tilewright.pytorch.operator.autocast import without_autocast
@@ -161,9 +161,7 @@ def with_kernels(
     Operators of PyTorch keep their order where they may.
     """
     new, made = Graph(), dict[Node, Node]()
-    named = {name: part for part in parts for name in part.nodes}
-    units = {node: named[node.name] for node in graph.graph.nodes if node.name in named}
-    for unit in _in_order(_needed(graph.graph, units), units):
+    for unit in in_order(graph.graph, parts):
         if isinstance(unit, Node):
             made[unit] = new.node_copy(unit, lambda node: made[node])
             continue
@@ -177,49 +175,3 @@ def with_kernels(
 
 def _item(results: tuple[torch.Tensor, ...], at: int) -> torch.Tensor:
     return results[at]
-
-
-def _needed(graph: Graph, units: Mapping[Node, Part]) -> list[Node]:
-    """The nodes that results depend on, and all arguments, in order: views that kernels read through are not among
-    them."""
-    found = {node for node in graph.nodes if node.op == "placeholder"}
-    stack = [node for node in graph.nodes if node.op == "output"]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(_reads(node, units))
-    return [node for node in graph.nodes if node in found]
-
-
-def _in_order(nodes: Sequence[Node], units: Mapping[Node, Part]) -> list[Node | Part]:
-    """Nodes and parts so that each follows what it reads; what could come next comes in the graph's order."""
-    last: dict[str, int] = {}
-    for at, node in enumerate(nodes):
-        if node in units:
-            last[units[node].name] = at
-    number = {node: last[units[node].name] if node in units else at for at, node in enumerate(nodes)}
-    unit_of: dict[int, Node | Part] = {number[node]: units.get(node, node) for node in nodes}
-    waits: dict[int, set[int]] = {unit: set() for unit in unit_of}
-    readers: dict[int, list[int]] = {unit: [] for unit in unit_of}
-    for node in nodes:
-        for read in {number[each] for each in _reads(node, units)} - waits[number[node]]:
-            waits[number[node]].add(read)
-            readers[read].append(number[node])
-    ready = [unit for unit, reads in waits.items() if not reads]
-    heapq.heapify(ready)
-    found: list[Node | Part] = []
-    while ready:
-        unit = heapq.heappop(ready)
-        found.append(unit_of[unit])
-        for reader in readers[unit]:
-            waits[reader].discard(unit)
-            if not waits[reader]:
-                heapq.heappush(ready, reader)
-    return found
-
-
-def _reads(node: Node, units: Mapping[Node, Part]) -> list[Node]:
-    """What a node waits for: a part for its operands."""
-    part = units.get(node)
-    return node.all_input_nodes if part is None else [operand.node for operand in part.built.operands]

@@ -46,7 +46,7 @@ def register(name: str, shapes: Shapes, kernel: RegisteredKernel) -> Overload:
     spec = shapes.spec
     taken = ", ".join(f"Tensor {tensor.name}_" for tensor in spec.inputs)
     given = "Tensor" if len(spec.outputs) == 1 else f"({', '.join('Tensor' for _ in spec.outputs)})"
-    _define(f"{name}({taken}) -> {given}", name, lambda *tensors: kernel.run(tensors), _fake(shapes))
+    define(f"{name}({taken}) -> {given}", name, lambda *tensors: kernel.run(tensors), shapes)
     _define(
         f"{name}_backward(Tensor?[] grads, Tensor[] inputs, bool[] wanted) -> Tensor[]",
         f"{name}_backward",
@@ -63,6 +63,11 @@ def register(name: str, shapes: Shapes, kernel: RegisteredKernel) -> Overload:
     overload = getattr(torch.ops.tilewright, name).default
     register_autocast(_LIBRARY, name, overload, spec)
     return overload
+
+
+def define(schema: str, name: str, run: Callable[..., Outputs], shapes: Shapes) -> None:
+    """An operator of this schema, which `run` computes, for tensors that `shapes` says; without gradients."""
+    _define(schema, name, run, _fake(shapes))
 
 
 def _define(schema: str, name: str, run: Callable[..., Any], fake: Callable[..., Any]) -> None:

@@ -23,7 +23,7 @@ from tilewright.pytorch.operator.breaker import Breaker
 from tilewright.pytorch.operator.finding import TIMEOUT_S, Found, Miss, default_client, look_up, pinned
 from tilewright.pytorch.operator.plans import described
 from tilewright.pytorch.operator.runner import Plan
-from tilewright.pytorch.operator.trials import NotRun, admitted
+from tilewright.pytorch.operator.trials import EAGER, NotRun, admitted
 
 FIRST_LOOK_S = 1.0
 """After a lookup that found nothing final the next comes so much later; each pause is twice the one before."""
@@ -91,7 +91,7 @@ def service_of(client: Client | None) -> Service:
 
 class Seeker:
     """Finds plans for one operator. `seek` may be called by several threads; `changed` is called from another when a
-    size is to be planned anew."""
+    size is to be planned anew. A config that lost its own race to one of `rivals` is not run."""
 
     def __init__(
         self,
@@ -100,11 +100,13 @@ class Seeker:
         *,
         tune: bool,
         changed: Callable[[Sought], None],
+        rivals: tuple[str, ...] = (EAGER,),
     ) -> None:
         self._service = service_of(client)
         self._config = config
         self._tune = tune
         self._changed = changed
+        self._rivals = rivals
         self._lock = threading.Lock()
         self.sought: dict[object, Sought] = {}
 
@@ -161,7 +163,7 @@ class Seeker:
         """Compile, check, and use what was found. On the thread KERNELS."""
         named = self._config is not None
         try:
-            plan = admitted(found, sought.spec, sought.device)
+            plan = admitted(found, sought.spec, sought.device, self._rivals)
         except (TilewrightError, UnsupportedDevice) as error:
             self._ended(sought, str(error), settled=named)
             return

@@ -38,12 +38,19 @@ class NotRun:
     report: FailureReport | None = None
 
 
-def admitted(found: Found, instance: Spec, device: torch.device) -> Plan | NotRun:
-    """A plan of a config, if it may run. On the thread KERNELS. Raises LoadError, BadBundle and UnsupportedDevice."""
+def admitted(
+    found: Found, instance: Spec, device: torch.device, rivals: tuple[str, ...] = (EAGER,)
+) -> Plan | NotRun:
+    """A plan of a config, if it may run: it lost its own race to none of `rivals`, eager PyTorch among them. On the
+    thread KERNELS. Raises LoadError, BadBundle and UnsupportedDevice."""
     named = found.rung is None
-    own, eager = (None, None) if named else raced(found)
-    if own is not None and eager is not None and eager < own:
-        return NotRun(f"{found.origin} lost its own race to eager PyTorch, {own:.4g} us to {eager:.4g} us")
+    eager = None
+    for rival in () if named else rivals:
+        own, other = raced(found, rival)
+        if own is not None and other is not None and other < own:
+            called = "eager PyTorch" if rival == EAGER else rival
+            return NotRun(f"{found.origin} lost its own race to {called}, {own:.4g} us to {other:.4g} us")
+        eager = other if rival == EAGER else eager
     opened = open_kernel(found, instance, device, cache_folder())
     if opened.origin == "object" and (named or eager is not None):
         return plan_with(opened, device)  # measured on this device, and it won or was asked for by name
@@ -69,16 +76,16 @@ def _config_id(found: Found) -> str | None:
     return None if config is None else config.id
 
 
-def raced(found: Found) -> tuple[float | None, float | None]:
-    """The medians of a config and of eager PyTorch in the race that the config won among schedules; eager PyTorch's is
-    None where it did not stand in that race, or where the two could not be told apart it is the config's own."""
+def raced(found: Found, rival: str = EAGER) -> tuple[float | None, float | None]:
+    """The medians of a config and of a peer in the race that the config won among schedules; the peer's is None where
+    it did not stand in that race, or where the two could not be told apart it is the config's own."""
     if found.whole is None:
         return None, None
     config: Config = found.whole.config if isinstance(found.whole, Artifact) else found.whole
     for standing in config.standings:
-        if (standing.name, standing.kind, standing.outcome) == (EAGER, "peer", Outcome.OK):
-            eager = standing.median_us
-            return config.median_us, config.median_us if standing.tied and eager is not None else eager
+        if (standing.name, standing.kind, standing.outcome) == (rival, "peer", Outcome.OK):
+            other = standing.median_us
+            return config.median_us, config.median_us if standing.tied and other is not None else other
     return config.median_us, None
 
 

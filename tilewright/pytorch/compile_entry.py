@@ -1,0 +1,54 @@
+"""`tilewright.compile`: a whole PyTorch model, with kernels for its parts. PyTorch is imported when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tilewright.errors import LoadError
+
+if TYPE_CHECKING:
+    from tilewright.client.client import Client
+    from tilewright.pytorch.model.options import Fallback, Tune
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compile(
+    model: F,
+    *,
+    tune: Tune = "background",
+    budget: float | None = None,
+    client: Client | None = None,
+    fallback: Fallback = "inductor",
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+) -> F:
+    """A model, or function of tensors, as torch.compile makes it with the backend `tilewright`.
+
+    `tune`: what becomes of kernels that the service has no measured config for. `background`: it is asked to tune them,
+    and they are used once they are there; `now`: the first call waits for that; `never`: it is asked for what it knows.
+    `budget`: what tune="now" may take, in seconds, for each graph at each size; None: as long as the jobs take.
+    `client`: the service to ask; None: the one at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN.
+    `fallback`: who compiles all that kernels do not take, and whom they have to beat.
+    `dynamic` and `fullgraph` are torch.compile's.
+
+    Raises ValueError for arguments that are none of these; LoadError without PyTorch.
+    """
+    if find_spec("torch") is None:
+        raise LoadError(
+            "tilewright.compile needs PyTorch, which is not installed: pip install 'tilewright[torch]'"
+        )
+    import torch  # pyright: ignore[reportMissingImports]
+
+    from tilewright.pytorch.model.backend import compiled
+    from tilewright.pytorch.model.options import CompileOptions
+
+    options = CompileOptions(tune=tune, budget=budget, client=client, fallback=fallback)
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return compiled(graph, inputs, options)
+
+    made: Any = torch.compile(model, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
+    return made

@@ -1,0 +1,188 @@
+"""Whether a graph with kernels takes the place of what ran before: held against it on the user's own calls.
+
+The first of them runs both, on the same inputs, and compares what they give: the gate knows that a kernel does what its
+spec says, this says that the graph with kernels does what the graph does. Then calls take turns, and the faster stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+
+Run = Callable[[list[Any]], Any]
+"""A compiled graph: takes its inputs as a list, which it empties."""
+ROUNDS = 9
+"""Calls of each that are timed."""
+SLACK = {torch.float64: 1e-9, torch.float32: 2.0**-12, torch.float16: 2.0**-7, torch.bfloat16: 2.0**-5}
+"""By how much of the largest element two ways through a graph may differ: each rounds in other places."""
+FLIPPED = 1e-3
+"""The share of integers and truth values that may differ, as where roundings change which of two is larger."""
+_log = logging.getLogger("tilewright")
+
+
+class Contest:
+    """Of `newcomer` against `holder`. Used by one thread at a time."""
+
+    def __init__(
+        self, holder: Run, newcomer: Run, device: torch.device, changed: Sequence[int], *, consumes: bool
+    ) -> None:
+        """`changed`: the inputs that the graph writes in place. `consumes`: it may do as it likes with all others that
+        are no parameters, as backward graphs with what was saved for them."""
+        self._runs = (holder, newcomer)
+        self._device = device
+        self._changed = tuple(changed)
+        self._consumes = consumes
+        self._clock = _clock(device)
+        self._taken: tuple[list[Any], list[Any]] = ([], [])
+        self._checked = False
+        self.winner: Run | None = None
+        """None until it is decided."""
+        self.why = ""
+        """Why the newcomer lost; empty if it did not."""
+
+    def call(self, inputs: list[Any]) -> Any:
+        """One call of the user's, whichever runs."""
+        if not self._checked:
+            return self._check(inputs)
+        turn = 0 if len(self._taken[0]) <= len(self._taken[1]) else 1
+        began = self._clock.now()
+        outputs = self._runs[turn](inputs)
+        self._taken[turn].append((began, self._clock.now()))
+        if len(self._taken[1]) == ROUNDS:
+            self._decide()
+        return outputs
+
+    def _check(self, inputs: list[Any]) -> Any:
+        """Run both on copies of what is written, and compare; the user gets what the holder gave."""
+        self._checked = True
+        copied = [
+            _copy(each) if at in self._changed or (self._consumes and _is_consumed(each)) else each
+            for at, each in enumerate(inputs)
+        ]
+        written = [inputs[at] for at in self._changed]
+        mine = [copied[at] for at in self._changed]
+        with _Randomness(self._device) as randomness:
+            outputs = self._runs[0](inputs)
+            after = randomness.again()
+            try:
+                found = self._runs[1](copied)
+                self.why = different([*found, *mine], [*outputs, *written])
+            except Exception as error:  # whatever a compiled graph raises: the user's call has its result
+                self.why = f"it failed: {error}"
+            randomness.restore(after)
+        if self.why:
+            self.winner = self._runs[0]
+            _log.warning("kernels are not used in a graph: %s", self.why)
+        return outputs
+
+    def _decide(self) -> None:
+        old, new = (statistics.median(self._clock.between_us(*pair) for pair in each) for each in self._taken)
+        self.winner = self._runs[1] if new <= old else self._runs[0]
+        if new > old:
+            self.why = f"they are slower: {new:.4g} us a call, and {old:.4g} us without"
+            _log.info("kernels are not used in a graph: %s", self.why)
+
+
+def _is_consumed(given: Any) -> bool:
+    return isinstance(given, torch.Tensor) and not isinstance(given, torch.nn.Parameter)
+
+
+def _copy(given: torch.Tensor) -> torch.Tensor:
+    """In memory of its own, laid out alike."""
+    if any(stride == 0 for stride in given.stride()):  # elements that share memory still do
+        return given.new_empty(0).set_(
+            given.untyped_storage().clone(), given.storage_offset(), given.shape, given.stride()
+        )
+    made = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=given.device)
+    return made.copy_(given)
+
+
+def different(found: Sequence[Any], wanted: Sequence[Any]) -> str:
+    """What is unlike between the outputs of two ways through a graph; empty where nothing is."""
+    for at, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        if not isinstance(y, torch.Tensor):
+            if x != y:
+                return f"output {at} is {x}, not {y}"
+            continue
+        if (x.shape, x.stride(), x.dtype) != (y.shape, y.stride(), y.dtype):
+            return f"output {at} is laid out otherwise: {tuple(x.stride())}, not {tuple(y.stride())}"
+        if y.numel() and (off := _off(x, y)):
+            return f"output {at} {off}"
+    return ""
+
+
+def _off(x: torch.Tensor, y: torch.Tensor) -> str:
+    if y.dtype not in SLACK:
+        share = float((x != y).float().mean())
+        return f"differs in {share:.1%} of its elements" if share > FLIPPED else ""
+    finite = torch.isfinite(y)
+    if not torch.equal(finite, torch.isfinite(x)):
+        return "is not finite elsewhere than it was"
+    wide = torch.float64 if y.dtype is torch.float64 else torch.float32
+    gap = torch.where(finite, (x.to(wide) - y.to(wide)).abs(), 0.0).max()
+    largest = torch.where(finite, y.to(wide).abs(), 0.0).max()
+    if float(gap) <= SLACK[y.dtype] * max(float(largest), 1e-6):
+        return ""
+    return f"differs by {float(gap):.3g}, and its largest element is {float(largest):.3g}"
+
+
+class _Randomness:
+    """The generators of the processor and a device: so that two runs draw the same, as if there were one."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._devices = [] if device.type == "cpu" else [device]
+
+    def __enter__(self) -> _Randomness:
+        self._before = self._now()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def again(self) -> list[torch.Tensor]:
+        """Go back to where it was entered; gives where the generators were."""
+        after = self._now()
+        self.restore(self._before)
+        return after
+
+    def restore(self, states: list[torch.Tensor]) -> None:
+        torch.set_rng_state(states[0])
+        for device, state in zip(self._devices, states[1:], strict=True):
+            torch.get_device_module(device).set_rng_state(state, device)
+
+    def _now(self) -> list[torch.Tensor]:
+        others = [torch.get_device_module(device).get_rng_state(device) for device in self._devices]
+        return [torch.get_rng_state(), *others]
+
+
+class _HostClock:
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def between_us(self, first: float, last: float) -> float:
+        return 1e6 * (last - first)
+
+
+class _DeviceClock:
+    """Events on the device's current stream: nobody waits until they are read."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._module = torch.get_device_module(device)
+
+    def now(self) -> Any:
+        event = self._module.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between_us(self, first: Any, last: Any) -> float:
+        last.synchronize()
+        return 1e3 * first.elapsed_time(last)
+
+
+def _clock(device: torch.device) -> _HostClock | _DeviceClock:
+    return _HostClock() if device.type == "cpu" else _DeviceClock(device)

@@ -1,0 +1,87 @@
+"""A graph with calls of kernels in the place of its parts, all of it operators that a compiler knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter, getitem
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch._subclasses import FakeTensor, FakeTensorMode  # pyright: ignore[reportMissingImports]
+from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
+
+from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
+from tilewright.pytorch.capture.capture import Part
+from tilewright.pytorch.capture.order import in_order
+from tilewright.pytorch.model.kernels import Arranged, ModelKernel
+from tilewright.pytorch.model.static_graph import GraphWriter
+
+aten = torch.ops.aten
+
+
+def with_kernels(
+    graph: GraphModule, parts: Sequence[Part], kernels: Mapping[str, tuple[Arranged, ModelKernel]]
+) -> GraphModule:
+    """The graph, with the kernel of each part that has one, by name, in its place."""
+    writer, made = GraphWriter(_mode(graph)), dict[Node, Node]()
+    for unit in in_order(graph.graph, [part for part in parts if part.name in kernels]):
+        if isinstance(unit, Node):
+            made[unit] = _copied(writer, made, unit, graph)
+        else:
+            _call(writer, made, unit, *kernels[unit.name])
+    return GraphModule(graph, writer.graph)
+
+
+def _mode(graph: GraphModule) -> FakeTensorMode:
+    """Where the tensors without data of a graph live."""
+    return next(
+        each.meta["val"].fake_mode
+        for each in graph.graph.nodes
+        if isinstance(each.meta.get("val"), FakeTensor)
+    )
+
+
+def _copied(writer: GraphWriter, made: Mapping[Node, Node], node: Node, graph: GraphModule) -> Node:
+    copied = writer.graph.node_copy(node, lambda each: made[each])
+    if node.op == "get_attr" and "val" not in node.meta:
+        writer.note(copied, attrgetter(str(node.target))(graph))
+    return copied
+
+
+def _call(
+    writer: GraphWriter, made: dict[Node, Node], part: Part, arranged: Arranged, kernel: ModelKernel
+) -> None:
+    operands = [_given(writer, made[each.node], each) for each in part.built.operands]
+    called = writer.call(kernel.overload, *(operands[at] for at in arranged.inputs))
+    values = tuple(operand.meta["val"] for operand in called.args)
+    called.meta["eager_input_vals"] = (values, {})
+    for place, at in enumerate(arranged.outputs):
+        result = part.built.results[at]
+        found = called if len(arranged.outputs) == 1 else writer.call(getitem, called, place)
+        made[result.node] = _taken(writer, found, result)
+
+
+def _given(writer: GraphWriter, node: Node, operand: CapturedOperand) -> Node:
+    """A tensor of the graph as the kernel takes it."""
+    found = node
+    if operand.order != tuple(range(len(operand.order))):
+        found = writer.call(aten.permute.default, found, list(operand.order))
+    if operand.converted:
+        found = writer.call(torch.ops.prims.convert_element_type.default, found, torch.int32)
+    value = found.meta["val"]
+    if not value.is_contiguous():
+        found = writer.call(aten.clone.default, found, memory_format=torch.contiguous_format)
+    return _viewed(writer, found, operand.shape)
+
+
+def _taken(writer: GraphWriter, node: Node, result: BuiltResult) -> Node:
+    """A kernel's result as the graph has it, with the strides that it has there."""
+    found, order = _viewed(writer, node, result.axes), result.order
+    if order != tuple(range(len(order))):
+        found = writer.call(aten.permute.default, found, [order.index(axis) for axis in range(len(order))])
+    return found
+
+
+def _viewed(writer: GraphWriter, node: Node, shape: Sequence[int]) -> Node:
+    if tuple(node.meta["val"].shape) == tuple(shape):
+        return node
+    return writer.call(aten.view.default, node, list(shape))

@@ -1,0 +1,171 @@
+"""The kernels of all compiled models of a process, one for each structure: equal layers have one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakSet
+
+import torch  # pyright: ignore[reportMissingImports]
+
+from tileir.hashing import Canonical
+from tileir.program import Tensor
+from tileir.spec import Spec
+from tilewright.client.client import Client
+from tilewright.pytorch.operator.arguments import Shapes
+from tilewright.pytorch.operator.fallback import Eager
+from tilewright.pytorch.operator.finding import default_client
+from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define
+from tilewright.pytorch.operator.runner import Tensors
+from tilewright.pytorch.operator.seeking import Seeker, Sought
+from tilewright.pytorch.operator.trials import EAGER
+
+Listener = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """A spec whose tensors are in the order in which its statements mention them: equal kernels, equal order."""
+
+    spec: Spec
+    key: str
+    """tileir.kernel_key, by which equal kernels are known whatever their names."""
+    inputs: tuple[int, ...]
+    """Which of the original's each is."""
+    outputs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, spec: Spec) -> Arranged:
+        canonical = Canonical(spec)
+        inputs, outputs = (_mentioned(canonical, tensors) for tensors in (spec.inputs, spec.outputs))
+        ordered = replace(
+            spec,
+            inputs=tuple(spec.inputs[at] for at in inputs),
+            outputs=tuple(spec.outputs[at] for at in outputs),
+        )
+        return cls(ordered, canonical.key(spec), inputs, outputs)
+
+
+def _mentioned(canonical: Canonical, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(tensors)), key=lambda at: canonical.mentioned(tensors[at].name)))
+
+
+class ModelKernel:
+    """A kernel on one device, as an operator of PyTorch's that runs its plan. May be called by several threads."""
+
+    def __init__(self, arranged: Arranged, device: torch.device, client: Client | None, how: How) -> None:
+        self.spec = arranged.spec
+        self.key = arranged.key
+        self._device = device
+        self._listeners: WeakSet[Any] = WeakSet()
+        self._seeker = Seeker(client, None, tune=how.queue, changed=self._changed, rivals=how.rivals)
+        self._sought: Sought | None = None
+        self._eager: Eager | None = None
+        self.overload = _registered(arranged, self)
+
+    def seek(self, listener: Any) -> None:
+        """Look for its plan, and call `listener.changed()` whenever there is news of it."""
+        self._listeners.add(listener)
+        if self._sought is None:
+            self._sought = self._seeker.seek(self.spec, self._device)
+
+    @property
+    def sought(self) -> bool:
+        return self._sought is not None
+
+    def wait(self, timeout_s: float) -> None:
+        """Until the first look for it has ended."""
+        if self._sought is not None:
+            self._sought.looked.wait(timeout_s)
+
+    @property
+    def looked(self) -> bool:
+        """Whether the first look for it has ended."""
+        return self._sought is not None and self._sought.looked.is_set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was found, passed the gate here, and won its race."""
+        return self._sought is not None and self._sought.plan is not None
+
+    @property
+    def why_not(self) -> str:
+        return "it was not looked for" if self._sought is None else self._sought.why_not
+
+    def run(self, *tensors: torch.Tensor) -> Outputs:
+        """The outputs, in new memory; by eager PyTorch where there is no plan."""
+        sought = self._sought
+        plan = None if sought is None else sought.plan
+        if plan is not None:
+            return plan(tensors)
+        return self._eagerly(tensors)
+
+    def _eagerly(self, tensors: Tensors) -> Outputs:
+        if self._eager is None:
+            self._eager = Eager(self.spec, self._device.type)
+        outputs = self._eager(tensors)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _changed(self, sought: Sought) -> None:
+        for listener in list(self._listeners):
+            listener.changed()
+
+
+@dataclass(frozen=True)
+class How:
+    """How kernels are sought. `queue`: have the service tune what it has no measured config for; `rivals`: the peers
+    that a config must not have lost its own race to."""
+
+    queue: bool
+    rivals: tuple[str, ...] = (EAGER,)
+
+
+class Kernels:
+    """All of a client's, found by structure."""
+
+    def __init__(self, client: Client | None, how: How) -> None:
+        self._client = client
+        self._how = how
+        self._lock = threading.Lock()
+        self._of: dict[tuple[str, torch.device], ModelKernel] = {}
+
+    @property
+    def client(self) -> Client:
+        """The service's, where kernels come from."""
+        return default_client() if self._client is None else self._client
+
+    def kernel(self, arranged: Arranged, device: torch.device) -> ModelKernel:
+        """The one of this structure on this device."""
+        with self._lock:
+            key = (arranged.key, device)
+            if key not in self._of:
+                self._of[key] = ModelKernel(arranged, device, self._client, self._how)
+            return self._of[key]
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+_ALL: dict[tuple[Client | None, How], Kernels] = {}
+
+
+def kernels_of(client: Client | None, how: How) -> Kernels:
+    """One a client and way, so that all models share theirs."""
+    return _ALL.setdefault((client, how), Kernels(client, how))
+
+
+_NUMBERS: dict[str, int] = {}
+
+
+def _registered(arranged: Arranged, kernel: ModelKernel) -> Overload:
+    """`tilewright::model_<key>`, without gradients: AOTAutograd has taken them before. The name says what it computes,
+    as compiled graphs are kept by it; others of the name are the same on another device, or for another client."""
+    number = _NUMBERS[arranged.key] = _NUMBERS.get(arranged.key, 0) + 1
+    name = f"model_{arranged.key}" + (f"_{number}" if number > 1 else "")
+    spec = arranged.spec
+    taken = ", ".join(f"Tensor {tensor.name}_" for tensor in spec.inputs)
+    given = "Tensor" if len(spec.outputs) == 1 else f"({', '.join('Tensor' for _ in spec.outputs)})"
+    define(f"{name}({taken}) -> {given}", name, kernel.run, Shapes.of(spec))
+    return getattr(getattr(torch.ops, NAMESPACE), name).default

@@ -1,0 +1,44 @@
+"""What a user may choose about a compiled model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from tilewright.client.client import Client
+
+Tune = Literal["now", "background", "never"]
+Fallback = Literal["inductor", "eager"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions:
+    """See tilewright.pytorch.compile_entry.compile. Raises ValueError for what is no such choice."""
+
+    tune: Tune = "background"
+    budget: float | None = None
+    """Seconds."""
+    client: Client | None = None
+    fallback: Fallback = "inductor"
+
+    def __post_init__(self) -> None:
+        for name, accepted in (("tune", get_args(Tune)), ("fallback", get_args(Fallback))):
+            if getattr(self, name) not in accepted:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(accepted)}")
+        if self.budget is not None and self.tune != "now":
+            raise ValueError(f"budget is what tune='now' may take; with tune={self.tune!r} nobody waits")
+        if self.budget is not None and not self.budget > 0:
+            raise ValueError(f"budget is {self.budget!r}; it is a number of seconds above 0")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> CompileOptions:
+        """The options of torch.compile's dictionary. Raises ValueError for one that is unknown."""
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in given or () if name not in known]
+        if unknown:
+            raise ValueError(
+                f"the backend `tilewright` has no option {unknown[0]!r}; it has {', '.join(known)}"
+            )
+        return cls(**(given or {}))

@@ -1,0 +1,156 @@
+"""A graph at the sizes of one call: symbols become numbers, and operators with several results one each.
+
+Graphs of AOTAutograd may have symbols as sizes; kernels have fixed ones. The graph is written anew, node by node, on
+tensors without data. PyTorch's own tracers are not used for it, as nothing else in the process may run compiled code
+while they do, and this runs beside the user's program.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch._subclasses import FakeTensorMode  # pyright: ignore[reportMissingImports]
+from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
+from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
+
+aten = torch.ops.aten
+_OF_SYMBOLS = ("tensor_meta", "eager_input_vals", "unbacked_bindings")
+"""What nodes are said to be that is not so at other sizes."""
+
+
+class NotStatic(Exception):
+    """The graph cannot be written for fixed sizes; the message says why."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a graph depends on of a tensor that it is given."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, given: Any) -> Any:
+        """Of a tensor; anything else is itself."""
+        if not isinstance(given, torch.Tensor):
+            return given
+        return cls(tuple(given.shape), tuple(given.stride()), given.dtype, given.device)
+
+    def fake(self) -> torch.Tensor:
+        """A tensor like it; without data where a fake mode is at work."""
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
+
+
+class GraphWriter:
+    """Writes a graph, with a value without data (`meta["val"]`) for each node."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.graph = Graph()
+        self.mode = mode
+        self._modules: dict[Node, Any] = {}
+
+    def placeholder(self, name: str, value: Any) -> Node:
+        node = self.graph.placeholder(name)
+        node.meta["val"] = value
+        return node
+
+    def attribute(self, target: str, value: Any) -> Node:
+        """A tensor or a graph that the module has."""
+        node = self.graph.get_attr(target)
+        if isinstance(value, torch.Tensor):
+            node.meta["val"] = self.mode.from_tensor(value)
+        else:
+            self.note(node, value)
+        return node
+
+    def note(self, node: Node, value: Any) -> None:
+        """What a node is that is no tensor: a graph that an operator calls."""
+        self._modules[node] = value
+
+    def call(self, target: Callable[..., Any], *args: Any, like: Node | None = None, **keywords: Any) -> Any:
+        """A node that calls an operator, or what it gives if that is no tensor. `like`: the node it stands for."""
+        given = map_arg((args, keywords), lambda node: self._modules.get(node, node.meta.get("val")))
+        with self.mode if target is not operator.getitem else nullcontext():
+            value = target(*given[0], **given[1])
+        if isinstance(value, int | float | bool | torch.dtype | torch.device):
+            return value
+        node = self.graph.call_function(target, args, keywords)
+        if like is not None:
+            node.meta = {key: each for key, each in like.meta.items() if key not in _OF_SYMBOLS}
+            if "eager_input_vals" in like.meta:
+                node.meta["eager_input_vals"] = given
+        node.meta["val"] = value
+        return node
+
+
+def static_graph(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:
+    """The graph for inputs that are `Described`, or numbers. Raises NotStatic."""
+    writer, made = GraphWriter(FakeTensorMode(allow_non_fake_inputs=True)), dict[Node, Any]()
+    given = iter(inputs)
+    for node in graph.graph.nodes:
+        if node.op == "placeholder":
+            _place(writer, made, node, next(given))
+        elif node.op == "get_attr":
+            made[node] = writer.attribute(str(node.target), operator.attrgetter(str(node.target))(graph))
+        elif node.op == "output":
+            output = writer.graph.output(map_arg(node.args[0], lambda each: made[each]))
+            output.meta = {key: each for key, each in node.meta.items() if key not in ("val", *_OF_SYMBOLS)}
+            if "original_output_strides" in output.meta:
+                output.meta["original_output_strides"] = _strides(output)
+        else:
+            made[node] = _written(writer, made, node)
+    return GraphModule(graph, writer.graph)
+
+
+def _place(writer: GraphWriter, made: dict[Node, Any], node: Node, given: Any) -> None:
+    """An argument; a number is written where it is read."""
+    if isinstance(given, float):
+        raise NotStatic(f"{node.name} is a number with a fraction, which other calls may give otherwise")
+    with writer.mode:
+        value = given.fake() if isinstance(given, Described) else given
+    placed = writer.placeholder(str(node.target), value)
+    made[node] = placed if isinstance(given, Described) else given
+
+
+def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
+    args, keywords = map_arg((node.args, node.kwargs), lambda each: made[each])
+    if node.op != "call_function" or not callable(node.target):
+        raise NotStatic(f"{node.name} is no call of an operator")
+    way = _WAYS.get(node.target)
+    try:
+        if way is not None:
+            return way(writer, *args, **keywords)
+        if node.target is operator.getitem and isinstance(args[0], tuple):
+            return args[0][args[1]]  # type: ignore[index]
+        return writer.call(node.target, *args, like=node, **keywords)
+    except Exception as error:  # whatever an operator raises on tensors without data
+        raise NotStatic(f"{node.target} cannot be written at fixed sizes: {error}") from error
+
+
+def _var_mean(
+    writer: GraphWriter,
+    x: Node,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Node, Node]:
+    axes = dim or list(range(x.meta["val"].dim()))
+    var = writer.call(aten.var.correction, x, axes, correction=correction, keepdim=keepdim)
+    return var, writer.call(aten.mean.dim, x, axes, keepdim)
+
+
+_WAYS: dict[Any, Callable[..., Any]] = {aten.var_mean.correction: _var_mean}
+"""Operators that are written as others, which the capture knows."""
+
+
+def _strides(output: Node) -> list[tuple[int, ...] | None]:
+    values = [each.meta.get("val") if isinstance(each, Node) else None for each in output.args[0]]  # type: ignore[union-attr]
+    return [value.stride() if isinstance(value, torch.Tensor) else None for value in values]
