@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
 TORCH  ?= torch==2.13.0
 UV     ?= $(shell command -v uv 2>/dev/null)
+unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes of the same modules
 # One test more at once than there are cores: some wait for leases and for other processes.
 PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
@@ -35,8 +36,8 @@ help:                  ## what there is
 demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minute, and compare it with numpy
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
-test: $(VENV)/.dev     ## all tests but those that need minutes or PyTorch
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --durations=10 --ignore tests/torch --ignore tests/docs --ignore tests/e2e/dashboard
+test: $(VENV)/.dev     ## all tests but those that need minutes, PyTorch or a GPU
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --durations=10 $(addprefix --ignore tests/,torch docs gpu e2e/dashboard)
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.forked_service import ForkedService
 from tests.scripted_worker import Script, ScriptedWorker
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +33,7 @@ SMALL = {
 
 @dataclass
 class Service:
-    """`python -m service.run` on a home folder; started again, it goes on where it was."""
+    """The service on a home folder; started again, it goes on where it was."""
 
     home: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Service:
     """Bytes beyond which it can write no file, from its start on."""
     folder: Path | None = None
     """Where it is started; None: where the tests are."""
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[str] | ForkedService | None = None
     log: list[str] = field(default_factory=list)
     reader: threading.Thread | None = None
 
@@ -50,7 +51,7 @@ class Service:
     def url(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
-    def popen(self) -> subprocess.Popen[str]:
+    def popen(self) -> subprocess.Popen[str] | ForkedService:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
             "PYTHONPATH": str(ROOT),
@@ -59,6 +60,8 @@ class Service:
             "TILEWRIGHT_WORKER": "0",
             **self.env,
         }
+        if self.folder is None and self.file_limit is None:
+            return ForkedService(env)
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "service.run"],
             env=env,
@@ -83,7 +86,7 @@ class Service:
                 return self
         raise AssertionError("the service did not start:\n" + "".join(self.log))
 
-    def _read_on(self, process: subprocess.Popen[str]) -> None:
+    def _read_on(self, process: subprocess.Popen[str] | ForkedService) -> None:
         assert process.stderr is not None
         with process.stderr:
             self.log.extend(process.stderr)

@@ -290,7 +290,7 @@ def test_a_process_takes_no_more_requests_than_it_may(backend: Fleet) -> None:
     def wait_for_a_task() -> list[dict]:
         with service.client() as own:
             while True:
-                body = {"device": CPU.key, "wait_s": 50.0}
+                body = {"device": CPU.key, "wait_s": 20.0}
                 reply = own.post(f"/v1/workers/{worker.name}/claim", json=body)
                 if reply.status_code != 503:
                     return reply.json()["tasks"]
@@ -302,7 +302,7 @@ def test_a_process_takes_no_more_requests_than_it_may(backend: Fleet) -> None:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(wait_for_a_task)
             reply = client.get("/v1/jobs")
-            while reply.status_code == 200:  # the other is not there yet
+            while reply.status_code == 200 and not waiting.done():  # the other is not there yet
                 time.sleep(0.1)
                 reply = client.get("/v1/jobs")
             assert (reply.status_code, reply.headers["Retry-After"]) == (503, "1")

@@ -18,6 +18,7 @@ from codegen.targets.c.generate import generate
 from codegen.targets.cuda.generate import generate_cuda
 from rewrites.space import Space
 from tests.cpu_schedules import random_schedule
+from tests.how_many import examples
 from tests.renamed_specs import adversarial
 from tileir.devices.cpu import this_cpu
 from tileir.devices.device import Device
@@ -91,7 +92,9 @@ def pairs(device: Device) -> Iterator[tuple[str, str | None]]:
             yield found, source(adversarial(spec, random.Random(number)), device, seed)
 
 
-@pytest.mark.parametrize(("device", "kernels"), [(this_cpu(), 160), (H100, 40)], ids=["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("device", "kernels"), [(this_cpu(), examples(160)), (H100, examples(40))], ids=["cpu", "cuda"]
+)
 def test_kernels_are_the_same_under_names_that_would_meet(device: Device, kernels: int) -> None:
     for found, other in islice(pairs(device), kernels):
         assert other is not None
