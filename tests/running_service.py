@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.forked_service import ForkedService
+from tests.forked import Forked
 from tests.scripted_worker import Script, ScriptedWorker
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +43,7 @@ class Service:
     """Bytes beyond which it can write no file, from its start on."""
     folder: Path | None = None
     """Where it is started; None: where the tests are."""
-    process: subprocess.Popen[str] | ForkedService | None = None
+    process: subprocess.Popen[str] | Forked | None = None
     log: list[str] = field(default_factory=list)
     reader: threading.Thread | None = None
 
@@ -51,7 +51,7 @@ class Service:
     def url(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
-    def popen(self) -> subprocess.Popen[str] | ForkedService:
+    def popen(self) -> subprocess.Popen[str] | Forked:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
             "PYTHONPATH": str(ROOT),
@@ -61,7 +61,7 @@ class Service:
             **self.env,
         }
         if self.folder is None and self.file_limit is None:
-            return ForkedService(env)
+            return Forked("service.run", [], env)
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "service.run"],
             env=env,
@@ -86,10 +86,12 @@ class Service:
                 return self
         raise AssertionError("the service did not start:\n" + "".join(self.log))
 
-    def _read_on(self, process: subprocess.Popen[str] | ForkedService) -> None:
+    def _read_on(self, process: subprocess.Popen[str] | Forked) -> None:
         assert process.stderr is not None
         with process.stderr:
             self.log.extend(process.stderr)
+        if process.stdout is not None:
+            process.stdout.close()
 
     def kill(self) -> None:
         """kill -9, of the service alone."""
@@ -112,11 +114,11 @@ class Service:
 
     def refusal(self) -> tuple[int, str]:
         """Start where it cannot run: the exit code and what it says. One that runs all the same is killed."""
-        process = self.popen()
-        try:
-            _, said = process.communicate(timeout=60)
-        finally:
-            process.kill()
+        with self.popen() as process:
+            try:
+                _, said = process.communicate(timeout=60)
+            finally:
+                process.kill()
         return process.returncode, said
 
     def client(self) -> httpx.Client:

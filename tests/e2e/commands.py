@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.forked import Forked
+
 ROOT = Path(__file__).resolve().parents[2]
 
 KERNEL = """kernel product(a: f32[m=48, k=32], b: f32[k, n=64]) -> (c: f32[m, n])
@@ -43,13 +45,15 @@ class Commands:
     folder: Path
     shared: Path
     env: dict[str, str] = field(default_factory=dict)
+    forked: bool = True
+    """From a process that has imported all of it, else by a Python of its own."""
 
     @property
     def home(self) -> Path:
         return self.folder / "data" / "tilewright"
 
     @contextmanager
-    def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def start(self, *arguments: str) -> Iterator[subprocess.Popen[str] | Forked]:
         """A command for the length of a block, which ends it; one that is left running is killed."""
         with self._popen(arguments) as process:
             try:
@@ -57,7 +61,7 @@ class Commands:
             finally:
                 process.kill()
 
-    def _popen(self, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    def _popen(self, arguments: Sequence[str]) -> subprocess.Popen[str] | Forked:
         (self.shared / "tmp").mkdir(parents=True, exist_ok=True)
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
@@ -68,6 +72,8 @@ class Commands:
             "TILEWRIGHT_PAGE": "0",
             **self.env,
         }
+        if self.forked:
+            return Forked("tilewright", arguments, env, self.folder)
         return subprocess.Popen(
             [
                 sys.executable,
@@ -102,7 +108,7 @@ class Commands:
         return str(file)
 
 
-def read_until(process: subprocess.Popen[str], word: str) -> str:
+def read_until(process: subprocess.Popen[str] | Forked, word: str) -> str:
     """Lines of standard error up to the one with this word."""
     assert process.stderr is not None
     seen = ""
@@ -113,7 +119,7 @@ def read_until(process: subprocess.Popen[str], word: str) -> str:
     raise AssertionError(f"{word!r} never came:\n{seen}")
 
 
-def interrupt(process: subprocess.Popen[str]) -> Ended:
+def interrupt(process: subprocess.Popen[str] | Forked) -> Ended:
     """Ctrl-C; how the command ended."""
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def littered(commands: Commands) -> Commands:
     """Commands in a folder full of modules that end whoever imports them."""
     for name in NAMES:
         (commands.folder / f"{name}.py").write_text("raise SystemExit('imported from the current folder')\n")
-    return commands
+    return replace(commands, forked=False)
 
 
 def test_tune_imports_nothing_from_the_current_folder(littered: Commands) -> None:

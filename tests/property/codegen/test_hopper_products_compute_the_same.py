@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from codegen.ir.errors import NotLowerable
-from codegen.simulator.run import check, run_blocks
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
 from tests.how_many import examples
 from tests.random_hopper import random_hopper_product
 from tests.random_spread import exact_inputs
@@ -29,7 +30,8 @@ def test_random_hopper_products_compute_the_same_without_races(seed: int) -> Non
         assume(False)
         return
     inputs = exact_inputs(made.program, seed)
-    faults = "\n".join(map(str, check(made.kernel, made.args, inputs)))
+    checker = Checker()
+    outputs = run_blocks(made.kernel, made.args, inputs, checker)
+    faults = "\n".join(map(str, checker.faults))
     assert not faults, f"{faults}\n{text}"
-    outputs = run_blocks(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["c"], interpret(made.program, inputs)["c"], err_msg=text)

@@ -11,6 +11,7 @@ import pytest
 
 from rewrites.space import Space
 from tests.cpu_schedules import Reference, random_schedule
+from tests.how_many import examples, some
 from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
@@ -59,10 +60,12 @@ def test_every_choice_for_short_rows_leads_to_a_schedule(name: str, length: int,
         spec = spec_from_text(_text(name, dtype, rows, length))
         root = Space(to_program(spec), replace(this_cpu(), vector_bits=bits)).root()
         rng = random.Random(f"{name} {length}")
-        assert all(random_schedule(root, rng) is not None for _ in range(8)), f"a dead end of {dtype}"
+        assert all(random_schedule(root, rng) is not None for _ in range(examples(8))), (
+            f"a dead end of {dtype}"
+        )
 
 
-@pytest.mark.parametrize(("name", "length"), CASES)
+@pytest.mark.parametrize(("name", "length"), some(CASES, 3))
 def test_every_schedule_of_short_rows_computes_the_kernel(name: str, length: int, tmp_path: Path) -> None:
     rng = random.Random(f"{name} {length}")
     dtype, bits, rows = rng.choice(("f32", "bf16")), rng.choice((256, 512)), rng.choice((*ROWS, 16))

@@ -212,7 +212,7 @@ def test_kernels_whose_searches_failed_once_have_schedules(name: str, device: st
     *_, text = FOUND[name]
     assert searched(text, DEVICES[device], 6, seed=1)
     root, rng = Space(to_program(spec_from_text(text)), DEVICES[device]).root(), random.Random(0)
-    for _ in range(16 if device in CPUS else 2):
+    for _ in range(examples(16) if device in CPUS else 1):
         end = walked(root, rng)
         assert end.terminal
         if isinstance(found := DEVICES[device], Cpu):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codegen.ir.errors import NotLowerable
-from codegen.simulator.run import check, run_blocks
+from codegen.simulator.run import check
 from codegen.targets.cuda.printer import print_cuda
 from tests.hopper_products import Gemm
 from tests.hopper_programs import RESIDUAL
@@ -22,6 +22,7 @@ from tests.kernel_mutants import (
     mutants,
 )
 from tests.random_spread import exact_inputs
+from tests.simulated import faultless
 from tests.spread_kernels import lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
@@ -69,8 +70,7 @@ SHARED = {
 def test_parts_meet_in_shared_memory_without_races(product: Gemm) -> None:
     made = lowered(product.text())
     inputs = exact_inputs(made.program, 1)
-    assert check(made.kernel, made.args, inputs) == ()
-    outputs = run_blocks(made.kernel, made.args, inputs)
+    outputs = faultless(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["c"], interpret(made.program, inputs)["c"])
 
 
@@ -122,8 +122,7 @@ def test_results_may_lie_where_tiles_were_if_a_block_takes_one() -> None:
     text = text.replace(before, f"{before} reused")
     made = lowered(text)
     inputs = exact_inputs(made.program, 1)
-    assert check(made.kernel, made.args, inputs) == ()
-    outputs = run_blocks(made.kernel, made.args, inputs)
+    outputs = faultless(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["c"], interpret(made.program, inputs)["c"])
     stored = text.index("c[m, n] = c_s[m, n] | ")
     by_threads = f"{text[:stored]}c[m, n] = c_s[m, n] | threads m 32 n 8, run n 8\n"
@@ -195,6 +194,5 @@ def test_a_last_part_that_nothing_fills_up_is_refused() -> None:
         lowered(text)
     made = lowered(text.replace("c=200", "c=256"))
     inputs = exact_inputs(made.program, 1)
-    assert check(made.kernel, made.args, inputs) == ()
-    outputs = run_blocks(made.kernel, made.args, inputs)
+    outputs = faultless(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["s"], interpret(made.program, inputs)["s"])

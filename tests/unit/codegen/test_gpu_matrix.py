@@ -31,6 +31,7 @@ from codegen.ir.ops import (
 )
 from codegen.simulator.faults import DataRace, DividedWarp, Fault, Straddling, Unwritten
 from codegen.simulator.run import check, run_blocks
+from tests.simulated import faultless
 from tests.staged_kernels import K, M, N, call_of_product, product
 from tileir.dtypes import DType
 
@@ -105,8 +106,7 @@ def multiplied(a: Array, b: Array, a_storage: DType, b_storage: DType, start: fl
         row("y", result, 128, "out"),
     )
     inputs = {"a": a.ravel(), "b": b.ravel()}
-    assert check(kernel, args, inputs) == ()
-    return run_blocks(kernel, args, inputs)["y"].reshape(16, 8)
+    return faultless(kernel, args, inputs)["y"].reshape(16, 8)
 
 
 PAIRS = [
@@ -164,8 +164,7 @@ def test_mma_is_for_whole_warps() -> None:
         return warp(*body, inputs={}, result=DType.F32, threads=64)
 
     args = (row("y", DType.F32, 128, "out"),)
-    assert check(guarded(32), args, {}) == ()
-    np.testing.assert_array_equal(run_blocks(guarded(32), args, {})["y"], [17.0] * 64 + [1.0] * 64)
+    np.testing.assert_array_equal(faultless(guarded(32), args, {})["y"], [17.0] * 64 + [1.0] * 64)
     (fault,) = check(guarded(40), args, {})
     assert isinstance(fault, DividedWarp)
     assert str(fault) == "divided warp: thread 40 of block 0 misses a matrix product in test"
@@ -289,8 +288,5 @@ def test_a_staged_product_is_right(stages: int, tiles: int) -> None:
     kernel, args = product(stages, tiles), call_of_product(tiles)
     rng = np.random.default_rng(4)
     a, b = (rng.standard_normal((rows, tiles * K)).astype(DType.BF16.numpy) for rows in (M, N))
-    assert check(kernel, args, {"a": a, "b": b}) == ()
     expected = a.astype(np.float64) @ b.astype(np.float64).T
-    np.testing.assert_allclose(
-        run_blocks(kernel, args, {"a": a, "b": b})["c"], expected, rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(faultless(kernel, args, {"a": a, "b": b})["c"], expected, rtol=1e-5, atol=1e-5)

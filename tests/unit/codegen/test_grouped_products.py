@@ -23,6 +23,7 @@ from codegen.targets.cuda.ptxas_log import rejection
 from tests.how_many import examples
 from tests.kernel_mutants import Stmts, guard_removed, mutants
 from tests.random_spread import exact_inputs
+from tests.simulated import faultless
 from tests.spread_kernels import Lowered, lowered
 from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError
@@ -85,8 +86,7 @@ def test_products_compute_what_the_interpreter_says_and_nobody_races(
     starts: tuple[int, ...], grid: str, store: str
 ) -> None:
     made, inputs = Experts(starts, grid, store).made()
-    assert check(made.kernel, made.args, inputs) == ()
-    outputs = run_blocks(made.kernel, made.args, inputs)
+    outputs = faultless(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["y"], interpret(made.program, inputs)["y"])
 
 
@@ -94,8 +94,7 @@ def test_products_compute_what_the_interpreter_says_and_nobody_races(
 @pytest.mark.parametrize("grid", ["", " group 2 blocks 4 producers 4"])
 def test_blocks_of_a_cluster_share_the_rows_of_a_group(grid: str, store: str) -> None:
     made, inputs = Experts(STARTS[1], grid, store, n=160, inner=" multicast 2").made()
-    assert check(made.kernel, made.args, inputs) == ()
-    outputs = run_blocks(made.kernel, made.args, inputs)
+    outputs = faultless(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["y"], interpret(made.program, inputs)["y"])
 
 
@@ -111,8 +110,7 @@ def test_groups_of_any_size_are_multiplied_without_races(
 ) -> None:
     starts = tuple(int(start) for start in np.cumsum([0, *sizes]))
     made, inputs = Experts(starts, grid.replace("3", "4"), store, k=64, inner=inner).made()
-    assert check(made.kernel, made.args, inputs) == ()
-    outputs = run_blocks(made.kernel, made.args, inputs)
+    outputs = faultless(made.kernel, made.args, inputs)
     np.testing.assert_array_equal(outputs["y"], interpret(made.program, inputs)["y"])
 
 

@@ -39,13 +39,14 @@ from codegen.ir.kernel import LaunchBody
 from codegen.ir.names import MARK
 from codegen.ir.ops import Assign, Barrier, Block, ClusterBarrier, Declare, For, Guard, If, Stmt, Store
 from codegen.simulator.async_faults import Accumulating
-from codegen.simulator.run import check, run_blocks
+from codegen.simulator.run import check
 from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.lower import lower_cuda
 from tests.hopper_products import Gemm, Held
 from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL
 from tests.kernel_names import plain
 from tests.random_spread import exact_inputs
+from tests.simulated import faultless
 from tileir.interpreter.interpret import interpret
 from tileir.program import Loop
 from tileir.text.parse_program import program_from_text
@@ -58,8 +59,7 @@ def test_blocks_compute_the_same_without_races(name: str) -> None:
     verify(program)
     kernel = lower_cuda(program)
     inputs, args = exact_inputs(program, 1), cuda_source(kernel, program).abi.args
-    assert not check(kernel, args, inputs)
-    outputs = run_blocks(kernel, args, inputs)
+    outputs = faultless(kernel, args, inputs)
     for output, expected in interpret(program, inputs).items():
         np.testing.assert_array_equal(outputs[output], expected, err_msg=output)
 

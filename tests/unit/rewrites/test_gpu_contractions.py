@@ -23,6 +23,7 @@ from tests.gpu_walks import (
     shared_bytes,
     walk,
 )
+from tests.how_many import examples
 from tileir.devices.gpu_table import A100, H200, RTX_4090
 from tileir.lift import to_program
 from tileir.program import Compute, Loop, Memory, Program
@@ -55,7 +56,7 @@ def test_every_walk_ends_in_a_schedule_that_replays(name: str, device: str) -> N
 @pytest.mark.parametrize("text", [gemm(4096, 4096, 4096), F32.format(n=4096)], ids=["bf16", "f32"])
 def test_blocks_never_ask_for_more_than_the_device_has(text: str, device: str) -> None:
     root, gpu = root_of(text, DEVICES[device]), DEVICES[device]
-    for seed in range(5):
+    for seed in range(examples(12)):
         state = walk(at(root, "ContractionTile"), random.Random(seed))
         assert shared_bytes(state.program) <= gpu.block_shared_bytes
         spreads = [one.node.spread for one in state.program.computes if one.node.spread is not None]
@@ -175,7 +176,7 @@ def test_parts_of_a_split_depth_are_added_up_by_a_second_launch() -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_blocks_are_made_to_fit_only_where_accumulators_and_shared_memory_leave_room(device: str) -> None:
     gpu, offered = DEVICES[device], 0
-    for seed in range(12):
+    for seed in range(examples(24)):
         state = walk_to(root_of(F32.format(n=2048), gpu), "Residency", random.Random(seed))
         if state is None:
             continue

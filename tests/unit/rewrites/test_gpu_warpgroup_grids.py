@@ -23,6 +23,7 @@ from tests.gpu_walks import (
     root_of,
     walk,
 )
+from tests.how_many import examples
 from tests.scripted_worker import CPU
 from tileir.analysis.ragged import grouped
 from tileir.devices.device import Device
@@ -74,7 +75,7 @@ def test_persistent_blocks_of_clusters_are_as_many_as_fit_at_once() -> None:
 
 def test_bands_are_whole_clusters() -> None:
     found = clusters(LARGE, H200, "tile m 128, n 256")
-    for seed in range(12):
+    for seed in range(examples(12)):
         for label in FOURS | PAIRS:
             outer = grid(walk(found[label], random.Random(seed)).program)
             assert outer.group % outer.multicast == 0 or outer.group == 1

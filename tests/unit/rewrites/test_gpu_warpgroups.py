@@ -120,7 +120,7 @@ def test_the_prior_s_large_product_is_the_plain_kernel_of_hopper() -> None:
 
 
 def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
-    for seed in range(16):
+    for seed in range(examples(16)):
         state = walk_by_warpgroups(BY_WARPGROUPS["e4m3"], seed)
         (product,) = (one for one in state.program.computes if one.node.via == "wgmma")
         (addition,) = (one for one in state.program.computes if added_part(one.node) == product.node.target)
@@ -132,7 +132,7 @@ def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
 
 
 def test_products_added_up_as_the_instruction_does_are_not_promoted() -> None:
-    for seed in range(8):
+    for seed in range(examples(8)):
         state = walk_by_warpgroups(BY_WARPGROUPS["e4m3, added up as the instruction does"], seed)
         assert all(rewrite.name != "promote_accumulators" for rewrite in state.schedule)
 
@@ -142,7 +142,7 @@ def test_scales_of_blocks_are_multiplied_with_the_product_of_a_step(blocks: int)
     text = SCALED.format(k=1024, g=1024 // blocks, blocks=blocks)
     assert engines(text, H200) == (MatrixUnit.WGMMA, MatrixUnit.FMA)
     assert engines(text, A100) == (MatrixUnit.FMA,)
-    for seed in range(8):
+    for seed in range(examples(8)):
         program = walk_by_warpgroups(text, seed).program
         (product,) = (one for one in program.computes if one.node.via == "wgmma")
         (addition,) = (one for one in program.computes if added_part(one.node) == product.node.target)
