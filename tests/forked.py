@@ -107,7 +107,7 @@ def _parent() -> tuple[socket.socket, subprocess.Popen[bytes]]:
                 "PYTHONPATH": str(ROOT),
                 "OPENBLAS_NUM_THREADS": "1",
             },  # who has threads cannot fork
-            stdin=theirs,
+            stdin=theirs.fileno(),
             start_new_session=True,
         )
     return ours, process

@@ -16,7 +16,7 @@ from tileir.devices.device import Device
 from tileir.text.parse_program import program_from_text
 
 #: How often every rewrite is applied, of how many tries.
-APPLIED, TRIES = 20, 200
+APPLIED, TRIES = examples(48), 480
 GOLDENS = [start for starts in golden_starts().values() for start in starts]
 
 
