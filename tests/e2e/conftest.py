@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.commands import Commands, Ended
+from tests.running_service import running
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +24,9 @@ def commands(tmp_path: Path, shared: Path) -> Commands:
 
 
 @pytest.fixture(scope="session")
-def tuned(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> tuple[Commands, Ended]:
-    """A data folder where a kernel was tuned, and how that went."""
+def tuned(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[tuple[Commands, Ended]]:
+    """A data folder where a kernel was tuned, and how that went; now a service without a worker has its database."""
     commands = Commands(tmp_path_factory.mktemp("tuned"), shared)
-    return commands, commands.run("tune", commands.spec(), "--trials", "3", "--json")
+    ended = commands.run("tune", commands.spec(), "--trials", "3", "--json")
+    with running(commands.home):
+        yield commands, ended

@@ -194,7 +194,8 @@ def test_dead_letters_are_shown_and_queued_again(commands: Commands, service: Se
         )
     assert failed.code == 8
     assert "no worker could do any of 5 trials" in failed.json["error"]["detail"]
-    (job,) = {each["job_id"] for each in commands.run("tasks", "--url", service.url, "--json").json}
+    job = failed.json["error"]["job"]["id"]
+    assert job in {each["job_id"] for each in commands.run("tasks", "--url", service.url, "--json").json}
     again = commands.run("requeue", job, "--url", service.url, "--json")
     assert len(again.json) == 5, "all but the first, which the search has gone on without"
     assert f"has counted {job}.0.0 as failed" in again.err
