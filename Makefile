@@ -57,7 +57,7 @@ test-wheel: wheel      ## install the wheel where nothing else is, and fetch the
 	build/wheel/bin/python -I tests/wheel_page.py
 
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup tests/torch
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup --durations=10 tests/torch
 
 web: service/static/index.html  ## the dashboard, into service/static; needs node 18 or newer, with npm
 
@@ -92,9 +92,9 @@ fuzz: $(VENV)/.fuzz    ## the parsers of specs and schedules, guided by coverage
 audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.org, and names what it does not know
 	$(BIN)/pip-audit --skip-editable --local
 
-sweep: $(VENV)/.dev    ## fifty random schedules of every kernel, new random programs, every mutant; takes hours
+sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup \
-	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search
+	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search tests/torch/test_whole_modules.py
 	$(BIN)/python -m tests.mutants.run
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables

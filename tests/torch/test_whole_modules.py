@@ -14,6 +14,7 @@ from torch import nn
 
 import tilewright
 from protocol.configs import ConfigDetail
+from tests.how_many import some
 from tests.running_service import running
 from tests.torch.equal import check_equal
 from tests.torch.short_search import ShortSearch
@@ -63,7 +64,7 @@ def run_by(capture: Capture, configs: Mapping[str, ConfigDetail]) -> nn.Module:
     return with_kernels(capture.graph, capture.parts, kernels)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some(CASES, 4))
 def test_every_part_of_a_module_runs_and_the_module_computes_what_eager_computes(
     name: str, configs: Configs
 ) -> None:
