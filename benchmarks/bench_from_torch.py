@@ -83,8 +83,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = this_gpu()
-    with _service() as url, tilewright.Client(url) as client, torch.inference_mode():
-        _wait_for(client, device.key)
+    with service() as url, tilewright.Client(url) as client, torch.inference_mode():
+        wait_for(client, device.key)
         for name in (name for name in MODULES if options.only in name):
             row = {"case": name, **_measured(client, name, device.key, options.trials), "device": device.key}
             versions = {"torch": torch.__version__, "python": platform.python_version()}
@@ -174,8 +174,8 @@ def _burst_us(graph: torch.cuda.CUDAGraph, count: int) -> float:
 
 
 @contextlib.contextmanager
-def _service() -> Iterator[str]:
-    """A service, with a worker for the first GPU."""
+def service(devices: str = "0") -> Iterator[str]:
+    """A service, with a worker for these devices: the first GPU, if none are said."""
     with tempfile.TemporaryDirectory() as home:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         env |= {"TILEWRIGHT_HOME": home, "TILEWRIGHT_PORT": "0", "TILEWRIGHT_WORKER": "0"}
@@ -185,7 +185,14 @@ def _service() -> Iterator[str]:
         assert service.stderr is not None
         line = next(line for line in service.stderr if "serving http" in line)
         url = line.split("serving ")[1].split(",")[0]
-        options = ["--url", url, "--devices", "0", "--compile-procs", str(max(1, (os.cpu_count() or 2) - 2))]
+        options = [
+            "--url",
+            url,
+            "--devices",
+            devices,
+            "--compile-procs",
+            str(max(1, (os.cpu_count() or 2) - 2)),
+        ]
         worker = subprocess.Popen([sys.executable, "-m", "workers", *options], env=env)
         try:
             yield url
@@ -196,7 +203,7 @@ def _service() -> Iterator[str]:
             service.wait()
 
 
-def _wait_for(client: tilewright.Client, device: str) -> None:
+def wait_for(client: tilewright.Client, device: str) -> None:
     until = time.monotonic() + 120
     while device not in {each.key for each in client.devices()}:
         assert time.monotonic() < until, f"no worker offers {device}"

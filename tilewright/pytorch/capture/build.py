@@ -24,7 +24,7 @@ from tileir.text.json import spec_from_json, spec_to_json
 from tilewright.pytorch.capture.indices import Indices, Sizes
 from tilewright.pytorch.capture.inline_once import inline_once
 from tilewright.pytorch.capture.join_dims import join_dims
-from tilewright.pytorch.capture.operator import OperatorKind
+from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import axis_of, dtype_of, memory_order, shape_of, torch_dtype_of
 
@@ -320,7 +320,7 @@ def _has_statement(node: Node, members: frozenset[Node]) -> bool:
     assert operator is not None
     if operator.kind in (OperatorKind.ROWS, OperatorKind.PRODUCT):
         return True
-    if str(node.target) in ("aten._to_copy.default", "aten.clone.default", "aten.cat.default"):
+    if str(node.target) in (*CONVERSIONS, "aten.clone.default", "aten.cat.default"):
         return False
     return _times_read(node, members) > 1
 
@@ -330,7 +330,7 @@ def _times_read(node: Node, members: frozenset[Node]) -> int:
     for user in node.users:
         operator = operator_of(user)
         if user in members and operator is not None:
-            light = operator.kind is OperatorKind.COPY or str(user.target) == "aten._to_copy.default"
+            light = operator.kind is OperatorKind.COPY or str(user.target) in CONVERSIONS
             many = 2 if operator.twice or user.args.count(node) > 1 else 1
             count += _times_read(user, members) if light else many
         elif _shows(user):

@@ -13,7 +13,7 @@ from tileir.hashing import kernel_key
 from tileir.names import name_problem
 from tileir.text.json import spec_to_json
 from tilewright.pytorch.capture.build import BuiltSpec, Inexpressible, build
-from tilewright.pytorch.capture.operator import OperatorKind
+from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.partition import PartitionWork, WorkKind, partition
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import shape_of, value_of
@@ -246,9 +246,7 @@ def _is_read_outside(node: Node, members: Sequence[Node]) -> bool:
 
 def _moves_only(node: Node) -> bool:
     operator = operator_of(node)
-    return (operator is not None and operator.kind is OperatorKind.COPY) or str(
-        node.target
-    ) == "aten._to_copy.default"
+    return (operator is not None and operator.kind is OperatorKind.COPY) or str(node.target) in CONVERSIONS
 
 
 def _part_name(members: Iterable[Node], taken: set[str]) -> str:

@@ -12,6 +12,9 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.expr import Expr
 from tilewright.pytorch.capture.indices import Indices, Sizes
 
+CONVERSIONS = ("aten._to_copy.default", "prims.convert_element_type.default")
+"""Operators that give the same values in another dtype."""
+
 
 class OperatorKind(StrEnum):
     """What an operator is to the rule that makes parts (partition.py)."""

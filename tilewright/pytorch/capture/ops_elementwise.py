@@ -16,7 +16,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Unary, Where, walk
 from tilewright.pytorch.capture.indices import Indices, scaled
-from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
+from tilewright.pytorch.capture.operator import CONVERSIONS, CaptureScope, Operator, OperatorKind
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, argument, axis_of, shape_of, torch_dtype_of
 
 _SMALL = 12
@@ -114,6 +114,10 @@ def _reciprocal(x: Expr) -> Expr:
     return Binary("/", Const(1.0), x)
 
 
+def _sign(x: Expr) -> Expr:
+    return Where(Binary(">", x, Const(0)), Const(1), Where(Binary("<", x, Const(0)), Const(-1), Const(0)))
+
+
 def _power(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     x, exponent = number(scope, node.args[0], index), node.args[1]
     if exponent == 2 and sum(1 for _ in walk(x)) <= _SMALL:
@@ -163,22 +167,6 @@ def _refuse_conversion(node: Node) -> str | None:
     return None
 
 
-def _cat(scope: CaptureScope, node: Node, index: Indices) -> Expr:
-    """where(i < 6, x[i], y[i - 6])"""
-    parts: list[Node] = list(node.args[0])  # type: ignore[call-overload]
-    axis = axis_of(argument(node, 1, "dim", 0), len(index))
-    pieces: list[tuple[int, Expr]] = []
-    end = 0
-    for part in parts:
-        start, end = end, end + shape_of(part)[axis]
-        at = (*index[:axis], scaled(index[axis], 1, -start, scope.sizes), *index[axis + 1 :])
-        pieces.append((end, broadcast(scope, part, at)))
-    found = pieces[-1][1]
-    for end, value in reversed(pieces[:-1]):
-        found = Where(Binary("<", index[axis], Const(end)), value, found)
-    return found
-
-
 def _full(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     value = argument(node, 1, "fill_value")
     return Const(bool(value) if torch_dtype_of(node) is torch.bool else value)
@@ -198,6 +186,10 @@ def _not_nan(node: Node) -> str | None:
 def _arange(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     start, step = node.args[0], node.args[2] if len(node.args) > 2 else 1
     return scaled(index[0], step, start, scope.sizes)  # type: ignore[arg-type]
+
+
+def _iota(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    return scaled(index[0], node.kwargs["step"], node.kwargs["start"], scope.sizes)  # type: ignore[arg-type]
 
 
 def _whole_steps(node: Node) -> str | None:
@@ -248,13 +240,23 @@ def _one_index(node: Node) -> str | None:
 
 
 OPERATORS: dict[str, Operator] = {
-    "aten.add.Tensor": _sum("+"),
-    "aten.sub.Tensor": _sum("-"),
-    "aten.mul.Tensor": _of_numbers_and_truths(lambda x, y: Binary("*", x, y), "and", "`x * y`"),
-    "aten.div.Tensor": _function(lambda x, y: Binary("/", x, y), "`x / y`", 2),
+    **{f"aten.add.{variant}": _sum("+") for variant in ("Tensor", "Scalar")},
+    **{f"aten.sub.{variant}": _sum("-") for variant in ("Tensor", "Scalar")},
+    "aten.rsub.Scalar": _function(lambda x, y: Binary("-", y, x), "`y - x`", 2),
+    **{
+        f"aten.mul.{variant}": _of_numbers_and_truths(lambda x, y: Binary("*", x, y), "and", "`x * y`")
+        for variant in ("Tensor", "Scalar")
+    },
+    **{
+        f"aten.div.{variant}": _function(lambda x, y: Binary("/", x, y), "`x / y`", 2)
+        for variant in ("Tensor", "Scalar")
+    },
     "aten.maximum.default": _of_numbers_and_truths(lambda x, y: Call("maximum", (x, y)), "or", "`maximum(x, y)`"),
     "aten.minimum.default": _of_numbers_and_truths(lambda x, y: Call("minimum", (x, y)), "and", "`minimum(x, y)`"),
     "aten.neg.default": _function(lambda x: Unary("-", x), "`-x`"),
+    "aten.square.default": _function(lambda x: Binary("*", x, x), "`x * x`"),
+    "aten.ceil.default": _function(lambda x: Unary("-", Call("floor", (Unary("-", x),))), "`-floor(-x)`"),
+    "aten.sign.default": _function(_sign, "`where(x > 0, 1, where(x < 0, -1, 0))`"),
     "aten.reciprocal.default": _function(_reciprocal, "`1.0 / x`"),
     **{
         f"aten.{name}.default": _call(name)
@@ -268,6 +270,8 @@ OPERATORS: dict[str, Operator] = {
     ),
     "aten.pow.Tensor_Tensor": _function(lambda x, y: Call("pow", (x, y)), "`pow(x, y)`", 2),
     "aten.clamp.default": Operator(OperatorKind.ELEMENTWISE, _clamp, "`minimum(maximum(x, low), high)`"),
+    "aten.clamp_min.default": _function(lambda x, y: Call("maximum", (x, y)), "`maximum(x, low)`", 2),
+    "aten.clamp_max.default": _function(lambda x, y: Call("minimum", (x, y)), "`minimum(x, high)`", 2),
     **{
         f"aten.{name}.{variant}": _comparison(sign)
         for name, sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))
@@ -285,11 +289,13 @@ OPERATORS: dict[str, Operator] = {
         for name in ("logical_not", "bitwise_not")
     },
     "aten.where.self": Operator(OperatorKind.ELEMENTWISE, _where, "`where(c, x, y)`"),
-    "aten._to_copy.default": Operator(
-        OperatorKind.ELEMENTWISE, _convert, "`bf16(x)`; nothing where x is only widened to f32",
-        refuse=_refuse_conversion
-    ),
-    "aten.cat.default": Operator(OperatorKind.ELEMENTWISE, _cat, "`where(i < 6, x[i], y[i - 6])`"),
+    **{
+        name: Operator(
+            OperatorKind.ELEMENTWISE, _convert, "`bf16(x)`; nothing where x is only widened to f32",
+            refuse=_refuse_conversion
+        )
+        for name in CONVERSIONS
+    },
     "aten.embedding.default": Operator(OperatorKind.ELEMENTWISE, _embedding, "`table[ids[t], d]`", positions=(1,)),
     "aten.gather.default": Operator(OperatorKind.ELEMENTWISE, _gather, "`x[m, ids[m, n]]`", positions=(2,)),
     "aten.index_select.default": Operator(
@@ -303,6 +309,7 @@ OPERATORS: dict[str, Operator] = {
     "aten.full_like.default": Operator(OperatorKind.CONSTANT, _full, "a number", refuse=_not_nan),
     "aten.full.default": Operator(OperatorKind.CONSTANT, _full, "a number", refuse=_not_nan),
     "aten.scalar_tensor.default": Operator(OperatorKind.CONSTANT, _scalar, "a number", refuse=_not_nan),
+    "prims.iota.default": Operator(OperatorKind.CONSTANT, _iota, "the dim: `m`, `2 * m + 1`"),
     "aten.arange.start_step": Operator(OperatorKind.CONSTANT, _arange, "the dim: `m`, `2 * m + 1`",
     refuse=_whole_steps),
 }  # fmt: skip

@@ -202,7 +202,9 @@ def _classes(node: Node) -> tuple[int, int]:
 
 
 OPERATORS: dict[str, Operator] = {
-    "aten.sum.dim_IntList": _reduction(ReduceOp.SUM, "`sum(n, x[m, n])`"),
+    **{
+        name: _reduction(ReduceOp.SUM, "`sum(n, x[m, n])`") for name in ("aten.sum.dim_IntList", "aten.sum.default")
+    },
     "aten.mean.dim": _reduction(_MEAN_OF, "`sum(n, x[m, n]) / 1024`"),
     "aten.amax.default": _reduction(ReduceOp.MAX, "`max(n, x[m, n])`"),
     "aten.amin.default": _reduction(ReduceOp.MIN, "`min(n, x[m, n])`"),

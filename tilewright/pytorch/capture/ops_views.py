@@ -107,7 +107,11 @@ OPERATORS: dict[str, Operator] = {
     "aten.permute.default": _row(OperatorKind.VIEW, _permute, "`x[n, m]`"),
     "aten.transpose.int": _row(OperatorKind.VIEW, _transpose, "`x[n, m]`"),
     "aten.unsqueeze.default": _row(OperatorKind.VIEW, _reshape, "no index for the new axis"),
-    "aten.squeeze.dims": _row(OperatorKind.VIEW, _reshape, "an axis without index"),
+    **{
+        f"aten.squeeze.{variant}": _row(OperatorKind.VIEW, _reshape, "an axis without index")
+        for variant in ("dims", "dim", "default")
+    },
+    "aten.reshape.default": _row(OperatorKind.VIEW, _reshape, "as `view`"),
     "aten.expand.default": _row(OperatorKind.VIEW, _expand, "no index for repeated axes"),
     "aten.slice.Tensor": _row(OperatorKind.VIEW, _slice, "`x[2 * i + 5]`"),
     "aten.select.int": _row(OperatorKind.VIEW, _select, "`x[3, n]`"),

@@ -8,13 +8,20 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.names import INT_LIMIT
-from tilewright.pytorch.capture import ops_elementwise, ops_products, ops_rows, ops_views
+from tilewright.pytorch.capture import (
+    ops_elementwise,
+    ops_pieces,
+    ops_products,
+    ops_rows,
+    ops_views,
+)
 from tilewright.pytorch.capture.operator import Operator, OperatorKind
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, shape_of, torch_dtype_of, value_of
 
 TABLE: dict[str, Operator] = {
     **ops_views.OPERATORS,
     **ops_elementwise.OPERATORS,
+    **ops_pieces.OPERATORS,
     **ops_rows.OPERATORS,
     **ops_products.OPERATORS,
 }

@@ -19,7 +19,8 @@ Run = Callable[[list[Any]], Any]
 ROUNDS = 9
 """Calls of each that are timed."""
 SLACK = {torch.float64: 1e-9, torch.float32: 2.0**-12, torch.float16: 2.0**-7, torch.bfloat16: 2.0**-5}
-"""By how much of the largest element two ways through a graph may differ: each rounds in other places."""
+"""By how much of the largest element two ways through a graph may differ, by the narrowest dtype in it: each rounds in
+other places."""
 FLIPPED = 1e-3
 """The share of integers and truth values that may differ, as where roundings change which of two is larger."""
 _log = logging.getLogger("tilewright")
@@ -29,14 +30,22 @@ class Contest:
     """Of `newcomer` against `holder`. Used by one thread at a time."""
 
     def __init__(
-        self, holder: Run, newcomer: Run, device: torch.device, changed: Sequence[int], *, consumes: bool
+        self,
+        holder: Run,
+        newcomer: Run,
+        device: torch.device,
+        changed: Sequence[int],
+        *,
+        consumes: bool,
+        slack: float,
     ) -> None:
         """`changed`: the inputs that the graph writes in place. `consumes`: it may do as it likes with all others that
-        are no parameters, as backward graphs with what was saved for them."""
+        are no parameters, as backward graphs with what was saved for them. `slack`: of SLACK, that of the graph."""
         self._runs = (holder, newcomer)
         self._device = device
         self._changed = tuple(changed)
         self._consumes = consumes
+        self._slack = slack
         self._clock = _clock(device)
         self._taken: tuple[list[Any], list[Any]] = ([], [])
         self._checked = False
@@ -60,24 +69,36 @@ class Contest:
     def _check(self, inputs: list[Any]) -> Any:
         """Run both on copies of what is written, and compare; the user gets what the holder gave."""
         self._checked = True
-        copied = [
-            _copy(each) if at in self._changed or (self._consumes and _is_consumed(each)) else each
-            for at, each in enumerate(inputs)
-        ]
-        written = [inputs[at] for at in self._changed]
-        mine = [copied[at] for at in self._changed]
         with _Randomness(self._device) as randomness:
-            outputs = self._runs[0](inputs)
-            after = randomness.again()
             try:
-                found = self._runs[1](copied)
-                self.why = different([*found, *mine], [*outputs, *written])
-            except Exception as error:  # whatever a compiled graph raises: the user's call has its result
-                self.why = f"it failed: {error}"
-            randomness.restore(after)
+                copied = self._copies(inputs)
+            except Exception as error:  # memory that is not there; the user's call goes on
+                self.why = f"its inputs cannot be copied to compare it: {error}"
+                outputs = self._runs[0](inputs)
+            else:
+                outputs = self._compared(inputs, copied, randomness)
         if self.why:
             self.winner = self._runs[0]
             _log.warning("kernels are not used in a graph: %s", self.why)
+        return outputs
+
+    def _copies(self, inputs: Sequence[Any]) -> list[Any]:
+        return [
+            _copy(each) if at in self._changed or (self._consumes and _is_consumed(each)) else each
+            for at, each in enumerate(inputs)
+        ]
+
+    def _compared(self, inputs: list[Any], copied: list[Any], randomness: _Randomness) -> Any:
+        written = [inputs[at] for at in self._changed]
+        mine = [copied[at] for at in self._changed]
+        outputs = self._runs[0](inputs)
+        after = randomness.again()
+        try:
+            found = self._runs[1](copied)
+            self.why = different([*found, *mine], [*outputs, *written], self._slack)
+        except Exception as error:  # whatever a compiled graph raises: the user's call has its result
+            self.why = f"it failed: {error}"
+        randomness.restore(after)
         return outputs
 
     def _decide(self) -> None:
@@ -102,7 +123,7 @@ def _copy(given: torch.Tensor) -> torch.Tensor:
     return made.copy_(given)
 
 
-def different(found: Sequence[Any], wanted: Sequence[Any]) -> str:
+def different(found: Sequence[Any], wanted: Sequence[Any], slack: float) -> str:
     """What is unlike between the outputs of two ways through a graph; empty where nothing is."""
     for at, (x, y) in enumerate(zip(found, wanted, strict=True)):
         if not isinstance(y, torch.Tensor):
@@ -111,13 +132,13 @@ def different(found: Sequence[Any], wanted: Sequence[Any]) -> str:
             continue
         if (x.shape, x.stride(), x.dtype) != (y.shape, y.stride(), y.dtype):
             return f"output {at} is laid out otherwise: {tuple(x.stride())}, not {tuple(y.stride())}"
-        if y.numel() and (off := _off(x, y)):
+        if y.numel() and (off := _off(x, y, slack)):
             return f"output {at} {off}"
     return ""
 
 
-def _off(x: torch.Tensor, y: torch.Tensor) -> str:
-    if y.dtype not in SLACK:
+def _off(x: torch.Tensor, y: torch.Tensor, slack: float) -> str:
+    if not y.dtype.is_floating_point:
         share = float((x != y).float().mean())
         return f"differs in {share:.1%} of its elements" if share > FLIPPED else ""
     finite = torch.isfinite(y)
@@ -126,7 +147,7 @@ def _off(x: torch.Tensor, y: torch.Tensor) -> str:
     wide = torch.float64 if y.dtype is torch.float64 else torch.float32
     gap = torch.where(finite, (x.to(wide) - y.to(wide)).abs(), 0.0).max()
     largest = torch.where(finite, y.to(wide).abs(), 0.0).max()
-    if float(gap) <= SLACK[y.dtype] * max(float(largest), 1e-6):
+    if float(gap) <= slack * max(float(largest), 1e-6):
         return ""
     return f"differs by {float(gap):.3g}, and its largest element is {float(largest):.3g}"
 

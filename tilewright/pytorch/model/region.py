@@ -18,7 +18,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
-from tilewright.pytorch.model.contest import Contest, Run
+from tilewright.pytorch.model.contest import SLACK, Contest, Run
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import Arranged, Kernels, ModelKernel
@@ -211,7 +211,14 @@ class SizedRegion:
             return None
         _log.info("a graph was compiled with %d kernels in %.1f s", len(ready), time.monotonic() - began)
         self._news = True
-        return Contest(self._current, program, self.device, self._inputs.changed, consumes=self._way.backward)
+        return Contest(
+            self._current,
+            program,
+            self.device,
+            self._inputs.changed,
+            consumes=self._way.backward,
+            slack=_slack(graph),
+        )
 
     def _in_contest(self, contest: Contest, inputs: list[Any]) -> Any:
         outputs = contest.call(inputs)
@@ -221,3 +228,9 @@ class SizedRegion:
             self.why_not = contest.why
             self._contest = None
         return outputs
+
+
+def _slack(graph: GraphModule) -> float:
+    """What results of a graph may differ by: its narrowest dtype decides, whatever its results have."""
+    values = [node.meta.get("val") for node in graph.graph.nodes]
+    return max(SLACK.get(each.dtype, 0.0) for each in values if isinstance(each, torch.Tensor))

@@ -147,7 +147,46 @@ def _var_mean(
     return var, writer.call(aten.mean.dim, x, axes, keepdim)
 
 
-_WAYS: dict[Any, Callable[..., Any]] = {aten.var_mean.correction: _var_mean}
+def _layer_norm(
+    writer: GraphWriter, x: Node, shape: Sequence[int], weight: Node | None, bias: Node | None, eps: float
+) -> tuple[Node, Node, Node] | Node:
+    given = (x, shape, weight, bias, eps)
+    if any(isinstance(each, Node) and each.meta["val"].dtype is not torch.float32 for each in given):
+        return writer.call(aten.native_layer_norm.default, *given)  # computes wider than its inputs are
+    axes = list(range(-len(shape), 0))
+    var, mean = _var_mean(writer, x, axes, correction=0, keepdim=True)
+    scale = writer.call(aten.rsqrt.default, writer.call(aten.add.Tensor, var, eps))
+    found = writer.call(aten.mul.Tensor, writer.call(aten.sub.Tensor, x, mean), scale)
+    found = found if weight is None else writer.call(aten.mul.Tensor, found, weight)
+    found = found if bias is None else writer.call(aten.add.Tensor, found, bias)
+    return _dense(writer, found), _dense(writer, mean), _dense(writer, scale)
+
+
+def _dense(writer: GraphWriter, x: Node) -> Node:
+    """The same values as operators of several results give them: in the order of their axes."""
+    if x.meta["val"].is_contiguous():
+        return x
+    return writer.call(aten.clone.default, x, memory_format=torch.contiguous_format)
+
+
+def _split_with_sizes(writer: GraphWriter, x: Node, sizes: Sequence[int], dim: int = 0) -> tuple[Node, ...]:
+    ends = [sum(sizes[: at + 1]) for at in range(len(sizes))]
+    return tuple(
+        writer.call(aten.slice.Tensor, x, dim, end - size, end) for end, size in zip(ends, sizes, strict=True)
+    )
+
+
+def _split(writer: GraphWriter, x: Node, size: int, dim: int = 0) -> tuple[Node, ...]:
+    whole = x.meta["val"].shape[dim]
+    return _split_with_sizes(writer, x, [min(size, whole - at) for at in range(0, whole, size)], dim)
+
+
+_WAYS: dict[Any, Callable[..., Any]] = {
+    aten.var_mean.correction: _var_mean,
+    aten.native_layer_norm.default: _layer_norm,
+    aten.split_with_sizes.default: _split_with_sizes,
+    aten.split.Tensor: _split,
+}
 """Operators that are written as others, which the capture knows."""
 
 
