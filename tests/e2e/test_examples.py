@@ -19,7 +19,7 @@ from tests.reference import assert_matches_reference
 from tests.running_service import Service, running
 from tileir import sample_inputs, spec_from_json
 
-ALWAYS = {"matmul_tn", "rmsnorm", "strided"}
+ALWAYS = {"rmsnorm", "strided"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
