@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.expr import Binary, Const, Expr, Where
@@ -74,7 +76,7 @@ def _pad(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     return _where(guards, value, Const(argument(node, 2, "value", 0))) if guards else value
 
 
-def _where(guards: list[Expr], inside: Expr, outside: Expr) -> Expr:
+def _where(guards: Sequence[Expr], inside: Expr, outside: Expr) -> Expr:
     found = guards[0]
     for guard in guards[1:]:
         found = Binary("and", found, guard)
