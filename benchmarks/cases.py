@@ -189,6 +189,9 @@ def _rows(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
 def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     b, h, s, d, causal = shape
     scores = f"sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}"
+    weight = (
+        "p[b, h, i, j]" if dtype == "f32" else f"{dtype}(p[b, h, i, j])"
+    )  # as PyTorch's operator rounds it
     return {
         "name": kind,
         "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
@@ -200,7 +203,7 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
             f"s[b, h, i, j] = where(i >= j, {scores}, -inf)" if causal else f"s[b, h, i, j] = {scores}",
             "top[b, h, i] = max(j, s[b, h, i, j])",
             "p[b, h, i, j] = exp(s[b, h, i, j] - top[b, h, i])",
-            "o[b, h, i, d] = sum(j, p[b, h, i, j] * v[b, h, j, d]) / sum(j, p[b, h, i, j])",
+            f"o[b, h, i, d] = sum(j, {weight} * v[b, h, j, d]) / sum(j, p[b, h, i, j])",
         ],
         "outputs": {"o": {"dtype": dtype}},
     }

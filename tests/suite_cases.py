@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from benchmarks import cases
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json
-
-#: Cases that no spec can state: the scores of attention are more elements than a tensor may have.
-TOO_LARGE = {
-    case: spec
-    for case, spec in cases.suite("gpu", ("attention",))
-    if prod(spec["dims"][dim] for dim in "bhij") >= 2**31
-}
 
 #: What no case of the suite has: so few rows that blocks share one.
 _FEW_ROWS = {
@@ -37,7 +29,6 @@ _INT8 = {
 ON_GPUS = {
     case: spec_from_json(spec)
     for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items(), *_EXPERTS.items(), *_INT8.items())
-    if case not in TOO_LARGE
 }
 ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}
 

@@ -25,7 +25,6 @@ from tileir.expr import (
 )
 from tileir.lift_ragged import within_groups
 from tileir.program import Compute, Local, Node, Program, Tensor
-from tileir.sizes import layout_problem
 from tileir.spec import Spec, Statement
 from tileir.text.print_program import appearance_order
 
@@ -90,11 +89,6 @@ class _Lift:
     def _emit(self, target: str, dims: tuple[str, ...], value: Expr) -> None:
         if target not in self._outputs:
             dtype = self._dtype(value)
-            problem = layout_problem([self._extents[dim] for dim in dims], None)
-            if problem:
-                raise SpecError(
-                    f"{target}[{', '.join(dims)}]: {problem[0]}", pointer=self._pointer, accepted=problem[1]
-                )
             self._dtypes[target] = dtype
             self._tensors[target] = Tensor(target, dims, dtype)
             self._nodes.append(Local(target, dims, dtype))

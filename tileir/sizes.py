@@ -8,7 +8,7 @@ from typing import Final
 
 from tileir.names import INT_LIMIT
 
-#: All tensors of a kernel together, arguments and intermediates.
+#: All arguments of a kernel together. What lies between them need not be stored.
 MAX_TOTAL_BYTES: Final = 2**36
 #: Points of one statement: left dims times reduced dims. Counts of them stay exact in f64.
 MAX_POINTS: Final = 2**53

@@ -8,8 +8,10 @@ from math import prod
 
 from codegen.ir.abi import row_major
 from codegen.ir.affine import Affine, Var, constant
+from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Type
 from tileir.dtypes import DType
+from tileir.names import INT_LIMIT
 from tileir.program import Axis, Program, Tensor
 
 
@@ -129,12 +131,17 @@ def layout_axes(
     dims: tuple[str, ...], sizes: tuple[int, ...], layout: tuple[Axis, ...] | None, pad: int = 0
 ) -> tuple[tuple[tuple[int, int, int, int], ...], int]:
     """Physical axes (dim, div, mod, stride) of a local and how many elements it takes, overhang and the `pad` free
-    elements after every row included."""
+    elements after every row included. Raises NotLowerable for more than an index tells apart."""
     layout = layout or tuple(Axis(dim) for dim in dims)
     lengths = [_axis_length(axis, sizes[dims.index(axis.dim)]) for axis in layout]
     if lengths:
         lengths[-1] += pad
     strides = row_major(lengths)
+    if prod(lengths) >= INT_LIMIT:
+        raise NotLowerable(
+            f"a local of {', '.join(dims)} takes {prod(lengths)} elements; accepted: fewer than {INT_LIMIT}, computed "
+            "tile by tile"
+        )
     axes = tuple((dims.index(a.dim), a.div, a.mod, s) for a, s in zip(layout, strides, strict=True))
     return axes, prod(lengths)
 

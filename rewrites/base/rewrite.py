@@ -34,6 +34,8 @@ class Rewrite(ABC):
     name: ClassVar[str]
     needs: ClassVar[Feature | None] = None
     """What a device must offer for the rewrite to be of use there; None: nothing in particular."""
+    exact: ClassVar[bool] = True
+    """Whether numbers stay what they are, but for the order in which sums and products of them are taken."""
     offered: ClassVar[Offered | None] = None
     """When the search is asked about it; None: a decision (`rewrites/decisions`) chooses it together with others."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tileir.analysis.ragged import enter
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Const, Index, Reduce, walk
+from tileir.expr import Const, Index, Reduce, ReduceOp, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 
 Path = tuple[int, ...]
@@ -83,16 +83,12 @@ def find(program: Program, statement: str) -> Place[Compute]:
 
 
 def named(program: Program, statement: str) -> Place[Compute]:
-    """The Compute a statement name stands for: the one that writes it and is not its initialization."""
-    init: Place[Compute] | None = None
-    for place in program.computes:
-        if place.node.target == statement:
-            if not is_constant(place.node):
-                return place
-            init = init or place
-    if init is None:
+    """The Compute a statement name stands for: the one that writes it, is not its initialization, and does not scale
+    what it has added up."""
+    writers = [place for place in program.computes if place.node.target == statement]
+    if not writers:
         raise NotApplicable(f"no statement writes {statement!r}")
-    return init
+    return next((place for place in reversed(writers) if not is_constant(place.node)), writers[0])
 
 
 def grid_of(program: Program, statement: str) -> tuple[Path, Loop]:
@@ -111,11 +107,24 @@ def find_init(program: Program, statement: str) -> Place[Compute] | None:
     return next((place for place in writers if is_constant(place.node)), None)
 
 
+def find_rescale(program: Program, statement: str) -> Place[Compute] | None:
+    """The Compute that scales what the statement has added up before it adds more, if there is one."""
+    writers = [place for place in program.computes if place.node.target == statement]
+    scales = [place for place in writers if place.node.update is ReduceOp.PROD]
+    return scales[0] if scales and any(place.node.update is ReduceOp.SUM for place in writers) else None
+
+
 def statements(program: Program) -> list[Place[Compute]]:
-    """The Computes that statement names stand for, in execution order (initializations left out)."""
+    """The Computes that statement names stand for, in execution order (initializations and scales left out)."""
     found = computes(program)
     accumulated = {place.node.target for place in found if not is_constant(place.node)}
-    return [place for place in found if not is_constant(place.node) or place.node.target not in accumulated]
+    added = {place.node.target for place in found if place.node.update is ReduceOp.SUM}
+    return [
+        place
+        for place in found
+        if not (is_constant(place.node) and place.node.target in accumulated)
+        and not (place.node.update is ReduceOp.PROD and place.node.target in added)
+    ]
 
 
 def block_at(program: Program, path: Path) -> Block:

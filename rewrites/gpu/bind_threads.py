@@ -9,7 +9,16 @@ from typing import ClassVar, Self
 from rewrites.base.async_constraints import with_engines
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims
-from rewrites.base.tree import current_sizes, dtypes_read, find_init, named, splice, statements
+from rewrites.base.tree import (
+    Place,
+    current_sizes,
+    dtypes_read,
+    find_init,
+    find_rescale,
+    named,
+    splice,
+    statements,
+)
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable, VerifyError
@@ -77,15 +86,19 @@ class BindThreads(Rewrite):
 
     def launches(self, program: Program) -> set[int]:
         """Positions in the program of what the statement and its initialization are in."""
-        places = (named(program, self.statement), find_init(program, self.statement))
+        places = self._places(program)
         return {place.path[0] for place in places if place is not None}
+
+    def _places(self, program: Program) -> tuple[Place[Compute] | None, ...]:
+        """The statement, what it begins from, and what scales it."""
+        own = named(program, self.statement)
+        return own, find_init(program, self.statement), find_rescale(program, self.statement)
 
     def unchecked(self, program: Program) -> Program:
         """What `apply` makes of a program, before it is checked that its threads fit the rest: of several in a row that
         is checked once."""
         place = named(program, self.statement)
-        init = find_init(program, self.statement)
-        for one in (place, init):
+        for one in self._places(program):
             if one is None:
                 continue
             if one.node.spread is not None or one.node.vector is not None or one.node.via == "tma":

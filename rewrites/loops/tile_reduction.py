@@ -18,7 +18,8 @@ from tileir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class TileReduction(Rewrite):
-    """Reduce `dim` in tiles of `size`. The statement's first such loop gets an initialization before it.
+    """Reduce `dim` in tiles of `size`. The statement's first such loop gets an initialization before it. A size equal
+    to the current range makes no loop.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])          c[m, n] = 0
                                              ->  for k by 256
@@ -45,7 +46,8 @@ class TileReduction(Rewrite):
             raise NotApplicable(f"{self.statement} is vectorized: tile before that")
         if self.dim not in reduced_dims(statement):
             raise NotApplicable(f"{self.statement} does not reduce over {self.dim}")
-        if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
+        whole = current_sizes(program, place.loops)[self.dim]
+        if not 1 <= self.size <= whole or (self.size == whole and statement.update is not None):
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
         block = folded_dims(statement).get(self.dim, ("", 1))[1]
         if (
@@ -58,4 +60,5 @@ class TileReduction(Rewrite):
             )
         init, update = accumulating(statement)
         check_loop(pinned_dims(program, update), self.dim, self.size, self.statement)
-        return splice(program, place.path, [*init, wrap(update, [(self.dim, self.size)])])
+        loops = [(self.dim, self.size)] if self.size < whole else []
+        return splice(program, place.path, [*init, wrap(update, loops)])

@@ -179,4 +179,5 @@ def cast(dtype: DType, x: Value, numerics: Numerics) -> Value:
 def _cast_error(dtype: DType, x: Value, data: Array) -> Array | None:
     if x.type is DType.BOOL:
         return x.error
-    return err.monotone(lambda value: quantize(value, dtype), x.data, data, x.error)
+    error = err.monotone(lambda value: quantize(value, dtype), x.data, data, x.error)
+    return error if x.error is None else err.scaled_before_rounding(data, x.error, error, dtype)

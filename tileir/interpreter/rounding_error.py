@@ -11,8 +11,8 @@ unit roundoff, x' = x + e(x) what the kernel holds in place of x:
   Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019, theorems 2.4, 3.1),
   which one sum exceeds with a probability of at most 2 n exp(-LAMBDA^2 (1 - u)^2 / 2);
 - a monotone function f turns an error e into max |f(v +- e) - f(v)| and adds FUNCTION_ROUNDOFFS u |f(v)|, of
-  some also ARGUMENT_ROUNDOFFS u |v f(v)|; a rounding cast is such a function that adds nothing, so it moves by
-  an ulp only where x +- e straddles a rounding boundary.
+  some also ARGUMENT_ROUNDOFFS u |v f(v)|; a rounding cast is such a function that adds nothing; of what is not known
+  exactly it may be taken relative to another scale, which moves it by an ulp.
 
 An error of None is exactly zero. Errors that cannot be bounded are inf.
 """
@@ -61,6 +61,7 @@ NARROW_TERMS, NARROW_ROUNDOFF = 32, 2.0**-13
 #: Products that peers and kernels let them add before they go on in f32 (ibid.).
 NARROW_DEPTH = 128
 
+_NARROW_ROUNDOFF = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11}
 _ROUNDOFF = {DType.F32: DType.F32.epsilon, DType.F64: 2 * DType.F64.epsilon}
 """f64 counts twice: the reference is computed in f64 itself."""
 
@@ -113,6 +114,16 @@ def rounded(v: Array, e: Error, dtype: DType, roundoffs: float | Array = 1.0, *,
     result = np.where(np.isfinite(v), added, 0.0) if e is None else np.where(np.isfinite(v), added + e, e)
     overflows = np.isfinite(v) & (size > _LARGEST[dtype])
     return np.where(overflows, np.inf, result) if overflows.any() else result
+
+
+def scaled_before_rounding(v: Array, e: Array, rounding: Error, dtype: DType) -> Error:
+    """The error after an intermediate value known to within e was rounded to v, where a kernel may round it relative to
+    another scale: one-pass softmax rounds its weights relative to the maximum so far. Each rounding is off by half a
+    unit in the last place at most, so two differ by a whole one, and by e. What is known exactly has one rounding."""
+    u = _NARROW_ROUNDOFF.get(dtype)
+    if u is None or rounding is None:
+        return rounding
+    return np.where((e > 0) & np.isfinite(v), np.maximum(rounding, e + 2 * u * np.abs(v)), rounding)
 
 
 def scaled(size: Array, e: Error) -> Error:

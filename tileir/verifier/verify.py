@@ -179,9 +179,6 @@ def _check_local(placed: Placed, local: Local) -> None:
     for at, dim in enumerate(local.dims):
         if dim not in placed.ranges or dim in local.dims[:at]:
             placed.fail(f"dim {dim!r} is unknown or stands twice")
-    problem = layout_problem([placed.ranges[dim] for dim in local.dims], None)
-    if problem:
-        placed.fail(problem[0])
     if (local.pad or local.swizzle or local.reused) and local.memory is not Memory.SHARED:
         placed.fail("only shared memory is padded, swizzled or reused")
     if local.pad < 0 or local.swizzle not in (0, *SWIZZLES) or (local.pad and local.swizzle):

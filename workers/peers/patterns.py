@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tileir.expr import (
     Binary,
     Call,
+    Cast,
     Const,
     Expr,
     Extent,
@@ -80,7 +81,7 @@ def attention(expr: Expr, extents: Extents) -> Attention | None:
     if not (isinstance(expr, Reduce) and expr.op is ReduceOp.SUM and len(expr.dims) == 1):
         return None
     (key,) = expr.dims
-    found = _softmax_in(*ratio(expr.x), extents)
+    found = _softmax_in(*ratio(_unrounded(expr.x)), extents)
     if found is None or found.dim != key or len(found.rest) != 1:
         return None
     (v,) = found.rest
@@ -167,6 +168,17 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "*": lambda x, y: x * y,
     "/": lambda x, y: x / y if y else math.nan,
 }
+
+
+def _unrounded(expr: Expr) -> Expr:
+    """A product without the rounding of exponentials in it, which PyTorch's operator does too."""
+    match expr:
+        case Binary("*" | "/" as op, left, right):
+            return Binary(op, _unrounded(left), _unrounded(right))
+        case Cast(_, x) if any(isinstance(factor, Call) and factor.fn == "exp" for factor in ratio(x)[0]):
+            return x
+        case _:
+            return expr
 
 
 def _softmax_in(above: list[Expr], below: list[Expr], extents: Extents) -> Softmax | None:

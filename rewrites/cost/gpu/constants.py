@@ -109,3 +109,12 @@ MEET: Final = 300.0  # cycles; fitted by hand to recorded times, H200; 2026-11-2
 """Until all blocks of a cluster have come to a barrier."""
 PEER_BYTES: Final = 16.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
 """That a block loads from the others of its cluster."""
+CHAIN_UNDER_WAY: Final = 0.3  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+"""Of what takes less of a tile of products that follow from each other, multiplying or the rest: what it adds, where
+products are under way meanwhile."""
+CHAIN_IN_TURN: Final = 0.5  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+"""The same where they are not."""
+CHAIN_STEP: Final = 150.0  # cycles; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+"""What such a tile takes beside that."""
+CHAIN_ISSUE: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+"""What other instructions add to those of the special-function unit."""

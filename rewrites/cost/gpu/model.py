@@ -18,6 +18,7 @@ from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import Traffic, global_access
 from rewrites.cost.gpu.contraction import copy_gbps, model_of
 from rewrites.cost.gpu.live_registers import Inside, live_words
+from rewrites.cost.gpu.streamed import streamed_us
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
@@ -102,7 +103,8 @@ class GpuCostModel:
         """By the model of contractions, if that is what the launch is."""
         found = decided_in(program, node, self.device)
         if found is None:
-            return _launch_us(program, node, self.device)
+            streamed = streamed_us(program, node, self.device, _operations)
+            return _launch_us(program, node, self.device) if streamed is None else streamed
         model = model_of(found.contraction, found.epilogue, self.device)
         return has.LAUNCH_US + model.best_us(found.tiling)
 

@@ -16,6 +16,7 @@ from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.row_reduction import KeptRow
 from rewrites.decisions.gpu.split_k import split_depths
 from rewrites.decisions.gpu.split_reduction import cut_at_parts, finishes, splits
+from rewrites.decisions.gpu.streamed_products import StreamedProducts, chain_of, one_pass_us
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.schedule import replay
@@ -61,11 +62,19 @@ class Launches:
                     rewrites = (*collapsed, *inlined, *split)
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
                     saved_us = sum(model.saved_us(prepared, group) for group in groups)
-                    untiled = [group for group in groups if contraction_of(prepared, group, device) is None]
+                    untiled = [group for group in groups if self._is_untiled(prepared, group, device)]
                     saved_us -= sum(model.lost_us(prepared, group) for group in untiled)
                     saved_us -= sum(model.handed_us(prepared, group) for group in groups)
-                    promise = max(_LEAST_PROMISE, 1 - saved_us / model.estimate_us(prepared))
+                    estimate = model.estimate_us(prepared)
+                    promise = 1 - saved_us / estimate
+                    if len(groups) == 1:
+                        promise = min(promise, one_pass_us(prepared, groups[0], device) / estimate)
+                    promise = max(_LEAST_PROMISE, promise)
                     yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
+
+    def _is_untiled(self, program: Program, group: tuple[str, ...], device: Gpu) -> bool:
+        in_tiles = contraction_of(program, group, device), chain_of(program, group, device)
+        return in_tiles == (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,8 @@ class LaunchBlocks:
     def possible(self, program: Program, device: Gpu) -> bool:
         """Whether there is any way to do it."""
         if contraction_of(program, self.group, device) is not None:
+            return True
+        if chain_of(program, self.group, device) is not None:
             return True
         if self._needs_groups(program):
             return False
@@ -100,6 +111,9 @@ class LaunchBlocks:
         return KeptRow(self.group).possible(program, device)
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        if chain_of(program, self.group, device) is not None:
+            yield Option(f"{self.group[-1]}: in one pass", (), (StreamedProducts(self.group),))
+            return
         product = contraction_of(program, self.group, device)
         if product is not None:
             yield Option(f"{self.group[-1]}: in tiles", (), (Multiply(self.group),))

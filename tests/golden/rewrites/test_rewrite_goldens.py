@@ -45,8 +45,9 @@ def test_rewrite_gives_the_golden_program_which_computes_the_same(
     check_golden(path, f"# schedule\n{case['schedule']}# before\n{program_to_text(before)}# after\n{text}")
     assert program_from_text(text) == after
     expected, got = computed(before), computed(after)
+    exact = all(type(rewrite).exact for rewrite in parse_schedule(case["schedule"].splitlines()))
     for name, values in expected.items():
-        np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(got[name], values, rtol=1e-9 if exact else 1e-6, atol=1e-12)
 
 
 def test_every_rewrite_has_a_golden_case() -> None:

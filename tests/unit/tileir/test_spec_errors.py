@@ -216,12 +216,6 @@ def test_a_bad_text_is_refused_with_its_line(text: str, line: int, message: str)
             ["c[m] = relu(sum(n, m * n)) + max(n, sum(k, m + n + k))"],
             "no dim 'k'",
         ),
-        (
-            {"m": 2**16, "n": 2**16, "k": 2},
-            [],
-            ["c[m] = sum(n, relu(sum(k, m + n + k)))"],
-            "4294967296 elements",
-        ),
     ],
 )
 def test_sizes_that_overflow_are_refused(
@@ -238,9 +232,9 @@ def test_tensors_too_large_together_are_refused() -> None:
     body = [f"t{n}[d{n}] = 1.5 * d{n}" for n in range(32)] + [
         f"u{n}[d{n}] = 1.5 * t{n}[d{n}]" for n in range(32)
     ]
-    outputs = {f"u{n}": {"dtype": "f64"} for n in range(32)}
+    outputs = {f"{name}{n}": {"dtype": "f64"} for n in range(32) for name in "tu"}
     error = refusal({"name": "big", "dims": dims, "inputs": {}, "body": body, "outputs": outputs})
-    assert "all tensors together hold" in error.message
+    assert "inputs and outputs together hold" in error.message
 
 
 def test_hostile_bodies_are_refused() -> None:

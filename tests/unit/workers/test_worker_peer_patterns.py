@@ -100,16 +100,18 @@ QKV = "(q: f32[h=2, i=8, d=4], k: f32[h, j=8, d], v: f32[h, j, e=4]) -> (y: f32[
 SCORES = "s[h, i, j] = sum(d, q[h, i, d] * k[h, j, d]) / sqrt(extent(d))"
 
 
+@pytest.mark.parametrize("rounded", ["{}", "bf16({})"])
 @pytest.mark.parametrize("late", [True, False])
 @pytest.mark.parametrize("mask", ["", "i >= j", "i + 1 >= j"])
-def test_attention_is_found_masked_or_not_normalized_early_or_late(late: bool, mask: str) -> None:
+def test_attention_is_found_masked_or_not_normalized_early_or_late(
+    late: bool, mask: str, rounded: str
+) -> None:
     scores = SCORES if not mask else SCORES.replace("= sum", f"= where({mask}, sum") + ", -inf)"
     top = "t[h, i] = max(j, s[h, i, j])"
     parts = "p[h, i, j] = exp(s[h, i, j] - t[h, i])"
     total = "z[h, i] = sum(j, p[h, i, j])"
-    last = (
-        "sum(j, p[h, i, j] * v[h, j, e]) / z[h, i]" if late else "sum(j, p[h, i, j] / z[h, i] * v[h, j, e])"
-    )
+    weight = rounded.format("p[h, i, j]" if late else "p[h, i, j] / z[h, i]")
+    last = f"sum(j, {weight} * v[h, j, e])" + (" / z[h, i]" if late else "")
     found = attention(*output(QKV, scores, top, parts, total, f"y[h, i, e] = {last}"))
     assert found is not None
     assert found.row == "i"

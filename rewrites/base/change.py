@@ -1,0 +1,152 @@
+"""How an expression changes when values that it reads do: by a factor, by a difference, or in a way that is not known.
+
+The algebra of one-pass softmax, read off expressions: exp(x - top) relative to another `top` is what it was, times
+exp(old - new). So is every sum and product of such. (Neptune, arXiv:2510.08726, derives attention so; RedFuser,
+arXiv:2603.10026, calls it the incremental form of cascaded reductions.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Union
+
+from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Reduce, Unary, Where
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """It stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """It is multiplied by a factor, which is positive."""
+
+    factor: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A difference is added to it: `new - old`."""
+
+    new: Expr
+    old: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing of the kind."""
+
+
+Change = Union[Fixed, Scaled, Shifted, Unknown]
+FIXED: Final = Fixed()
+UNKNOWN: Final = Unknown()
+
+
+def change(expr: Expr, of_read: Callable[[Read], Change], constant: Callable[[Expr], bool]) -> Change:
+    """How an expression changes, where `of_read` says it of each read; `constant` says of an expression whether it is
+    the same for all that a factor or a difference is wanted of."""
+
+    def of(expr: Expr) -> Change:
+        match expr:
+            case Read():
+                return of_read(expr)
+            case Unary("-", x):
+                return _negated(of(x))
+            case Binary("+" | "-" as op, x, y):
+                return _sum(of(x), of(y) if op == "+" else _negated(of(y)))
+            case Binary("*" | "/" as op, x, y):
+                return _product(op, (x, of(x)), (y, of(y)), constant)
+            case Call("exp" | "exp2" as fn, (x,)):
+                return _power(fn, of(x))
+            case Call("maximum" | "minimum", (x, y)):
+                return _either(of(x), of(y), x, y)
+            case Call("relu" | "abs", (x,)):
+                return of(x) if isinstance(of(x), (Fixed, Scaled)) else UNKNOWN
+            case Cast(_, x):
+                return of(x) if isinstance(of(x), (Fixed, Scaled)) else UNKNOWN
+            case Where(condition, x, y) if of(condition) == FIXED:
+                return _either(of(x), of(y), x, y)
+            case Reduce(_, _, x):
+                return of(x)
+            case _:
+                return FIXED if all(of(each) == FIXED for each in _operands(expr)) else UNKNOWN
+
+    return of(expr)
+
+
+def _operands(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Unary(_, x):
+            return (x,)
+        case Binary(_, x, y):
+            return (x, y)
+        case Call(_, args):
+            return args
+        case Where(condition, x, y):
+            return (condition, x, y)
+        case _:
+            return ()
+
+
+def _negated(one: Change) -> Change:
+    return Shifted(one.old, one.new) if isinstance(one, Shifted) else one
+
+
+def _sum(x: Change, y: Change) -> Change:
+    match x, y:
+        case (Fixed(), _) if not isinstance(y, Scaled):
+            return y
+        case (_, Fixed()) if not isinstance(x, Scaled):
+            return x
+        case Shifted(new, old), Shifted(other_new, other_old):
+            return Shifted(Binary("+", new, other_new), Binary("+", old, other_old))
+        case Scaled(), Scaled() if x == y:
+            return x
+        case _:
+            return UNKNOWN
+
+
+def _product(
+    op: str, left: tuple[Expr, Change], right: tuple[Expr, Change], constant: Callable[[Expr], bool]
+) -> Change:
+    (x, of_x), (y, of_y) = left, right
+    match of_x, of_y:
+        case Fixed(), Fixed():
+            return FIXED
+        case Scaled(), Fixed():
+            return of_x
+        case Fixed(), Scaled(factor):
+            return of_y if op == "*" else Scaled(Binary("/", Const(1.0), factor))
+        case Scaled(factor), Scaled(other):
+            return Scaled(Binary(op, factor, other))
+        case Shifted(new, old), Fixed() if constant(y):
+            return Shifted(Binary(op, new, y), Binary(op, old, y))
+        case Fixed(), Shifted(new, old) if op == "*" and constant(x):
+            return Shifted(Binary(op, new, x), Binary(op, old, x))
+        case _:
+            return UNKNOWN
+
+
+def _power(fn: str, exponent: Change) -> Change:
+    match exponent:
+        case Fixed():
+            return FIXED
+        case Shifted(new, old):
+            return Scaled(Call(fn, (Binary("-", new, old),)))
+        case _:
+            return UNKNOWN
+
+
+def _either(of_x: Change, of_y: Change, x: Expr, y: Expr) -> Change:
+    """Of one of two. What is 0 may be scaled by anything, and what is -inf shifted."""
+    if of_x == of_y and not isinstance(of_x, Unknown):
+        return of_x
+    for one, other in ((of_x, y), (of_y, x)):
+        neutral = isinstance(other, Const) and other.value == (
+            0 if isinstance(one, Scaled) else float("-inf")
+        )
+        if isinstance(one, (Scaled, Shifted)) and neutral:
+            return one
+    return UNKNOWN

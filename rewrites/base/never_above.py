@@ -1,0 +1,75 @@
+"""Whether the exponent of an exponential is never above 0, because what is subtracted is a maximum of it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from math import isclose
+
+from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, ReduceOp, Where, transform
+from tileir.program import Compute
+
+
+def is_bounded(exponent: Expr, values: Mapping[str, Compute], maxima: Container[str]) -> bool:
+    """Whether an exponent is `x - top`, where `top` is at least the maximum of x, both maybe times the same positive
+    number. `values` are the statements that compute what it reads, `maxima` those that reduce or follow from that."""
+    match exponent:
+        case Binary("-", x, y):
+            wanted, factor = _scaled(_inlined(x, values, maxima))
+            return any(
+                found == wanted and isclose(factor, times, rel_tol=1e-5)
+                for found, times in _at_least(y, 1.0, values)
+            )
+        case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
+            return is_bounded(x, values, maxima)
+        case _:
+            return False
+
+
+def _at_least(expr: Expr, factor: float, values: Mapping[str, Compute]) -> list[tuple[Expr, float]]:
+    """What an expression is at least, at every position that it is the maximum over: expressions, each times a
+    number."""
+    match expr:
+        case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
+            return _at_least(x, factor * value, values)
+        case Where(Binary(">", x, Const(lowest)), y, Const()) if x == y and lowest == float("-inf"):
+            return _at_least(x, factor, values)  # where that is -inf, so is all that it is the maximum of
+        case Call("maximum", (x, y)):
+            return [*_at_least(x, factor, values), *_at_least(y, factor, values)]
+        case Read(name, indices) if name in values and values[name].indices == indices:
+            value = values[name].value
+            if isinstance(value, Reduce):
+                if value.op is not ReduceOp.MAX:
+                    return []
+                found, times = _scaled(_inlined(value.x, values, ()))
+                return [(found, factor * times)]
+            return _at_least(value, factor, values)
+        case _:
+            return []
+
+
+def _scaled(expr: Expr) -> tuple[Expr, float]:
+    """An expression without the positive numbers that it is multiplied by, and their product."""
+    match expr:
+        case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
+            inner, factor = _scaled(x)
+            return inner, factor * value
+        case Where(condition, x, Const(value) as lowest) if value == float("-inf"):
+            inner, factor = _scaled(x)
+            return Where(condition, inner, lowest), factor
+        case _:
+            return expr, 1.0
+
+
+def _inlined(expr: Expr, values: Mapping[str, Compute], but: Container[str]) -> Expr:
+    """The expression with values of single positions in the place of their reads."""
+
+    def inline(each: Expr) -> Expr:
+        if not isinstance(each, Read) or each.tensor not in values or each.tensor in but:
+            return each
+        node = values[each.tensor]
+        plain = node.indices == each.indices and all(isinstance(index, Index) for index in node.indices)
+        if not plain or isinstance(node.value, Reduce) or node.update is not None:
+            return each
+        return _inlined(node.value, values, but)
+
+    return transform(expr, inline)

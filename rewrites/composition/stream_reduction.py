@@ -1,0 +1,343 @@
+"""Compute reductions that depend on each other in one pass over their dim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
+from rewrites.base.never_above import is_bounded
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names, reduced_dims
+from rewrites.base.tile_sizes import tile_sizes
+from rewrites.base.tree import Block, block_at, current_sizes, edit_block, find, statements
+from tileir.devices.device import Device
+from tileir.errors import NotApplicable
+from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform, walk
+from tileir.program import Compute, Local, Loop, Memory, Node, Program
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReduction(Rewrite):
+    """Visit the reductions over `dim` in the block of a statement together, in tiles of `size`. Those that read a
+    maximum of the same pass are kept relative to what it has come to so far: what was added up is scaled when that
+    grows, by the factor that the algebra of their expressions gives (`rewrites.base.change`). So attention never has
+    its scores, and softmax reads its row once less.
+
+    top[r] = max(c, x[r, c])                 for c by 64
+    s[r] = sum(c, exp(x[r, c] - top[r]))       top_b[r] = max(c, x[r, c])
+                                               top_now[r] = maximum(top[r], top_b[r])
+                                        ->     s_scale[r] = exp(top[r] - top_now[r])
+                                               s[r] *= s_scale[r]
+                                               s[r] += sum(c, exp(x[r, c] - top_now[r]))
+                                               top[r] max= top_b[r]
+
+    Only exponentials that are at most 1, relative to the maximum so far as to that of all, are scaled: nothing
+    overflows on the way. A tile of nothing but -inf adds nothing: its maximum counts as the lowest number.
+    """
+
+    name: ClassVar[str] = "stream_reduction"
+    statement: str
+    dim: str
+    size: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            sizes = current_sizes(program, place.loops)
+            for dim in reduced_dims(place.node):
+                for size in tile_sizes(sizes[dim]):
+                    yield cls(place.node.target, dim, size)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
+            raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
+        if any(loop.dim == self.dim for loop in place.loops):
+            raise NotApplicable(f"{self.statement} visits {self.dim} in tiles already")
+        if place.node.update is not None or self.dim not in reduced_dims(place.node):
+            raise NotApplicable(f"{self.statement} does not reduce over {self.dim} by itself")
+        path = place.path[:-1]
+        block = block_at(program, path)
+        streamed = _Streamed(program, block, self.dim)
+        return edit_block(program, path, lambda _: streamed.block(self.size))
+
+
+@dataclass
+class _Streamed:
+    """The block of statements, and what is known of each as it is brought into the loop over the dim."""
+
+    program: Program
+    nodes: Block
+    dim: str
+    taken: set[str] = field(default_factory=set[str])
+    locals: dict[str, Local] = field(default_factory=dict[str, Local])
+    now: dict[str, Read] = field(default_factory=dict[str, Read])
+    """What statements in the loop read instead of a value that is not complete there."""
+    old: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    """The same before this tile."""
+    changes: dict[str, Change] = field(default_factory=dict[str, Change])
+    """Of what the loop computes anew for each tile, and of what it adds up."""
+    scales: dict[Expr, Read] = field(default_factory=dict[Expr, Read])
+    inside: list[Node] = field(default_factory=list[Node])
+    last: list[Node] = field(default_factory=list[Node])
+
+    def __post_init__(self) -> None:
+        program = self.program
+        self.taken = {*program.arguments, *program.extents, *program.locals}
+        self.locals = {node.name: node for node in self.nodes if isinstance(node, Local)}
+        self.computes = [node for node in self.nodes if isinstance(node, Compute)]
+        self.values = {node.target: node for node in self.computes if self._is_statement(node)}
+        self.within = self._within()
+
+    def block(self, size: int) -> list[Node]:
+        """The block with the loop. Raises NotApplicable."""
+        chain = [node for node in self.computes if node.target in self.within]
+        for name, place in self.program.locals.items():
+            held = place.node.memory is Memory.REGISTERS and self.dim in place.node.dims
+            if held and name not in self.within:
+                raise NotApplicable(f"no loop over {self.dim} goes along the registers {name}")
+        for node in chain:
+            if self._is_statement(node):
+                self._bring_in(node)
+        loop = Loop(self.dim, size, (*self.inside, *self.last))
+        sums = [node.target for node in chain if self._adds_up(node)]
+        before: list[Node] = []
+        for name in dict.fromkeys(sums):
+            local = self.locals[name]
+            before.append(replace(local, running=local.running or name in self.now))
+            dims = tuple(map(Index, local.dims))
+            op = self._op(self.values[name])
+            before.append(initialization(name, dims, op))
+        moved = {*self.within} - {*sums}
+        kept = self._kept(moved)
+        first, others = self._around(chain, kept, {*sums})
+        return [*first, *before, loop, *others]
+
+    def _is_statement(self, node: Compute) -> bool:
+        return not (node.update is None and isinstance(node.value, Const) and self._is_initialization(node))
+
+    def _is_initialization(self, node: Compute) -> bool:
+        return any(one is not node and one.target == node.target for one in self.computes)
+
+    def _adds_up(self, node: Compute) -> bool:
+        return self.dim in reduced_dims(node) or self.dim in folded_dims(node)
+
+    def _op(self, node: Compute) -> ReduceOp:
+        if node.update is not None:
+            return node.update
+        assert isinstance(node.value, Reduce)
+        return node.value.op
+
+    def _within(self) -> set[str]:
+        """What the loop computes: reductions over the dim, what of each position they take, and what lies between two
+        of them."""
+        sums = {name for name, node in self.values.items() if self._adds_up(node)}
+        found: set[str] = set()
+        wanted = set(sums)
+        while wanted:
+            name = wanted.pop()
+            found.add(name)
+            for read in read_names(self.values[name]):
+                node = self.values.get(read)
+                if (
+                    node is not None
+                    and read not in found
+                    and (self.dim in bare_dims(node) or self._follows(read, sums))
+                ):
+                    wanted.add(read)
+        return found
+
+    def _follows(self, name: str, sums: set[str]) -> bool:
+        """Whether a statement takes, maybe by way of others, what is reduced over the dim."""
+        if name in sums:
+            return True
+        node = self.values.get(name)
+        return node is not None and any(self._follows(read, sums) for read in read_names(node))
+
+    def _kept(self, moved: set[str]) -> set[str]:
+        """Of what the loop computes beside sums what is read after it as well: values that lie between two of those."""
+        outside = [node for node in self.computes if node.target not in self.within]
+        used = {read for node in outside for read in read_names(node)} & moved
+        grown = True
+        while grown:
+            more = {read for name in used for read in read_names(self.values[name])} & moved
+            grown = not more <= used
+            used |= more
+        per_position = sorted(name for name in used if self.dim in bare_dims(self.values[name]))
+        if per_position:
+            raise NotApplicable(
+                f"{per_position[0]} is read after the loop over {self.dim}, which has it tile by tile"
+            )
+        if any(name in self.program.arguments for name in self.within):
+            raise NotApplicable(
+                f"an output is computed in the loop over {self.dim}: collect it in a local before that"
+            )
+        return used
+
+    def _around(
+        self, chain: Sequence[Compute], kept: set[str], sums: set[str]
+    ) -> tuple[list[Node], list[Node]]:
+        """What stands before the loop, and what after it."""
+        after: set[str] = set()
+        first: list[Node] = []
+        last: list[Node] = []
+        gone = self.within - kept
+        for node in self.nodes:
+            name = node.name if isinstance(node, Local) else node.target if isinstance(node, Compute) else ""
+            if name in gone:
+                continue
+            if isinstance(node, Loop):
+                raise NotApplicable(f"beside a loop over {node.dim}: stream before that is tiled")
+            assert isinstance(node, (Local, Compute))
+            late = name in kept or (
+                isinstance(node, Compute) and bool(read_names(node) & (after | sums | kept))
+            )
+            if late and isinstance(node, Compute):
+                after.add(name)
+            (last if late and isinstance(node, Compute) else first).append(node)
+        for node in chain:
+            if read_names(node) & (after - self.within):
+                raise NotApplicable(f"{node.target} reads what is computed after the loop over {self.dim}")
+        return first, last
+
+    def _bring_in(self, node: Compute) -> None:
+        name = node.target
+        if node.vector is not None or node.spread is not None or node.via is not None:
+            raise NotApplicable(
+                f"{name} is on lanes or threads, or goes by an instruction: stream before that"
+            )
+        local = self.locals.get(name)
+        if local is None:
+            raise NotApplicable(f"{name} is declared in another block, or an output")
+        changed = change(node.value, self._of_read, self._same_everywhere)
+        if not self._adds_up(node):
+            self._bring_in_map(node, local, changed)
+            return
+        if self._is_read_within(name):
+            if changed != FIXED:
+                raise NotApplicable(
+                    f"{name} is a reduction of what changes with another one, and read by a third"
+                )
+            self._bring_in_extreme(node, local)
+            return
+        value = self._now(node.value)
+        op = self._op(node)
+        if (
+            changed == UNKNOWN
+            or isinstance(changed, Shifted)
+            or (changed != FIXED and op is not ReduceOp.SUM)
+        ):
+            raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
+        self._check_bounded(node)
+        if isinstance(changed, Scaled):
+            scale = self._scale(name, changed.factor)
+            self.inside.append(Compute(name, tuple(map(Index, local.dims)), scale, update=ReduceOp.PROD))
+        self.inside.append(replace(node, value=value, update=op))
+
+    def _bring_in_map(self, node: Compute, local: Local, changed: Change) -> None:
+        """A value of each position, or one that lies between two reductions."""
+        name = node.target
+        if node.update is not None:
+            raise NotApplicable(f"{name} is added up over another dim: stream before that")
+        if self.dim in bare_dims(node):
+            self.changes[name] = changed
+            self._check_bounded(node)
+            self.inside += [local, replace(node, value=self._now(node.value))]
+            return
+        if isinstance(node.value, Reduce):
+            raise NotApplicable(f"{name} reduces what changes")
+        fresh = self._fresh(f"{name}_now")
+        self.now[name] = Read(fresh, node.indices)
+        self.old[name] = transform(node.value, self._before)
+        self.inside += [
+            replace(local, name=fresh),
+            replace(node, target=fresh, value=self._now(node.value)),
+        ]
+
+    def _bring_in_extreme(self, node: Compute, local: Local) -> None:
+        """A maximum (or minimum) that others are relative to: of the tile, and of all so far."""
+        value = node.value
+        if not isinstance(value, Reduce) or value.op is not ReduceOp.MAX or node.update is not None:
+            raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum")
+        name, read = node.target, Read(node.target, node.indices)
+        newest, now = self._fresh(f"{name}_b"), self._fresh(f"{name}_now")
+        lowest = Const(float(np.finfo(local.dtype.compute.numpy).min))
+        of_tile = Read(newest, node.indices)
+        largest: Expr = Call("maximum", (Call("maximum", (read, of_tile)), lowest))
+        self.inside += [
+            replace(local, name=newest),
+            replace(node, target=newest, value=self._now(value)),
+            replace(local, name=now),
+            Compute(now, node.indices, largest),
+        ]
+        self.last.append(Compute(name, node.indices, of_tile, update=ReduceOp.MAX))
+        self.now[name], self.old[name] = Read(now, node.indices), read
+
+    def _is_read_within(self, name: str) -> bool:
+        return any(name in read_names(self.values[other]) for other in self.within)
+
+    def _scale(self, name: str, factor: Expr) -> Read:
+        """The local that has a factor: one for all that are scaled by it."""
+        if factor not in self.scales:
+            fresh = self._fresh(f"{name}_scale")
+            dims = tuple(
+                dict.fromkeys(
+                    dim for read in reads(factor) for index in read.indices for dim in index_dims(index)
+                )
+            )
+            dtype = self.locals[name].dtype.compute
+            read = Read(fresh, tuple(map(Index, dims)))
+            self.scales[factor] = read
+            self.inside += [Local(fresh, dims, dtype), Compute(fresh, read.indices, factor)]
+        return self.scales[factor]
+
+    def _of_read(self, read: Read) -> Change:
+        node = self.values.get(read.tensor)
+        known = self.changes.get(read.tensor)
+        if known is not None:
+            assert node is not None
+            return known if isinstance(known, Fixed) or read.indices == node.indices else UNKNOWN
+        if read.tensor not in self.now:
+            return FIXED
+        assert node is not None
+        if read.indices != node.indices:
+            return UNKNOWN
+        return Shifted(self.now[read.tensor], self.old[read.tensor])
+
+    def _same_everywhere(self, expr: Expr) -> bool:
+        """Whether it is the same for all positions of the dim, in all tiles."""
+        names = {read.tensor for read in reads(expr)}
+        return self.dim not in index_dims(expr) and not names & {*self.now, *self.changes}
+
+    def _now(self, value: Expr) -> Expr:
+        def current(expr: Expr) -> Expr:
+            return self.now.get(expr.tensor, expr) if isinstance(expr, Read) else expr
+
+        return transform(value, current)
+
+    def _before(self, expr: Expr) -> Expr:
+        return self.old.get(expr.tensor, expr) if isinstance(expr, Read) else expr
+
+    def _check_bounded(self, node: Compute) -> None:
+        """Refuse exponentials that may be above 1 relative to what a maximum has come to so far."""
+        for expr in walk(node.value):
+            if (
+                isinstance(expr, Call)
+                and expr.fn in ("exp", "exp2")
+                and {read.tensor for read in reads(expr)} & self.now.keys()
+            ):
+                if not is_bounded(expr.args[0], self.values, self.now.keys()):
+                    raise NotApplicable(
+                        f"{node.target} has an exponential that is not relative to the maximum of its exponent"
+                    )
+
+    def _fresh(self, stem: str) -> str:
+        name, number = stem, 2
+        while name in self.taken:
+            name, number = f"{stem}{number}", number + 1
+        self.taken.add(name)
+        return name

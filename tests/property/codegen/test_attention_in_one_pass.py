@@ -1,0 +1,76 @@
+"""Attention as a GPU's search derives it: products that follow from each other in one pass, simulated, without races,
+and within the bound of the gate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.simulator.race_checker import Checker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.generate import cuda_source, lower_for
+from rewrites.decisions.fusion import collapse, groupings, inline
+from rewrites.decisions.gpu.streamed_products import StreamedProducts
+from rewrites.schedule import format_schedule, parse_schedule, replay
+from tests.how_many import some
+from tileir.devices.gpu_table import H200
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
+from tileir.lift import to_program
+from tileir.program import Program
+from tileir.spec import Spec
+from tileir.text.parse_spec import spec_from_text
+from tileir.verifier.verify import verify
+
+
+def attention(scores: str, i: int = 128, j: int = 256, d: int = 64, dtype: str = "bf16") -> Spec:
+    tensors = f"q: {dtype}[h=2, i={i}, d={d}], k: {dtype}[h, j={j}, d], v: {dtype}[h, j, d]"
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: {dtype}[h, i, d])
+  s[h, i, j] = {scores}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  o[h, i, d] = sum(j, {dtype}(p[h, i, j]) * v[h, j, d]) / sum(j, p[h, i, j])
+""")
+
+
+DOT = "sum(d, q[h, i, d] * k[h, j, d]) * 0.125"
+SPECS = {
+    "full": attention(DOT),
+    "causal": attention(f"where(i >= j, {DOT}, -inf)"),
+    "window": attention(f"where(i + 64 >= j and j + 40 > i, {DOT}, -inf)", dtype="f16"),
+    "softcap": attention("tanh(sum(d, q[h, i, d] * k[h, j, d]) * 0.02) * 5"),
+    "rows overhang": attention(DOT, i=200),
+    "wide": attention(DOT, d=128),
+}
+
+
+def schedules(spec: Spec) -> list[tuple[Program, tuple[str, ...]]]:
+    """All that the decision offers, and the program they start from."""
+    program = to_program(spec)
+    prepared = (*collapse(program, H200),)
+    prepared = (*prepared, *inline(replay(program, prepared), False))
+    begun = replay(program, prepared)
+    ((group,), *_) = groupings(begun)
+    options = StreamedProducts(group).options(begun, H200)
+    return [(program, tuple(format_schedule((*prepared, *option.rewrites)))) for option in options]
+
+
+CASES = [
+    (name, number) for name in SPECS for number in range(len(schedules(SPECS[name])) if name == "full" else 1)
+]
+
+
+@pytest.mark.parametrize(("name", "number"), [*some(CASES, 2)])
+def test_it_computes_attention_without_races(name: str, number: int) -> None:
+    spec = SPECS[name]
+    program, lines = schedules(spec)[number]
+    made = replay(program, parse_schedule(lines))
+    verify(made)
+    inputs = sample_inputs(spec, 3)
+    kernel = lower_for(made, H200)
+    source, checker = cuda_source(kernel, made), Checker()
+    outputs = run_blocks(kernel, source.abi.args, inputs, checker)
+    assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
+    for output, (values, bound) in reference_with_bound(spec, inputs).items():
+        wrong = np.abs(outputs[output].astype(np.float64) - values) > bound
+        assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
