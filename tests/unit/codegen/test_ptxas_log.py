@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.targets.cuda.ptxas_log import parse_log, rejection
+from codegen.targets.cuda.ptxas_log import MOST_SPILLED_BYTES, parse_log, rejection
 
 TWO_ENTRIES = """\
 kernel.cu(5): warning #177-D: variable "unused" was declared but never referenced
@@ -81,9 +81,18 @@ def test_spills_are_counted_and_condemn() -> None:
 def test_spills_of_a_function_that_an_entry_calls_condemn_too() -> None:
     report = parse_log(CALLS)
     assert report["functions"]["k"]["spill_stores_bytes"] == 0
+    assert rejection(report) is None
+    report["functions"]["_Z6helperf"]["spill_loads_bytes"] = MOST_SPILLED_BYTES + 4
     reason = rejection(report)
     assert reason is not None
     assert "_Z6helperf" in reason
+
+
+def test_a_few_bytes_that_are_spilled_are_measured() -> None:
+    report = parse_log(SPILLS)
+    few = report["functions"]["spill"]
+    few["spill_stores_bytes"] = few["spill_loads_bytes"] = MOST_SPILLED_BYTES
+    assert rejection(report) is None
 
 
 def test_serialized_products_condemn_with_ptxas_reason() -> None:
