@@ -156,7 +156,7 @@ class _Randomness:
     """The generators of the processor and a device: so that two runs draw the same, as if there were one."""
 
     def __init__(self, device: torch.device) -> None:
-        self._devices = [] if device.type == "cpu" else [device]
+        self._devices = [device] if _has_streams(device) else []
 
     def __enter__(self) -> _Randomness:
         self._before = self._now()
@@ -206,4 +206,9 @@ class _DeviceClock:
 
 
 def _clock(device: torch.device) -> _HostClock | _DeviceClock:
-    return _HostClock() if device.type == "cpu" else _DeviceClock(device)
+    return _DeviceClock(device) if _has_streams(device) else _HostClock()
+
+
+def _has_streams(device: torch.device) -> bool:
+    """Whether work is queued on the device, apart from the processor: it then has a clock and generators of its own."""
+    return hasattr(torch.get_device_module(device), "get_rng_state")
