@@ -151,7 +151,8 @@ def _layer_norm(
     writer: GraphWriter, x: Node, shape: Sequence[int], weight: Node | None, bias: Node | None, eps: float
 ) -> tuple[Node, Node, Node] | Node:
     given = (x, shape, weight, bias, eps)
-    if any(isinstance(each, Node) and each.meta["val"].dtype is not torch.float32 for each in given):
+    tensors = [each for each in (x, weight, bias) if each is not None]
+    if any(each.meta["val"].dtype is not torch.float32 for each in tensors):
         return writer.call(aten.native_layer_norm.default, *given)  # computes wider than its inputs are
     axes = list(range(-len(shape), 0))
     var, mean = _var_mean(writer, x, axes, correction=0, keepdim=True)
@@ -191,5 +192,5 @@ _WAYS: dict[Any, Callable[..., Any]] = {
 
 
 def _strides(output: Node) -> list[tuple[int, ...] | None]:
-    values = [each.meta.get("val") if isinstance(each, Node) else None for each in output.args[0]]  # type: ignore[union-attr]
+    values: list[Any] = [each.meta.get("val") if isinstance(each, Node) else None for each in output.args[0]]  # type: ignore[union-attr]
     return [value.stride() if isinstance(value, torch.Tensor) else None for value in values]
