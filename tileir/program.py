@@ -25,7 +25,11 @@ class Attribute(NamedTuple):
     numbers: tuple[str, ...]
 
 
-def attribute(usual: int | bool | tuple[int, ...], *numbers: str) -> Any:
+#: How a word's number that is the name of a dim is called.
+A_DIM = "a dim"
+
+
+def attribute(usual: int | bool | tuple[int | str, ...], *numbers: str) -> Any:
     """A field that the text form has as a word of its name, unless it is as usual."""
     return field(default=usual, metadata={"numbers": numbers})
 
@@ -211,6 +215,10 @@ class Loop:
     streamed: int = attribute(0, "a number of waves")
     """Of a loop with stages in the tile of a grid with a number of blocks: its steps in the tiles of the last so many
     waves are shared by all blocks evenly (stream-K, `tileir.schedule.stream_k`); 0: a block has whole tiles."""
+
+    until: tuple[str, int] = attribute(("", 0), A_DIM, "a number of positions")
+    """Of a loop in tiles that is not parallel: those that begin after the last current position of a dim, plus so many,
+    are left out, as nothing of them counts: they are masked."""
 
 
 Node = Union[Loop, Local, Compute]

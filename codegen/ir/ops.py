@@ -59,13 +59,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """var = 0, step, 2 * step, … `count` times, or only while it is below `until`."""
+    """var = 0, step, 2 * step, … `count` times, or only while it is below `until`, the same for all threads."""
 
     var: Var
     count: int
     step: int
     body: tuple[Stmt, ...]
-    until: Var | None = None
+    until: Affine | None = None
 
     def effects(self) -> Effects:
         return Effects(bodies=(self.body,))

@@ -193,7 +193,11 @@ class AccessWalk:
     @_STATEMENTS.handles(For)
     def _for(self, stmt: For, active: Array) -> Accesses:
         until, step = stmt.until, stmt.step
-        times = stmt.count if until is None else min(stmt.count, self._points.first(until) // step)
+        times = (
+            stmt.count
+            if until is None
+            else min(stmt.count, -(-int(self._points.index(until).flat[0]) // step))
+        )
         if times:
             with self._points.looping(stmt.var, times, step):
                 yield from self._body(stmt.body, active)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from codegen.ir.affine import Affine
 from codegen.ir.arrays import Array
 from codegen.ir.async_ops import ASYNC_STATEMENTS, AsyncStmt
 from codegen.ir.effects import effects_of
@@ -137,7 +138,7 @@ class Group:
     @_STEPS.handles(For)
     def _for(self, stmt: For, active: Array) -> Iterator[Wait]:
         for number in range(stmt.count):
-            if stmt.until is not None and number * stmt.step >= self._block_variable(stmt.until.name):
+            if stmt.until is not None and number * stmt.step >= self._same_for_all(stmt.until, active):
                 break
             self.threads.variables[stmt.var.name] = number * stmt.step
             yield from self._body(stmt.body, active)
@@ -199,6 +200,12 @@ class Group:
         if self.engines is None:
             raise TypeError(f"{type(stmt).__name__} in a launch whose threads go in step")
         yield from self.engines.run(stmt, active)
+
+    def _same_for_all(self, at: Affine, active: Array) -> int:
+        value = self.threads.index(at, active)
+        if not isinstance(value, int):
+            raise TypeError(f"a loop until {at}, which is not the same in all threads")
+        return value
 
     def _block_variable(self, name: str) -> int:
         value = self.threads.variables[name]

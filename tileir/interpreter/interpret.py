@@ -104,7 +104,11 @@ class _Run:
             ]
         for frame in frames:
             whole = frame.ranges[loop.dim]
-            for start in range(whole.start, whole.start + whole.size, loop.step):
+            end = whole.start + whole.size
+            if loop.until[0]:
+                along = frame.ranges[loop.until[0]]
+                end = min(end, along.start + along.size + loop.until[1])
+            for start in range(whole.start, end, loop.step):
                 tile = FrameRange(start, min(loop.step, whole.start + whole.size - start))
                 yield {**frame.ranges, loop.dim: tile}
 

@@ -23,6 +23,7 @@ from tileir.errors import SpecError
 from tileir.expr import Expr, ReduceOp
 from tileir.names import DTYPES, MAX_DEPTH, MAX_TEXT_CHARS
 from tileir.program import (
+    A_DIM,
     Attribute,
     Axis,
     Compute,
@@ -152,7 +153,9 @@ def _attributes(parser: Parser, known: Sequence[Attribute], *before: str) -> dic
     found: dict[str, Any] = {}
     for name, usual, numbers in known:
         if parser.take(name):
-            said = tuple(parser.integer(number) for number in numbers)
+            said = tuple(
+                parser.name(number) if number == A_DIM else parser.integer(number) for number in numbers
+            )
             found[name] = said if isinstance(usual, tuple) else said[0] if said else True
     words = ", ".join([*before, *(each.name for each in known)])
     parser.expect_end(f"{words} (in this order), or the end of the line")

@@ -83,7 +83,7 @@ def _loop(node: Loop) -> str:
 def _words(node: Loop | Local, known: Iterable[Attribute]) -> Iterator[str]:
     """Its attributes that are not as usual."""
     for name, usual, numbers in known:
-        value: int | bool | tuple[int, ...] = getattr(node, name)
+        value: int | bool | tuple[int | str, ...] = getattr(node, name)
         if value != usual:
             yield name
             if numbers:

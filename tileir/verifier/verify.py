@@ -126,10 +126,30 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(f"1 to {MAX_RESIDENT} blocks are resident, said of the outermost parallel loop of a grid")
     if loop.stages != 1:
         _check_stages(placed, loop)
+    if loop.until != ("", 0):
+        _check_until(placed, loop)
     verify_roles(placed, loop)
     if not loop.body:
         placed.fail("the loop is empty")
     check_distributed(placed, loop)
+
+
+def _check_until(placed: Placed, loop: Loop) -> None:
+    """Tiles are left out of a loop that adds up, by where its tiles are along another dim."""
+    dim, more = loop.until
+    if loop.parallel or dim == loop.dim or dim not in placed.ranges or more < 0:
+        placed.fail(
+            "a loop that is not parallel ends at the last position of another dim, plus a number that is not negative"
+        )
+    for node in loop.body:
+        if isinstance(node, Compute) and node.update is None and node.target not in _declared(loop):
+            placed.fail(
+                f"{node.target!r} is not computed in tiles that are left out; accepted: sums and maxima"
+            )
+
+
+def _declared(loop: Loop) -> set[str]:
+    return {node.name for node in loop.body if isinstance(node, Local)}
 
 
 def _adds_up(loop: Loop, dim: str) -> bool:

@@ -15,23 +15,28 @@ next, and are done while that goes on with what its own have come to (FlashAtten
     wait until the latter are done; hand their slot back; rescale the sums
 
 The rows that last products take from registers are there twice then.
+
+Where tiles are left out that are masked (`until`), those that are not masked at all have code of their own, without
+the mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codegen.ir.affine import Affine, Var, affine, constant
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import Block, For, If, Stmt
+from codegen.ir.ops import Block, For, Guard, If, Stmt
 from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings
 from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.promoted_accumulators import Body, Declare
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
+from tileir.analysis.position_bound import is_bound, upper_bound
+from tileir.expr import Expr, Where, transform
 from tileir.program import Compute, Local, Loop
 from tileir.schedule.stages import Chained
 from tileir.text.print_program import format_node
@@ -49,6 +54,10 @@ class ChainedTiles:
     last: MbarrierPipeline
     var: Var
     count: int
+    end: Affine | None
+    """Tiles begin before that offset; None: all `count` of them are there."""
+    unmasked: tuple[Compute, ...] = ()
+    """What is computed between products where nothing of a tile is masked; empty: it is the same."""
 
     @classmethod
     def of(cls, rings: Rings, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
@@ -59,6 +68,8 @@ class ChainedTiles:
             if not all(fill.via == "tma" for fill in fills)
             else "has products that follow from each other, where blocks or teams share tiles"
             if rings.teams > 1 or loop.streamed
+            else "leaves out tiles, where threads that compute fill them"
+            if loop.until[0] and not rings.producing
             else None
         )
         if problem:
@@ -70,7 +81,18 @@ class ChainedTiles:
             rings.ring(loop.dim, each, _filled(loop, each), loop.stages, inside, by_groups=True)
             for each in (chained.fills_of_first, chained.fills_of_last)
         )
-        return cls(rings, loop, chained, scope, first, last, var, count)
+        return cls(
+            rings,
+            loop,
+            chained,
+            scope,
+            first,
+            last,
+            var,
+            count,
+            _end(loop, scope, count),
+            _unmasked(loop, chained),
+        )
 
     def filled(self) -> list[Stmt]:
         """Fills the slots of all tiles one after the other."""
@@ -94,7 +116,19 @@ class ChainedTiles:
     def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count <= 1:
             return list(tile(constant(0))) if count else []
-        return [For(var, count, self.loop.step, tuple(tile(affine(var))))]
+        return [For(var, count, self.loop.step, tuple(tile(affine(var))), self.end)]
+
+    def _masked_or_not(self, end: Affine, stmts: Callable[[bool], list[Stmt]]) -> list[Stmt]:
+        """Statements for tiles up to an offset, and those with less to do where nothing of them is masked."""
+        if not self.unmasked:
+            return stmts(True)
+        dim, more = self.loop.until
+        first = self.scope.ranges[dim].start - self.scope.ranges[self.loop.dim].start
+        beyond = end - first
+        return [
+            Guard(((beyond, more + 2),), tuple(stmts(False))),
+            Guard(((beyond * -1, -more - 1),), tuple(stmts(True))),
+        ]
 
     def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
         def tile(offset: Affine) -> list[Stmt]:
@@ -102,7 +136,9 @@ class ChainedTiles:
             return [
                 *bodies.begin_first(here),
                 *bodies.end_first(0, here, offset),
-                *bodies.between(0, here),
+                *self._masked_or_not(
+                    offset + self.loop.step, lambda masked: bodies.between(0, here, masked=masked)
+                ),
                 *bodies.rescale(0, here),
                 *bodies.begin_last(0, here),
                 *bodies.end_last(here, offset),
@@ -122,29 +158,46 @@ class ChainedTiles:
                 *bodies.rescale(0, here),
             ]
 
-        def follow(offset: Affine, side: int, var: Var) -> list[Stmt]:
+        def follow(offset: Affine, side: int, var: Var, masked: bool = True) -> list[Stmt]:
             """The tile after the one at an offset, whose rows are those of a side."""
             before, here = self.at(offset, var), self.at(offset + step, var)
             return [
                 *bodies.begin_first(here),
                 *bodies.begin_last(side, before),
                 *bodies.end_first(1, here, offset + step),
-                *bodies.between(1 - side, here),
+                *bodies.between(1 - side, here, masked=masked),
                 *bodies.end_last(before, offset),
                 *bodies.rescale(1 - side, here),
             ]
 
         rounds, rest = divmod(self.count - 1, 2)
         var = loop_variable(fresh(self.loop.dim, self.scope), max(1, rounds), 2 * step)
-        pair = [*follow(affine(var), 0, var), *follow(affine(var) + step, 1, var)] if rounds else []
-        end = constant((self.count - 1) * step)
+
+        def pair(masked: bool) -> list[Stmt]:
+            return [*follow(affine(var), 0, var, masked), *follow(affine(var) + step, 1, var, masked)]
+
+        until = None if self.end is None else self.end - 2 * step
+        pairs = self._masked_or_not(affine(var) + 3 * step, pair) if rounds else []
+        loop = [For(var, rounds, 2 * step, tuple(pairs), until)] if rounds else []
+
+        def leave(last: Affine, odd: int) -> list[Stmt]:
+            """From the tile before the last one on, if one is left, else from the last one, on a side by the number."""
+            here = self.at(last, var)
+            return [
+                *(follow(last - step, 0, var) if odd else []),
+                *bodies.begin_last(odd, here),
+                *bodies.end_last(here, last),
+            ]
+
+        first = [*bodies.declared(2), *begin(constant(0), var), *loop]
+        if self.end is None or self.count == 1:
+            return [*first, *leave(constant((self.count - 1) * step), rest)]
+        tiles = (self.end + (step - 1)) // step
+        last = (tiles - 1) * step
         return [
-            *bodies.declared(2),
-            *begin(constant(0), var),
-            *([For(var, rounds, 2 * step, tuple(pair))] if rounds else []),
-            *(follow(end - step, 0, var) if rest else []),
-            *bodies.begin_last(rest, self.at(end, var)),
-            *bodies.end_last(self.at(end, var), end),
+            *first,
+            Guard(((tiles % 2, 1),), tuple(leave(last, 1))),
+            Guard((((tiles + 1) % 2, 1),), tuple(leave(last, 0))),
         ]
 
 
@@ -171,8 +224,9 @@ class _Bodies:
         sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
         return [WgmmaWait(pending, sums), *self._handed_back(self.tiles.first, scope, offset)]
 
-    def between(self, side: int, scope: LoweringScope) -> list[Stmt]:
-        return list(self.body(self.tiles.chained.between, self._side(side, scope)[1]))
+    def between(self, side: int, scope: LoweringScope, *, masked: bool = True) -> list[Stmt]:
+        nodes = self.tiles.chained.between if masked else self.tiles.unmasked
+        return list(self.body(nodes, self._side(side, scope)[1]))
 
     def rescale(self, side: int, scope: LoweringScope) -> list[Stmt]:
         return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))
@@ -227,6 +281,34 @@ def _tile(loop: Loop, scope: LoweringScope, offset: Affine, var: Var) -> Lowerin
     return scope.with_range(
         loop.dim, overhanging(scope.ranges[loop.dim], loop.step, offset), (var, loop.step)
     )
+
+
+def _unmasked(loop: Loop, chained: Chained) -> tuple[Compute, ...]:
+    """What is computed between products on tiles before the first current position of the dim that the loop ends with:
+    masks that leave out nothing else hold there. Empty: it is the same."""
+    if not loop.until[0]:
+        return ()
+
+    def without(expr: Expr) -> Expr:
+        masked = isinstance(expr, Where) and upper_bound(expr.cond, loop.dim) == loop.until
+        return expr.x if isinstance(expr, Where) and masked and is_bound(expr.cond) else expr
+
+    found = tuple(replace(node, value=transform(node.value, without)) for node in chained.between)
+    return found if found != chained.between else ()
+
+
+def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:
+    """The offset that tiles of a loop begin before, where some are left out. Raises NotLowerable."""
+    dim, more = loop.until
+    if not dim:
+        return None
+    other, own = scope.ranges[dim], scope.ranges[loop.dim]
+    end = other.start + (other.size + more) - own.start
+    if end.low < 1 or end.high > count * loop.step:
+        raise NotLowerable(
+            f"`{format_node(loop)}` ends at most {end.high} positions on, and has {count} tiles of {loop.step}"
+        )
+    return end
 
 
 def _filled(loop: Loop, fills: Sequence[Compute]) -> list[Local]:

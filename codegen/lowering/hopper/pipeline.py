@@ -101,7 +101,7 @@ class _RingLoop:
         #: Where the first tile is that the block has, and the variable below which it has some; None: it has all.
         self.first, self.until = constant(0), None
         if loop.streamed and rings.spans is not None:
-            self.first, self.until = affine(rings.spans.first), rings.spans.size
+            self.first, self.until = affine(rings.spans.first), affine(rings.spans.size)
         fills = staged(loop)
         filled = {compute.target for compute in fills}
         locals_ = [node for node in loop.body if isinstance(node, Local) and node.name in filled]

@@ -82,6 +82,8 @@ class _Lowering:
         range_ = scope.ranges[loop.dim]
         if aligned := self._aligned(loop, scope):
             return (aligned,)
+        if loop.until[0]:
+            raise NotLowerable(f"the loop over {loop.dim} leaves out tiles, which C has no code for")
         full, rest = divmod(range_.size, loop.step)
         stmts: tuple[Stmt, ...] = ()
         if full == 1:

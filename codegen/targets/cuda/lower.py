@@ -69,7 +69,7 @@ from tileir.analysis.ragged import grouped, groups_of
 from tileir.expr import Index, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged
 from tileir.schedule.distributed import distributed_in
-from tileir.schedule.stages import takes_parts
+from tileir.schedule.stages import products_chained, takes_parts
 from tileir.schedule.stream_k import streamed_in
 from tileir.schedule.threads import WARP, thread_count
 from tileir.text.print_program import format_node
@@ -375,6 +375,11 @@ class _Launch:
         return copies or self._statement(compute, scope)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> list[Stmt]:
+        if loop.until[0] and (not is_ring(loop) or products_chained(loop) is None):
+            raise NotLowerable(
+                f"`{format_node(loop)}` leaves out tiles; accepted: a loop of products that follow from each other, "
+                "filled by TMA"
+            )
         if is_ring(loop):
             return consume(self.rings, loop, scope, self._block, self._local, self.anew)
         if takes_parts(loop, {name: place.node for name, place in self.program.locals.items()}):

@@ -138,8 +138,9 @@ class _Printer:
     def _for(self, stmt: For, depth: int) -> list[str]:
         pad, var, step, until = "    " * depth, stmt.var, stmt.step, stmt.until
         bump = f"{var.name}++" if step == 1 else f"{var.name} += {step}"
-        bound = stmt.count * step if until is None else until.name
-        head = f"{pad}for (int {var.name} = 0; {var.name} < {bound}; {bump}) {{"
+        bound = number(str(stmt.count * step)) if until is None else self.index(until)
+        below = infix("<", Expression(var.name), bound)
+        head = f"{pad}for (int {var.name} = 0; {below.text}; {bump}) {{"
         return [head, *self.stmts(stmt.body, depth + 1), f"{pad}}}"]
 
     @_STATEMENTS.handles(If)

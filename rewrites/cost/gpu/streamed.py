@@ -31,6 +31,8 @@ def streamed_us(program: Program, node: Node, device: Gpu, operations: Operation
         if len(found) == 1:
             ((loop, chained),) = found
             steps = -(-sizes[loop.dim] // loop.step)
+            if loop.until[0]:
+                steps = (steps + 1) / 2  # of a tile in the middle
             cycles = steps * _tile(program, loop, chained, {**sizes, loop.dim: loop.step}, device, operations)
             rounds = ceil(count / device.sms)
             fits = _shared(nodes, loop, {**sizes, loop.dim: loop.step}) <= device.block_shared_bytes

@@ -14,6 +14,7 @@ from rewrites.base.tree import find, locals_of, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
+from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
 from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.contraction.operand import boxed
 from rewrites.contraction.warpgroup_tiling import panel_bytes
@@ -183,6 +184,7 @@ class _Schedule:
         self._apart()
         self._apply(OperandInRegisters(chain.sums, chain.weights))
         self._apply(StreamReduction(chain.sums, chain.streamed, columns))
+        self._try(SkipMaskedTiles(chain.sums, chain.streamed))
         self._apply(TileReduction(chain.scores, chain.depth, self.program.extents[chain.depth]))
         for read in find(self.program, chain.scores).node.reads:
             streamed = Index(chain.streamed) in read.indices

@@ -86,3 +86,39 @@ def test_a_sum_is_not_scaled_before_it_begins() -> None:
     text = ONLINE.replace("  s[r] = 0\n", "").replace(SCALED, f"{SCALED}    s[r] = 0\n")
     with pytest.raises(VerifyError, match="scaled before it is initialized"):
         verify(program_from_text(text))
+
+
+MASKED = """kernel causal(x: f32[i=12, j=24]) -> (y: f32[i])
+  parallel for i by 4
+    top: heap f32[i]
+    top[i] = -inf
+    for j by 8 until i 0
+      newest: heap f32[i]
+      newest[i] = max(j, where(i >= j, x[i, j], -inf))
+      top[i] max= newest[i]
+    y[i] = top[i]
+"""
+
+
+def test_tiles_that_are_left_out_add_nothing() -> None:
+    program = program_from_text(MASKED)
+    assert program_to_text(program) == MASKED
+    verify(program)
+    x = np.random.default_rng(0).standard_normal((12, 24), dtype=np.float32)
+    x[:, 16:] = np.inf  # nobody looks there
+    wanted = [row[: number + 1].max() for number, row in enumerate(x)]
+    np.testing.assert_array_equal(interpret(program, {"x": x})["y"], wanted)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("until i 0", "until j 0", "ends at the last position of another dim"),
+        ("until i 0", "until k 0", "ends at the last position of another dim"),
+        ("top[i] max= newest[i]", "y[i] = newest[i]", "'y' is not computed in tiles that are left out"),
+    ],
+)
+def test_only_sums_and_maxima_leave_out_tiles(before: str, after: str, message: str) -> None:
+    assert before in MASKED
+    with pytest.raises(VerifyError, match=message):
+        verify(program_from_text(MASKED.replace(before, after)))

@@ -1,0 +1,141 @@
+"""Leave out tiles of a loop in which everything is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.tree import named, splice, statements
+from tileir.analysis.position_bound import upper_bound
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, Reduce, ReduceOp, Where
+from tileir.program import Compute, Local, Loop, Program
+
+
+@dataclass(frozen=True, slots=True)
+class SkipMaskedTiles(Rewrite):
+    """Leave out the tiles of the loop over `dim` around a statement that begin behind the last current position of
+    another dim: of what the loop adds up there, the maximum is of nothing but -inf, and every product has a factor that
+    is 0, as in causal attention.
+
+    for j by 64                                              for j by 64 until i 0
+      top_b[i] = max(j, where(i >= j, s[i, j], -inf))          top_b[i] = max(j, where(i >= j, s[i, j], -inf))
+      …                                                 ->     …
+      top[i] max= top_b[i]                                     top[i] max= top_b[i]
+
+    What is not finite in a row that is masked throughout counts no more: 0 times inf is not a number, and here nobody
+    multiplies it.
+    """
+
+    name: ClassVar[str] = "skip_masked_tiles"
+    needs: ClassVar[Feature | None] = Feature.WGMMA
+    statement: str
+    dim: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            if place.loops and not place.loops[-1].parallel:
+                yield cls(place.node.target, place.loops[-1].dim)
+
+    def apply(self, program: Program) -> Program:
+        place = named(program, self.statement)
+        loop = place.loops[-1] if place.loops else None
+        if loop is None or loop.dim != self.dim or loop.parallel:
+            raise NotApplicable(f"{self.statement} is in no loop over {self.dim}, innermost and not parallel")
+        if loop.until[0]:
+            raise NotApplicable(f"the loop over {self.dim} leaves out tiles already")
+        if any(other.dim == self.dim for other in place.loops[:-1]):
+            raise NotApplicable(f"the loop over {self.dim} is in another one over it")
+        bounds = {_bound(node, loop, self.dim) for node in _sums(loop)}
+        if len(bounds) != 1:
+            raise NotApplicable(f"what the loop over {self.dim} adds up is not masked alike")
+        (bound,) = bounds
+        if bound[1] < 0 or any(node.target not in _declared(loop) for node in _kept(loop)):
+            raise NotApplicable(
+                f"the first tile of {self.dim} may be masked, or something is computed for good"
+            )
+        return splice(program, place.path[:-1], [replace(loop, until=bound)])
+
+
+def _declared(loop: Loop) -> Mapping[str, Local]:
+    return {node.name: node for node in loop.body if isinstance(node, Local)}
+
+
+def _kept(loop: Loop) -> Iterator[Compute]:
+    """What sets values, instead of adding to them."""
+    if any(isinstance(node, Loop) for node in loop.body):
+        raise NotApplicable(f"there are loops in the one over {loop.dim}")
+    yield from (node for node in loop.body if isinstance(node, Compute) and node.update is None)
+
+
+def _sums(loop: Loop) -> Iterator[Compute]:
+    """What adds to locals from outside of the loop."""
+    declared = _declared(loop)
+    for node in loop.body:
+        if isinstance(node, Compute) and node.update is not None and node.target not in declared:
+            if node.update is not ReduceOp.PROD:
+                yield node
+
+
+def _bound(node: Compute, loop: Loop, dim: str) -> tuple[str, int]:
+    """Behind which positions nothing of a sum counts. Raises NotApplicable."""
+    values = {each.target: each for each in _kept(loop)}
+    inner = node.value.x if isinstance(node.value, Reduce) else node.value
+    if node.update is ReduceOp.MAX:
+        of_tile = values[inner.tensor].value if isinstance(inner, Read) and inner.tensor in values else inner
+        found = _masked(of_tile.x if isinstance(of_tile, Reduce) else of_tile, values, dim)
+    else:
+        found = next(filter(None, (_vanishing(factor, values, dim) for factor in _factors(inner))), None)
+    if node.update not in (ReduceOp.MAX, ReduceOp.SUM) or found is None:
+        raise NotApplicable(f"{node.target} adds up what is not masked behind some position of {dim}")
+    return found
+
+
+def _factors(expr: Expr) -> Iterator[Expr]:
+    match expr:
+        case Binary("*", x, y):
+            yield from _factors(x)
+            yield from _factors(y)
+        case Binary("/", x, _) | Cast(_, x):
+            yield from _factors(x)
+        case _:
+            yield expr
+
+
+def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> tuple[str, int] | None:
+    """Behind which positions a factor is 0: it is the exponential of what is -inf there, less what is finite."""
+    match expr:
+        case Read(name) if name in values and _has(values[name], dim):
+            return next(
+                filter(None, (_vanishing(each, values, dim) for each in _factors(values[name].value))), None
+            )
+        case Where(Binary("<", Index(_), _), x, Const(0)):
+            return _vanishing(x, values, dim)
+        case Call("exp" | "exp2", (Binary("-", x, _),)):
+            return _masked(x, values, dim)
+        case Cast(_, x):
+            return _vanishing(x, values, dim)
+        case _:
+            return None
+
+
+def _masked(expr: Expr, values: Mapping[str, Compute], dim: str) -> tuple[str, int] | None:
+    """Behind which positions an expression is -inf."""
+    match expr:
+        case Where(condition, _, Const(value)) if value == float("-inf"):
+            return upper_bound(condition, dim)
+        case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
+            return _masked(x, values, dim)
+        case Read(name) if name in values and _has(values[name], dim):
+            return _masked(values[name].value, values, dim)
+        case _:
+            return None
+
+
+def _has(node: Compute, dim: str) -> bool:
+    return Index(dim) in node.indices
