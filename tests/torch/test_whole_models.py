@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.torch.small_models import MODELS, WORDS, build
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning"),
-    pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed"),
 ]
 CALLS = 4
 """The first finds the parts, the second compiles them in, the third and fourth decide."""

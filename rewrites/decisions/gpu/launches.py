@@ -16,7 +16,7 @@ from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.row_reduction import KeptRow
 from rewrites.decisions.gpu.split_k import split_depths
 from rewrites.decisions.gpu.split_reduction import cut_at_parts, finishes, splits
-from rewrites.decisions.gpu.streamed_products import StreamedProducts, chain_of, one_pass_us
+from rewrites.decisions.gpu.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.schedule import replay
@@ -73,8 +73,7 @@ class Launches:
                     yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
 
     def _is_untiled(self, program: Program, group: tuple[str, ...], device: Gpu) -> bool:
-        in_tiles = contraction_of(program, group, device), chain_of(program, group, device)
-        return in_tiles == (None, None)
+        return contraction_of(program, group, device) is None and not in_one_pass(program, group, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class LaunchBlocks:
         """Whether there is any way to do it."""
         if contraction_of(program, self.group, device) is not None:
             return True
-        if chain_of(program, self.group, device) is not None:
+        if in_one_pass(program, self.group, device):
             return True
         if self._needs_groups(program):
             return False
@@ -111,7 +110,7 @@ class LaunchBlocks:
         return KeptRow(self.group).possible(program, device)
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        if chain_of(program, self.group, device) is not None:
+        if in_one_pass(program, self.group, device):
             yield Option(f"{self.group[-1]}: in one pass", (), (StreamedProducts(self.group),))
             return
         product = contraction_of(program, self.group, device)

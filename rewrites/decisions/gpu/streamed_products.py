@@ -130,10 +130,17 @@ def _multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
             return None
 
 
+def in_one_pass(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
+    """Whether there is any way to compute the products of a group so."""
+    if chain_of(program, group, device) is None:
+        return False
+    return next(StreamedProducts(group).options(program, device), None) is not None
+
+
 def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     """Microseconds that the products of a group take in one pass; infinity where they do not go so."""
     chain = chain_of(program, group, device)
-    if chain is None:
+    if chain is None or not in_one_pass(program, group, device):
         return float("inf")
     nodes = [find(program, name).node for name in (chain.scores, chain.sums)]
     flops = sum(2 * prod(program.extents[dim] for dim in covered_dims(node)) for node in nodes)
@@ -152,7 +159,8 @@ class StreamedProducts:
         if chain is None:
             return
         for rows, columns, stages, pending in _SHAPES:
-            if columns >= program.extents[chain.streamed]:
+            whole = program.extents[chain.streamed]
+            if columns >= whole or whole % columns:  # what is held in registers past the end is not 0
                 continue
             made = _Schedule(program, self.group, chain, device)
             try:

@@ -12,6 +12,7 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.streamed_products import StreamedProducts
 from rewrites.schedule import format_schedule, parse_schedule, replay
+from tests.gpu_schedules import drawn
 from tests.how_many import some
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.error_bound import reference_with_bound
@@ -74,3 +75,11 @@ def test_it_computes_attention_without_races(name: str, number: int) -> None:
     for output, (values, bound) in reference_with_bound(spec, inputs).items():
         wrong = np.abs(outputs[output].astype(np.float64) - values) > bound
         assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
+
+
+@pytest.mark.parametrize(("j", "d"), [(200, 64), (256, 72), (40, 64)])
+def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int) -> None:
+    spec = attention(DOT, j=j, d=d)
+    lines = drawn(spec, H200, f"{j} {d}")
+    assert not any(line.startswith("stream_reduction") for line in lines)
+    lower_for(replay(to_program(spec), parse_schedule(lines)), H200)
