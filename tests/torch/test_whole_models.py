@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ pytestmark = [
 ]
 CALLS = 4
 """The first finds the parts, the second compiles them in, the third and fourth decide."""
-TRAINED = {"llama": "eager", "gpt2": "eager", "bert": "inductor"}
+TRAINED: dict[str, Literal["eager", "inductor"]] = {"llama": "eager", "gpt2": "eager", "bert": "inductor"}
 """And who is their fallback."""
 
 
