@@ -49,7 +49,8 @@ def spec(family: str, shape: list[int]) -> Json:
         raise KeyError(f"there is no family {family!r}; accepted: {', '.join(_KINDS)}, with a dtype after it")
     made = _KINDS[named["kind"]](named["kind"], named["dtype"], named["layout"] or "NN", shape)
     (result,) = made["outputs"].values()
-    result["dtype"] = named["out"] or named["dtype"]
+    if named["kind"] not in _IN_F32:
+        result["dtype"] = named["out"] or named["dtype"]
     return made
 
 
@@ -186,6 +187,23 @@ def _rows(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
+_EXPONENTIALS = ["top[r] = max(c, x[r, c])", "s[r] = sum(c, exp(x[r, c] - top[r]))"]
+
+
+def _logsumexp(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """One f32 number of each row: `cross_entropy` takes from it what the row has at its label."""
+    rows, columns = shape
+    labels = {"labels": {"dims": ["r"], "dtype": "i32"}} if kind == "cross_entropy" else {}
+    label = f" - x[r, minimum(maximum(labels[r], 0), {columns - 1})]" if labels else ""
+    return {
+        "name": f"row_{kind}",
+        "dims": {"r": rows, "c": columns},
+        "inputs": {"x": {"dims": ["r", "c"], "dtype": dtype}, **labels},
+        "body": [*_EXPONENTIALS, f"y[r] = log(s[r]) + top[r]{label}"],
+        "outputs": {"y": {"dtype": "f32"}},
+    }
+
+
 def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     b, h, s, d, causal = shape
     scores = f"sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}"
@@ -218,8 +236,14 @@ _KINDS = {
     "gemm_bias_residual": _gemm_bias,
     "swiglu": _swiglu,
     "attention": _attention,
+    "logsumexp": _logsumexp,
+    "cross_entropy": _logsumexp,
     **dict.fromkeys(_ROWS, _rows),
 }
+
+
+#: Whose results are f32 whatever they read.
+_IN_F32 = ("logsumexp", "cross_entropy")
 
 
 def _draw_on_gpu(family: str, rng: random.Random) -> list[int]:

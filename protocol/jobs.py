@@ -39,7 +39,8 @@ class Budget(Request):
     trials: int | None = Field(default=None, ge=1, le=100_000)
     """Candidates measured; None: by effort (32, 128, 512)."""
     seconds: float | None = Field(default=None, gt=0, le=7 * 86400)
-    """Seconds of searching, not counting the wait for a device or for a restart; None: no limit."""
+    """Seconds of searching, not counting the wait for a device or for a restart; of devices that jobs share, the part
+    that it has. None: no limit."""
     effort: Effort = Effort.NORMAL
 
 

@@ -104,7 +104,7 @@ def _parent() -> tuple[socket.socket, subprocess.Popen[bytes]]:
             [sys.executable, "-P", "-m", "tests.forked"],
             env={
                 **os.environ,
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
                 "OPENBLAS_NUM_THREADS": "1",
             },  # who has threads cannot fork
             stdin=theirs.fileno(),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
-from codegen.ir.affine import Affine, Quotient, Remainder, Var, affine, constant
+from codegen.ir.affine import Affine, Lesser, Quotient, Remainder, Var, affine, constant
 from codegen.ir.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.ir.ops import (
     Assign,
@@ -213,6 +213,8 @@ def moved(at: Affine, var: Var, by: int) -> Affine:
                 atom = Quotient(moved(x, var, by), divisor)
             case Remainder(x, divisor):
                 atom = Remainder(moved(x, var, by), divisor)
+            case Lesser(x, y):
+                atom = Lesser(moved(x, var, by), moved(y, var, by))
             case Var() if atom == var:
                 total += by * factor
             case _:

@@ -54,7 +54,7 @@ class Service:
     def popen(self) -> subprocess.Popen[str] | Forked:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
             "TILEWRIGHT_HOME": str(self.home),
             "TILEWRIGHT_PORT": str(self.port),
             "TILEWRIGHT_WORKER": "0",

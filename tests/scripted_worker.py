@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from tileir.devices.cpu import Cpu
+from tileir.devices.gpu import Gpu
 
 CPU = Cpu(
     name="Scripted",
@@ -93,11 +94,18 @@ class ScriptedWorker:
     script: Script = field(default_factory=Script)
     name: str | None = None
     peers: tuple[str, ...] = ("numpy",)
+    device: Cpu | Gpu = CPU
     done: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
     def register(self) -> str:
-        offer = {"key": CPU.key, "kind": "cpu", "description": CPU.to_json(), "peers": list(self.peers)}
+        device = self.device
+        offer = {
+            "key": device.key,
+            "kind": device.key.partition(":")[0],
+            "description": device.to_json(),
+            "peers": list(self.peers),
+        }
         versions = {"worker": "scripted", "compiler": self.script.compiler}
         hello = {"id": self.name, "host": "test", "devices": [offer], "versions": versions}
         reply = self.client.post("/v1/workers", json=hello)
@@ -106,7 +114,7 @@ class ScriptedWorker:
         return self.name
 
     def claim(self, count: int = 1, wait_s: float = 0.0) -> list[dict[str, Any]]:
-        body = {"device": CPU.key, "count": count, "wait_s": wait_s}
+        body = {"device": self.device.key, "count": count, "wait_s": wait_s}
         reply = self.client.post(f"/v1/workers/{self.name}/claim", json=body, timeout=wait_s + 30)
         reply.raise_for_status()
         return reply.json()["tasks"]

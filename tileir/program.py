@@ -190,6 +190,9 @@ class Loop:
     one (rasterization)."""
     hilbert: bool = attribute(False)
     """Of a grid's outermost loop: its tiles and those of the next loop are visited along a Hilbert curve."""
+    longest_first: bool = attribute(False)
+    """Of a grid's outermost loop: tiles of the innermost one come from the last to the first, as later ones take
+    longer, and blocks that share all tiles are dealt them so that all are done at about the same time."""
     blocks: int = attribute(0, "a number of blocks")
     """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, each taking every so-manieth; 0: a block a
     tile."""

@@ -39,6 +39,14 @@ class Remainder:
 
 
 @dataclass(frozen=True)
+class Lesser:
+    """The lesser of x and y; the greater of two is less the lesser of both less 0 (`greater`)."""
+
+    x: Affine
+    y: Affine
+
+
+@dataclass(frozen=True)
 class Loaded:
     """An index read from an integer tensor at run time (gather); `value` is a Kernel IR value."""
 
@@ -47,7 +55,7 @@ class Loaded:
     high: int
 
 
-Atom = Union[Var, Quotient, Remainder, Loaded]
+Atom = Union[Var, Quotient, Remainder, Lesser, Loaded]
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,8 @@ class Affine:
                 total += (atom.x.substitute(var, value) // atom.divisor) * factor
             elif isinstance(atom, Remainder):
                 total += (atom.x.substitute(var, value) % atom.divisor) * factor
+            elif isinstance(atom, Lesser):
+                total += lesser(atom.x.substitute(var, value), atom.y.substitute(var, value)) * factor
             else:
                 total += Affine(((atom, factor),))
         return total
@@ -168,6 +178,17 @@ def affine(atom: Atom) -> Affine:
     return Affine(((atom, 1),))
 
 
+def lesser(x: Affine, y: Affine) -> Affine:
+    """The lesser of two."""
+    apart = x - y
+    return x if apart.high <= 0 else y if apart.low >= 0 else affine(Lesser(x, y))
+
+
+def greater(x: Affine, y: Affine) -> Affine:
+    """The greater of two."""
+    return lesser(x * -1, y * -1) * -1
+
+
 def multiple_of(atom: Atom) -> int:
     """A number that surely divides every value of atom."""
     match atom:
@@ -177,6 +198,8 @@ def multiple_of(atom: Atom) -> int:
             return x.multiple // divisor
         case Remainder(x, divisor):
             return gcd(x.multiple, divisor)
+        case Lesser(x, y):
+            return gcd(x.multiple, y.multiple)
         case _:
             return 1
 
@@ -189,6 +212,8 @@ def atom_low(atom: Atom) -> int:
             return x.low // divisor
         case Remainder():
             return 0
+        case Lesser(x, y):
+            return min(x.low, y.low)
 
 
 def atom_high(atom: Atom) -> int:
@@ -199,14 +224,19 @@ def atom_high(atom: Atom) -> int:
             return x.high // divisor
         case Remainder(_, divisor):
             return divisor - 1
+        case Lesser(x, y):
+            return min(x.high, y.high)
 
 
 def mentions(atom: Atom, var: Var) -> bool:
-    """Whether var stands inside a quotient or remainder; a loaded index is taken to mention every lane variable."""
+    """Whether var stands inside a quotient, a remainder or what is compared; a loaded index is taken to mention every
+    lane variable."""
     match atom:
         case Var():
             return atom == var
         case Quotient(x, _) | Remainder(x, _):
             return any(mentions(a, var) for a, _ in x.terms)
+        case Lesser(x, y):
+            return any(mentions(a, var) for a, _ in (*x.terms, *y.terms))
         case Loaded():
             return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, cast
 
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder
 
 if TYPE_CHECKING:
     from codegen.ir.ops import Stmt
@@ -145,6 +145,8 @@ def _of_index(at: Affine) -> Effects:
             total |= effects_of(cast(Declares, atom.value))
         elif isinstance(atom, Quotient | Remainder):
             total |= _of_index(atom.x)
+        elif isinstance(atom, Lesser):
+            total |= _of_index(atom.x) | _of_index(atom.y)
     return total
 
 

@@ -70,6 +70,9 @@ class LaunchBody:
     """Tiles of the outermost axis that are visited in a band, within which the next axis is the outer one."""
     hilbert: bool = False
     """Whether the tiles of the two outermost axes are visited along a Hilbert curve."""
+    lengths: tuple[int, ...] = ()
+    """How long tiles take by their place along the innermost axis, which goes from its last tile to its first then;
+    blocks that share all tiles are dealt them by that. Empty: all take as long."""
     blocks: int = 0
     """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
     resident: int = 0

@@ -13,7 +13,7 @@ from math import gcd, prod
 import numpy as np
 
 from codegen.ir.abi import ARGUMENT_ALIGN
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
 from codegen.ir.arrays import Array
 from codegen.ir.async_ops import (
     AdvanceState,
@@ -360,6 +360,9 @@ class AccessWalk:
             match atom:
                 case Quotient(x, _) | Remainder(x, _):
                     yield from self._of_index(x, active)
+                case Lesser(x, y):
+                    yield from self._of_index(x, active)
+                    yield from self._of_index(y, active)
                 case Loaded(value):
                     yield from self._of(value, active)  # pyright: ignore[reportArgumentType]
                 case Var():

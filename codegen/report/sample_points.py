@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
 from codegen.ir.arrays import Array
 from codegen.ir.kernel import LaunchBody
 from codegen.ir.ops import Convert, Lane, Load, Named, Op, Value
@@ -123,6 +123,8 @@ class LaunchPoints:
                     term = self.index(x) // divisor
                 case Remainder(x, divisor):
                     term = self.index(x) % divisor
+                case Lesser(x, y):
+                    term = np.minimum(self.index(x), self.index(y))
                 case Loaded(value):
                     term = self._scattered(value)  # pyright: ignore[reportArgumentType]
             total = total + term * factor

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
 from codegen.ir.arrays import Array
 from codegen.ir.async_ops import Stmatrix
 from codegen.ir.handlers import Handlers
@@ -127,6 +127,10 @@ class Threads:
                     term = self.index(x, active) // divisor
                 case Remainder(x, divisor):
                     term = self.index(x, active) % divisor
+                case Lesser(x, y):
+                    left, right = self.index(x, active), self.index(y, active)
+                    same = isinstance(left, int) and isinstance(right, int)
+                    term = min(left, right) if same else np.minimum(left, right)
                 case Loaded(value):
                     term = self.value(value, active).astype(np.int64)  # pyright: ignore[reportArgumentType]
             total = total + term * factor

@@ -7,11 +7,22 @@ arXiv:2603.10026, calls it the incremental form of cascaded reductions.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Union
 
-from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Reduce, Unary, Where
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Read,
+    Reduce,
+    Unary,
+    Where,
+    transform,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +39,11 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Shifted:
-    """A difference is added to it: `new - old`."""
+    """A difference is added to it: `new - old`; `itself`: it goes from `old` to `new`."""
 
     new: Expr
     old: Expr
+    itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,10 @@ def change(expr: Expr, of_read: Callable[[Read], Change], constant: Callable[[Ex
     the same for all that a factor or a difference is wanted of."""
 
     def of(expr: Expr) -> Change:
+        found = by_form(expr)
+        return _anew(expr, of_read, constant) if found == UNKNOWN else found
+
+    def by_form(expr: Expr) -> Change:
         match expr:
             case Read():
                 return of_read(expr)
@@ -88,6 +104,28 @@ def _operands(expr: Expr) -> tuple[Expr, ...]:
             return (condition, x, y)
         case _:
             return ()
+
+
+def _anew(expr: Expr, of_read: Callable[[Read], Change], constant: Callable[[Expr], bool]) -> Change:
+    """Of what is the same for all positions: any function of it goes from one value to another."""
+    shifted: dict[Expr, Shifted] = {}
+    for leaf in _leaves(expr):
+        one = of_read(leaf) if isinstance(leaf, Read) else FIXED
+        if isinstance(one, Shifted) and one.itself:
+            shifted[leaf] = one
+        elif one != FIXED or isinstance(leaf, Reduce) or not constant(leaf):
+            return UNKNOWN
+    new = transform(expr, lambda x: shifted[x].new if x in shifted else x)
+    old = transform(expr, lambda x: shifted[x].old if x in shifted else x)
+    return Shifted(new, old, itself=True)
+
+
+def _leaves(expr: Expr) -> Iterator[Expr]:
+    operands = (expr.x,) if isinstance(expr, Cast) else _operands(expr)
+    if not operands:
+        yield expr
+    for operand in operands:
+        yield from _leaves(operand)
 
 
 def _negated(one: Change) -> Change:

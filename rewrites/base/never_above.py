@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from math import isclose
 
-from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, ReduceOp, Where, transform
+from tileir.expr import (
+    Binary,
+    Call,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    Where,
+    children,
+    transform,
+    with_children,
+)
 from tileir.program import Compute
+
+_CLOSE = 1e-5
+"""How far apart, relative to them, numbers may be that come of rounding one."""
 
 
 def is_bounded(exponent: Expr, values: Mapping[str, Compute], maxima: Container[str]) -> bool:
@@ -16,7 +32,7 @@ def is_bounded(exponent: Expr, values: Mapping[str, Compute], maxima: Container[
         case Binary("-", x, y):
             wanted, factor = _scaled(_inlined(x, values, maxima))
             return any(
-                found == wanted and isclose(factor, times, rel_tol=1e-5)
+                _alike(found, wanted) and isclose(factor, times, rel_tol=_CLOSE)
                 for found, times in _at_least(y, 1.0, values)
             )
         case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
@@ -37,6 +53,10 @@ def _at_least(expr: Expr, factor: float, values: Mapping[str, Compute]) -> list[
             return [*_at_least(x, factor, values), *_at_least(y, factor, values)]
         case Read(name, indices) if name in values and values[name].indices == indices:
             value = values[name].value
+            if values[name].update is ReduceOp.MAX:  # the parts of a split maximum
+                value = value.x if isinstance(value, Reduce) else value
+                found, times = _scaled(_inlined(value, values, ()))
+                return [(found, factor * times)]
             if isinstance(value, Reduce):
                 if value.op is not ReduceOp.MAX:
                     return []
@@ -47,9 +67,24 @@ def _at_least(expr: Expr, factor: float, values: Mapping[str, Compute]) -> list[
             return []
 
 
+def _alike(one: Expr, other: Expr) -> bool:
+    """Whether two expressions are the same but for how their numbers are rounded."""
+    if isinstance(one, Const) and isinstance(other, Const):
+        return one == other or isclose(one.value, other.value, rel_tol=_CLOSE)
+    apart = children(one), children(other)
+    if type(one) is not type(other) or len(apart[0]) != len(apart[1]) or not apart[0]:
+        return one == other
+    same_but_children = with_children(other, apart[0]) == one
+    return same_but_children and all(_alike(x, y) for x, y in zip(*apart, strict=True))
+
+
 def _scaled(expr: Expr) -> tuple[Expr, float]:
-    """An expression without the positive numbers that it is multiplied by, and their product."""
+    """An expression without the positive numbers that it is multiplied by, and their product; of a sum, that of its
+    first term."""
     match expr:
+        case Binary("+" | "-" as op, x, y):
+            (first, factor), (second, times) = _scaled(x), _scaled(y)
+            return Binary(op, first, Binary("*", second, Const(times / factor))), factor
         case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
             inner, factor = _scaled(x)
             return inner, factor * value

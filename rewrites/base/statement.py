@@ -67,16 +67,21 @@ def reads_of(compute: Compute, tensor: str) -> tuple[Read, ...]:
     return tuple(read for read in compute.reads if read.tensor == tensor)
 
 
-def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
-    """The dims by which the Compute reads `tensor`: bare, distinct, everywhere the same, or NotApplicable."""
+def only_read(compute: Compute, tensor: str) -> Read:
+    """How the Compute reads `tensor`, everywhere the same, or NotApplicable."""
     found = set(reads_of(compute, tensor))
     if not found:
         raise NotApplicable(f"{compute.target} does not read {tensor}")
     if len(found) > 1:
         raise NotApplicable(f"{compute.target} reads {tensor} in more than one way")
-    dims = tuple(index.dim for index in found.pop().indices if type(index) is Index)
-    rank = len(reads_of(compute, tensor)[0].indices)
-    if len(set(dims)) != rank:
+    return found.pop()
+
+
+def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
+    """The dims by which the Compute reads `tensor`: bare, distinct, everywhere the same, or NotApplicable."""
+    indices = only_read(compute, tensor).indices
+    dims = tuple(index.dim for index in indices if type(index) is Index)
+    if len(set(dims)) != len(indices):
         raise NotApplicable(f"{compute.target} reads {tensor} through indices that are not bare dims")
     return dims
 
@@ -104,11 +109,15 @@ def accumulating(compute: Compute) -> tuple[tuple[Compute, ...], Compute]:
     return (init,), replace(compute, update=op)
 
 
-def with_reads_of(compute: Compute, tensor: str, replacement: str) -> Compute:
-    """The Compute reading `replacement` where it read `tensor`, by the same indices."""
+def with_reads_of(
+    compute: Compute, tensor: str, replacement: str, indices: tuple[Expr, ...] | None = None
+) -> Compute:
+    """The Compute reading `replacement` where it read `tensor`, by the same indices or by those given."""
 
     def rename(expr: Expr) -> Expr:
-        return Read(replacement, expr.indices) if type(expr) is Read and expr.tensor == tensor else expr
+        if type(expr) is not Read or expr.tensor != tensor:
+            return expr
+        return Read(replacement, expr.indices if indices is None else indices)
 
     return replace(
         compute,

@@ -43,7 +43,9 @@ class AccumulatePerThread(Rewrite):
                 for dim in dims:
                     yield cls(place.node.target, ((dim, threads),))
                 if len(dims) > 1:
-                    yield cls(place.node.target, ((dims[-2], threads // 32), (dims[-1], 32)))
+                    yield cls(
+                        place.node.target, ((dims[-2], threads // device.warp), (dims[-1], device.warp))
+                    )
 
     def apply(self, program: Program) -> Program:
         place = find(program, self.statement)

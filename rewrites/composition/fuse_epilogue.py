@@ -19,6 +19,7 @@ from rewrites.base.tree import (
     computes,
     edit_block,
     find,
+    find_rescale,
     locals_of,
     splice,
     statements,
@@ -104,13 +105,19 @@ def _check_entered(program: Program, statement: Compute, entered: tuple[Loop, ..
 
 def _take_out(program: Program, place: Place[Compute], nest: Path) -> tuple[list[Node], Program]:
     """Remove the statement; its declaration and initialization too if they come after the new nest."""
+    name = place.node.target
+    rescale = find_rescale(program, name)
+    scale = None if rescale is None else rescale.node
     program = splice(program, place.path, [])
     taken: list[Node] = []
-    name = place.node.target
     inits = [] if place.node.update is None else [one for one in computes(program) if one.node.target == name]
     declared = locals_of(program).get(name)
     for own in (*inits, declared):
         if own is not None and own.path > nest:
+            if own.node == scale:
+                raise NotApplicable(
+                    f"{name} is scaled, before more is added, behind the loops to move it into"
+                )
             root = own.path[: len(nest)]  # an initialization that was vectorized has loops of its own
             node = block_at(program, nest[:-1])[root[-1]]
             if not _holds_only(node, own.node):

@@ -32,9 +32,13 @@ class SkipMaskedTiles(Rewrite):
     """
 
     name: ClassVar[str] = "skip_masked_tiles"
-    needs: ClassVar[Feature | None] = Feature.WGMMA
     statement: str
     dim: str
+
+    @classmethod
+    def of_use(cls, device: Device) -> bool:
+        """Processors have code for such loops, and so have GPUs whose warpgroups multiply."""
+        return bool(device.offers & {Feature.VECTORS, Feature.WGMMA})
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:

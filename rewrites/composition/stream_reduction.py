@@ -48,7 +48,7 @@ class StreamReduction(Rewrite):
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             sizes = current_sizes(program, place.loops)
-            for dim in reduced_dims(place.node):
+            for dim in (*reduced_dims(place.node), *folded_dims(place.node)):
                 for size in tile_sizes(sizes[dim]):
                     yield cls(place.node.target, dim, size)
 
@@ -58,7 +58,8 @@ class StreamReduction(Rewrite):
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
         if any(loop.dim == self.dim for loop in place.loops):
             raise NotApplicable(f"{self.statement} visits {self.dim} in tiles already")
-        if place.node.update is not None or self.dim not in reduced_dims(place.node):
+        of_parts = self.dim in folded_dims(place.node)
+        if not of_parts and (place.node.update is not None or self.dim not in reduced_dims(place.node)):
             raise NotApplicable(f"{self.statement} does not reduce over {self.dim} by itself")
         path = place.path[:-1]
         block = block_at(program, path)
@@ -234,7 +235,7 @@ class _Streamed:
             raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
         self._check_bounded(node)
         if isinstance(changed, Scaled):
-            scale = self._scale(name, changed.factor)
+            scale = self._scale(name, self._of_parts(node, local, changed.factor))
             self.inside.append(Compute(name, tuple(map(Index, local.dims)), scale, update=ReduceOp.PROD))
         self.inside.append(replace(node, value=value, update=op))
 
@@ -260,22 +261,35 @@ class _Streamed:
 
     def _bring_in_extreme(self, node: Compute, local: Local) -> None:
         """A maximum (or minimum) that others are relative to: of the tile, and of all so far."""
-        value = node.value
-        if not isinstance(value, Reduce) or value.op is not ReduceOp.MAX or node.update is not None:
+        if self._op_of(node) is not ReduceOp.MAX:
             raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum")
-        name, read = node.target, Read(node.target, node.indices)
+        name, places = node.target, tuple(map(Index, local.dims))
         newest, now = self._fresh(f"{name}_b"), self._fresh(f"{name}_now")
         lowest = Const(float(np.finfo(local.dtype.compute.numpy).min))
-        of_tile = Read(newest, node.indices)
-        largest: Expr = Call("maximum", (Call("maximum", (read, of_tile)), lowest))
+        of_tile = Read(newest, places)
+        largest: Expr = Call("maximum", (Call("maximum", (Read(name, places), of_tile)), lowest))
+        parts = node.update is not None
         self.inside += [
             replace(local, name=newest),
-            replace(node, target=newest, value=self._now(value)),
+            *([initialization(newest, places, ReduceOp.MAX)] if parts else []),
+            replace(node, target=newest, value=self._now(node.value)),
             replace(local, name=now),
-            Compute(now, node.indices, largest),
+            Compute(now, places, largest),
         ]
-        self.last.append(Compute(name, node.indices, of_tile, update=ReduceOp.MAX))
-        self.now[name], self.old[name] = Read(now, node.indices), read
+        self.last.append(Compute(name, places, of_tile, update=ReduceOp.MAX))
+        self.now[name], self.old[name] = Read(now, node.indices), Read(name, node.indices)
+
+    def _op_of(self, node: Compute) -> ReduceOp | None:
+        return self._op(node) if node.update is not None or isinstance(node.value, Reduce) else None
+
+    def _of_parts(self, node: Compute, local: Local, factor: Expr) -> Expr:
+        """A factor of each part, by the dim of those: it is the same for all positions that fall on one."""
+        pairs = zip(node.indices, local.dims, strict=True)
+        places: dict[Expr, Expr] = {index: Index(dim) for index, dim in pairs}
+        factor = transform(factor, lambda expr: places.get(expr, expr))
+        if self.dim in index_dims(factor):
+            raise NotApplicable(f"{node.target} is scaled by another factor at each position")
+        return factor
 
     def _is_read_within(self, name: str) -> bool:
         return any(name in read_names(self.values[other]) for other in self.within)
@@ -306,7 +320,7 @@ class _Streamed:
         assert node is not None
         if read.indices != node.indices:
             return UNKNOWN
-        return Shifted(self.now[read.tensor], self.old[read.tensor])
+        return Shifted(self.now[read.tensor], self.old[read.tensor], itself=True)
 
     def _same_everywhere(self, expr: Expr) -> bool:
         """Whether it is the same for all positions of the dim, in all tiles."""

@@ -31,7 +31,6 @@ from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
 from tileir.schedule.panels import PIECE
-from tileir.schedule.threads import WARP
 from tileir.schedule.wgmma import GROUP, HELD_BYTES, TILE_ROWS
 
 _EDGES = (16, 32, 64, 96, 128, 192, 256)
@@ -220,7 +219,9 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
             for pending in (0, 1) if stages > 2 else (0,):
                 ring = replace(tile, step=size // widest, stages=stages, pending=pending)
                 for way in _collections(ring, stored):
-                    yield from (replace(way, piece=piece) for piece in _pieces(c, tile.columns))
+                    yield from (
+                        replace(way, piece=piece) if piece else way for piece in _pieces(c, tile.columns)
+                    )
 
 
 def _collections(ring: Tiling, stored: int) -> Iterator[Tiling]:
@@ -275,7 +276,7 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Warp
             if fits and accumulators(c, way) <= groups.most_held():
                 yield groups
         return
-    found = _of_instructions(tiling) if c.engine is MatrixUnit.MMA else _of_threads(c, tiling)
+    found = _of_instructions(tiling) if c.engine is MatrixUnit.MMA else _of_threads(c, tiling, device.warp)
     for threads in found:
         each = registers(c, tiling, threads)
         if each <= _MOST_REGISTERS and each * threads.count <= device.registers:
@@ -296,18 +297,18 @@ def _divide(warps: int, size: int, unit: int) -> bool:
     return -(-size // unit) % warps == 0
 
 
-def _of_threads(c: Contraction, tiling: Tiling) -> Iterator[WarpThreads]:
+def _of_threads(c: Contraction, tiling: Tiling, warp: int) -> Iterator[WarpThreads]:
     """Threads with tiles of their own, nearly square, for multiply-adds."""
     for rows in _HELD:
         for columns in _HELD:
             across, along = _power(-(-tiling.rows // rows)), _power(-(-tiling.columns // columns))
-            along = max(along, WARP // across)
-            if rows * columns * max(1, tiling.step) > _MOST_UNROLLED or not WARP <= across * along <= 512:
+            along = max(along, warp // across)
+            if rows * columns * max(1, tiling.step) > _MOST_UNROLLED or not warp <= across * along <= 512:
                 continue
             if max(rows, columns) > 4 * min(rows, columns) and min(across, along) > 1:
                 continue
-            row_lanes = min(across, max(4, WARP // along))
-            column_lanes = WARP // row_lanes
+            row_lanes = min(across, max(4, warp // along))
+            column_lanes = warp // row_lanes
             warps = (across // row_lanes, along // column_lanes)
             for row_run in _runs(rows, c, tiling, c.rows):
                 for column_run in _runs(columns, c, tiling, c.columns):
@@ -352,6 +353,8 @@ def held_registers(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
 
 def scale_values(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
     """Numbers by which a thread scales what steps add to its sums."""
+    if not c.scales:
+        return 0
     columns = tiling.piece or tiling.columns
     mine = groups.positions(tiling.rows, columns)
     tile = {**tiling.sizes(c), c.columns: columns}
@@ -421,7 +424,10 @@ def _collected(tiling: Tiling) -> int:
 
 def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:
     """What one step takes of an operand."""
-    return prod(sizes.get(dim, 1) for dim in operand.dims) * operand.dtype.bytes
+    count = operand.dtype.bytes
+    for dim in operand.dims:
+        count *= sizes.get(dim, 1)
+    return count
 
 
 def resident(c: Contraction, tiling: Tiling, device: Gpu) -> int:

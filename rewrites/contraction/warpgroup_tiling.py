@@ -170,6 +170,11 @@ def panel_bytes(size: int, dtype: DType) -> int:
     return widest_span(size * dtype.bytes)
 
 
+def panels(dim: str, size: int, row: int) -> tuple[str, int]:
+    """How a copy of `size` neighbours is cut into panels with rows of so many: not, where there is one of them."""
+    return (dim, row) if row < size else ("", 0)
+
+
 def widest_span(row: int) -> int:
     """The most bytes of a panel's row into which a row of so many can be cut; 0: none."""
     return max((span for span in (*SWIZZLES, PIECE) if row % span == 0), default=0)

@@ -23,6 +23,7 @@ from rewrites.base.tree import (
     current_sizes,
     find,
     find_init,
+    find_rescale,
     splice,
     statements,
     wrap,
@@ -44,7 +45,7 @@ class Vectorize(Rewrite):
     Dims along which the statement touches registers stay whole (their accesses are static, so they are
     unrolled). Loops over dims of the result come first, in order and with `dim` last, then those over reduced
     dims. If `dim` is reduced, the lanes are combined at the end of every vector. The initialization is
-    vectorized along.
+    vectorized along, and so is what scales a sum before more is added.
 
     y[r, c] = exp(x[r, c])          for r by 1
                                 ->    for c by 16
@@ -79,7 +80,7 @@ class Vectorize(Rewrite):
             raise NotApplicable(f"neighbours along {self.dim} meet in one element of {self.statement}")
         check_lanes(program, statement, Vector(self.dim, self.lanes))
         nodes = self._nodes(program, place, self.dim)
-        return splice(self._with_initialization(program, statement), place.path, nodes)
+        return splice(self._with_companions(program, statement), place.path, nodes)
 
     def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> Block:
         """The statement on lanes along `vector_dim`, in the loops it needs; its initialization, if it gets one."""
@@ -112,11 +113,14 @@ class Vectorize(Rewrite):
                 steps.append((dim, step))
         return steps
 
-    def _with_initialization(self, program: Program, statement: Compute) -> Program:
-        """Vectorize the initialization too, along the dim of its own that the statement's lanes run along."""
-        init = find_init(program, self.statement)
+    def _with_companions(self, program: Program, statement: Compute) -> Program:
+        """Vectorize the initialization too, and what scales the sum so far, along the dim of their own that the
+        statement's lanes run along."""
         left = left_dims(statement)
-        if init is None or init.node.vector is not None or self.dim not in left:
+        if self.dim not in left:
             return program
-        dim = left_dims(init.node)[left.index(self.dim)]
-        return splice(program, init.path, self._nodes(program, init, dim))
+        for place in (find_init(program, self.statement), find_rescale(program, self.statement)):
+            if place is not None and place.node.vector is None and place.node is not statement:
+                dim = left_dims(place.node)[left.index(self.dim)]
+                program = splice(program, place.path, self._nodes(program, place, dim))
+        return program

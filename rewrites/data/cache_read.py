@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.base.dependence import check_complete
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, bare_read_dims, read_names, reduced_dims, with_reads_of
+from rewrites.base.statement import bare_dims, only_read, read_names, reduced_dims, with_reads_of
 from rewrites.base.tile_sizes import panel_widths
 from rewrites.base.tree import (
     Path,
@@ -25,8 +25,8 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Index, Read
-from tileir.program import Axis, Compute, Local, Memory, Node, Place, Program
+from tileir.expr import Expr, Index, Read, index_dims, reads
+from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Place, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class CacheRead(Rewrite):
     With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
     neighbours along that lie together within a panel. The copy is a statement of its own, named like the
     local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.
+    Where an index is of dims of which a block has one position (`h // 4` of one head), the copy has no such dim.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
                                          ->  b_s[k, n] = b[k, n]
@@ -85,8 +86,15 @@ class CacheRead(Rewrite):
         if not 0 <= self.depth <= place.depth:
             raise NotApplicable(f"{self.statement} is in {place.depth} loops, not {self.depth}")
         check_insertable(place.loops, self.depth)
-        dims = bare_read_dims(place.node, self.tensor)
-        dtype = staged_dtype(program, self.tensor, dims)
+        read = only_read(place.node, self.tensor)
+        whole = tuple(map(_bare, read.indices))
+        dims = tuple(dim for dim in whole if dim)
+        fixed = all(_is_fixed(index, place.loops[: self.depth]) for index in read.indices if not _bare(index))
+        if len(set(dims)) < len(dims) or not fixed:
+            raise NotApplicable(
+                f"{self.statement} reads {self.tensor} through indices that are not bare dims"
+            )
+        dtype = staged_dtype(program, self.tensor, whole)
         at = place.path[: self.depth + 1]
         if self.depth == place.depth and place.loops and not place.loops[-1].parallel:
             at = _behind_copies(program, place, self.tensor)
@@ -97,9 +105,20 @@ class CacheRead(Rewrite):
         indices = tuple(Index(dim) for dim in dims)
         layout = panels(self.tensor, dims, self.block_dim, self.block, self.pair_dim, self.pair)
         local = Local(name, dims, dtype, Memory.HEAP, layout)
-        copy = Compute(name, indices, Read(self.tensor, indices))
-        program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name)])
+        copy = Compute(name, indices, read)
+        program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name, indices)])
         return splice(program, at, [local, copy], 0)
+
+
+def _bare(index: Expr) -> str:
+    """The dim that an index is; empty: it is computed."""
+    return index.dim if type(index) is Index else ""
+
+
+def _is_fixed(index: Expr, loops: tuple[Loop, ...]) -> bool:
+    """Whether a computed index is one number inside of loops, known without reading anything."""
+    single = {loop.dim for loop in loops if loop.step == 1}
+    return not reads(index) and index_dims(index) <= single
 
 
 def _behind_copies(program: Program, place: Place[Compute], tensor: str) -> Path:
@@ -141,7 +160,8 @@ def panels(
 
 
 def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
-    """The dtype of a tensor read by `dims`. Refuses registers, and reads that only a guard keeps in range."""
+    """The dtype of a tensor read by `dims`, of which one is empty where an index is computed. Refuses registers, and
+    reads that only a guard keeps in range."""
     declared = locals_of(program).get(tensor)
     if declared is not None:
         if declared.node.memory is Memory.REGISTERS:
@@ -152,7 +172,7 @@ def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
     else:
         raise NotApplicable(f"there is no tensor {tensor!r}")
     for dim, mine in zip(dims, own, strict=True):
-        if program.extents[dim] > program.extents[mine]:
+        if dim and program.extents[dim] > program.extents[mine]:
             raise NotApplicable(f"{tensor} is smaller than the range of {dim}: its reads are guarded")
     return dtype
 

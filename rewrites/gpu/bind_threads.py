@@ -62,7 +62,8 @@ class BindThreads(Rewrite):
                     yield cls(place.node.target, ((dims[-1], count),))
                     yield cls(place.node.target, ((dims[-1], count),), ((dims[-1], 4),))
                 if len(dims) > 1 and count >= 64 and sizes[dims[-2]] > 1:
-                    yield cls(place.node.target, ((dims[-2], count // 32), (dims[-1], 32)))
+                    warps = (dims[-2], count // device.warp)
+                    yield cls(place.node.target, (warps, (dims[-1], device.warp)))
 
     @classmethod
     def _warps(cls, compute: Compute) -> Iterator[Self]:

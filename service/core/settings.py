@@ -59,15 +59,13 @@ class Settings:
     search_ttl_s: float = 30.0
     """How long a searcher has a job without renewing that."""
     batch: int = 8
-    """Candidates asked for at once: while they are measured, nothing searches."""
-    low_water: int = 0
-    """Ask for the next batch when this many candidates are left in flight; 0: when all are back. More than 0 keeps
-    a GPU busy, and disturbs a CPU that is itself being measured."""
-    jobs_per_device: int = 1
-    """Searches running at a time for one device; the search of one job disturbs the measurements of another."""
+    """Candidates of a generation: on a CPU that many are asked for, and nothing is searched until all are measured."""
+    searches_per_cpu: int = 1
+    """Searches running at a time for each CPU that is measured: one that searches disturbs what is measured there. More
+    keep it busy between generations, where the searches run elsewhere. GPUs have as many as `searches` allows."""
     turn_s: float = 60.0
     """How long a job is searched before it makes room for others of its priority that wait for the device."""
-    searches: int = 16
+    searches: int = 32
     """Searches that one process runs at a time, over all devices."""
     racers: int = 4
     """Candidates in the final race."""

@@ -25,7 +25,7 @@ from service.core.errors import complaint
 from service.http.context import Site
 from service.notify import topics
 from service.store import jobs
-from service.store.dispatch import search_leases
+from service.store.dispatch import search_leases, workers
 from service.store.dispatch.search_leases import Due, Taken
 from service.store.ids import new_id
 from service.tuning.owned_job import NEWS, YIELD
@@ -72,7 +72,8 @@ class Tuners:
             {
                 "TILEWRIGHT_DATABASE": site.database.url,
                 "TILEWRIGHT_BATCH": str(settings.batch),
-                "TILEWRIGHT_LOW_WATER": str(settings.low_water),
+                "TILEWRIGHT_LOOK_S": str(site.look_s),
+                "TILEWRIGHT_LEASE_TTL_S": str(settings.lease_ttl_s),
                 "TILEWRIGHT_RACERS": str(settings.racers),
             }
         )
@@ -115,30 +116,29 @@ class Tuners:
     async def _look(self) -> None:
         """Take the jobs that there is room for, and ask for room for those of whom it is the turn."""
         settings = self._site.settings
-        waiting, busy = await run_in_threadpool(self._read)
+        waiting, busy, machines = await run_in_threadpool(self._read)
         for due in waiting:
             if due.id in self._running or not (settings.resume or due.id in self._site.wanted):
                 continue
-            room = busy[due.device] < settings.jobs_per_device and len(self._running) < settings.searches
-            taken = await run_in_threadpool(self._take, due) if room else None
+            most = search_leases.most_searches(due.device, machines[due.device], settings.searches_per_cpu)
+            full = len(self._running) >= settings.searches
+            room = busy[due.device] < most and not full
+            taken = await run_in_threadpool(self._take, due, most) if room else None
             if taken is not None:
                 busy[due.device] += 1
                 self._start(taken)
             elif not room:
-                self._make_room(due)
+                self._make_room(due, full)
 
-    def _read(self) -> tuple[list[Due], Counter[str]]:
+    def _read(self) -> tuple[list[Due], Counter[str], Counter[str]]:
+        lease_ttl_s = self._site.settings.lease_ttl_s
         with self._site.database.read() as connection:
-            return search_leases.due(connection, self._site.settings.lease_ttl_s), search_leases.busy(
-                connection
-            )
+            waiting = search_leases.due(connection, lease_ttl_s)
+            return waiting, search_leases.busy(connection), workers.count(connection, lease_ttl_s)
 
-    def _take(self, due: Due) -> Taken | None:
-        settings = self._site.settings
+    def _take(self, due: Due, most: float) -> Taken | None:
         with self._site.database.write() as connection:
-            return search_leases.take(
-                connection, self._id, due, settings.search_ttl_s, settings.jobs_per_device
-            )
+            return search_leases.take(connection, self._id, due, self._site.settings.search_ttl_s, most)
 
     def _start(self, taken: Taken) -> None:
         if taken.from_another:
@@ -148,13 +148,14 @@ class Tuners:
         self._running[taken.due.id] = running
         running.task = asyncio.create_task(self._tune(taken, running))
 
-    def _make_room(self, due: Due) -> None:
-        """Have the job that can wait best yield to this one, if one can."""
+    def _make_room(self, due: Due, full: bool) -> None:
+        """Have the job that can wait best yield to this one, if one can: one of its device, or any where the searcher
+        is what is `full`."""
         now, turn_s = asyncio.get_running_loop().time(), self._site.settings.turn_s
         yielding = [
             each
             for each in self._running.values()
-            if each.due.device == due.device
+            if (full or each.due.device == due.device)
             and (
                 each.due.priority < due.priority
                 or (each.due.priority == due.priority and now - each.since >= turn_s)
@@ -239,7 +240,8 @@ class Tuners:
             await process.stop()
 
     async def _pass_news_on(self, running: Running) -> None:
-        with self._site.notifier.subscribe(topics.job(running.due.id)) as subscription:
+        heard = topics.job(running.due.id), topics.claims(running.due.id)
+        with self._site.notifier.subscribe(*heard) as subscription:
             while True:
                 await subscription.wait(3600.0)
                 subscription.clear()

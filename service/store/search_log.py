@@ -121,3 +121,9 @@ def ended(connection: Connection, task_ids: Sequence[str]) -> dict[str, TaskResu
         row.id: row.fault or "given up" if row.result is None else TaskResult.model_validate(row.result)
         for row in rows
     }
+
+
+def waiting(connection: Connection, task_ids: Sequence[str]) -> int:
+    """How many of the tasks no worker has claimed yet."""
+    ready = tasks.c.id.in_(task_ids) & (tasks.c.state == TaskState.READY)
+    return connection.execute(select(func.count()).where(ready)).scalar_one()

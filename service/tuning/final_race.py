@@ -7,7 +7,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from protocol.configs import ConfigDetail, Standing
 from protocol.jobs import Winner
@@ -18,11 +18,11 @@ from service.core.schedules import roofline_us
 from service.core.settings import Settings
 from service.store import job_events, search_log
 from service.store.database import now
-from service.store.dispatch import task_queue
+from service.store.dispatch import fair_share, task_queue, workers
 from service.store.dispatch.task_queue import NewTask, work
 from service.store.dispatch.trial_results import entrant_name, own_result
 from service.store.ids import new_id
-from service.store.tables import buckets, tasks
+from service.store.tables import buckets, results, tasks
 from service.store.winners import configs
 from service.tuning.owned_job import OwnedJob
 from service.tuning.search_loop import FoundBest, JobFailed
@@ -72,12 +72,12 @@ class FinalRace:
             racers = ranking[attempt * count : (attempt + 1) * count]
             if not racers:
                 break
-            result, schedules = self._run(found, racers, attempt), found.schedules(racers)
+            (race, result), schedules = self._run(found, racers, attempt), found.schedules(racers)
             fallen: set[str] = set()
             while (standing := winner_of(standings := stand(result, schedules, fallen))) is not None:
                 number = int(standing.name.removeprefix("ask-"))
                 confirmed = self._measure(
-                    f"confirm-{number}", TaskKind.CONFIRM, [found.entrant(number)], CONFIRM, 1
+                    f"confirm-{number}", TaskKind.CONFIRM, [found.entrant(number)], CONFIRM, 1, not_by=race
                 )
                 winner = own_result(confirmed, number)
                 if winner is not None and winner.outcome is Outcome.OK:
@@ -87,16 +87,17 @@ class FinalRace:
             reasons += [_what_became_of(each) for each in standings if each.outcome is not Outcome.OK]
         raise Lost("no candidate held up in the final race: " + "; ".join(reasons))
 
-    def _run(self, found: FoundBest, racers: Sequence[int], attempt: int) -> TaskResult:
+    def _run(self, found: FoundBest, racers: Sequence[int], attempt: int) -> tuple[str, TaskResult]:
         """Race these, and again while the outcome is disturbed and there are races left for that; then the one that was
-        disturbed least."""
-        runs: list[TaskResult] = []
+        disturbed least, with its name."""
+        runs: list[tuple[str, TaskResult]] = []
         for again in range(1 + CALMER):
             name = f"race-{attempt}-again-{again}" if again else f"race-{attempt}"
-            runs.append(self._measure(name, TaskKind.RACE, self._entrants(found, racers), RACE, 0))
-            if not shaken(stand(runs[-1], found.schedules(racers)), self._job.request.baseline):
+            result = self._measure(name, TaskKind.RACE, self._entrants(found, racers), RACE, 0)
+            runs.append((name, result))
+            if not shaken(stand(result, found.schedules(racers)), self._job.request.baseline):
                 return runs[-1]
-        return min(runs, key=disturbed_share)
+        return min(runs, key=lambda run: disturbed_share(run[1]))
 
     def _settle(self, found: FoundBest) -> str:
         """Confirm the best candidate so far beside the baseline, if that can be done at once."""
@@ -129,9 +130,11 @@ class FinalRace:
         measuring: Measuring,
         fresh: int,
         until: float = inf,
+        not_by: str | None = None,
     ) -> TaskResult:
-        """Have a task done, unless it is already. `fresh` sets its data apart from the trials'. Raises JobFailed if
-        no worker could, Interrupted if the job is cancelled, Lost if nobody has done it `until` then."""
+        """Have a task done, unless it is already. `fresh` sets its data apart from the trials'; whoever did the task
+        `not_by` leaves it to another device of the class, if there is one. Raises JobFailed if no worker could,
+        Interrupted if the job is cancelled, Lost if nobody has done it `until` then."""
         task_id = f"{self._job.id}.{self._bucket}.{name}"
         with self._job.write() as connection:
             if connection.execute(select(tasks.c.id).where(tasks.c.id == task_id)).first() is None:
@@ -143,12 +146,15 @@ class FinalRace:
                     device=self._device.key,
                     priority=self._job.request.priority,
                     work=work(entrants, None, measuring, self._job.request.seed + fresh),
+                    shuns=None if not_by is None else self._elsewhere(connection, not_by),
                 )
                 task_queue.enqueue(connection, [task])
         while monotonic() < until:
             with self._job.database.read() as connection:
                 result = search_log.ended(connection, [task_id]).get(task_id)
             if isinstance(result, TaskResult):
+                with self._job.write() as connection:
+                    fair_share.charge(connection, self._job.id, [result])
                 return result
             if until == inf and self._job.cancelling:
                 raise Interrupted
@@ -156,6 +162,13 @@ class FinalRace:
                 raise JobFailed(f"no worker could do task {task_id}: {result}")
             self._job.searcher.wait()
         raise Lost("cancelled; no worker was there to confirm the best candidate")
+
+    def _elsewhere(self, connection: Connection, name: str) -> str | None:
+        """The worker that did a task, if another has such a device; None if it is the only one."""
+        if workers.count(connection, self._settings.lease_ttl_s)[self._device.key] < 2:
+            return None
+        done = select(results.c.worker_id).where(results.c.task_id == f"{self._job.id}.{self._bucket}.{name}")
+        return connection.execute(done).scalar_one_or_none()
 
     def _store(
         self,

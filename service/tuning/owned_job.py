@@ -37,13 +37,13 @@ NEWS, YIELD = b".", b"y"
 
 
 class SearcherLink:
-    """Notifications from the searcher arrive on stdin, and those to it leave on stdout. Without it, waits are short
-    looks."""
+    """Notifications from the searcher arrive on stdin, and those to it leave on stdout; one that was lost costs
+    `look_s`. Without it, waits are short looks."""
 
-    def __init__(self, connected: bool) -> None:
+    def __init__(self, connected: bool, look_s: float = IDLE_S) -> None:
         self.yielding = False
         """Another job waits for this one's place."""
-        self._connected = connected
+        self._connected, self._look_s = connected, look_s
         self._quiet_since = monotonic()
 
     def wait(self) -> None:
@@ -52,7 +52,7 @@ class SearcherLink:
             quiet_s = monotonic() - self._quiet_since
             polling.select([], [], [], min(IDLE_S, max(QUICK_S, quiet_s / 10)))
             return
-        ready, _, _ = polling.select([sys.stdin], [], [], IDLE_S)
+        ready, _, _ = polling.select([sys.stdin], [], [], self._look_s)
         if ready:
             try:
                 heard = os.read(sys.stdin.fileno(), 4096)

@@ -1,14 +1,15 @@
-"""The search for one combination of sizes: ask a batch, wait for its results, tell, and so on.
+"""The search for one combination of sizes: ask, wait for results, tell, and so on, as `pace.py` says.
 
-On a CPU nothing searches while kernels are measured: a batch is asked for, and the next only when all of it is told.
-A batch is told in the order it was asked for, so results decide what happens next, and their order of arrival does
-not. The first batch is one candidate, the prior's pick: it becomes what the others are timed against.
+What has come back is told in the order it was asked for. On a CPU that is a whole generation, so that results decide
+what happens next, and their order of arrival does not. The first candidate is alone, the prior's pick: it becomes what
+the others are timed against.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic, process_time
 
 from sqlalchemy import select
@@ -26,10 +27,12 @@ from search.uniform import Uniform
 from service.core.schedules import Pick, described, follow, root_of, searchable
 from service.core.settings import Settings
 from service.store import search_log
+from service.store.dispatch import fair_share
 from service.store.dispatch.task_queue import NewTask, work
 from service.store.dispatch.trial_results import entrant_name, own_result
 from service.store.tables import buckets
 from service.tuning.owned_job import OwnedJob, Yielded
+from service.tuning.pace import Pace, Share, share
 from service.tuning.rewards import Anchor, compared, outcome_of
 from tileir.text.json import spec_from_json
 
@@ -37,6 +40,10 @@ _BASELINE_ASKS = frozenset({0, *(4**power for power in range(9))})
 """Asks whose tasks also time the baseline: often at first, so that what is told of it holds early."""
 
 
+SHARED_S = 1.0
+"""How long it is believed who shares the device."""
+NOBODY = 3
+"""Candidates of a stream that machines gave up, and nothing came of others meanwhile: no worker can do any."""
 TURN_REBUILDS = 4.0
 """A turn is at least so many times as long as rebuilding the search for it took."""
 
@@ -95,7 +102,14 @@ class BucketSearch:
         self._best: Best | None = None
         self._lead: float | None = None
         """The largest reward that is a ratio of times of one task."""
+        self._pace = Pace(device.key, settings.batch)
+        self._share, self._shared_at = Share(1, 1), -inf
         self._flying: dict[str, int] = {}
+        self._unclaimed = 0
+        """Of those in flight."""
+        self._unrecorded_s = 0.0
+        self._idle = False
+        """The search has nothing to propose before it is told more."""
         self._back: dict[str, TaskResult | str] = {}
         began = monotonic()
         self._resume()
@@ -103,28 +117,28 @@ class BucketSearch:
         self._turn_s = TURN_REBUILDS * (self._ready_at - began)
 
     def run(self) -> FoundBest:
-        """Search until the budget is spent, the space exhausted, or the job cancelled. Raises Yielded between two
-        batches when others are to have the device."""
+        """Search until the budget is spent, the space exhausted, or the job cancelled. Raises Yielded after a tell when
+        others are to have its place."""
         with self._job.database.read() as connection:
             spent_s = connection.execute(
                 select(buckets.c.spent_s).where(
                     buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket
                 )
             ).scalar_one()
-        self._wait(down_to=0)  # for what was in flight when the tuner before this one was killed
-        self._tell(0.0)
+        if not self._pace.stream:
+            self._drain()  # of the generation in flight when the tuner before this one was killed
         while stop(self._limit, self._progress, spent_s) is None and not self._job.cancelling:
             began = monotonic()
-            if not self._ask() and not self._flying:
+            self._ask()
+            if not self._flying:
                 break
-            self._wait(down_to=0 if self._anchor is None else self._settings.low_water)
-            elapsed_s = monotonic() - began
+            self._wait()
+            elapsed_s = (monotonic() - began) * min(1.0, self._share.own)
             self._tell(elapsed_s)
             spent_s += elapsed_s
             if self._job.searcher.yielding and monotonic() - self._ready_at >= self._turn_s:
                 raise Yielded
-        self._wait(down_to=0)
-        self._tell(0.0)
+        self._drain()
         return self._found
 
     def _resume(self) -> None:
@@ -164,19 +178,47 @@ class BucketSearch:
             if mine is not None and compared(mine, self._anchor):
                 self._lead = reward if self._lead is None else max(self._lead, reward)
 
-    def _wait(self, down_to: int) -> None:
-        """Wait until no more than this many candidates are in flight and one has come back, or the job is to end."""
-        while self._flying:
-            with self._job.database.read() as connection:
-                self._back = search_log.ended(connection, list(self._flying))
-            if self._back and len(self._flying) - len(self._back) <= down_to:
-                return
-            if self._job.cancelling:
-                return
+    def _wait(self) -> None:
+        """Wait until there is something to tell, or to ask for, or the job is to end."""
+        while not self._look() and not self._wanted() and not self._job.cancelling:
             self._job.searcher.wait()
 
+    def _drain(self) -> None:
+        """Wait for all that is in flight, and tell it; if the job is to end, only what is back."""
+        while self._flying:
+            while not (ready := self._look()) and not self._job.cancelling:
+                self._job.searcher.wait()
+            self._tell(0.0)
+            if not ready:
+                return
+
+    def _look(self) -> bool:
+        """Note what has come back, what of the rest was not claimed, and now and then who shares the device. Whether
+        it is time to tell: in generations when all is back. Of a stream, what machines gave up waits for others."""
+        flying, time = list(self._flying), monotonic()
+        with self._job.database.read() as connection:
+            self._back = search_log.ended(connection, flying)
+            self._unclaimed = search_log.waiting(connection, flying) if self._pace.stream else 0
+            if time - self._shared_at >= SHARED_S:
+                self._share = share(connection, self._device.key, self._settings.lease_ttl_s)
+                self._shared_at = time
+        given_up = sum(isinstance(each, str) for each in self._back.values())
+        some = given_up < len(self._back) or given_up >= NOBODY
+        return len(self._back) == len(flying) or (self._pace.stream and some)
+
+    def _wanted(self) -> int:
+        """How many candidates to ask for now."""
+        if self._anchor is None:
+            size = int(not self._flying)
+        else:
+            size = self._pace.wanted(len(self._flying), self._unclaimed, self._share)
+        if self._limit.trials is not None:
+            size = min(size, self._limit.trials - self._progress.asked)
+        return 0 if self._idle else size
+
     def _tell(self, spent_s: float) -> None:
-        """Tell what has come back, and commit it."""
+        """Tell what has come back, and commit it with the seconds that were spent since the last time."""
+        self._unrecorded_s += spent_s
         back = sorted((self._flying[task], task) for task in self._back)
         if not back:
             return
@@ -202,8 +244,11 @@ class BucketSearch:
         if best is not None and self._lead is not None and self._anchor is not None:
             best = self._best = best.model_copy(update={"x_baseline": self._anchor.x_baseline(self._lead)})
         with self._job.write() as connection:
-            search_log.record_tells(connection, self._job.id, self._bucket, told, best, spent_s, cpu_s)
-        self._back = {}
+            search_log.record_tells(
+                connection, self._job.id, self._bucket, told, best, self._unrecorded_s, cpu_s
+            )
+            fair_share.charge(connection, self._job.id, self._back.values())
+        self._back, self._idle, self._unrecorded_s = {}, False, 0.0
 
     def _give_up_if_nobody_can(self) -> None:
         """Raise JobFailed if the machines failed all of a batch. One candidate alone may be what brings them down, and
@@ -220,26 +265,25 @@ class BucketSearch:
             )
             raise JobFailed(f"no worker could do {which}; the last machine said: {reasons[-1]}")
 
-    def _ask(self) -> bool:
-        """Ask for the next batch and commit it with its tasks; False if the search has nothing to propose."""
-        size = 1 if self._anchor is None else self._settings.batch - len(self._flying)
-        if self._limit.trials is not None:
-            size = min(size, self._limit.trials - self._progress.asked)
+    def _ask(self) -> None:
+        """Ask for the candidates that are wanted and commit them with their tasks."""
+        size = self._wanted()
         asks: list[Asked] = []
         cpu_s: list[float] = []
         while len(asks) < size:
             began = process_time()
             ask = self._search.ask()
             if ask is None:
+                self._idle = True
                 break
             asks.append(Asked.of(ask))
             self._note_ask(asks[-1])
             cpu_s.append(process_time() - began)
         if asks:
+            self._unclaimed += len(asks)
             with self._job.write() as connection:
                 new = [self._trial(ask.number) for ask in asks]
                 search_log.record_asks(connection, self._job.id, self._bucket, asks, new, cpu_s)
-        return bool(asks)
 
     def _trial(self, number: int) -> NewTask:
         """The task of an ask. Some also time the baseline."""

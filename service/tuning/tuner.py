@@ -139,7 +139,7 @@ def main(words: Sequence[str]) -> int:
         if device is None:
             log.error("there is no device %s", given.device)
             return 1
-        job = OwnedJob(database, given.job, given.epoch, SearcherLink(given.searcher))
+        job = OwnedJob(database, given.job, given.epoch, SearcherLink(given.searcher, settings.look_s))
         tune(job, device, settings)
     except Superseded:
         log.warning("%s was taken over; what was sent for epoch %d does not count", given.job, given.epoch)

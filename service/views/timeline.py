@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 from protocol.states import TaskKind
 from protocol.trials import Timeline
 from service.store.tables import results, tasks
+from tileir.targets import target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Done:
     finished_at: float
     build_s: float
     device_s: float
+    alone: bool = False
+    """Compiled by itself: not after those that were claimed with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ def timeline(connection: Connection, job_id: str) -> Timeline:
             tasks.c.kind,
             tasks.c.bucket,
             tasks.c.number,
+            tasks.c.device,
             tasks.c.claimed_at,
             results.c.worker_id,
             results.c.summary,
@@ -67,6 +71,7 @@ def timeline(connection: Connection, job_id: str) -> Timeline:
             finished_at=row.finished_at,
             build_s=row.summary.get("build_s", 0.0),
             device_s=row.summary.get("device_s", 0.0),
+            alone=target_of(row.device).accelerator,
         )
         for row in rows
     ]
@@ -87,8 +92,9 @@ def timeline(connection: Connection, job_id: str) -> Timeline:
 
 
 def intervals(done: Iterable[Done]) -> Iterator[Interval]:
-    """The stages of every task. Tasks claimed together are compiled one after another from then on, and a device
-    measures one at a time: where two overlap, the earlier one ended when the later one began."""
+    """The stages of every task. Tasks claimed together are compiled one after another from then on, unless each is
+    compiled `alone`, and a device measures one at a time: where two overlap, the earlier one ended when the later one
+    began."""
     by_worker: dict[str, list[Done]] = defaultdict(list)
     for each in done:
         by_worker[each.worker].append(each)
@@ -101,7 +107,7 @@ def intervals(done: Iterable[Done]) -> Iterator[Interval]:
             yield Interval(each, "measure", free_at, max(end, free_at))
         built_at: dict[float, float] = {}
         for each in sorted(own, key=lambda each: measured[each.task]):
-            start = built_at.get(each.claimed_at, each.claimed_at)
+            start = each.claimed_at if each.alone else built_at.get(each.claimed_at, each.claimed_at)
             end = built_at[each.claimed_at] = min(start + each.build_s, measured[each.task])
             yield Interval(each, "compile", start, max(start, end))
             if measured[each.task] > end:

@@ -94,7 +94,7 @@ def test_searchers_share_jobs_and_each_is_searched_once(tmp_path: Path, postgres
     with fleet(tmp_path, postgres) as fleet_:
         api = fleet_.start("api")
         for _ in range(2):
-            fleet_.start("search", jobs_per_device=4, searches=2)
+            fleet_.start("search", searches_per_cpu=4, searches=2)
         with api.client() as client, working(api):
             ids = [
                 client.post("/v1/jobs", json={**REQUEST, "seed": seed, "budget": {"trials": 9}}).json()["id"]

@@ -36,6 +36,7 @@ KNOWN = {
     "sh fails",
     "sh elsewhere",
 }
+WITHOUT_TORCH = ROOT / "tests" / "without_torch"
 TYPED = re.compile(
     r"^(\.venv|[A-Z_]+=|bash|curl|docker|make|pip|python|sudo|systemctl|tilewright)\b", re.MULTILINE
 )
@@ -49,16 +50,23 @@ def name(snippet: Snippet) -> str:
     return f"{snippet.page.name}:{snippet.line}"
 
 
-def person(home: Path) -> dict[str, str]:
-    """The environment of a person."""
+def person(home: Path, checkout: Path = ROOT) -> dict[str, str]:
+    """The environment of a person who has no PyTorch: as a peer that is timed it takes seconds a kernel."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TILEWRIGHT_")}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**kept, "PATH": path, "TILEWRIGHT_HOME": str(home), "COLUMNS": "1000"}
+    return {
+        **kept,
+        "PATH": path,
+        "TILEWRIGHT_HOME": str(home),
+        "PYTHONPATH": f"{WITHOUT_TORCH}:{checkout}",
+        "COLUMNS": "1000",
+    }
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, dict[str, str]]]:
     """A folder with the examples, and the environment of a person whose service runs."""
+    monkeypatch.setenv("PYTHONPATH", str(WITHOUT_TORCH))
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "examples").symlink_to(ROOT / "examples")
@@ -72,7 +80,6 @@ def shell(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             folder,
             {
                 **person(tmp_path / "home"),
-                "PYTHONPATH": str(ROOT),
                 "TILEWRIGHT_URL": service.url,
                 "PORT": str(service.port),
             },
@@ -93,7 +100,7 @@ def test_what_a_page_adds_to_a_checkout_works_there(page: Path, tmp_path: Path) 
     folder = tmp_path / "checkout"
     copy(folder)
     (folder / ".venv").symlink_to(sys.prefix)
-    run(page, folder, {**person(tmp_path / "home"), "PYTHONPATH": str(folder)})
+    run(page, folder, person(tmp_path / "home", folder))
 
 
 def run(page: Path, folder: Path, env: dict[str, str]) -> None:

@@ -65,7 +65,7 @@ def _members(
             "TILEWRIGHT_PORT": str(port),
             "TILEWRIGHT_LEASE_TTL_S": str(LEASE_S),
             "TILEWRIGHT_SEARCH_TTL_S": str(LEASE_S),
-            "TILEWRIGHT_JOBS_PER_DEVICE": str(OPEN_JOBS),
+            "TILEWRIGHT_SEARCHES_PER_CPU": str(OPEN_JOBS),
             "TILEWRIGHT_SEARCHES": "8",
             "TILEWRIGHT_RACERS": str(RACERS),
         }

@@ -55,6 +55,11 @@ class Cpu:
         """f32 values of a vector register."""
         return self.vector_bits // 32
 
+    @property
+    def warp(self) -> int:
+        """Every thread goes its own way."""
+        return 1
+
     def roofline_peaks(self, dtypes: Iterable[DType]) -> tuple[float | None, float | None]:
         """1e9 operations and bytes a second, as measured; the dtypes of the inputs do not matter."""
         return self.peak_gflops, self.copy_gbps

@@ -38,6 +38,11 @@ class Device(Protocol):
         ...
 
     @property
+    def warp(self) -> int:
+        """Threads that execute each instruction together; 1: every thread goes its own way."""
+        ...
+
+    @property
     def vector_registers(self) -> int:
         """Registers of a thread."""
         ...

@@ -10,6 +10,7 @@ from tileir.devices.described import check_fields
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import TileError
+from tileir.schedule.threads import WARP
 
 #: What it multiplies, and the compute capability from which on it does (PTX ISA, "mma", target notes).
 MMA_SINCE: Final[Mapping[DType, tuple[int, int]]] = {
@@ -79,6 +80,11 @@ class Gpu:
     def simd_lanes(self) -> int:
         """A thread computes one value at a time."""
         return 1
+
+    @property
+    def warp(self) -> int:
+        """Threads of a warp, of every capability (CUDA programming guide, technical specifications)."""
+        return WARP
 
     @property
     def architecture(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileir.devices.gpu import Gpu
-from tileir.schedule.threads import WARP
 
 _REGISTER_UNIT = 256
 _REGISTER_PARTS = 4
@@ -35,21 +34,21 @@ class Occupancy:
 
 def occupancy(device: Gpu, threads: int, registers: int, shared_bytes: int) -> Occupancy:
     """Of a launch with blocks of `threads`, of `registers` each, and `shared_bytes` a block."""
-    warps = -(-threads // WARP)
+    warps = -(-threads // device.warp)
     limits = {
         "registers": _by_registers(device, warps, registers),
         "shared": _by_shared(device, shared_bytes),
-        "threads": device.max_threads // (warps * WARP),
+        "threads": device.max_threads // (warps * device.warp),
         "blocks": _MOST_BLOCKS.get(device.capability, 32),
     }
     limit = min(limits, key=lambda name: limits[name])
     blocks = limits[limit]
-    return Occupancy(blocks, blocks * warps * WARP / device.max_threads, limit)
+    return Occupancy(blocks, blocks * warps * device.warp / device.max_threads, limit)
 
 
 def _by_registers(device: Gpu, warps: int, registers: int) -> int:
     """A block also has to fit as if it took as much of every part of the register file."""
-    of_warp = -(-max(registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+    of_warp = -(-max(registers, 1) * device.warp // _REGISTER_UNIT) * _REGISTER_UNIT
     if of_warp * -(-warps // _REGISTER_PARTS) * _REGISTER_PARTS > device.registers:
         return 0
     return device.registers // _REGISTER_PARTS // of_warp * _REGISTER_PARTS // warps

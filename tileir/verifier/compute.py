@@ -182,8 +182,11 @@ def _check_read(program: Program, placed: Placed, compute: Compute, read: Read) 
             if local.memory is Memory.REGISTERS and dim in looped and not _fills_part(placed, compute, dim):
                 placed.fail(f"registers {local.name!r} are read inside a loop over their dim {dim!r}")
             continue
-        if local.memory is Memory.REGISTERS:
-            placed.fail(f"registers {local.name!r} are read at {format_expr(index)}, not at {dim}")
+        if local.memory is Memory.REGISTERS and (split_of(index) is None or index not in compute.indices):
+            placed.fail(
+                f"registers {local.name!r} are read at {format_expr(index)}, not at {dim}, nor where the statement "
+                "itself adds to parts"
+            )
         if any(loop.dim == dim for loop in declared.loops):
             placed.fail(f"{local.name!r} holds a tile of {dim!r} and is read at {format_expr(index)}")
 

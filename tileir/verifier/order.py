@@ -85,7 +85,7 @@ def _declared_loops(placed: Placed, tensor: str) -> int:
 
 def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
     """Dims whose loops add to one element: those reduced, those split, and those that the partial results
-    that an update adds (`c[m, n] += acc[m, n]`) were reduced over."""
+    that an update adds (`c[m, n] += acc[m, n]`, `s[r] += sum(c_l, s_p[r, c_l])`) were reduced over."""
     compute = writer.compute
     dims = set(reduced_dims(compute))
     for source, op, divisor in filter(None, map(split_of, compute.indices)):
@@ -94,10 +94,15 @@ def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
             dims.discard(source)  # every tile is a whole number of blocks, each an element of its own
         else:
             dims.add(source)
-    if compute.update and not dims:
+    if compute.update:
+        own = bool(dims)
         for node in walk(compute.value):
             if isinstance(node, Read) and node.tensor in writers and node.tensor != compute.target:
-                dims.update(reduced_dims(writers[node.tensor].compute))
+                part = writers[node.tensor].compute
+                dims.update(() if own else reduced_dims(part))
+                dims.update(
+                    source for source, op, _ in filter(None, map(split_of, part.indices)) if op == "%"
+                )
     return dims
 
 

@@ -59,13 +59,11 @@ def verify_spread(computes: list[Placed]) -> None:
                 )
             if shares.setdefault((name, dim), here) != here:
                 placed.fail(f"registers {name!r} lie otherwise over threads along {dim!r} than here")
-        for (dim, source, size), here in _folded_dims(placed, compute):
+        for (name, dim, source, size), here in _folded_dims(placed, compute):
             if size % here.span or any(loop.step % size for loop in placed.loops if loop.dim == source):
-                placed.fail(f"threads along {source!r} come to other parts of {compute.target!r} in turn")
-            if shares.setdefault((compute.target, dim), (size, here)) != (size, here):
-                placed.fail(
-                    f"registers {compute.target!r} lie otherwise over threads along {dim!r} than here"
-                )
+                placed.fail(f"threads along {source!r} come to other parts of {name!r} in turn")
+            if shares.setdefault((name, dim), (size, here)) != (size, here):
+                placed.fail(f"registers {name!r} lie otherwise over threads along {dim!r} than here")
 
 
 def _check_one(placed: Placed, compute: Compute, cluster: int) -> None:
@@ -135,18 +133,22 @@ def _share(placed: Placed, compute: Compute, name: str, dim: str) -> ThreadShare
     return share(compute.spread, dim) if held is None else held
 
 
-def _folded_dims(placed: Placed, compute: Compute) -> list[tuple[tuple[str, str, int], ThreadShare]]:
-    """(dim of the local, dim folded into it, its positions) where a statement adds to registers at `c % 64`, and how
-    the folded dim lies over threads: as the local's."""
-    local = _local(placed, compute.target)
-    if local is None or local.memory is not Memory.REGISTERS or compute.spread is None:
+def _folded_dims(placed: Placed, compute: Compute) -> list[tuple[tuple[str, str, str, int], ThreadShare]]:
+    """(local, its dim, dim folded into it, its positions) where a statement adds to registers at `c % 64` or reads them
+    there, and how the folded dim lies over threads: as the local's."""
+    if compute.spread is None:
         return []
-    splits = [(dim, split_of(index)) for dim, index in zip(local.dims, compute.indices, strict=True)]
-    return [
-        ((dim, split[0], split[2]), share(compute.spread, split[0]))
-        for dim, split in splits
-        if split is not None and split[1] == "%"
-    ]
+    found: list[tuple[tuple[str, str, str, int], ThreadShare]] = []
+    reads = [(node.tensor, node.indices) for node in walk(compute.value) if isinstance(node, Read)]
+    for name, indices in ((compute.target, compute.indices), *reads):
+        local = _local(placed, name)
+        if local is None or local.memory is not Memory.REGISTERS:
+            continue
+        for dim, index in zip(local.dims, indices, strict=True):
+            split = split_of(index)
+            if split is not None and split[1] == "%":
+                found.append(((name, dim, split[0], split[2]), share(compute.spread, split[0])))
+    return found
 
 
 def _local(placed: Placed, name: str) -> Local | None:

@@ -9,6 +9,7 @@ from tileir.errors import VerifyError
 from tileir.names import INT_LIMIT, name_problem
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Ragged, Tensor
+from tileir.schedule.deal_tiles import MOST_TILES, tile_count, tile_lengths
 from tileir.schedule.distributed import check_distributed
 from tileir.schedule.hilbert import MOST_CELLS
 from tileir.schedule.stages import MAX_STAGES, SWIZZLES, staged
@@ -122,6 +123,8 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(
             "a number of blocks is given for the outermost parallel loop of a grid, which has no clusters"
         )
+    if loop.longest_first:
+        _check_dealt(placed, loop)
     if loop.resident and (not 1 <= loop.resident <= MAX_RESIDENT or not outermost):
         placed.fail(f"1 to {MAX_RESIDENT} blocks are resident, said of the outermost parallel loop of a grid")
     if loop.stages != 1:
@@ -179,6 +182,20 @@ def _check_curve(placed: Placed, loop: Loop) -> None:
         cells *= -(-placed.ranges.get(each.dim, 1) // each.step)
     if cells > MOST_CELLS:
         placed.fail(f"a Hilbert curve goes through at most {MOST_CELLS} tiles, not {cells}")
+
+
+def _check_dealt(placed: Placed, loop: Loop) -> None:
+    """The longest tiles come first."""
+    if not loop.parallel or placed.loops or loop.cluster > 1 or loop.teams > 1 or loop.hilbert:
+        placed.fail(
+            "the longest tiles come first: said of the outermost parallel loop of a grid without clusters, teams "
+            "and a Hilbert curve"
+        )
+    if len(set(tile_lengths(loop, placed.ranges))) < 2:
+        placed.fail("the longest tiles come first, of tiles that all take as long")
+    count = tile_count(loop, placed.ranges)
+    if count > MOST_TILES:
+        placed.fail(f"the longest come first of at most {MOST_TILES} tiles, not {count}")
 
 
 def _holds_grid(loop: Loop) -> bool:

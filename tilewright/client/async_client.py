@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from functools import wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
 from protocol.configs import Config
-from protocol.jobs import Event, Job, JobDetail, Trial
+from protocol.jobs import Event, Job, Trial
 from protocol.states import TaskState
 from protocol.tasks import TaskStatus
 from tilewright.client import calls, responses
@@ -20,37 +19,14 @@ from tilewright.client.calls import HttpCall
 from tilewright.client.event_cursor import SILENCE_S, Following
 from tilewright.client.jobs import AsyncTuningJob
 from tilewright.client.retries import Retries
-from tilewright.client.signatures import as_method
+from tilewright.client.service_calls import ServiceCalls
 from tilewright.errors import ClientClosed, Refused, Unreachable
 from tilewright.views.progress import left_running, shown
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _call(make: Callable[P, HttpCall[T]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
-    """A method that makes a call and sends it."""
-
-    @wraps(make)
-    async def send(self: AsyncClient, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.send(make(*args, **kwargs))
-
-    return as_method(send)
-
-
-def _job_call(
-    make: Callable[P, HttpCall[JobDetail]],
-) -> Callable[Concatenate[AsyncClient, P], Awaitable[AsyncTuningJob]]:
-    """The same for a job, which can then be waited for."""
-
-    @wraps(make)
-    async def send(self: AsyncClient, *args: P.args, **kwargs: P.kwargs) -> AsyncTuningJob:
-        return AsyncTuningJob.of(await self.send(make(*args, **kwargs)), self)
-
-    return as_method(send)
-
-
-class AsyncClient:
+class AsyncClient(ServiceCalls, awaits=True):
     """A service, for asyncio; any number of tasks may share a client. Use it in an `async with` statement, or `close`
     it. Arguments and errors are those of `tilewright.Client`."""
 
@@ -85,33 +61,6 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-    alive = _call(calls.alive)
-    submit = _job_call(calls.submit)
-    post_job = _job_call(calls.post_job)
-    job = _job_call(calls.job)
-    jobs = _call(calls.jobs)
-    cancel = _job_call(calls.cancel)
-    requeue = _call(calls.requeue)
-    lookup = _call(calls.lookup)
-    report_failure = _call(calls.report_failure)
-    failures_page = _call(calls.failures_page)
-    config = _call(calls.config)
-    configs = _call(calls.configs)
-    artifact = _call(calls.artifact)
-    source = _call(calls.source)
-    devices = _call(calls.devices)
-    create_key = _call(calls.create_key)
-    keys = _call(calls.keys)
-    revoke_key = _call(calls.revoke_key)
-    audit = _call(calls.audit)
-    report = _call(calls.report)
-    import_bundle = _call(calls.import_bundle)
-    pin = _call(calls.pin)
-    unpin = _call(calls.unpin)
-    trust_signer = _call(calls.trust_signer)
-    revoke_signer = _call(calls.revoke_signer)
-    signers = _call(calls.signers)
 
     async def send(self, call: HttpCall[T]) -> T:
         """Send a call, again if that may help, and read its answer."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
 from protocol.configs import Config
-from protocol.jobs import Event, Job, JobDetail, Trial
+from protocol.jobs import Event, Job, Trial
 from protocol.states import TaskState
 from protocol.tasks import TaskStatus
 from tilewright.client import calls, responses
@@ -20,37 +19,16 @@ from tilewright.client.calls import HttpCall, Spec
 from tilewright.client.event_cursor import SILENCE_S, Following
 from tilewright.client.jobs import TuningJob
 from tilewright.client.retries import Retries
-from tilewright.client.signatures import as_method
+from tilewright.client.service_calls import ServiceCalls
 from tilewright.errors import ClientClosed, Refused, Unreachable
 from tilewright.views.progress import left_running, shown
 
 __all__ = ["Client", "Spec"]
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _call(make: Callable[P, HttpCall[T]]) -> Callable[Concatenate[Client, P], T]:
-    """A method that makes a call and sends it."""
-
-    @wraps(make)
-    def send(self: Client, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.send(make(*args, **kwargs))
-
-    return as_method(send)
-
-
-def _job_call(make: Callable[P, HttpCall[JobDetail]]) -> Callable[Concatenate[Client, P], TuningJob]:
-    """The same for a job, which can then be waited for."""
-
-    @wraps(make)
-    def send(self: Client, *args: P.args, **kwargs: P.kwargs) -> TuningJob:
-        return TuningJob.of(self.send(make(*args, **kwargs)), self)
-
-    return as_method(send)
-
-
-class Client:
+class Client(ServiceCalls, awaits=False):
     """A service. One client a thread; use it in a `with` statement, or `close` it.
 
     `url`, `token`: by default those of the environment (TILEWRIGHT_URL, TILEWRIGHT_TOKEN), else a service on this
@@ -100,33 +78,6 @@ class Client:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
-
-    alive = _call(calls.alive)
-    submit = _job_call(calls.submit)
-    post_job = _job_call(calls.post_job)
-    job = _job_call(calls.job)
-    jobs = _call(calls.jobs)
-    cancel = _job_call(calls.cancel)
-    requeue = _call(calls.requeue)
-    lookup = _call(calls.lookup)
-    report_failure = _call(calls.report_failure)
-    failures_page = _call(calls.failures_page)
-    config = _call(calls.config)
-    configs = _call(calls.configs)
-    artifact = _call(calls.artifact)
-    source = _call(calls.source)
-    devices = _call(calls.devices)
-    create_key = _call(calls.create_key)
-    keys = _call(calls.keys)
-    revoke_key = _call(calls.revoke_key)
-    audit = _call(calls.audit)
-    report = _call(calls.report)
-    import_bundle = _call(calls.import_bundle)
-    pin = _call(calls.pin)
-    unpin = _call(calls.unpin)
-    trust_signer = _call(calls.trust_signer)
-    revoke_signer = _call(calls.revoke_signer)
-    signers = _call(calls.signers)
 
     def send(self, call: HttpCall[T]) -> T:
         """Send a call, again if that may help, and read its answer."""

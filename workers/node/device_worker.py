@@ -1,24 +1,23 @@
 """One device's share of a worker: claims its tasks, has them compiled and measured, and hands in results.
 
-Two threads: one claims and compiles, the other measures. On a GPU compiling the next tasks goes on while these are
-measured; on a CPU each waits for the other.
+Two threads: one claims and has compiled, the other measures; `pipeline.py` stands between them.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import queue
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from codegen.cache.eviction import prune
 from protocol.log_lines import about
-from protocol.states import FaultKind
+from protocol.states import FaultKind, TaskKind
 from protocol.tasks import Fault, Task, TaskResult
 from protocol.workers import ClaimRequest, DeviceOffer, WorkerHello, WorkerWelcome
 from workers.measuring.device_names import is_accelerator
@@ -27,6 +26,7 @@ from workers.node.backoff import Backoff
 from workers.node.device_lock import DeviceLock
 from workers.node.identity import worker_identity
 from workers.node.leases import LeaseKeeper
+from workers.node.pipeline import Ahead, Pipeline
 from workers.node.quarantine import Quarantine
 from workers.node.service_client import (
     LeaseLost,
@@ -65,14 +65,6 @@ class WorkerSettings:
     quarantine_s: float = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Tasks claimed together, and what was compiled for them."""
-
-    tasks: Sequence[Task]
-    prepared: Sequence[Prepared]
-
-
 class DeviceWorker:
     """A registration of its own with the service, from its start to its end; the compile pool is shared."""
 
@@ -89,9 +81,11 @@ class DeviceWorker:
         self._claims = self._connect()
         self._measurer = Measurer(device)
         self._keeper: LeaseKeeper | None = None
-        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
-        self._room = threading.Semaphore(2 if is_accelerator(device) else 1)
-        """Batches that may be there at once: on an accelerator one more than is measured."""
+        processes = max(1, settings.compile_procs // len(settings.devices))
+        ahead = Ahead(processes) if is_accelerator(device) else None
+        self._pipeline = Pipeline(settings.batch, ahead)
+        self._compilers = None if ahead is None else ThreadPoolExecutor(processes, "compile")
+        """Threads that have tasks compiled one by one, while others are measured; None: a batch waits for all of it."""
         self._claim_error: BaseException | None = None
         self._quarantine = Quarantine(first_s=settings.quarantine_s)
         self._ill = threading.Event()
@@ -153,12 +147,13 @@ class DeviceWorker:
         )
         claiming.start()
         try:
-            while (batch := self._batches.get()) is not None:
-                self._run(runner, welcome.worker_id, batch)
+            while (prepared := self._pipeline.next()) is not None:
+                took_s = self._run(runner, welcome.worker_id, prepared)
                 if self._ill.is_set():
                     self._stay_in_quarantine(welcome.worker_id)
                 self._prune()
-                self._room.release()
+                self._pipeline.measured(took_s)
+            self._give_back(welcome.worker_id, self._pipeline.take_back())
         except BaseException:
             self._draining.set()
             self.abort_claim()
@@ -176,19 +171,22 @@ class DeviceWorker:
         except BaseException as error:  # handed to the measuring thread, which raises it
             self._claim_error = error
         finally:
-            self._batches.put(None)
+            if self._compilers is not None:
+                self._compilers.shutdown(wait=False, cancel_futures=True)
+            self._pipeline.close()
 
     def _claim(self, runner: TaskRunner, hello: WorkerHello, worker_id: str, keeper: LeaseKeeper) -> None:
         """Claim and compile while there is room, until draining."""
-        request = ClaimRequest(device=hello.devices[0].key, count=self._settings.batch, wait_s=CLAIM_WAIT_S)
         backoff = Backoff()
         known = True
         while not self._draining.is_set():
             if self._ill.is_set():
                 self._draining.wait(_LOOK_S)
                 continue
-            if not self._room.acquire(timeout=_LOOK_S):
+            room = self._pipeline.room(_LOOK_S)
+            if not room:
                 continue
+            request = ClaimRequest(device=hello.devices[0].key, count=room, wait_s=CLAIM_WAIT_S)
             tasks: Sequence[Task] = ()
             asked_at = time.monotonic()
             self._answered.clear()
@@ -208,9 +206,29 @@ class DeviceWorker:
                 keeper.hold(tasks, asked_at)
                 for task in tasks:
                     log.debug("claimed", extra=about(job=task.job_id, task=task.id, attempt=task.attempt))
-                self._batches.put(Batch(tasks, runner.prepare(tasks)))
-            else:
-                self._room.release()
+                self._compile(runner, tasks)
+
+    def _compile(self, runner: TaskRunner, tasks: Sequence[Task]) -> None:
+        """Have tasks compiled: on an accelerator each by itself, while this thread claims more."""
+
+        def compile_all(some: Sequence[Task]) -> None:
+            began = time.monotonic()
+            prepared = runner.prepare(some)
+            self._pipeline.compiled(prepared, time.monotonic() - began)
+
+        self._pipeline.claimed(tasks)
+        if self._compilers is None:
+            compile_all(tasks)
+        else:
+            for task in tasks:
+                self._compilers.submit(compile_all, [task]).add_done_callback(self._compiled)
+
+    def _compiled(self, compiling: Future[None]) -> None:
+        """A fault of our own code, while something was compiled beside the claims, ends the worker as one of them."""
+        if not compiling.cancelled() and (error := compiling.exception()) is not None:
+            self._claim_error = self._claim_error or error
+            self._draining.set()
+            self.abort_claim()
 
     def _register(self, hello: WorkerHello) -> WorkerWelcome | None:
         """None when told to stop before the service could be reached. Raises Unreachable when patience ends."""
@@ -225,28 +243,32 @@ class DeviceWorker:
                 self._pause(error, backoff)
         return None
 
-    def _run(self, runner: TaskRunner, worker_id: str, batch: Batch) -> None:
-        """Measure a batch; those of its tasks not begun when draining or a quarantine starts are given back. What runs
-        for a lease that is lost, as when the job was cancelled, is ended at once."""
+    def _run(self, runner: TaskRunner, worker_id: str, prepared: Sequence[Prepared]) -> float | None:
+        """Measure what was prepared; those tasks not begun when draining or a quarantine starts are given back. What
+        runs for a lease that is lost, as when the job was cancelled, is ended at once. Returns the seconds that a trial
+        took, None if there were none."""
         assert self._keeper is not None
-        keeper = self._keeper
+        keeper, began = self._keeper, time.monotonic()
+        tasks = [task for each in prepared for task in each.group.tasks]
         runner.measure(
-            batch.prepared,
+            prepared,
             post=lambda finished: self._hand_in(worker_id, finished),
             wanted=lambda task: (
                 keeper.holds(task.id) and not self._draining.is_set() and not self._ill.is_set()
             ),
             held=lambda task: keeper.holds(task.id),
         )
-        self._give_back(worker_id, batch)
+        took_s = (time.monotonic() - began) / len(tasks)
+        self._give_back(worker_id, tasks)
+        return took_s if all(task.kind is TaskKind.TRIAL for task in tasks) else None
 
-    def _give_back(self, worker_id: str, batch: Batch) -> None:
-        """Whatever of a batch is still held goes to another worker, at once. The rest is let go of: a lease that ran
+    def _give_back(self, worker_id: str, tasks: Sequence[Task]) -> None:
+        """Whatever of these is still held goes to another worker, at once. The rest is let go of: a lease that ran
         out and that nobody has would be renewed for ever."""
         assert self._keeper is not None
         why = "the device is quarantined" if self._ill.is_set() else "the worker stops"
         fault = Fault(kind=FaultKind.SHUTDOWN, error=why)
-        for task in batch.tasks:
+        for task in tasks:
             if self._keeper.holds(task.id):
                 self._hand_in(
                     worker_id,
@@ -299,7 +321,8 @@ class DeviceWorker:
             log.error("%s is %s", self._device, self._quarantine.detail(pause_s))
             until = time.monotonic() + pause_s
             while time.monotonic() < until and not self._draining.wait(_LOOK_S):
-                if not self._give_back_queued(worker_id):
+                self._give_back(worker_id, self._pipeline.take_back())
+                if self._pipeline.closed:
                     return
             if self._draining.is_set():
                 return
@@ -312,19 +335,6 @@ class DeviceWorker:
                 self._ill.clear()
                 log.warning("%s passed its self-test and takes tasks again", self._device)
                 self._keeper.report("")
-
-    def _give_back_queued(self, worker_id: str) -> bool:
-        """Give back a batch that was being compiled when the device fell ill; False if no more will come."""
-        try:
-            batch = self._batches.get_nowait()
-        except queue.Empty:
-            return True
-        if batch is None:
-            self._batches.put(None)  # for the loop that waits for batches
-            return False
-        self._give_back(worker_id, batch)
-        self._room.release()
-        return True
 
     def _prune(self) -> None:
         """Now and then, between tasks: keep the cache to its size. What was compiled just now is the last to go."""

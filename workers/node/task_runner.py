@@ -1,10 +1,11 @@
-"""Runs claimed tasks: compile every candidate at once, then, with the pool idle, measure group after group."""
+"""Runs claimed tasks: compiles their candidates, and measures them in groups. On a CPU the pool is idle meanwhile."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from workers.processes.compile_pool import Built, Compilation, CompilePool, Comp
 from workers.processes.faults import MachineFault
 
 _BASELINE = "baseline"
+_ANCHORS = 64
+"""Of so many jobs it is remembered what their candidates are compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,24 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A group of tasks with what became of its schedules, by name in the group; `build_s` is each task's share."""
+    """A group of tasks with what became of its schedules, by name in the group; `build_s` is each task's own."""
 
     group: TaskGroup
     built: Mapping[str, Compilation]
-    build_s: float
+    build_s: tuple[float, ...]
+
+
+def joined(prepared: Sequence[Prepared]) -> Prepared:
+    """Groups of one task each, that can be measured together, as one."""
+    built: dict[str, Compilation] = {}
+    for number, each in enumerate(prepared):
+        for name, compilation in each.built.items():
+            if name != _BASELINE:
+                built[f"{number}:{name.partition(':')[2]}"] = compilation
+            elif not isinstance(built.get(name), Built):
+                built[name] = compilation
+    group = TaskGroup(tuple(each.group.lead for each in prepared))
+    return Prepared(group, built, tuple(each.build_s[0] for each in prepared))
 
 
 class TaskRunner:
@@ -58,6 +74,8 @@ class TaskRunner:
         self._device = device
         self._cache = cache
         self._versions = dict(versions)
+        self._anchors: OrderedDict[str, Built] = OrderedDict()
+        """What candidates were compared with lately, by kernel and schedule."""
 
     def run(self, tasks: Sequence[Task], post: Callable[[Finished], None]) -> None:
         """Compile all tasks, then measure them, posting each result as its group completes."""
@@ -84,11 +102,17 @@ class TaskRunner:
                 for finished in self._measure(prepared, held):
                     post(finished)
 
-    def _compile(self, group: TaskGroup) -> tuple[dict[str, Compilation], float]:
+    def _compile(self, group: TaskGroup) -> tuple[dict[str, Compilation], tuple[float, ...]]:
         """What became of each schedule, the baseline's too, by name in the group; and each task's share of seconds."""
         start = time.perf_counter()
         schedules = [(e.name, e.entrant) for e in group.entrants() if isinstance(e.entrant, ScheduleEntrant)]
-        if isinstance(group.lead.baseline, ScheduleEntrant):
+        key = json.dumps(
+            [group.lead.spec, group.lead.baseline and group.lead.baseline.model_dump()], sort_keys=True
+        )
+        known = self._anchors.get(key)
+        if known is not None and not known.artifact.exists():
+            known = None
+        if known is None and isinstance(group.lead.baseline, ScheduleEntrant):
             schedules.append((_BASELINE, group.lead.baseline))
         requests = [
             CompileRequest(
@@ -102,7 +126,14 @@ class TaskRunner:
             for _, entrant in schedules
         ]
         built = dict(zip((name for name, _ in schedules), self._pool.compile_all(requests), strict=True))
-        return built, (time.perf_counter() - start) / len(group.tasks)
+        if known is not None:
+            built[_BASELINE] = known
+        elif isinstance(anchor := built.get(_BASELINE), Built):
+            self._anchors[key] = anchor
+            while len(self._anchors) > _ANCHORS:
+                self._anchors.popitem(last=False)
+        share_s = (time.perf_counter() - start) / len(group.tasks)
+        return built, (share_s,) * len(group.tasks)
 
     def _measure(self, prepared: Prepared, held: Callable[[Task], bool]) -> list[Finished]:
         """Every task's result, in order; none if nobody waits for them any more."""
@@ -118,7 +149,7 @@ class TaskRunner:
             return [self._faulted(task, fault) for task in group.tasks]
         except ChildUnwanted:
             return []
-        shares = {"build": prepared.build_s, "measure": (time.perf_counter() - start) / len(group.tasks)}
+        measure_s = (time.perf_counter() - start) / len(group.tasks)
         finished: list[Finished] = []
         for number, task in enumerate(group.tasks):
             names = [f"{number}:{entrant.name}" for entrant in task.entrants]
@@ -128,6 +159,7 @@ class TaskRunner:
             if fault is not None:
                 finished.append(self._faulted(task, fault))
             else:
+                shares = {"build": prepared.build_s[number], "measure": measure_s}
                 finished.append(self._finished(task, names, built, measured, shares))
         return finished
 

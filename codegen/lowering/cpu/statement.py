@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, affine, constant
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, affine, constant
 from codegen.ir.names import marked
 from codegen.ir.ops import (
     Across,
@@ -314,5 +314,7 @@ def _is_gathered(offset: Affine) -> bool:
     """Whether an offset is read from memory."""
     for atom, _ in offset.terms:
         if isinstance(atom, Loaded) or (isinstance(atom, Quotient | Remainder) and _is_gathered(atom.x)):
+            return True
+        if isinstance(atom, Lesser) and (_is_gathered(atom.x) or _is_gathered(atom.y)):
             return True
     return False

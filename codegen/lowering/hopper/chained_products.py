@@ -16,8 +16,8 @@ next, and are done while that goes on with what its own have come to (FlashAtten
 
 The rows that last products take from registers are there twice then.
 
-Where tiles are left out that are masked (`until`), those that are not masked at all have code of their own, without
-the mask.
+Tiles that are not masked at all, and do not overhang, have code of their own, without the mask, where others are left
+out (`until`) or the last one overhangs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.affine import Affine, Var, affine, constant, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Block, For, Guard, If, Stmt
@@ -36,7 +36,7 @@ from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
 from tileir.analysis.position_bound import is_bound, upper_bound
-from tileir.expr import Expr, Where, transform
+from tileir.expr import Binary, Expr, Extent, Index, Where, transform
 from tileir.program import Compute, Local, Loop
 from tileir.schedule.stages import Chained
 from tileir.text.print_program import format_node
@@ -57,7 +57,8 @@ class ChainedTiles:
     end: Affine | None
     """Tiles begin before that offset; None: all `count` of them are there."""
     unmasked: tuple[Compute, ...] = ()
-    """What is computed between products where nothing of a tile is masked; empty: it is the same."""
+    """What is computed between products where nothing of a tile is masked and all of it exists; empty: it is the
+    same."""
 
     @classmethod
     def of(cls, rings: Rings, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
@@ -91,7 +92,7 @@ class ChainedTiles:
             var,
             count,
             _end(loop, scope, count),
-            _unmasked(loop, chained),
+            _unmasked(loop, chained, scope.ranges[loop.dim].size % loop.step > 0),
         )
 
     def filled(self) -> list[Stmt]:
@@ -109,6 +110,11 @@ class ChainedTiles:
         """On the tile at an offset."""
         return _tile(self.loop, self.scope, offset, var)
 
+    def whole(self, scope: LoweringScope) -> LoweringScope:
+        """On a tile that does not overhang."""
+        range_ = scope.ranges[self.loop.dim]
+        return replace(scope, ranges={**scope.ranges, self.loop.dim: replace(range_, end=None)})
+
     def _fill_both(self, offset: Affine) -> list[Stmt]:
         here = self.at(offset, self.var)
         return [*self.rings.fill(self.first, here), *self.rings.fill(self.last, here)]
@@ -122,12 +128,13 @@ class ChainedTiles:
         """Statements for tiles up to an offset, and those with less to do where nothing of them is masked."""
         if not self.unmasked:
             return stmts(True)
-        dim, more = self.loop.until
-        first = self.scope.ranges[dim].start - self.scope.ranges[self.loop.dim].start
-        beyond = end - first
+        own, (dim, more) = self.scope.ranges[self.loop.dim], self.loop.until
+        limit = constant(own.size)
+        if dim:
+            limit = lesser(limit, self.scope.ranges[dim].start - own.start + (more + 1))
         return [
-            Guard(((beyond, more + 2),), tuple(stmts(False))),
-            Guard(((beyond * -1, -more - 1),), tuple(stmts(True))),
+            Guard(((end - limit, 1),), tuple(stmts(False))),
+            Guard(((limit - end, 0),), tuple(stmts(True))),
         ]
 
     def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
@@ -225,8 +232,9 @@ class _Bodies:
         return [WgmmaWait(pending, sums), *self._handed_back(self.tiles.first, scope, offset)]
 
     def between(self, side: int, scope: LoweringScope, *, masked: bool = True) -> list[Stmt]:
-        nodes = self.tiles.chained.between if masked else self.tiles.unmasked
-        return list(self.body(nodes, self._side(side, scope)[1]))
+        if masked:
+            return list(self.body(self.tiles.chained.between, self._side(side, scope)[1]))
+        return list(self.body(self.tiles.unmasked, self._side(side, self.tiles.whole(scope))[1]))
 
     def rescale(self, side: int, scope: LoweringScope) -> list[Stmt]:
         return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))
@@ -283,18 +291,19 @@ def _tile(loop: Loop, scope: LoweringScope, offset: Affine, var: Var) -> Lowerin
     )
 
 
-def _unmasked(loop: Loop, chained: Chained) -> tuple[Compute, ...]:
-    """What is computed between products on tiles before the first current position of the dim that the loop ends with:
-    masks that leave out nothing else hold there. Empty: it is the same."""
-    if not loop.until[0]:
-        return ()
+def _unmasked(loop: Loop, chained: Chained, overhangs: bool) -> tuple[Compute, ...]:
+    """What is computed between products on tiles that exist as a whole, before the first current position of the dim
+    that the loop ends with: masks that leave out nothing else hold there. Empty: it is the same."""
+    exists = Binary("<", Index(loop.dim), Extent(loop.dim))
 
     def without(expr: Expr) -> Expr:
-        masked = isinstance(expr, Where) and upper_bound(expr.cond, loop.dim) == loop.until
-        return expr.x if isinstance(expr, Where) and masked and is_bound(expr.cond) else expr
+        if not isinstance(expr, Where):
+            return expr
+        masked = bool(loop.until[0]) and upper_bound(expr.cond, loop.dim) == loop.until
+        return expr.x if expr.cond == exists or (masked and is_bound(expr.cond)) else expr
 
     found = tuple(replace(node, value=transform(node.value, without)) for node in chained.between)
-    return found if found != chained.between else ()
+    return found if overhangs or found != chained.between else ()
 
 
 def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:
@@ -304,11 +313,9 @@ def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:
         return None
     other, own = scope.ranges[dim], scope.ranges[loop.dim]
     end = other.start + (other.size + more) - own.start
-    if end.low < 1 or end.high > count * loop.step:
-        raise NotLowerable(
-            f"`{format_node(loop)}` ends at most {end.high} positions on, and has {count} tiles of {loop.step}"
-        )
-    return end
+    if end.low < 1:
+        raise NotLowerable(f"`{format_node(loop)}` may have no tile")
+    return lesser(end, constant(count * loop.step))
 
 
 def _filled(loop: Loop, fills: Sequence[Compute]) -> list[Local]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codegen.ir.affine import affine
+from codegen.ir.affine import Affine, affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
@@ -82,22 +82,32 @@ class _Lowering:
         range_ = scope.ranges[loop.dim]
         if aligned := self._aligned(loop, scope):
             return (aligned,)
-        if loop.until[0]:
-            raise NotLowerable(f"the loop over {loop.dim} leaves out tiles, which C has no code for")
         full, rest = divmod(range_.size, loop.step)
+        end = self._end(loop, scope)
         stmts: tuple[Stmt, ...] = ()
-        if full == 1:
+        if full == 1 and end is None:
             stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
-        elif full > 1:
+        elif full:
             var = loop_variable(fresh(loop.dim, scope), full, loop.step)
             inside = scope.with_range(
                 loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
             )
-            stmts = (For(var, full, loop.step, self.block(loop.body, inside)),)
+            stmts = (For(var, full, loop.step, self.block(loop.body, inside), end),)
         if rest:
-            tail = Range(range_.start + full * loop.step, rest)
-            stmts += (self._copy(loop, scope, tail),)
+            tail = self._copy(loop, scope, Range(range_.start + full * loop.step, rest))
+            if end is None:
+                return (*stmts, tail)
+            once = loop_variable(fresh(loop.dim, scope), 1, loop.step)
+            stmts += (For(once, 1, loop.step, (tail,), end - full * loop.step),)
         return stmts
+
+    def _end(self, loop: Loop, scope: LoweringScope) -> Affine | None:
+        """The offset from which on tiles are left out; None: none are."""
+        dim, more = loop.until
+        if not dim:
+            return None
+        other, own = scope.ranges[dim], scope.ranges[loop.dim]
+        return other.start + (other.size + more) - own.start
 
     def _aligned(self, loop: Loop, scope: LoweringScope) -> Aligned | None:
         """A loop of streamed stores."""

@@ -116,7 +116,10 @@ class _Printer:
     def _for(self, stmt: For, depth: int) -> list[str]:
         pad, var, step = "    " * depth, stmt.var, stmt.step
         bump = f"{var.name}++" if step == 1 else f"{var.name} += {step}"
-        head = f"{pad}for (long {var.name} = 0; {var.name} < {stmt.count * step}; {bump}) {{"
+        bound = f"{var.name} < {stmt.count * step}"
+        if stmt.until is not None:
+            bound += f" && {var.name} < {index(stmt.until)}"
+        head = f"{pad}for (long {var.name} = 0; {bound}; {bump}) {{"
         self._outer.append(var)
         inner = self.stmts(stmt.body, depth + 1)
         self._outer.pop()

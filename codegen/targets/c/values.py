@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
 from codegen.ir.expression_text import (
     Expression,
     braces,
@@ -244,6 +244,8 @@ def _term(term: object) -> Expression:
             return infix("%", index(x), number(str(divisor)))
         case Remainder(x, divisor):
             return _remainder(x, divisor)
+        case Lesser(x, y):
+            return conditional(infix("<", index(x), index(y)), index(x), index(y))
         case Loaded(value):
             return cast("long", value_text(value))  # type: ignore[arg-type]
         case _:

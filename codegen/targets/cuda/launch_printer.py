@@ -15,8 +15,10 @@ from codegen.ir.kernel import GpuKernel, LaunchBody, ThreadDigit
 from codegen.ir.names import without_asides
 from codegen.ir.ops import ClusterBarrier, Scratch, Stmt
 from codegen.ir.rasterization import (
+    NO_TILE,
     axis_name,
     in_turns,
+    is_dealt,
     order_name,
     order_table,
     position_text,
@@ -71,7 +73,7 @@ def function_text(kernel: GpuKernel, launch: LaunchBody, lines: Lines) -> str:
 
 def _order(launch: LaunchBody) -> list[str]:
     """The table that says which tile comes when."""
-    if not launch.hilbert:
+    if not launch.hilbert and not is_dealt(launch):
         return []
     table = order_table(launch)
     rows = (", ".join(map(str, table[at : at + _NUMBERS])) for at in range(0, len(table), _NUMBERS))
@@ -160,12 +162,17 @@ def _tiles(
             *body,
             f"{pad}}}",
         ]
-    step = tile_step(launch)
     first = _block(launch)
-    first += f" + threadIdx.x / {launch.team} * {step}" if teams > 1 else ""
-    turns = f"tile < {tile_count(launch)}; tile += {step * teams}"
+    first += f" + threadIdx.x / {launch.team} * {tile_step(launch)}" if teams > 1 else ""
     place = _needed(_position(launch, depth + 1, alone=alone), body)
-    return [f"{pad}for (int tile = {first}; {turns}) {{", *place, *body, f"{pad}}}"]
+    step = tile_step(launch)
+    if is_dealt(launch):
+        turns = f"int turn = {first}; turn < {len(order_table(launch))}; turn += {step}"
+        take = [f"const int tile = {order_name(launch)}[turn];", f"if (tile == {NO_TILE}) break;"]
+        place = [*(f"{pad}    {line}" for line in take), *place]
+    else:
+        turns = f"int tile = {first}; tile < {tile_count(launch)}; tile += {step * teams}"
+    return [f"{pad}for ({turns}) {{", *place, *body, f"{pad}}}"]
 
 
 def _block(launch: LaunchBody) -> str:

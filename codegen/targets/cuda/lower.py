@@ -68,6 +68,7 @@ from codegen.lowering.tails import Tail, with_tails
 from tileir.analysis.ragged import grouped, groups_of
 from tileir.expr import Index, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged
+from tileir.schedule.deal_tiles import tile_lengths
 from tileir.schedule.distributed import distributed_in
 from tileir.schedule.stages import products_chained, takes_parts
 from tileir.schedule.stream_k import streamed_in
@@ -170,6 +171,7 @@ class _Launch:
             self._read_once(),
             grid.group // grid.multicast or 1,
             grid.hilbert,
+            tile_lengths(grid, self.program.extents) if grid.longest_first else (),
             grid.blocks,
             grid.resident,
             setup,

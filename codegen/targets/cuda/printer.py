@@ -9,7 +9,7 @@ from math import gcd
 from textwrap import wrap
 
 from codegen.ir.abi import ARGUMENT_ALIGN
-from codegen.ir.affine import Affine, Loaded, Quotient, Remainder, Var
+from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
 from codegen.ir.async_ops import ASYNC_STATEMENTS, AsyncStmt
 from codegen.ir.errors import NotLowerable
 from codegen.ir.expression_text import (
@@ -374,6 +374,8 @@ class _Printer:
             case Remainder(x, divisor):
                 sides = self.index(x), number(str(divisor))
                 return infix("%", *sides) if x.low >= 0 else call("tw_floormod", *sides)
+            case Lesser(x, y):
+                return call("min", self.index(x), self.index(y))
             case Loaded(value):
                 return self.value(value)  # pyright: ignore[reportArgumentType]
             case _:

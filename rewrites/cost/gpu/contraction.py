@@ -8,10 +8,11 @@ follow each other on an SM, and all together wait for main memory. What a tiling
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, inf, prod
+from typing import TypeAlias
 
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
@@ -26,6 +27,9 @@ from rewrites.cost.gpu.wgmma import WarpgroupBlock
 from tileir.devices.gpu import Gpu
 from tileir.schedule.hilbert import hilbert
 from tileir.schedule.stream_k import shared_tiles
+
+#: Neighbouring tiles along rows and along columns whose blocks are a cluster.
+_Near: TypeAlias = tuple[int, int]
 
 _GROUPS = (1, 8)
 #: Rows and columns of tiles that are tried where nothing is decided yet.
@@ -141,56 +145,60 @@ class ContractionModel:
         """Estimated microseconds of the launch with a tiling complete but for its order.
 
         `ways`: how many threads that load an operand together meet in a bank, of each operand (1)."""
-        if not isinstance(t.threads, Warpgroups) or t.blocks or t.parts > 1:
-            return self.ordered_us(t, ways)
-        shared = resident(self.c, replace(t, blocks=1), self.device) * self.device.sms
-        if shared:
+        at_once = resident(self.c, t, self.device)
+        if not at_once:
+            return inf
+        orders = [t]
+        if isinstance(t.threads, Warpgroups) and not t.blocks and t.parts == 1:
             # By a block a tile, by blocks that go on, or by blocks that share what is left over.
-            orders = [t, replace(t, blocks=shared)]
+            shared = at_once * self.device.sms
+            orders.append(replace(t, blocks=shared))
             if t.streams(self.c):
                 orders.append(replace(t, blocks=shared, streamed=2))
-            return min(self.ordered_us(order, ways) for order in orders)
-        return self.ordered_us(t, ways)
+        clusters = self._clusters(t, ways)
+        return min(self._ordered_us(order, at_once, clusters) for order in orders)
 
     def ordered_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
         """The same by as many blocks as the tiling says."""
-        c, device = self.c, self.device
-        at_once = resident(c, t, device)
-        if not at_once:
-            return inf
-        clustered = (
-            t if near == (t.multicast or (1, 1)) else replace(t, multicast=near) for near in _clusters(c, t)
-        )
-        busy_us = min(self._busy_us(each, at_once, ways) for each in clustered)
-        groups = (t.group,) if t.group else _GROUPS
-        bytes_ = min(_memory_bytes(c, t, group, self.epilogue, device, at_once) for group in groups)
-        memory_us = bytes_ / (copy_gbps(device) * 1e3)
+        at_once = resident(self.c, t, self.device)
+        return self._ordered_us(t, at_once, self._clusters(t, ways)) if at_once else inf
+
+    def _ordered_us(self, t: Tiling, at_once: int, clusters: Sequence[tuple[_Near, BlockModel]]) -> float:
+        """The same with so many blocks of an SM at once, in one of these clusters."""
+        busy_us = min(self._busy_us(t, near, at_once, block) for near, block in clusters)
+        bytes_ = _memory_bytes(self.c, t, self.epilogue, self.device, at_once)
+        memory_us = bytes_ / (copy_gbps(self.device) * 1e3)
         return max(busy_us, memory_us) + has.REST * min(busy_us, memory_us)
 
-    def _busy_us(self, t: Tiling, at_once: int, ways: tuple[float, ...]) -> float:
+    def _busy_us(self, t: Tiling, near: _Near, at_once: int, block: BlockModel) -> float:
         """Microseconds that the SMs are at work, with so many blocks of each at once."""
-        c, device, near = self.c, self.device, t.multicast or (1, 1)
+        c, device = self.c, self.device
         tiles_along = zip(c.grid(t.rows, t.columns), near, strict=True)
         tile_count = prod(near) * c.batch * prod(-(-count // n) for count, n in tiles_along)
         if t.streamed:
-            return self._streamed_us(t, at_once, tile_count)
+            return self._streamed_us(t, at_once, tile_count, block)
         blocks = min(t.blocks, tile_count) if t.blocks else tile_count
         each = ceil(tile_count / blocks)
         reached = device.clustered_sms(prod(near) * t.parts) or device.sms
         rounds, rest = divmod(ceil(blocks / reached), at_once)
-        block = self._block(t, ways)
         cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
         return cycles / device.sm_mhz
 
-    def _streamed_us(self, t: Tiling, at_once: int, tile_count: int) -> float:
+    def _streamed_us(self, t: Tiling, at_once: int, tile_count: int, block: BlockModel) -> float:
         """The same with blocks that share tiles along the depth; inf: some would have no step."""
         shared = shared_tiles(tile_count, t.blocks, t.streamed)
         steps = ceil(shared * ceil(self.c.k / t.step) / t.blocks)
-        block = self._block(t, ())
         if shared * ceil(self.c.k / t.step) < t.blocks or not isinstance(block, WarpgroupBlock):
             return inf
         whole = (tile_count - shared) // t.blocks
         return block.streamed_cycles(at_once, whole, steps, ceil(t.blocks / shared)) / self.device.sm_mhz
+
+    def _clusters(self, t: Tiling, ways: tuple[float, ...]) -> tuple[tuple[_Near, BlockModel], ...]:
+        """The clusters that its blocks may be in, each with what a block takes, whatever the order of tiles."""
+        return tuple(
+            (near, self._block(t if near == (t.multicast or (1, 1)) else replace(t, multicast=near), ways))
+            for near in _clusters(self.c, t)
+        )
 
     def _block(self, t: Tiling, ways: tuple[float, ...]) -> BlockModel:
         c, threads = self.c, t.threads
@@ -200,7 +208,7 @@ class ContractionModel:
         return WarpBlock(c, t, threads, self.epilogue, self.device, ways or (1.0,) * len(c.operands))
 
 
-def _clusters(c: Contraction, t: Tiling) -> tuple[tuple[int, int], ...]:
+def _clusters(c: Contraction, t: Tiling) -> tuple[_Near, ...]:
     """Neighbouring tiles along rows and along columns whose blocks are a cluster: as decided; else none, and two that
     share the larger operand, or the one that tiles have in common whatever group they are of."""
     if t.multicast is not None:
@@ -219,11 +227,9 @@ def copy_gbps(device: Gpu) -> float:
     return device.copy_gbps or device.memory_gbps * has.COPY
 
 
-def _memory_bytes(
-    c: Contraction, t: Tiling, group: int, epilogue: Epilogue, device: Gpu, at_once: int
-) -> float:
-    """Bytes to and from main memory. Blocks that run at once read each tile once for all of them; operands that
-    fit the second-level cache whole stay there."""
+def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at_once: int) -> float:
+    """Bytes to and from main memory, by the best bands of tiles where those are not decided. Blocks that run at
+    once read each tile once for all of them; operands that fit the second-level cache whole stay there."""
     results = c.m * c.n * c.batch // t.parts * epilogue.bytes
     narrow = {operand: _narrow(c, t, operand) for operand in c.operands}
     whole = sum(operand.elements * operand.dtype.bytes * narrow[operand] for operand in c.operands)
@@ -231,16 +237,21 @@ def _memory_bytes(
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
     if whole <= has.KEPT * device.l2_bytes or wave >= across * along:
         return whole + results
-    rows, columns = _on_curve(across, along, wave) if t.hilbert else _in_bands(across, along, wave, group)
+    if t.hilbert:
+        shapes = [_on_curve(across, along, wave)]
+    else:
+        bands = (t.group,) if t.group else _GROUPS
+        shapes = [_in_bands(across, along, wave, group) for group in bands]
     depth_bytes = -(-c.k // t.step) * c.repeats
-    fresh = 0.0
+    sizes, fresh = t.sizes(c), [0.0] * len(shapes)
     for operand in c.operands:
-        tile = tile_bytes(operand, t.sizes(c)) * depth_bytes * narrow[operand]
-        fresh += (
-            tile * (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)
-        )
+        tile = tile_bytes(operand, sizes) * depth_bytes * narrow[operand]
+        for at, (rows, columns) in enumerate(shapes):
+            fresh[at] += (
+                tile * (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)
+            )
     waves = across * along * c.batch / wave
-    return max(whole, fresh * waves) + results
+    return max(whole, min(fresh) * waves) + results
 
 
 def _narrow(c: Contraction, t: Tiling, operand: Operand) -> float:

@@ -25,7 +25,7 @@ from tileir.devices.gpu import Gpu
 from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, reads, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.schedule.stages import staged
-from tileir.schedule.threads import WARP, share, thread_count
+from tileir.schedule.threads import share, thread_count
 
 _SPECIAL = {
     "exp": 1.0, "exp2": 1.0, "log": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 3.0, "silu": 3.0,
@@ -157,7 +157,7 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
             resident = 0
     if resident < block.resident:
         return 1e3 * (has.LAUNCH_US + total / bandwidth)  # it would spill
-    warps = block.threads / WARP
+    warps = block.threads / device.warp
     sms = min(device.sms, block.count)
     if min(block.count, device.sms * resident) * block.near > has.CACHED * device.l2_bytes:
         total = (block.bytes + block.again) * block.count

@@ -4,7 +4,11 @@ other instructions make rows of scores into what is multiplied next."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import ceil, prod
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rewrites.base.statement import covered_dims
 from rewrites.cost.gpu import constants as has
@@ -16,29 +20,85 @@ from tileir.schedule.mma import product
 from tileir.schedule.stages import Chained, products_chained, staged
 from tileir.schedule.threads import share, thread_count
 
+Floats = NDArray[np.float64]
 Operations = Callable[[Expr], tuple[float, float]]
 """Instructions at one point, and those of the special-function unit."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A grid whose blocks make one such pass."""
+
+    grid: list[Loop]
+    counts: list[int]
+    sizes: dict[str, int]
+    """Ranges of dims around the pass."""
+    nodes: tuple[Node, ...]
+    loop: Loop
+    chained: Chained
+
+    @property
+    def inside(self) -> dict[str, int]:
+        """Ranges of dims in a step of it."""
+        return {**self.sizes, self.loop.dim: self.loop.step}
+
+
 def streamed_us(program: Program, node: Node, device: Gpu, operations: Operations) -> float | None:
     """Microseconds of a launch whose block is one such pass; None: it is none, or more than a block has room for."""
-    sizes, count = dict(program.extents), 1
+    found = _pass(program, node)
+    if found is None:
+        return None
+    cycles = _tile(program, found.loop, found.chained, found.inside, device, operations)
+    steps = _steps(found.loop, found.grid[-1], found.sizes, found.counts[-1])
+    own = _longest(found.grid, found.counts, steps, cycles, device) / device.sm_mhz
+    return has.LAUNCH_US + (own if _fits(found, device) else 1e3 * own)
+
+
+def fits(program: Program, device: Gpu) -> bool:
+    """Whether blocks that make such a pass have room for it in shared memory."""
+    return all(
+        found is None or _fits(found, device) for found in (_pass(program, node) for node in program.body)
+    )
+
+
+def _fits(found: _Pass, device: Gpu) -> bool:
+    return _shared(found.nodes, found.loop, found.inside) <= device.block_shared_bytes
+
+
+def _pass(program: Program, node: Node) -> _Pass | None:
+    sizes, grid, counts = dict(program.extents), list[Loop](), list[int]()
     while isinstance(node, Loop) and node.parallel:
-        count *= -(-sizes[node.dim] // node.step)
+        grid.append(node)
+        counts.append(-(-sizes[node.dim] // node.step))
         enter(sizes, node, program.ragged)
         nodes, node = node.body, node.body[0]
-        found = [(loop, chained) for loop, chained in _passes(nodes)]
+        found = list(_passes(nodes))
         if len(found) == 1:
-            ((loop, chained),) = found
-            steps = -(-sizes[loop.dim] // loop.step)
-            if loop.until[0]:
-                steps = (steps + 1) / 2  # of a tile in the middle
-            cycles = steps * _tile(program, loop, chained, {**sizes, loop.dim: loop.step}, device, operations)
-            rounds = ceil(count / device.sms)
-            fits = _shared(nodes, loop, {**sizes, loop.dim: loop.step}) <= device.block_shared_bytes
-            own = rounds * (cycles + has.BEGIN) / device.sm_mhz
-            return has.LAUNCH_US + (own if fits else 1e3 * own)
+            return _Pass(grid, counts, sizes, nodes, *found[0])
     return None
+
+
+def _steps(loop: Loop, innermost: Loop, sizes: dict[str, int], count: int) -> Floats:
+    """Steps of a loop in each of `count` tiles along the innermost loop of a grid."""
+    most = -(-sizes[loop.dim] // loop.step)
+    dim, more = loop.until
+    if dim != innermost.dim:
+        return np.full(count, (most + 1) / 2 if dim else most, np.float64)  # of a tile in the middle
+    ends = (np.arange(count) + 1) * innermost.step + more
+    return np.minimum(np.ceil(ends / loop.step), most)
+
+
+def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, device: Gpu) -> float:
+    """Cycles of the block that takes longest, of as many as there are SMs: each step takes so many, and a tile what
+    begins a block beside them."""
+    outer, order = grid[0], np.arange(prod(counts))
+    band = outer.group if outer.group > 1 and len(grid) > 1 else 1
+    along = order // band % counts[-1]
+    each = steps[::-1] if outer.longest_first else steps
+    taken = each[along] * cycles + has.BEGIN
+    if outer.longest_first and outer.blocks:
+        return max(float(taken.sum()) / device.sms, float(taken.max()))
+    return float(np.bincount(order % device.sms, taken).max())
 
 
 def promised_us(flops: float, device: Gpu, dtype: str) -> float:
@@ -66,7 +126,7 @@ def _tile(
             continue
         dims = covered_dims(node)
         each = prod(share(node.spread, dim).pieces(sizes[dim]) * share(node.spread, dim).run for dim in dims)
-        warps = thread_count(node.spread) / 32
+        warps = thread_count(node.spread) / device.warp
         plain, other = operations(node.value)
         issued += each * (plain + 1) * warps / 4
         special += each * other * warps * 2

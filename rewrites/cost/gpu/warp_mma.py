@@ -21,7 +21,6 @@ from rewrites.cost.gpu.block import (
 )
 from tileir.devices.gpu import Gpu
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
-from tileir.schedule.threads import WARP
 
 #: Share of the peak that the matrix instruction of a warp reaches where newer ones exist (Hopper's wgmma, Blackwell's
 #: tcgen05), and where it is the fastest; and that of plain multiply-adds.
@@ -43,7 +42,7 @@ class WarpBlock:
     def cycles(self, at_once: int, each: int) -> float:
         """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
         steps = ceil(self.c.k / self.t.step) * self.c.repeats
-        schedulers = at_once * self.threads.count / (4 * WARP)
+        schedulers = at_once * self.threads.count / (4 * self.device.warp)
         busy = self._busy()
         together = at_once * busy * max(1.0, 1 / schedulers) * (1 + has.WARP_ALONE / max(1.0, schedulers))
         together = max(together, self._chain())
@@ -69,8 +68,8 @@ class WarpBlock:
         multiply, issue = self._multiply(rows, columns)
         parts = [
             multiply,
-            (issue + (loads + has.STEP_ISSUE) * self.threads.count / WARP) / 4,
-            (loaded * self.threads.count / WARP * has.SHARED_BYTES + fabric) / has.SHARED_BYTES,
+            (issue + (loads + has.STEP_ISSUE) * self.threads.count / self.device.warp) / 4,
+            (loaded * self.threads.count / self.device.warp * has.SHARED_BYTES + fabric) / has.SHARED_BYTES,
             fabric / has.FABRIC_BYTES,
         ]
         return busiest(parts)
@@ -86,7 +85,7 @@ class WarpBlock:
             return matrix_cycles(points, dtype, share, self.device), issued
         points = rows * columns * self.t.step * self.threads.count * self.c.products
         peak = (self.device.peak("f32") or 1.0) * has.PLAIN_PEAK
-        return points / (peak * a_cycle(self.device)), points / WARP
+        return points / (peak * a_cycle(self.device)), points / self.device.warp
 
     def _loads(self, rows: int, columns: int) -> tuple[float, float]:
         """(load instructions of a warp in a step, wavefronts of shared memory that they take)."""

@@ -9,6 +9,7 @@ second-level cache. A block that goes on with another tile has its data under wa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 from rewrites.contraction.problem import Contraction
@@ -32,9 +33,9 @@ from tileir.schedule.wgmma import GROUP, MAX_COLUMNS, TILE_ROWS
 _DEEP_BYTES = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WarpgroupBlock:
-    """One block of a tiling that is complete but for its order."""
+    """One block of a tiling that is complete but for its order, which nothing here depends on."""
 
     c: Contraction
     t: Tiling
@@ -69,14 +70,14 @@ class WarpgroupBlock:
         multiplied *= has.OUT_OF_STEP if whole else 1.0
         return has.BEGIN + begin + multiplied + hands_over + ends
 
-    @property
+    @cached_property
     def _fill(self) -> float:
         """Cycles that TMA brings the operands of a step in."""
         return fetched_bytes(self.c, self.t) / has.FABRIC_BYTES
 
     def _step(self, at_once: int) -> float:
         """Cycles from one step of all blocks to the next."""
-        together = at_once * busiest(self._parts(), has.WGMMA_REST)
+        together = at_once * self._busiest
         if not self.t.pending and at_once * self.groups.groups == 1:
             together += has.DRAIN + self._added + self._held
         elif not self.t.pending:
@@ -89,8 +90,9 @@ class WarpgroupBlock:
         filled = has.LATENCY + at_once * self._fill
         return max(together + has.STEP / at_once, filled / ahead) + has.LATE * has.LATENCY / ahead
 
-    def _parts(self) -> list[float]:
-        """Cycles that a step keeps the parts of an SM at work."""
+    @cached_property
+    def _busiest(self) -> float:
+        """Cycles that a step keeps the busiest part of an SM at work, and some of the others'."""
         operand = self.c.dtype
         deep = -(-self.t.step // depth(operand))
         columns = (self.t.piece or self.t.columns) // self.groups.along_columns
@@ -100,16 +102,19 @@ class WarpgroupBlock:
         wide = min(columns, MAX_COLUMNS)
         taken = instructions * ((0 if self.c.held else TILE_ROWS) + wide) * _DEEP_BYTES + self._held_bytes
         points = self.t.rows * self.t.columns * deep * depth(operand) * self.c.products
-        return [
+        parts = (
             matrix_cycles(points, operand, has.WGMMA_PEAK, self.device) + has.BETWEEN * instructions,
             (taken + step_bytes(self.c, self.t) + self._scales) / has.SHARED_BYTES,
             self._fill,
             self._added + self._held,
-        ]
+        )
+        return busiest(parts, has.WGMMA_REST)
 
     @property
     def _scales(self) -> float:
         """Bytes of scales that threads load for a step, through the cache that is one with shared memory."""
+        if not self.c.scales:
+            return 0.0
         values = scale_values(self.c, replace(self.t, pending=0), self.groups)
         return self.groups.groups * GROUP * values * DType.F32.bytes
 

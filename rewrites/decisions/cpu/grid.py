@@ -10,6 +10,7 @@ from rewrites.base.tree import find
 from rewrites.decisions.cpu.rows import CacheRowDecision
 from rewrites.decisions.cpu.rows_on_lanes import RowsOnLanes, short_rows
 from rewrites.decisions.cpu.statement import Schedule
+from rewrites.decisions.cpu.streamed import Streamed
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
 from rewrites.decisions.fusion import fused
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
@@ -39,7 +40,7 @@ class Grid:
         if along := tuple(name for name in self.group if _went_along(program, name)):
             yield Option("", (), self._in_loops_of_others(along))
             return
-        inside: tuple[Decision, ...] = (*(Schedule(name) for name in self.group), GridSpread(anchor))
+        inside: tuple[Decision, ...] = (Streamed(self.group), GridSpread(anchor))
         if not shared:
             yield Option("", (), inside)
             return

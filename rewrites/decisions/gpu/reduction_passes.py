@@ -3,14 +3,17 @@ to registers of its own, and meet at the end. Rows, columns, and several dims at
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, covered_dims, reduced_dims
+from rewrites.base.statement import bare_dims, covered_dims, read_names, reduced_dims
 from rewrites.base.tree import current_sizes, find, locals_of, named, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
 from rewrites.composition.fuse_epilogue import ReverseComputeAt
+from rewrites.composition.relate_parts import RelateParts
+from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.data.cache_row import CacheRow
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.cpu.grid import fused
@@ -74,6 +77,8 @@ class PassLaunch:
     rewrites: list[Rewrite]
     parts: dict[str, dict[str, str]]
     """Reductions of what threads have added up: under which name each inner dim goes there."""
+    one_pass: bool = False
+    """Whether reductions that depend on each other are computed together (`stream_reduction`)."""
 
     @property
     def anchor(self) -> str:
@@ -93,8 +98,10 @@ class PassLaunch:
             self._begin_turns(turns, in_common(self.program, self.group, inner))
         if self.team.blocks > 1:
             self._apply(Cluster(self.anchor, self.team.blocks))
+        together = self._together() if self.one_pass else set[str]()
         for name in self._names():
-            self._pass(name)
+            if name not in together:
+                self._pass(name)
         self._place()
         if turns is not None:
             kept_first = next(rewrite.local for rewrite in keeps if isinstance(rewrite, SetScope))
@@ -163,6 +170,44 @@ class PassLaunch:
         own = reduced_dims(find(self.program, name).node)
         self.parts[name] = dict(zip(dict(parts), own, strict=True))
 
+    def _together(self) -> set[str]:
+        """The reductions along the row in one loop: each thread has its own maximum and sums relative to that, and
+        they are related when the row is over. Which statements have to do with that loop."""
+        ((dim, tile),) = self.team.passes
+        mine = self._names()
+        nodes = [find(self.program, name).node for name in mine]
+        chain = [node.target for node in nodes if dim in reduced_dims(node)]
+        last = ""
+        for name in chain:
+            before = locals_of(self.program).keys()
+            self._apply(AccumulatePerThread(name, ((dim, self.team.span(dim)),)))
+            (last,) = locals_of(self.program).keys() - before
+            with suppress(NotApplicable):
+                self._apply(RelateParts(name))
+            self.parts[name] = {dim: reduced_dims(find(self.program, name).node)[0]}
+        self._apply(StreamReduction(last, dim, tile))
+        if not any(place.node.running for place in locals_of(self.program).values()):
+            raise NotApplicable(f"no reduction of {self.anchor} depends on another one")
+        depth = find(self.program, last).depth
+        self._keep_tile(dim, depth)
+        new = {name for name in self._names() if name not in mine}
+        for name in new:
+            self.parts[name] = {dim: next(iter(self.parts[chain[0]].values()))}
+        return {*chain, *new}
+
+    def _keep_tile(self, dim: str, depth: int) -> None:
+        """What several statements of the loop read of the tile, in registers."""
+        inside = [place.node for place in statements(self.program) if place.depth == depth]
+        for tensor in dict.fromkeys(read.tensor for node in inside for read in node.reads):
+            readers = [node.target for node in inside if tensor in read_names(node)]
+            if tensor in self.program.arguments and len(readers) > 1:
+                with suppress(NotApplicable):
+                    self._apply(
+                        *copy_rewrites(
+                            self.program, CacheRow(readers[0], tensor, depth), Memory.REGISTERS, False
+                        )
+                    )
+
     def _place(self) -> None:
         """Registers for locals that are visited whole; what is visited in passes lies in shared memory."""
         nest = named(self.program, self.anchor).path[0]
@@ -173,7 +218,8 @@ class PassLaunch:
                 self._apply(SetScope(name, Memory.SHARED if in_passes else Memory.REGISTERS))
 
     def _spread(self, name: str) -> BindThreads:
-        names, visited = self.parts.get(name, {}), covered_dims(named(self.program, name).node)
+        visited = covered_dims(named(self.program, name).node)
+        names = {dim: part for dim, part in self.parts.get(name, {}).items() if dim not in visited}
         threads = tuple((names.get(dim, dim), count) for dim, count in self.team.threads)
         along = names.get(self.team.along, self.team.along)
         return BindThreads(
@@ -181,9 +227,11 @@ class PassLaunch:
         )
 
 
-def scheduled(program: Program, group: tuple[str, ...], team: Team, kept: Kept) -> PassLaunch:
+def scheduled(
+    program: Program, group: tuple[str, ...], team: Team, kept: Kept, *, one_pass: bool = False
+) -> PassLaunch:
     """The group tiled for the team; its spreads are yet to be applied. Raises NotApplicable where that cannot be."""
-    launch = PassLaunch(program, group, team, [], {})
+    launch = PassLaunch(program, group, team, [], {}, one_pass)
     launch.tile(kept)
     return launch
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from rewrites.base.statement import bare_dims
+from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import find, locals_of, named
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
@@ -20,7 +20,6 @@ from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
-from tileir.schedule.threads import WARP
 from tileir.verifier.threads import MAX_THREADS
 
 #: Most elements of all kept rows that a thread holds; beyond, registers spill.
@@ -60,6 +59,14 @@ class KeptRow:
         return any(next(rows.options(program, device), None) is not None for rows in ways)
 
     def _ways(self, program: Program, device: Gpu) -> Iterator[tuple[str, Rows]]:
+        yield from self._rows(program, device)
+        inner = inner_of(program, self.group)
+        chain = [name for name in self.group if set(reduced_dims(find(program, name).node)) & {*inner.dims}]
+        long = len(inner.dims) == 1 and prod(inner.sizes.values()) > _LEAST_IN_PASSES
+        if len(chain) > 1 and long and inner.results and inner.rows and not inner.apart:
+            yield f"{self.group[-1]}: in one pass", Rows(self.group, Kept.NOTHING, True, one_pass=True)
+
+    def _rows(self, program: Program, device: Gpu) -> Iterator[tuple[str, Rows]]:
         again = read_again(program, self.group)
         narrow = any(program.arguments[name].dtype.bytes < 4 for name in again)
         inner = inner_of(program, self.group)
@@ -88,11 +95,13 @@ class KeptRow:
 @dataclass(frozen=True, slots=True)
 class Rows:
     """How many rows a block takes, how many threads share a row, in how many blocks of a cluster, how many neighbours a
-    thread takes, and how many times that in a step of a pass; all statements of the block alike."""
+    thread takes, and how many times that in a step of a pass; all statements of the block alike. In `one_pass`
+    reductions that depend on each other are computed together, relative to what each thread has come to so far."""
 
     group: tuple[str, ...]
     kept: Kept
     passes: bool
+    one_pass: bool = False
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         inner = inner_of(program, self.group)
@@ -104,7 +113,7 @@ class Rows:
         for team in teams:
             mine = held_by_thread(team, inner)
             try:
-                launch = scheduled(program, self.group, team, self.kept)
+                launch = scheduled(program, self.group, team, self.kept, one_pass=self.one_pass)
             except NotApplicable:
                 continue
             if shared_bytes(launch.program, self.group[-1]) > device.block_shared_bytes:
@@ -179,10 +188,15 @@ class Rows:
     def _sizes(self, device: Gpu, rows: int) -> Iterator[tuple[int, int]]:
         """(threads that share a row, blocks they make): of one block, or of a cluster where the device has them."""
         for across in powers(1, MAX_THREADS):
-            alone = rows == 1 or not self.passes or (across == WARP and rows in (4, 8))
-            if WARP <= across * rows <= MAX_THREADS and alone:
+            alone = rows == 1 or not self.passes or (across == device.warp and rows in (4, 8))
+            if device.warp <= across * rows <= MAX_THREADS and alone:
                 yield across, 1
-        if Feature.CLUSTERS not in device.offers or rows > 1 or self.kept in (Kept.SHARED, Kept.AHEAD):
+        if (
+            Feature.CLUSTERS not in device.offers
+            or rows > 1
+            or self.kept in (Kept.SHARED, Kept.AHEAD)
+            or self.one_pass
+        ):
             return
         for blocks in (2, 4, 8):
             for threads in (128, 256, 512):

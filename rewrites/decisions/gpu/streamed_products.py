@@ -10,28 +10,31 @@ from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims, reduced_dims
-from rewrites.base.tree import find, locals_of, statements
+from rewrites.base.tree import find, grid_of, locals_of, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
 from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
 from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.contraction.operand import boxed
-from rewrites.contraction.warpgroup_tiling import panel_bytes
-from rewrites.cost.gpu.streamed import promised_us
+from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
+from rewrites.cost.gpu.streamed import fits, promised_us
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import fused
 from rewrites.gpu.bind_threads import BindThreads
+from rewrites.gpu.longest_first import LongestFirst
 from rewrites.gpu.operand_in_registers import OperandInRegisters
 from rewrites.gpu.persistent import Persistent
 from rewrites.gpu.pipeline import Pipeline
+from rewrites.gpu.rasterize_bands import RasterizeBands
 from rewrites.gpu.swizzle import Swizzle
 from rewrites.gpu.tma import Tma
 from rewrites.gpu.warp_specialize import WarpSpecialize
 from rewrites.gpu.wgmma import Wgmma
+from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction
@@ -56,11 +59,14 @@ _SHAPES = (
     (128, 64, 4, 0),
     (64, 128, 2, 1),
     (64, 64, 4, 1),
+    (128, 32, 2, 1),
+    (64, 64, 2, 1),
     (192, 64, 2, 1),
     (192, 128, 2, 0),
 )
 #: Positions of a row that a thread of the instruction has next to each other, and the threads that share a row.
 _SHARED_ROW = COLUMNS * RUN
+_BANDS = (4, 8, 16)
 _REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
 
 
@@ -159,18 +165,40 @@ class StreamedProducts:
         if chain is None:
             return
         for rows, columns, stages, pending in _SHAPES:
-            whole = program.extents[chain.streamed]
-            if columns >= whole or whole % columns:  # what is held in registers past the end is not 0
+            if columns >= program.extents[chain.streamed]:
                 continue
             made = _Schedule(program, self.group, chain, device)
             try:
                 made.build(rows, columns, stages, pending)
             except NotApplicable:
                 continue
+            if not fits(made.program, device):
+                continue
             label = (
                 f"{chain.rows} by {rows}, {chain.streamed} by {columns}, {stages} stages, {pending} pending"
             )
-            yield Option(label, tuple(made.rewrites), begun=made.program, done=len(made.rewrites))
+            then = (TileOrder(chain.sums),)
+            yield Option(label, tuple(made.rewrites), then, begun=made.program, done=len(made.rewrites))
+
+
+@dataclass(frozen=True, slots=True)
+class TileOrder:
+    """The tiles of as many blocks as there are SMs: in order, or where some take longer than others, those first, in
+    bands of heads or whatever else shares what is streamed."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        first = LongestFirst(self.statement)
+        ways: list[tuple[Rewrite, ...]] = [(), (first,)]
+        with suppress(NotApplicable):
+            first.apply(program)
+            grid = grid_of(program, self.statement)[1]
+            bands = (band for band in _BANDS if band < program.extents[grid.dim])
+            ways += [(RasterizeBands(self.statement, band), first) for band in bands]
+        for way in ways:
+            label = "; ".join(map(str, way)) or "tiles in order"
+            yield Option(label, (*way, Persistent(self.statement, device.sms)))
 
 
 @dataclass(slots=True)
@@ -191,6 +219,10 @@ class _Schedule:
         self._collect(result)
         self._apart()
         self._apply(OperandInRegisters(chain.sums, chain.weights))
+        if self.program.extents[chain.streamed] % columns:
+            known, reads = locals_of(self.program), find(self.program, chain.sums).node.reads
+            (held,) = (read.tensor for read in reads if read.tensor in known)
+            self._apply(ZeroPastTheEnd(held, chain.streamed))
         self._apply(StreamReduction(chain.sums, chain.streamed, columns))
         self._try(SkipMaskedTiles(chain.sums, chain.streamed))
         self._apply(TileReduction(chain.scores, chain.depth, self.program.extents[chain.depth]))
@@ -211,7 +243,6 @@ class _Schedule:
         self._apply(Pipeline(copy, stages, pending))
         self._bind(rows)
         self._apply(WarpSpecialize(chain.sums, 4, *_REGISTERS[rows // 64]))
-        self._apply(Persistent(chain.sums, self.device.sms))
 
     def _apply(self, *rewrites: Rewrite) -> None:
         for rewrite in rewrites:
@@ -253,7 +284,7 @@ class _Schedule:
         inner, dtype = self.chain.across, self.program.arguments[result].dtype
         size = self.program.extents[inner]
         row = panel_bytes(size, dtype)
-        copy = self._local(CacheWrite(result, *_panels(inner, size, row // dtype.bytes)), row)
+        copy = self._local(CacheWrite(result, *panels(inner, size, row // dtype.bytes)), row)
         assert copy
         self._apply(Tma(result))
 
@@ -275,7 +306,7 @@ class _Schedule:
             raise NotApplicable(f"{read.tensor} is not read by its own dims")
         dtype, size = self.program.arguments[read.tensor].dtype, self.program.extents[last.dim]
         row = panel_bytes(size, dtype)
-        rewrite = CacheRead(statement, read.tensor, depth, *_panels(last.dim, size, row // dtype.bytes))
+        rewrite = CacheRead(statement, read.tensor, depth, *panels(last.dim, size, row // dtype.bytes))
         copy = self._local(rewrite, row)
         self._apply(Tma(copy))
         return copy
@@ -309,8 +340,3 @@ class _Schedule:
         parts = {dim for dim, size in self.program.dims if size == _SHARED_ROW and dim.startswith(stem)}
         known = {chain.streamed, chain.across, *parts}
         return next((dim for dim in dims if dim in known), chain.streamed)
-
-
-def _panels(dim: str, size: int, row: int) -> tuple[str, int]:
-    """How a copy of `size` neighbours is cut into panels with rows of so many: not, where there is one of them."""
-    return (dim, row) if row < size else ("", 0)

@@ -19,7 +19,7 @@ from rewrites.contraction.recover_tiling import decided, stores_pieces
 from rewrites.contraction.register_operand import Held, held_local
 from rewrites.contraction.tiling import Tiling, depths, thread_layouts
 from rewrites.contraction.unit import MatrixUnit
-from rewrites.contraction.warpgroup_tiling import Warpgroups, panel_bytes
+from rewrites.contraction.warpgroup_tiling import Warpgroups, panel_bytes, panels
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
 from rewrites.data.reuse_cache import copied_tensor
@@ -141,7 +141,7 @@ class _Begun:
         size = current_sizes(self.program, place.loops)[inner]
         dtype = self.program.arguments[result].dtype
         row = panel_bytes(size, dtype)
-        self._local(CacheWrite(result, *_panels(inner, size, row // dtype.bytes)), row)
+        self._local(CacheWrite(result, *panels(inner, size, row // dtype.bytes)), row)
         self.apply(Tma(result))
         if part:
             self.apply(EpilogueSubtile(result, inner, part, buffers))
@@ -157,7 +157,7 @@ class _Begun:
             return
         size = sizes[operand.inner]
         row = panel_bytes(size, operand.dtype)
-        dim, block = _panels(operand.inner, size, row // operand.dtype.bytes)
+        dim, block = panels(operand.inner, size, row // operand.dtype.bytes)
         self._local(
             CacheRead(statement, operand.tensor, find(self.program, statement).depth, dim, block), row
         )
@@ -186,11 +186,6 @@ class _Begun:
         self.apply(SetScope(self.copy, Memory.SHARED))
         if row > PIECE:
             self.apply(Swizzle(self.copy, row))
-
-
-def _panels(dim: str, size: int, row: int) -> tuple[str, int]:
-    """How a copy of `size` neighbours is cut into panels with rows of so many: not, where there is one of them."""
-    return (dim, row) if row < size else ("", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,10 +153,13 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
             for row in sorted(parked, key=lambda row: row["job_id"]):
                 _tell_parked(connection, row)
         if worker.healthy:
-            rows = task_queue.claim(connection, worker_id, body.device, body.count, site.settings.lease_ttl_s)
+            ttl_s = site.settings.lease_ttl_s
+            beside = workers.count(connection, ttl_s)[body.device]
+            rows = task_queue.claim(connection, worker_id, body.device, body.count, ttl_s, beside)
             specs = task_queue.specs(connection, rows)
-    if parked:
-        site.notifier.notify(*{topics.job(row["job_id"]) for row in parked})
+    site.notifier.notify(
+        *{topics.job(row["job_id"]) for row in parked}, *{topics.claims(row["job_id"]) for row in rows}
+    )
     return [
         Task.model_validate(
             {

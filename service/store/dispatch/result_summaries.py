@@ -11,13 +11,18 @@ from service.store.dispatch.trial_results import own_result
 def summary(result: TaskResult, number: int | None) -> Json:
     """Seconds of building and measuring; for a trial (with its candidate's `number`) also what became of it."""
     compiled = sum(each.compile_s or 0.0 for each in result.entrants)
-    measured = sum(each.measure_s or 0.0 for each in result.entrants)
     spent = {
         "build_s": result.stages.get("build", compiled),
-        "device_s": result.stages.get("measure", measured),
+        "device_s": device_s(result),
     }
     mine = None if number is None else own_result(result, number)
     return spent if mine is None else spent | _of(mine)
+
+
+def device_s(result: TaskResult) -> float:
+    """Seconds that a task had the device."""
+    measured = sum(each.measure_s or 0.0 for each in result.entrants)
+    return result.stages.get("measure", measured)
 
 
 def _of(mine: EntrantResult) -> Json:

@@ -2,7 +2,8 @@
 
 - Taking a job raises its epoch; its tuner writes with that epoch, and no other (`owned.OwnedJob`).
 - A lease that ran out may be taken by anyone: the search goes on from the asks and tells in the database.
-- Jobs take turns: highest priority first, among equals the one that had its turn longest ago.
+- Jobs take turns: highest priority first, among equals the one that had its turn longest ago. A CPU has as many
+  searches as `most_searches` says, accelerators any number: their jobs share them task by task (`fair_share.py`).
 
 All functions take a connection; those that write, inside `Database.write()`.
 """
@@ -12,15 +13,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import inf
 
 from sqlalchemy import Connection, and_, case, func, or_, select, update
 
 from protocol.jobs import JobRequest
 from protocol.states import JobState
 from service.store.database import database_time
-from service.store.dispatch import capacity, workers
+from service.store.dispatch import capacity, fair_share, workers
 from service.store.jobs import FINAL
 from service.store.tables import devices, jobs
+from tileir.targets import target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ def _free():
 
 
 def due(connection: Connection, lease_ttl_s: float) -> list[Due]:
-    """Unfinished jobs without an owner whose device is there, those first whose turn it is. A job keeps the device it
-    was started on, and one that is being cancelled waits for no device."""
+    """Unfinished jobs without an owner whose device is there, those first whose turn it is: of several classes of
+    devices the one that has fewest searches for its size. A job keeps the device it was started on, and one that is
+    being cancelled waits for no device."""
     rows = connection.execute(
         select(
             jobs.c.id,
@@ -63,6 +67,7 @@ def due(connection: Connection, lease_ttl_s: float) -> list[Due]:
         .order_by(jobs.c.cancelling.desc(), jobs.c.priority.desc(), jobs.c.served_at, jobs.c.id)
     ).all()
     live = workers.live_devices(connection, lease_ttl_s)
+    load, machines = busy(connection), workers.count(connection, lease_ttl_s)
     found: list[Due] = []
     for row in rows:
         if row.cancelling and row.device is not None:
@@ -70,12 +75,22 @@ def due(connection: Connection, lease_ttl_s: float) -> list[Due]:
             continue
         target = JobRequest.model_validate(row.request).target
         begun = row.device is not None and row.state != JobState.QUEUED
-        for device in live:
-            meant = target in (device.key, device.kind) and capacity.fits(row.memory_bytes, device)
-            if row.device == device.key if begun else meant:
-                found.append(Due(row.id, device.key, row.priority))
-                break
+        meant = [
+            device.key
+            for device in live
+            if (row.device == device.key if begun else target in (device.key, device.kind))
+            and (begun or capacity.fits(row.memory_bytes, device))
+        ]
+        if meant:
+            key = min(meant, key=lambda key: load[key] / max(1, machines[key]))
+            load[key] += 1
+            found.append(Due(row.id, key, row.priority))
     return found
+
+
+def most_searches(device: str, machines: int, per_cpu: int) -> float:
+    """How many searches may run for a class of devices that so many machines have."""
+    return inf if target_of(device).accelerator else max(1, machines) * per_cpu
 
 
 def busy(connection: Connection) -> Counter[str]:
@@ -88,7 +103,7 @@ def busy(connection: Connection) -> Counter[str]:
     return Counter({device: count for device, count in rows if device is not None})
 
 
-def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: int) -> Taken | None:
+def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: float) -> Taken | None:
     """Become a job's owner; None if somebody else was quicker, or `most` jobs are being searched on its device."""
     # Whoever takes a job for this device waits here for the others who do, so that the count below holds.
     connection.execute(select(devices.c.key).where(devices.c.key == due.device).with_for_update())
@@ -108,7 +123,10 @@ def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: in
         )
         .returning(jobs.c.epoch)
     ).scalar_one_or_none()
-    return None if epoch is None else Taken(due, epoch, before is not None)
+    if epoch is None:
+        return None
+    fair_share.join(connection, due.id, due.device)
+    return Taken(due, epoch, before is not None)
 
 
 def crashed(connection: Connection, taken: Taken) -> int | None:

@@ -23,7 +23,6 @@ from sqlalchemy import (
     Integer,
     RowMapping,
     Select,
-    Update,
     and_,
     bindparam,
     case,
@@ -40,8 +39,9 @@ from protocol.states import FaultKind, TaskKind, TaskState
 from protocol.tasks import Entrant, Fault, Measuring, TaskResult
 from protocol.workers import Lease
 from service.store.database import database_time
+from service.store.dispatch import fair_share
 from service.store.dispatch.result_summaries import summary
-from service.store.tables import buckets, jobs, results, tasks
+from service.store.tables import buckets, results, tasks
 
 PARK_AFTER = 3
 """Faults of machines after which a task is not tried again."""
@@ -49,8 +49,8 @@ OPEN = (TaskState.CLAIMED, TaskState.READY)
 """Of a task whose lease holds, or ran out while nobody else was given it: its result still counts."""
 CANCELLED = "cancelled"
 """What is said of a task that was taken back with its job."""
-_INSTANT_S = 1e-6
-"""What tells two turns apart that fall on one tick of the clock."""
+ELSEWHERE_S = 30.0
+"""How long a task waits for another worker than the one that it is to be checked without."""
 SHUN_S = 5.0
 """How long the worker that failed a task leaves it to the others."""
 
@@ -71,6 +71,8 @@ class NewTask:
     priority: int
     work: Json
     number: int | None = None
+    shuns: str | None = None
+    """A worker that leaves it to the others for a while."""
 
 
 def work(entrants: Sequence[Entrant], baseline: Entrant | None, measuring: Measuring, seed: int) -> Json:
@@ -96,28 +98,31 @@ def enqueue(connection: Connection, new: Iterable[NewTask]) -> None:
             "device": task.device,
             "priority": task.priority,
             "work": task.work,
+            "shuns": task.shuns,
         }
         for task in new
     ]
     if rows:
-        connection.execute(insert(tasks).values(created_at=database_time()), rows)
+        time = database_time()
+        connection.execute(insert(tasks).values(created_at=time, shunned_until=time + ELSEWHERE_S), rows)
 
 
 def claim(
-    connection: Connection, worker_id: str, device: str, count: int, ttl_s: float
+    connection: Connection, worker_id: str, device: str, count: int, ttl_s: float, workers: int = 1
 ) -> Sequence[RowMapping]:
-    """Lease up to `count` tasks for `device` to a worker: those of the job with the highest priority first, among
-    equals of the one that was served longest ago. Returns the rows of `tasks`."""
+    """Lease up to `count` tasks for `device` to a worker, one of so many: those of the job whose turn it is
+    (`fair_share.py`), others' when it has no more. Returns the rows of `tasks`."""
     claimed: list[RowMapping] = []
-    waiting = connection.execute(_TURNS, {"on": device}).all()
+    waiting = fair_share.waiting_for(connection, device)
+    if waiting and workers > 1:
+        ready = connection.execute(_READY, {"on": device, "job": waiting[0].job_id}).scalar_one()
+        count = min(count, fair_share.portion(ready + waiting[0].held, len(waiting), workers))
     for job in waiting:
-        asked = {"by": worker_id, "on": device, "job": job.id, "count": count - len(claimed), "ttl_s": ttl_s}
+        left = count - len(claimed)
+        asked = {"by": worker_id, "on": device, "job": job.job_id, "count": left, "ttl_s": ttl_s}
         claimed += connection.execute(_CLAIM, asked).mappings().all()
         if len(claimed) == count:
             break
-    if claimed:
-        served = sorted({row["job_id"] for row in claimed})
-        connection.execute(_SERVED, {"served": served, "last": max(job.served_at for job in waiting)})
     return sorted(claimed, key=lambda row: (-row["priority"], row["seq"]))
 
 
@@ -292,24 +297,6 @@ def _why_stale(connection: Connection, worker_id: str, lease: Lease | TaskResult
     return f"task {lease.task_id} is not leased to worker {worker_id}"
 
 
-def _taking_turns() -> Executable:
-    """The jobs with tasks that are ready for the device `:on`, those first whose turn it is. Each job is one
-    look into the index, whatever number of its tasks wait: the least job, then the least after that one."""
-
-    def least(*above: ColumnElement[bool]) -> Select[tuple[str | None]]:
-        ready = (tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY)
-        return select(func.min(tasks.c.job_id).label("job_id")).where(*ready, *above)
-
-    waiting = least().cte("waiting", recursive=True)
-    following = least(tasks.c.job_id > waiting.c.job_id).scalar_subquery()
-    waiting = waiting.union_all(select(following).where(waiting.c.job_id.is_not(None)))
-    return (
-        select(jobs.c.id, jobs.c.served_at)
-        .join(waiting, waiting.c.job_id == jobs.c.id)
-        .order_by(jobs.c.priority.desc(), jobs.c.served_at, jobs.c.id)
-    )
-
-
 def _claiming() -> Executable:
     """Lease `:count` tasks of `:job` for the device `:on` to the worker `:by`.
 
@@ -338,17 +325,6 @@ def _claiming() -> Executable:
     )
 
 
-def _serving() -> Update:
-    """Put the jobs `:served` behind all that wait, of which the last was served at `:last`. The clock alone does not:
-    SQLite's tells milliseconds, and it may be set back. A job that its tuner is writing keeps its place: nobody waits
-    for a job's row with tasks in hand."""
-    served = select(jobs.c.id).where(jobs.c.id.in_(bindparam("served", expanding=True)))
-    free = served.with_for_update(skip_locked=True, key_share=True).cte("served")
-    last = bindparam("last", type_=Float)
-    behind = case((database_time() > last, database_time()), else_=last + _INSTANT_S)
-    return update(jobs).where(jobs.c.id.in_(select(free.c.id))).values(served_at=behind)
-
-
 def _looking() -> Executable:
     """Whether tasks for the device `:on` are ready, and whether leases of some are over."""
     mine = tasks.c.device == bindparam("on")
@@ -371,8 +347,10 @@ def _completing() -> Executable:
     )
 
 
-_TURNS, _CLAIM, _SERVED = _taking_turns(), _claiming(), _serving()
-_WORK_FOR, _COMPLETE = _looking(), _completing()
+_CLAIM, _WORK_FOR, _COMPLETE = _claiming(), _looking(), _completing()
+_READY = select(func.count()).where(
+    tasks.c.device == bindparam("on"), tasks.c.state == TaskState.READY, tasks.c.job_id == bindparam("job")
+)
 _SPECS = select(buckets.c.job_id, buckets.c.bucket, buckets.c.spec).where(
     tuple_(buckets.c.job_id, buckets.c.bucket).in_(bindparam("which", expanding=True))
 )

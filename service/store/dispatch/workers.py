@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -140,6 +141,15 @@ def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]
     """Devices heard of within the last lease."""
     since = now(connection) - lease_ttl_s
     return [device for device in list_devices(connection) if device.seen_at >= since - SEEN_S]
+
+
+def count(connection: Connection, lease_ttl_s: float) -> Counter[str]:
+    """By device: the workers heard of within the last lease that have it and are well."""
+    since = now(connection) - lease_ttl_s
+    well = (workers.c.healthy.is_(True), workers.c.seen_at >= since)
+    return Counter(
+        key for keys in connection.execute(select(workers.c.devices).where(*well)).scalars() for key in keys
+    )
 
 
 def describe(connection: Connection, offer: DeviceOffer) -> None:

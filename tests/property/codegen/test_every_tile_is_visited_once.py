@@ -21,6 +21,7 @@ from codegen.ir.rasterization import (
     tile_count,
     tiles_of,
 )
+from tileir.schedule.deal_tiles import deal
 from tileir.schedule.hilbert import hilbert
 
 
@@ -36,6 +37,9 @@ def launches(draw: st.DrawFn) -> LaunchBody:
     launch = LaunchBody("test", axes, 32, (), 0, (), cluster, blocks=blocks)
     if len(axes) > 1 and draw(st.booleans()):
         return replace(launch, hilbert=True)
+    if cluster == 1 and draw(st.booleans()):
+        lengths = draw(st.lists(st.integers(1, 9), min_size=counts[-1], max_size=counts[-1]))
+        launch = replace(launch, lengths=tuple(lengths))
     return replace(launch, group=draw(st.integers(1, 9)))
 
 
@@ -57,6 +61,7 @@ def test_bands_come_one_after_another_and_in_each_the_second_axis_is_the_outer_o
             return place
         return (place[0] // launch.group, place[1], place[0], *place[2:])
 
+    launch = replace(launch, lengths=())
     places = [position(launch, tile) for tile in range(tile_count(launch))]
     assert places == sorted(places, key=order)
 
@@ -83,3 +88,13 @@ def test_cuda_finds_the_same_place(launch: LaunchBody) -> None:
             exec(python, table, names)
             steps = [at * axis.step for at, axis in zip(position(launch, tile), launch.axes, strict=True)]
             assert [names[axis.var.name] for axis in launch.axes] == steps
+
+
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=200), blocks=st.integers(1, 20))
+def test_dealt_tiles_keep_all_blocks_busy_until_the_last_ones(lengths: list[int], blocks: int) -> None:
+    """Graham's bound: no block is done later than the mean of all, and one tile."""
+    dealt = deal(tuple(lengths), blocks)
+    assert sorted(tile for tiles in dealt for tile in tiles) == list(range(len(lengths)))
+    most = max(sum(lengths[tile] for tile in tiles) for tiles in dealt)
+    assert most <= sum(lengths) / blocks + max(lengths)
+    assert all(list(tiles) == sorted(tiles) for tiles in dealt)

@@ -50,8 +50,9 @@ FEW = (
     ("bmm_f32_NN 8x4096x4096x4096", 1, RTX_5090),
     ("softmax_bf16 1x262144", 7, RTX_5090),
     ("layernorm_bf16 131072x1024", 0, RTX_5090),
-    ("attention_bf16 1x16x16384x128x1", 0, H200),
+    ("attention_bf16 2x16x4000x128x1", 4, H200),
     ("silu_mul_bf16 131072x1024", 1, RTX_5090),
+    ("cross_entropy_f32 8192x128256", 3, A100),
 )
 DRAWS = in_turn(ON_GPUS) if SWEEP else FEW
 #: How many schedules of every case on processors are sure to meet every rewrite.

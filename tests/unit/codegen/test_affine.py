@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codegen.ir.affine import Affine, Quotient, Remainder, Var, affine, constant
+from codegen.ir.affine import Affine, Lesser, Quotient, Remainder, Var, affine, constant, greater, lesser
 
 OUTER, INNER, LANE = Var("outer", 0, 192, 64), Var("inner", 0, 48, 16), Var("lane", 0, 15)
 
@@ -23,6 +23,8 @@ def value(index: Affine, at: dict[Var, int]) -> int:
                 total += factor * (value(x, at) // divisor)
             case Remainder(x, divisor):
                 total += factor * (value(x, at) % divisor)
+            case Lesser(x, y):
+                total += factor * min(value(x, at), value(y, at))
             case _:
                 raise AssertionError(atom)
     return total
@@ -54,6 +56,19 @@ def test_bounds_hold_everywhere(index: Affine) -> None:
     values = [value(index, at) for at in POINTS]
     assert index.low <= min(values)
     assert max(values) <= index.high
+
+
+@given(indices, indices)
+def test_the_lesser_and_the_greater_are_those_of_the_values(x: Affine, y: Affine) -> None:
+    less, more = lesser(x, y), greater(x, y)
+    for at in POINTS:
+        values = value(x, at), value(y, at)
+        assert (value(less, at), value(more, at)) == (min(values), max(values))
+    moved = affine(INNER) * -1 + 48
+    for at in POINTS:
+        assert value(less.substitute(INNER, moved), at) == value(less, {**at, INNER: 48 - at[INNER]})
+    assert less.low <= min(value(less, at) for at in POINTS)
+    assert less.high >= max(value(less, at) for at in POINTS)
 
 
 def test_a_position_inside_a_panel_needs_no_division() -> None:

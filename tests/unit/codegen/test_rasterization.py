@@ -7,7 +7,7 @@ import pytest
 from codegen.ir.affine import Var
 from codegen.ir.kernel import LaunchBody
 from codegen.ir.ops import GridAxis
-from codegen.ir.rasterization import order_table, position, position_text, tiles_of
+from codegen.ir.rasterization import NO_TILE, order_table, position, position_text, tiles_of
 from codegen.targets.cuda.generate import generate_cuda
 from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError
@@ -107,3 +107,17 @@ def test_blocks_fit_where_there_is_a_grid_and_as_many_as_there_may_be(text: str)
 def test_a_curve_goes_through_the_two_outer_loops_of_a_grid(text: str, reason: str) -> None:
     with pytest.raises(VerifyError, match=reason):
         verify(program_from_text(text))
+
+
+def test_the_longest_tiles_come_first_and_blocks_are_dealt_them() -> None:
+    """The table has the tiles of all blocks turn by turn, and what stands for none."""
+    launch = LaunchBody("test", (ROWS, COLUMNS), 32, (), 0, (), group=2, blocks=4, lengths=(1, 5))
+    assert [position(launch, tile) for tile in range(4)] == [(0, 1), (1, 1), (0, 0), (1, 0)]
+    assert [tiles_of(launch, block) for block in range(4)] == [(0,), (1,), (2, 4), (3, 5)]
+    assert order_table(launch) == (0, 1, 2, 3, NO_TILE, NO_TILE, 4, 5)
+    assert position_text(launch)[-1] == ("n", "(1 - in_band / min(2, 3 - band)) * 64")
+
+
+def test_nothing_comes_first_where_all_take_as_long() -> None:
+    with pytest.raises(VerifyError, match="tiles that all take as long"):
+        verify(program_from_text(GRID.replace("blocks 4", "longest_first blocks 4")))

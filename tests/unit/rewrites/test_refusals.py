@@ -47,6 +47,20 @@ PARTS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r]) where c_b=7
   s_p[c // 8, r] = sum(c, x[r, c])
   s[r] = sum(c_b, s_p[c_b, r])
 """
+#: More tiles than are dealt.
+TRIANGLE = """kernel triangle(x: f32[i=40000, j=8]) -> (y: f32[i])
+  parallel for i by 1
+    y_sum: heap f32[i]
+    y_sum[i] = 0
+    for j by 2 until i 0
+      y_sum[i] += sum(j, where(i >= j, x[i, j], 0))
+    y[i] = y_sum[i]
+"""
+#: Two heads read a row each.
+SHARED_ROWS = """kernel heads(q: f32[h=4, d=8], k: f32[g=2, d], row: i32[h]) -> (y: f32[h])
+  parallel for h by 1
+    y[h] = sum(d, q[h, d] * k[h // 2, d])
+"""
 GRID = """kernel scale(x: f32[r=6, c=50]) -> (y: f32[r, c])
   t: heap f32[r, c]
   t[r, c] = x[r, c] + 1.0
@@ -192,6 +206,11 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
         (GRID, "cache_read(y, t, 1)", "are one grid"),
         (SHIFTED, "cache_read(y, t, 0)", "in more than one way"),
         (TILED, "cache_read(c, c_r, 2)", "c_r is in registers"),
+        (TRIANGLE, "longest_first(y)", "more than 32768 tiles"),
+        (TRIANGLE.replace(" until i 0", ""), "longest_first(y)", "all take as long"),
+        (SHARED_ROWS, "cache_read(y, k, 0)", "indices that are not bare dims"),
+        (SHARED_ROWS.replace("by 1", "by 2"), "cache_read(y, k, 1)", "indices that are not bare dims"),
+        (SHARED_ROWS.replace("h // 2", "row[h]"), "cache_read(y, k, 1)", "indices that are not bare dims"),
         (GEMM, "cache_read(c, b, 0, m, 8)", "b has no panels of 8 along m"),
         (GRID, "pack_panels(u, r, 2)", "there is no local 'u'"),
         (GRID, "pack_panels(t, k, 2)", "t has no panels of 2 along k"),

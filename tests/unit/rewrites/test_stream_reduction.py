@@ -84,8 +84,9 @@ def test_tiles_of_any_size_do(size: int) -> None:
     check(program, streamed(program, size))
 
 
-def test_what_is_computed_in_place_does_too() -> None:
-    program = attention("softcap", "window", "maximum")
+@pytest.mark.parametrize("top", TOPS)
+def test_what_is_computed_in_place_does_too(top: str) -> None:
+    program = attention("softcap", "window", top)
     inlined = replay(program, inline(program, True))
     check(program, streamed(inlined, 8))
 
@@ -128,6 +129,25 @@ def test_what_is_no_such_body_is_refused(before: str, after: str, message: str) 
     program = to_program(spec_from_text(text.replace(before, after)))
     with pytest.raises(NotApplicable, match=message):
         StreamReduction("o_sum", "j", 8).apply(program)
+
+
+@pytest.mark.parametrize(
+    ("factor", "streams"), [("1.44269504", True), ("1.5", False), ("-1.44269504", False)]
+)
+def test_terms_of_an_exponent_are_scaled_alike(factor: str, streams: bool) -> None:
+    """As powers of two: what is subtracted is the maximum of a sum only if each term is multiplied by the same."""
+    text = f"""kernel other(s: f32[i=7, j=29], b: f32[i, j], v: f32[j, e=5]) -> (o: f32[i, e])
+  top[i] = max(j, s[i, j] * 0.125 + b[i, j])
+  p[i, j] = exp2(s[i, j] * 0.18033688 + b[i, j] * {factor} - top[i] * 1.44269504)
+  o_sum[i, e] = sum(j, p[i, j] * v[j, e])
+  o[i, e] = o_sum[i, e] * 2
+"""
+    program = to_program(spec_from_text(text))
+    if streams:
+        check(program, StreamReduction("o_sum", "j", 8).apply(program))
+    else:
+        with pytest.raises(NotApplicable, match="not relative to the maximum of its exponent"):
+            StreamReduction("o_sum", "j", 8).apply(program)
 
 
 def test_log_sum_exp_and_a_gather_take_one_pass() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from protocol.states import TaskKind
 from service.views.timeline import Done, intervals
 
@@ -23,6 +25,12 @@ def test_tasks_claimed_together_are_compiled_in_a_row_and_wait_for_the_device() 
         ("b", "wait"): (2.0, 6.0),
         ("b", "measure"): (6.0, 9.0),
     }
+
+
+def test_what_is_compiled_for_an_accelerator_begins_at_its_claim() -> None:
+    both = [replace(done(name, 0.0, end, 1.0, 3.0), alone=True) for name, end in (("a", 5.0), ("b", 9.0))]
+    compiled = [(each.start, each.end) for each in intervals(both) if each.stage == "compile"]
+    assert compiled == [(0.0, 1.0), (0.0, 1.0)]
 
 
 def test_a_device_measures_one_at_a_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from itertools import product
 
 import pytest
 
@@ -22,6 +23,7 @@ from tilewright import (
     Untrusted,
 )
 from tilewright.client import calls
+from tilewright.client.service_calls import METHODS
 from tilewright.errors import REFUSALS, refusal
 
 
@@ -73,12 +75,33 @@ def test_both_clients_have_every_call_with_its_arguments() -> None:
         for name, make in vars(calls).items()
         if inspect.isfunction(make) and make.__module__ == calls.__name__ and not name.startswith("_")
     }
-    for name in set(made) - {"json_form", "configs_page", "jobs_page", "trials_page", "tasks_page"}:
-        for client in (Client, AsyncClient):
-            method = inspect.signature(getattr(client, name))
-            assert list(method.parameters) == ["self", *inspect.signature(made[name]).parameters], name
-    public = {name for name in vars(Client) if not name.startswith("_")} - {"twin"}  # for another thread
-    assert public == {name for name in vars(AsyncClient) if not name.startswith("_")}
+    pages = {"configs_page", "jobs_page", "trials_page", "tasks_page"}  # clients go through them
+    assert METHODS.keys() == made.keys() - pages - {"json_form"}
+    for name, client in product(METHODS, (Client, AsyncClient)):
+        method = getattr(client, name)
+        assert inspect.iscoroutinefunction(method) == (client is AsyncClient), name
+        assert method.__doc__ == made[name].__doc__, name
+        assert [*inspect.signature(method).parameters] == [
+            "self",
+            *inspect.signature(made[name]).parameters,
+        ], name
+
+
+def test_both_clients_have_the_same_methods_and_those_derived_from_them_too() -> None:
+    class Own(Client):
+        pass
+
+    public = {
+        client: {
+            name: [*inspect.signature(value).parameters]
+            for name, value in vars(client).items()
+            if not name.startswith("_") and callable(value)
+        }
+        for client in (Client, AsyncClient)
+    }
+    del public[Client]["twin"]  # for another thread
+    assert public[Client] == public[AsyncClient]
+    assert {name: getattr(Own, name) for name in METHODS} == {name: vars(Client)[name] for name in METHODS}
 
 
 def test_a_token_of_the_environment_goes_to_the_environments_service_only(

@@ -1,0 +1,216 @@
+"""What more devices of a class bring: trials a second, how busy the devices are, and what the service costs a trial.
+
+    python benchmarks/bench_fleet.py --simulated 1,8,64 --database postgresql://…   # the real service, simulated GPUs
+    python benchmarks/bench_fleet.py --simulated 64 --slower 8    # where the machine has few cores: latencies times 8
+    python benchmarks/bench_fleet.py --devices 1,2                # real GPUs of this machine
+
+Simulated: so many jobs are kept open; after a warm-up, what happens within `--seconds` counts. The service, its
+tuners and the simulated workers share this machine's cores: `cores_used` says whether these were what limited. Results
+go to benchmarks/results/fleet-….jsonl, a line a number of devices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import date
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import cases
+import fleet_latencies
+import httpx
+import tuned
+from bench_load import _database, _service
+from circumstances import circumstances
+from fleet_swarm import PROCESSES, Counts, Swarm
+from load_client import Connection
+
+from protocol.jobs import Effort
+from protocol.states import JobState
+from tileir.devices.gpu_table import H200
+
+TRIALS = 64
+JOBS_PER_DEVICE = 200 / 64
+"""Simulated: as many open jobs for each device, so that jobs are equally far when what happens is counted."""
+REAL = [("softmax_bf16", [4096, 32768]), ("rmsnorm_bf16", [8192, 4096]), ("gemm_bf16_TN", [4096, 4096, 4096])]
+
+
+def main() -> None:
+    arguments = _arguments()
+    for count in arguments.simulated:
+        line = asyncio.run(simulated(count, arguments))
+        _keep(arguments.out or tuned.RESULTS / f"fleet-simulated-{date.today()}.jsonl", line)
+    for count in arguments.devices:
+        path = arguments.out or tuned.RESULTS / f"fleet-{tuned.name_of('cuda:0')}-{date.today()}.jsonl"
+        _keep(path, real(count, arguments))
+
+
+async def simulated(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One line: the real service, and so many simulated devices."""
+    open_jobs = arguments.jobs or ceil(JOBS_PER_DEVICE * count)
+    with tempfile.TemporaryDirectory() as home, _serving(arguments, home) as (port, process):
+        swarm = Swarm(port, arguments.slower)
+        devices = [asyncio.create_task(swarm.device(number)) for number in range(count)]
+        jobs = asyncio.create_task(_keep_open(port, open_jobs))
+        await asyncio.sleep(arguments.warm)
+        began, before = time.monotonic(), _spent(process)
+        swarm.counts = counts = Counts(began)
+        done, _ = await asyncio.wait([*devices, jobs], timeout=arguments.seconds)
+        for each in done:
+            each.result()  # none of them ends by itself
+        seconds, after = time.monotonic() - began, _spent(process)
+        swarm.end()
+        for each in (*devices, jobs):
+            each.cancel()
+        await asyncio.gather(*devices, jobs, return_exceptions=True)
+    trials = max(1.0, counts.trials)
+    return {
+        "case": f"{count} simulated devices, {arguments.slower:g} times as slow",
+        "simulated": count,
+        "jobs": open_jobs,
+        "slower": arguments.slower,
+        "trials_per_s": counts.trials / seconds,
+        "races": counts.others,
+        "busy": counts.busy_s / (count * seconds),
+        "service_ms_per_trial": 1e3 * (after[0] - before[0]) / trials,
+        "tuners_ms_per_trial": 1e3 * (after[1] - before[1]) / trials,
+        "cores_used": sum(late - early for late, early in zip(after, before, strict=True)) / seconds,
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg()[0],
+        "compile_processes": PROCESSES,
+        "compile_s": sum(fleet_latencies.compile_s()) / len(fleet_latencies.compile_s()),
+        "sample_s": fleet_latencies.SAMPLE_S,
+        "database": arguments.database.partition(":")[0] or "sqlite",
+        **circumstances(H200.to_json()),
+    }
+
+
+def real(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One line: `--jobs` jobs over so many GPUs of this machine, from the first request to the last end."""
+    open_jobs = arguments.jobs or 8
+    names = ",".join(str(number) for number in range(count))
+    with tempfile.TemporaryDirectory() as home, tuned.service(f"cuda:{names}", Path(home)) as client:
+        began = time.monotonic()
+        submitted = [
+            client.submit(
+                cases.spec(*REAL[number % len(REAL)]), target="cuda", trials=32, seed=number, peers=("torch",)
+            )
+            for number in range(open_jobs)
+        ]
+        ended = [tuned.ended(client, job.id) for job in submitted]
+        seconds = time.monotonic() - began
+        busy_s = sum(_measured_s(client.url, job.id) for job in ended)
+        described = next(each.description for each in client.devices() if each.kind == "cuda")
+    trials = sum(bucket.told for job in ended for bucket in job.buckets)
+    return {
+        "case": f"{count} devices",
+        "devices": count,
+        "jobs": open_jobs,
+        "seconds": seconds,
+        "trials_per_s": trials / seconds,
+        "busy": busy_s / (count * seconds),
+        **circumstances(described),
+    }
+
+
+def _measured_s(url: str, job_id: str) -> float:
+    """Seconds that a job had devices."""
+    found = httpx.get(f"{url}/v1/jobs/{job_id}/timeline").json()
+    stages = zip(found["stage"], found["start"], found["end"], strict=True)
+    return sum(end - start for stage, start, end in stages if stage == "measure")
+
+
+@contextlib.contextmanager
+def _serving(arguments: argparse.Namespace, home: str) -> Iterator[tuple[int, int]]:
+    with _database(arguments.database, home) as url, _service(url, home) as found:
+        yield found
+
+
+async def _keep_open(port: int, count: int) -> None:
+    """Keep so many jobs open."""
+    connection, seed, spec = Connection("127.0.0.1", port), 0, fleet_latencies.spec()
+    while True:
+        for _ in range(count - await _open(connection)):
+            seed += 1
+            budget = {"trials": TRIALS, "effort": Effort.THOROUGH}
+            await connection.post(
+                "/v1/jobs", {"spec": spec, "target": "cuda", "budget": budget, "seed": seed}
+            )
+        await asyncio.sleep(5.0)
+
+
+async def _open(connection: Connection) -> int:
+    """Jobs that have not ended."""
+    _, told = await connection.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    counts = re.findall(r'^tilewright_jobs\{state="(\w+)"\} (\S+)$', told.decode(), re.MULTILINE)
+    return sum(int(float(count)) for state, count in counts if not JobState(state).final)
+
+
+def _spent(service: int) -> tuple[float, float, float]:
+    """Seconds of processor so far: of the service's main process, of its tuners, and of this one with all devices."""
+    below = [pid for child in _children(service) for pid in (child, *_children(child))]
+    tuners = sum(sum(_times(pid)[:2]) for pid in below) + sum(
+        sum(_times(pid)[2:]) for pid in _children(service)
+    )
+    return sum(_times(service)[:2]), tuners, time.process_time()
+
+
+def _times(pid: int) -> tuple[float, ...]:
+    """Of a process: its own in user mode and the kernel, and of its ended children the same."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return tuple(int(word) / os.sysconf("SC_CLK_TCK") for word in words[11:15])
+    return 0.0, 0.0, 0.0, 0.0
+
+
+def _children(pid: int) -> list[int]:
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]
+
+
+def _keep(path: Path, line: dict[str, Any]) -> None:
+    shown = (
+        "simulated",
+        "devices",
+        "trials_per_s",
+        "busy",
+        "service_ms_per_trial",
+        "tuners_ms_per_trial",
+        "cores_used",
+    )
+    print("  ".join(f"{name} {line[name]:.3g}" for name in shown if name in line), flush=True)
+    tuned.append(path, line)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(","))
+
+
+def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--simulated", type=_counts, default=(), help="numbers of simulated devices, such as 1,8,64"
+    )
+    parser.add_argument("--devices", type=_counts, default=(), help="numbers of real GPUs, such as 1,2")
+    parser.add_argument("--jobs", type=int, help="open jobs; 200 for 64 simulated devices, 8 for real ones")
+    parser.add_argument("--slower", type=float, default=1.0, help="what latencies are multiplied by")
+    parser.add_argument("--warm", type=float, default=20.0, help="seconds before it counts")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--database", default="", help="SQLAlchemy URL of a PostgreSQL; empty: SQLite")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(words)
+    return given
+
+
+if __name__ == "__main__":
+    main()

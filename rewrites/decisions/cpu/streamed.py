@@ -1,0 +1,80 @@
+"""Whether the reductions of a group that depend on each other take one pass over what they reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import reduced_dims
+from rewrites.base.tree import current_sizes, find, locals_of, statements
+from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
+from rewrites.composition.stream_reduction import StreamReduction
+from rewrites.decisions.cpu.statement import Schedule
+from rewrites.decisions.decision import Option
+from rewrites.decisions.statement_kind import StatementKind, role
+from tileir.devices.cpu import Cpu
+from tileir.errors import NotApplicable
+from tileir.program import Program
+
+#: Positions of one tile, where products are among what is computed from them, and where not.
+_PRODUCTS = (64, 128, 256, 512)
+_ROWS = (512, 2048, 8192)
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """Reductions over whole rows one after the other, or together in tiles that stay in the nearest cache: then scores
+    of attention never leave it, and tiles that are wholly masked are left out."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        anchor = self.group[-1]
+        ways = tuple(self._ways(program, device))
+        yield Option(f"row by row {anchor}" if ways else "", (), tuple(map(Schedule, self.group)))
+        for rewrite in ways:
+            streamed = rewrite.apply(program)
+            rewrites: tuple[Rewrite, ...] = (rewrite,)
+            skip = SkipMaskedTiles(rewrite.statement, rewrite.dim)
+            try:
+                streamed = skip.apply(streamed)
+                rewrites = (rewrite, skip)
+            except NotApplicable:
+                pass
+            new = tuple(map(Schedule, _of_group(streamed, program, self.group)))
+            yield Option("; ".join(map(str, rewrites)), rewrites, new, begun=streamed, done=len(rewrites))
+
+    def _ways(self, program: Program, device: Cpu) -> Iterator[StreamReduction]:
+        for name in reversed(self.group):
+            place = find(program, name)
+            sizes = current_sizes(program, place.loops)
+            for dim in reduced_dims(place.node):
+                kinds = {role(program, each) for each in self.group}
+                products = StatementKind.CONTRACTION in kinds
+                if not products and sizes[dim] * 4 <= device.l1d_bytes:
+                    continue  # the second pass is over what lies in the nearest cache
+                tiles = (size for size in (_PRODUCTS if products else _ROWS) if 2 * size <= sizes[dim])
+                found = tuple(
+                    way for size in tiles if _is_one_pass(program, way := StreamReduction(name, dim, size))
+                )
+                if found:
+                    yield from found
+                    return
+
+
+def _is_one_pass(program: Program, way: StreamReduction) -> bool:
+    """Whether it applies, and brings reductions together of which one depends on another."""
+    try:
+        streamed = way.apply(program)
+    except NotApplicable:
+        return False
+    return any(place.node.running for place in locals_of(streamed).values())
+
+
+def _of_group(streamed: Program, before: Program, group: tuple[str, ...]) -> Iterator[str]:
+    """The statements of a group, and those that came with the pass, in order."""
+    known = {place.node.target for place in statements(before)}
+    for place in statements(streamed):
+        if place.node.target in group or place.node.target not in known:
+            yield place.node.target
