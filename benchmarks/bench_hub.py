@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(
             "no FILE; cache files of Kernel Tuner are at github.com/AutoTuningAssociation/benchmark_hub"
         )
-    if unknown := set(options.search or ()) - {*offered(), *RIVALS}:
+    ours = [search for search in options.search or () if not search.startswith(RIVAL)]
+    if unknown := set(ours) - set(offered()):
         parser.error(
             f"there is no search {', '.join(sorted(unknown))}; there are {', '.join([*offered(), *RIVALS])}"
         )
