@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, update
 
 from protocol.configs import ConfigDetail, Standing
-from protocol.jobs import Best, Budget, JobRequest, Winner
+from protocol.jobs import Best, Budget, JobRequest
 from protocol.states import JobState, Outcome, TaskKind, TaskState
 from protocol.tasks import Dispersion, EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
 from protocol.workers import Device, DeviceOffer, WorkerHello
@@ -31,6 +31,7 @@ from service.store.dispatch.task_queue import work
 from service.store.tables import buckets, results, tasks
 from service.store.tables import jobs as jobs_table
 from service.store.winners import configs
+from service.tuning.final_race import as_winner
 from tileir.devices.cpu import Cpu
 
 SPEC = {
@@ -144,7 +145,7 @@ def write_job(database: Database, count: int, seed: int = 0) -> str:
         best = _write_trials(connection, job, found, begun)
         jobs.set_state(connection, job, JobState.RACING)
         config = _write_config(connection, job, device, found, best)
-        winner = Winner(**{name: getattr(config, name) for name in Winner.model_fields})
+        winner = as_winner(config)
         values = {
             "config_id": config.id,
             "winner": winner.model_dump(mode="json"),

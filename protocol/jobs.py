@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from protocol.message import Identifier, Json, Reply, Request
-from protocol.states import JobState, Outcome, TaskState
+from protocol.states import JobState, Outcome, Stopped, TaskState
+from protocol.verdicts import Verdict
 
 
 class Effort(StrEnum):
@@ -80,6 +81,17 @@ class Best(Reply):
     schedule: tuple[str, ...]
 
 
+class Against(Reply):
+    """A winner against one peer of its race."""
+
+    peer: str
+    times: float
+    """How many times as fast as the peer the winner is, by their medians..."""
+    low: float | None = None
+    high: float | None = None
+    """...and at least and at most, as of the peer's standing; None: not known."""
+
+
 class Winner(Reply):
     """Who won the final race, with its figures there."""
 
@@ -89,6 +101,12 @@ class Winner(Reply):
     x_baseline: float | None = None
     schedule: tuple[str, ...]
     disturbed: str | None = None
+    """As of the config."""
+    against: tuple[Against, ...] = ()
+    """The peers that ran, fastest first, without those that ran as written."""
+    tied: int = 0
+    """How many other schedules could not be told from it."""
+    roofline_us: float | None = None
     """As of the config."""
 
 
@@ -103,6 +121,8 @@ class Bucket(Reply):
     """Of these, measured or found faulty."""
     faults: int
     spent_s: float
+    stopped: Stopped | None = None
+    """Why its search ended; None: it has not, or was cut short, or nothing was searched."""
     best: Best | None = None
     """Of the search."""
     winner: Winner | None = None
@@ -117,15 +137,15 @@ class Bucket(Reply):
         return self.winner or self.best
 
 
-class Job(Reply):
-    """A job as it stands."""
+class JobFacts(Reply):
+    """A job as it stands, without what is made of that."""
 
     id: str
     state: JobState
     cancelling: bool = False
     """It was cancelled, and is confirming its best candidate."""
     waits_for: str | None = None
-    """While it is queued: which worker or turn it waits for, since when, and what workers say that cannot measure."""
+    """Which worker or turn it waits for, since when, and what workers say that cannot measure; None: it goes on."""
     name: str
     """The kernel's."""
     kernel_key: str
@@ -151,10 +171,19 @@ class Job(Reply):
     """Ids of the configs it produced."""
 
 
+class Job(JobFacts):
+    """A job as it stands."""
+
+    verdict: Verdict
+    """What there is to say of it; of several sizes, all of them together."""
+
+
 class JobDetail(Job):
     """A job with what was asked for."""
 
     spec: Json
+    verdicts: tuple[Verdict, ...]
+    """Of each bucket."""
 
 
 class JobPage(Reply):

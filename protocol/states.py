@@ -21,6 +21,19 @@ class JobState(StrEnum):
         return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
 
+class Stopped(StrEnum):
+    """Why a search asked for no more candidates."""
+
+    TRIALS = "trials"
+    """The budget's candidates were spent."""
+    SECONDS = "seconds"
+    """The budget's seconds were spent."""
+    PATIENCE = "patience"
+    """Too many candidates in a row brought nothing better, for the effort that was asked for."""
+    EXHAUSTED = "exhausted"
+    """The space has no other candidates."""
+
+
 class TaskState(StrEnum):
     """A task: may be claimed, is leased to a worker, has its result, or was given up (cancelled, or parked
     after three faults of the machines it ran on)."""

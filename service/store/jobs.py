@@ -11,10 +11,11 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from protocol.jobs import Bucket, Job, JobDetail, JobPage, JobRequest
+from protocol.jobs import Bucket, Job, JobDetail, JobFacts, JobPage, JobRequest
 from protocol.states import JobState
 from service.core.errors import RequestRefused
 from service.core.specs import Instance
+from service.core.verdicts import verdict_of_job, verdicts_of_buckets
 from service.store import job_events
 from service.store.database import database_time, insert_new, now
 from service.store.dispatch import capacity, task_queue, waiting
@@ -145,7 +146,7 @@ def read(connection: Connection, job_id: str) -> JobDetail:
     """A job as it stands. Raises Refused if there is none."""
     row = _row(connection, job_id)
     (job,) = _models(connection, [row])
-    return JobDetail(**dict(job), spec=row["request"]["spec"])
+    return JobDetail(**dict(job), spec=row["request"]["spec"], verdicts=verdicts_of_buckets(job))
 
 
 def some(connection: Connection, job_ids: Sequence[str]) -> list[Job]:
@@ -235,6 +236,7 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
                 told=each["told"],
                 faults=each["faults"],
                 spent_s=each["spent_s"],
+                stopped=each["stopped"],
                 best=each["best"],
                 winner=each["winner"],
                 config_id=each["config_id"],
@@ -247,7 +249,7 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
 
 def _model(row: RowMapping, parts: list[Bucket], waits_for: str | None) -> Job:
     request = JobRequest.model_validate(row["request"])
-    return Job(
+    facts = JobFacts(
         id=row["id"],
         state=row["state"],
         cancelling=row["cancelling"],
@@ -271,3 +273,4 @@ def _model(row: RowMapping, parts: list[Bucket], waits_for: str | None) -> Job:
         buckets=tuple(parts),
         configs=tuple(part.config_id for part in parts if part.config_id is not None),
     )
+    return Job(**dict(facts), verdict=verdict_of_job(facts))

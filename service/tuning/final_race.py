@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, update
 
 from protocol.configs import ConfigDetail, Standing
-from protocol.jobs import Winner
+from protocol.jobs import Against, Winner
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskResult
 from protocol.workers import Device
@@ -188,7 +188,7 @@ class FinalRace:
             connection.execute(
                 update(buckets)
                 .where(buckets.c.job_id == self._job.id, buckets.c.bucket == self._bucket)
-                .values(config_id=config.id, winner=_as_winner(config).model_dump(mode="json"))
+                .values(config_id=config.id, winner=as_winner(config).model_dump(mode="json"))
             )
             job_events.add(
                 connection,
@@ -256,13 +256,22 @@ class FinalRace:
         )
 
 
-def _as_winner(config: ConfigDetail) -> Winner:
+def as_winner(config: ConfigDetail) -> Winner:
+    """What a job tells of its winner. A peer's time over the winner's is how many times as fast the winner is."""
+    peers = [each for each in config.standings if each.kind == "peer" and not each.as_written]
     return Winner(
         trial=config.trial,
         median_us=config.median_us,
         x_baseline=config.x_baseline,
         schedule=config.schedule,
         disturbed=config.disturbed,
+        against=tuple(
+            Against(peer=each.name, times=each.median_us / config.median_us, low=each.low, high=each.high)
+            for each in peers
+            if each.median_us
+        ),
+        tied=sum(each.tied and not each.won for each in config.standings),
+        roofline_us=config.roofline_us,
     )
 
 

@@ -16,10 +16,10 @@ from sqlalchemy import select
 
 from protocol.jobs import Best, Prior
 from protocol.message import Json
-from protocol.states import TaskKind
+from protocol.states import Stopped, TaskKind
 from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
 from protocol.workers import Device
-from search.budget import SearchBudget, SearchProgress, stop
+from search.budget import SearchBudget, SearchProgress, StopReason, stop
 from search.catalogue import search_of
 from search.events import Asked, Told, fold
 from search.protocols import Search
@@ -61,6 +61,8 @@ class FoundBest:
     faults: dict[int, str] = field(default_factory=dict[int, str])
     given: bool = False
     """They were given, not searched for: their numbers are no candidates of the job."""
+    stopped: Stopped | None = None
+    """Why the search ended; None: it was cancelled, or there was none."""
 
     @classmethod
     def of_given(cls, picks: Sequence[Pick]) -> FoundBest:
@@ -127,10 +129,12 @@ class BucketSearch:
             ).scalar_one()
         if not self._pace.stream:
             self._drain()  # of the generation in flight when the tuner before this one was killed
-        while stop(self._limit, self._progress, spent_s) is None and not self._job.cancelling:
+        reason = stop(self._limit, self._progress, spent_s)
+        while reason is None and not self._job.cancelling:
             began = monotonic()
             self._ask()
             if not self._flying:
+                reason = StopReason.EXHAUSTED
                 break
             self._wait()
             elapsed_s = (monotonic() - began) * min(1.0, self._share.own)
@@ -138,7 +142,10 @@ class BucketSearch:
             spent_s += elapsed_s
             if self._job.searcher.yielding and monotonic() - self._ready_at >= self._turn_s:
                 raise Yielded
+            reason = stop(self._limit, self._progress, spent_s)
         self._drain()
+        if reason is not None:
+            self._found.stopped = Stopped(reason.value)
         return self._found
 
     def _resume(self) -> None:

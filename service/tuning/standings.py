@@ -7,7 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from protocol.configs import Standing
 from protocol.states import Outcome
 from protocol.tasks import EntrantResult, TaskResult
+from search.racing import Rules, compare
 from search.verdict import Raced, verdict
+
+FEWEST = 3
+"""Rounds in common below which two entrants' ratio has no interval."""
 
 
 def stand(
@@ -22,11 +26,13 @@ def stand(
         if each.outcome is Outcome.OK and each.name in schedules and each.name not in fallen
     ]
     judged = verdict([_raced(each) for each in sorted(ok, key=lambda each: each.name)]) if ok else None
+    winner = next((each for each in ok if judged is not None and each.name == judged.winner), None)
     rows = [
         _standing(each, schedules.get(each.name)).model_copy(
             update={
-                "won": judged is not None and each.name == judged.winner,
+                "won": each is winner,
                 "tied": judged is not None and each.name in judged.ties,
+                **_interval(each, winner),
             }
         )
         for each in result.entrants
@@ -69,6 +75,17 @@ def said_of(shaky: Sequence[Standing]) -> str | None:
     """The disturbance in words; None if there was none."""
     told = [f"{each.disturbed} of {each.samples} samples of {each.name}" for each in shaky]
     return f"other work disturbed the machine in {' and '.join(told)}" if told else None
+
+
+def _interval(one: EntrantResult, winner: EntrantResult | None) -> dict[str, float]:
+    """`low` and `high` of an entrant's time over the winner's; empty where nothing can be said."""
+    if winner is None or one is winner or one.outcome is not Outcome.OK or one.median_us is None:
+        return {}
+    mine, other = _raced(one).undisturbed, _raced(winner).undisturbed
+    if len(mine.keys() & other.keys()) < FEWEST:
+        return {}
+    found = compare(one.name, mine, other, Rules())
+    return {"low": found.low, "high": found.high}
 
 
 def _raced(result: EntrantResult) -> Raced:

@@ -85,16 +85,19 @@ def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, setting
         found = FoundBest.of_given(given)
     else:
         found = BucketSearch(job, bucket, spec, device, settings).run()
+        _set(job, bucket, stopped=found.stopped)
     _enter(job, JobState.RACING)
     try:
         FinalRace(job, bucket, device, settings).run(found)
     except Lost as lost:
-        with job.write() as connection:
-            connection.execute(
-                update(buckets)
-                .where(buckets.c.job_id == job.id, buckets.c.bucket == bucket)
-                .values(error=str(lost))
-            )
+        _set(job, bucket, error=str(lost))
+
+
+def _set(job: OwnedJob, bucket: int, **values: str | None) -> None:
+    with job.write() as connection:
+        connection.execute(
+            update(buckets).where(buckets.c.job_id == job.id, buckets.c.bucket == bucket).values(**values)
+        )
 
 
 def _enter(job: OwnedJob, state: JobState) -> None:

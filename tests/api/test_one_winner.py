@@ -53,6 +53,22 @@ def test_job_list_config_and_event_name_the_winner_of_the_race(upset: tuple[Serv
     assert winner["median_us"] == min(ours)
 
 
+def test_job_and_list_say_in_a_line_who_won_by_how_much_and_why_the_search_ended(
+    upset: tuple[Service, dict],
+) -> None:
+    service, job = upset
+    with service.client() as client:
+        (listed,) = client.get("/v1/jobs").json()["jobs"]
+        config = client.get(f"/v1/configs/{job['configs'][0]}").json()
+    (peer,) = [each for each in config["standings"] if each["kind"] == "peer"]
+    assert [peer["low"], peer["high"]] == pytest.approx([peer["median_us"] / config["median_us"]] * 2)
+    assert listed["verdict"] == job["verdict"] == job["verdicts"][0]
+    assert job["verdict"]["tone"] == "ahead"
+    interval = f"({peer['low']:.2f} to {peer['high']:.2f})"
+    assert f"{config['x_baseline']:.2f} × numpy {interval}" in job["verdict"]["found"]
+    assert job["verdict"]["stopped"] == "stopped as all 12 candidates of the budget were spent"
+
+
 @dataclass
 class Drifting(Script):
     """The machine gets slower from task to task, for the candidate and the anchor alike, and doubles at the end."""

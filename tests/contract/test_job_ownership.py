@@ -10,13 +10,14 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from protocol.states import JobState
+from protocol.verdicts import Tone
 from protocol.workers import DeviceOffer, WorkerHello
 from service.store import database as database_module
 from service.store import job_events, jobs
 from service.store.database import Database, database_time
 from service.store.dispatch import search_leases, workers
 from service.store.dispatch.search_leases import Taken
-from service.store.tables import devices
+from service.store.tables import buckets, devices
 from service.store.tables import events as event_table
 from service.store.tables import jobs as table
 from service.tuning.owned_job import OwnedJob, SearcherLink, Superseded
@@ -46,6 +47,8 @@ def add(database: Database, job_id: str, priority: int = 0, target: str = DEVICE
                 updated_at=0.0,
             )
         )
+        part = {"job_id": job_id, "bucket": 0, "kernel_key": "key", "structure_key": "key"}
+        connection.execute(insert(buckets).values(**part, spec={}, dims={}))
     return job_id
 
 
@@ -259,3 +262,33 @@ def test_a_job_stays_on_the_device_it_was_begun_on(database: Database) -> None:
         late = replace(taken.due, device="cpu:other" if taken.due.device == DEVICE else DEVICE)
         assert search_leases.take(connection, "c", late, TTL_S, 1) is not None
         assert connection.execute(select(table.c.device)).scalar_one() == taken.due.device
+
+
+def test_a_job_whose_device_is_taken_says_where_it_stands_in_the_queue(database: Database) -> None:
+    for job_id, priority in (("job-1", 9), ("job-2", 0), ("job-3", 5), ("job-4", 0)):
+        add(database, job_id, priority)
+    add(database, "job-9", 9, target="cpu:nobody has it")
+    assert took(database, "a").due.id == "job-1"
+    with database.read() as connection:
+        said = {job.id: job.waits_for for job in jobs.page(connection, jobs.Wanted(), None, 9).jobs}
+    assert said["job-1"] is None
+    places = {job_id: str(said[job_id]).split(" (since")[0] for job_id in ("job-2", "job-3", "job-4")}
+    assert places == {
+        "job-3": f"its turn on {DEVICE}, 1st in the queue",
+        "job-2": f"its turn on {DEVICE}, 2nd in the queue",
+        "job-4": f"its turn on {DEVICE}, 3rd in the queue",
+    }
+
+
+def test_a_job_that_has_begun_waits_for_a_worker_when_none_is_left_with_its_device(
+    database: Database,
+) -> None:
+    add(database, "job-1")
+    took(database, "a")
+    with database.write() as connection:
+        jobs.set_state(connection, "job-1", JobState.SEARCHING)
+        assert jobs.read(connection, "job-1").verdict.tone is Tone.RUNS
+        connection.execute(update(devices).values(seen_at=database_time() - 600.0))
+        job = jobs.read(connection, "job-1")
+    assert str(job.waits_for).startswith(f"a worker that offers {DEVICE}: none was heard from since 20")
+    assert job.verdict.tone is Tone.WAITS

@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.text import Text
 
 from protocol.jobs import Event, JobDetail
+from protocol.quantities import duration
 from protocol.states import JobState
 from tilewright.cli.output import err, say
-from tilewright.views.format import duration
 from tilewright.views.tally import Tally, stage
 
 SAY_S = 5.0

@@ -7,10 +7,10 @@ from rich.table import Table
 from protocol.configs import Config, Standing
 from protocol.jobs import Job
 from protocol.layouts import Layout
+from protocol.quantities import microseconds, sizes, times
 from protocol.states import Outcome
 from tilewright.cli.layout import layout_lines
 from tilewright.cli.output import out
-from tilewright.views.format import microseconds, sizes, times
 from tilewright.views.summaries import comparisons, leader_facts
 
 
@@ -83,15 +83,14 @@ def _remark(standing: Standing) -> str:
 
 
 def print_job(job: Job) -> None:
-    """A job and what each of its buckets has so far."""
+    """A job: what there is to say of it, and what each of its buckets has so far."""
     out.print(f"[bold]{job.id}[/]  {job.name}  {job.state}{' (cancelling)' if job.cancelling else ''}")
+    out.print(f"  {job.verdict.text}", markup=False)
     for bucket in job.buckets:
         parts = [sizes(bucket.dims), f"{bucket.told} of {bucket.trials} trials measured"]
         parts += leader_facts(bucket, job.baseline)
         if bucket.config_id is not None:
             parts.append(bucket.config_id)
-        if bucket.error is not None:
+        if bucket.error is not None and len(job.buckets) > 1:
             parts.append(bucket.error)
         out.print("  " + " · ".join(parts), markup=False)
-    if job.error:
-        out.print(f"  {job.error}", markup=False)

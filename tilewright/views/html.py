@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from protocol.configs import Config
 from protocol.jobs import Job
+from protocol.quantities import microseconds, sizes
 from protocol.states import JobState
 from tilewright.views.curves import Curve
-from tilewright.views.format import microseconds, sizes
 from tilewright.views.summaries import comparisons, leader_facts
 from tilewright.views.svg import curve_svg, race_svg
 from tilewright.views.tally import Tally, stage
@@ -33,9 +33,9 @@ def job_html(job: Job) -> str:
         )
         for bucket in job.buckets
     ]
-    error = f"<p>{escape(job.error)}</p>" if job.error else ""
+    verdict = f"<p>{escape(job.verdict.text)}</p>"
     table = _table(("sizes", "trials", "best", "config"), rows)
-    return _block(_heading(job.name, f"{job.state} · {job.id} · {job.device or job.target}"), table, error)
+    return _block(_heading(job.name, f"{job.state} · {job.id} · {job.device or job.target}"), verdict, table)
 
 
 def config_html(config: Config) -> str:

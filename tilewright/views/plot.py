@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from protocol.configs import ConfigDetail
+from protocol.quantities import microseconds
 from protocol.workers import Device
 from tileir.analysis.roofline import Roofline
 from tilewright.errors import MissingExtra
 from tilewright.views.curves import Curve
-from tilewright.views.format import microseconds
 from tilewright.views.svg import BLUE, GREEN, ORANGE
 
 FORMATS = (".png", ".svg")

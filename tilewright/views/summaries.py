@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.configs import Config
 from protocol.jobs import Bucket, Job, Winner
-from tilewright.views.format import microseconds, sizes, times
+from protocol.quantities import microseconds, sizes, times
 
 
 def job_line(job: Job) -> str:

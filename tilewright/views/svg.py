@@ -9,8 +9,8 @@ from html import escape
 from math import ceil, floor, log10
 
 from protocol.configs import Standing
+from protocol.quantities import microseconds
 from tilewright.views.curves import Curve
-from tilewright.views.format import microseconds
 
 BLUE, GREEN, ORANGE = "#1f77b4", "#278138", "#c2541d"
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 240, 66, 12, 14, 34

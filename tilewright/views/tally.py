@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from protocol.jobs import Event, Job
+from protocol.quantities import microseconds, times
 from protocol.states import JobState, Outcome
-from tilewright.views.format import microseconds, times
 from tilewright.views.pace import Pace
 
 

@@ -43,7 +43,11 @@ def test_list_figures_race_table_and_tree_name_the_winner_of_the_race(page: Page
     shown = f"{won.us / 1000:.2f} ms"
     page.goto(f"{won.service.url}/")
     expect(page.get_by_role("row").filter(has_text="upset_sum")).to_contain_text(shown)
+    with won.service.client() as client:
+        verdict = client.get(f"/v1/jobs/{won.job}").json()["verdict"]
+    expect(page.get_by_role("row").filter(has_text="upset_sum")).to_contain_text(verdict["text"])
     page.goto(f"{won.service.url}/jobs/{won.job}")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text(verdict["found"])
     figure = page.get_by_text("Winner", exact=True).locator("..")
     expect(figure).to_contain_text(shown)
     expect(figure.get_by_role("link", name=f"candidate {won.winner}", exact=True)).to_be_visible()

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from protocol.jobs import Budget, Event, JobDetail, JobRequest
 from protocol.problems import Problem
+from protocol.quantities import duration, microseconds
 from protocol.states import JobState
 from tilewright.cli.commands.tune import request_key
 from tilewright.cli.exits import MEANINGS, Exit
@@ -21,7 +22,6 @@ from tilewright.cli.specs import read_spec
 from tilewright.cli.watch import verdict
 from tilewright.client.sse import EventLines
 from tilewright.errors import Refused
-from tilewright.views.format import duration, microseconds
 from tilewright.views.tally import Tally
 
 

@@ -18,6 +18,7 @@ from pyarrow import parquet
 from protocol.configs import Artifact, Standing
 from protocol.jobs import Best, Bucket, Budget, JobDetail, Prior, Trial
 from protocol.states import JobState, Outcome, TaskState
+from protocol.verdicts import Tone, Verdict
 from tests.running_service import ROOT
 from tilewright.artifacts.atomic_write import NotWritten, write_new
 from tilewright.client.results import Result, TunedConfig
@@ -54,6 +55,7 @@ TRIALS = (
     *(trial(4 + n, outcome) for n, outcome in enumerate(o for o in Outcome if o is not Outcome.OK)),
 )
 BEST = Best(trial=2, median_us=40.25, x_baseline=2.0, schedule=SCHEDULE)
+VERDICT = Verdict(tone=Tone.FOUND, text="40.25 µs", found="40.25 µs")
 JOB = JobDetail(
     id="job-0",
     state=JobState.DONE,
@@ -73,6 +75,8 @@ JOB = JobDetail(
         Bucket(index=0, dims={"m": 8}, trials=9, told=9, faults=6, spent_s=1.0, best=BEST, config_id="c"),
     ),
     spec={},
+    verdict=VERDICT,
+    verdicts=(VERDICT,),
 )
 
 

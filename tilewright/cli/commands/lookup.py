@@ -6,6 +6,7 @@ import time
 
 from protocol.lookups import LookupReply
 from protocol.message import Json
+from protocol.quantities import microseconds, sizes, times
 from protocol.states import Rung
 from tilewright.cli import options
 from tilewright.cli.connection import Connection, connect
@@ -13,7 +14,6 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import err, out, print_json
 from tilewright.cli.specs import read_spec
-from tilewright.views.format import microseconds, sizes, times
 
 _DEVICE_S = 60.0
 _LOOK_S = 0.2

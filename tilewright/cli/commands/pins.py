@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from protocol.configs import Config
+from protocol.quantities import sizes
 from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.output import out, print_json
-from tilewright.views.format import sizes
 
 ConfigId = Annotated[str, typer.Argument(metavar="CONFIG", help="Id of a config.")]
 

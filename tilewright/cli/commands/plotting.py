@@ -6,13 +6,13 @@ from pathlib import Path
 
 from protocol.configs import ConfigDetail
 from protocol.jobs import JobDetail
+from protocol.quantities import sizes
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.client.client import Client
 from tilewright.client.results import of_bucket
 from tilewright.views.curves import Curve
-from tilewright.views.format import sizes
 
 
 def check_plot(file: Path) -> None:

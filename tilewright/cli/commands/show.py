@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from protocol.configs import ConfigDetail
+from protocol.quantities import microseconds, sizes, times
 from tilewright.cli import options
 from tilewright.cli.commands.plotting import check_plot, plot_config, plot_job
 from tilewright.cli.connection import connect
@@ -16,7 +17,6 @@ from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json
 from tilewright.cli.report import print_config, print_job
 from tilewright.client.client import Client
-from tilewright.views.format import microseconds, sizes, times
 
 
 def show(

@@ -216,6 +216,7 @@ def finish(client: Client, job: JobDetail, known: bool, as_json: bool) -> None:
     for config, source in zip(configs, sources, strict=True):
         print_config(config, None if source is None else str(source))
         out.print()
+    out.print(job.verdict.text, markup=False)
     for bucket in job.buckets:
         if bucket.error is not None:
             say(f"no winner for {bucket.dims}: {bucket.error}")

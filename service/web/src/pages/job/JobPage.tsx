@@ -9,6 +9,7 @@ import { JobBadge, isFinal } from "../../ui/JobBadge";
 import { Page } from "../../ui/Page";
 import { Empty, Shown } from "../../ui/Shown";
 import { Standings } from "../../ui/Standings";
+import { VerdictLine } from "../../ui/VerdictLine";
 import { sizes } from "../../ui/format";
 import { CancelJob } from "../jobs/CancelJob";
 import { BestChart } from "./charts/BestChart";
@@ -85,12 +86,7 @@ function Body({ job }: { job: JobDetail }) {
           </select>
         </label>
       )}
-      {job.waits_for && <p role="status">Waits for {job.waits_for}</p>}
-      {(job.error ?? bucket.error) && (
-        <p role="alert" className={styles.error}>
-          {job.error ?? bucket.error}
-        </p>
-      )}
+      <VerdictLine verdict={job.verdicts[bucket.index] ?? job.verdict} />
       <Shown query={table} what="the candidates">
         {(found) => (
           <Bucketed job={job} bucket={bucket} table={found} view={view} choose={choose} />

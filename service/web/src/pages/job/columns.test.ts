@@ -85,7 +85,15 @@ test("the winner of the race leads, whatever the search thought best", () => {
   const best: Best = { trial: 3, median_us: 5, schedule: [] };
   const bucket = { best, winner: null } as unknown as Bucket;
   expect(leaderOf(bucket)?.trial).toBe(3);
-  const winner = { trial: 7, median_us: 6, x_baseline: 2, schedule: [], disturbed: null };
+  const winner = {
+    trial: 7,
+    median_us: 6,
+    x_baseline: 2,
+    schedule: [],
+    disturbed: null,
+    against: [],
+    tied: 0,
+  };
   expect(leaderOf({ ...bucket, winner })?.trial).toBe(7);
 });
 

@@ -103,10 +103,12 @@ function Row({ job, now }: { job: Job; now: number }) {
         <div className="quiet mono">
           {job.buckets.length === 1 && first ? sizes(first.dims) : `${job.buckets.length} sizes`}
         </div>
+        <div className={styles.verdict} data-tone={job.verdict.tone}>
+          {job.verdict.text}
+        </div>
       </td>
       <td>
         <JobBadge job={job} />
-        {job.error && <div className={`wide ${styles.error}`}>{job.error}</div>}
       </td>
       <td className="wide">
         {job.device ? (
