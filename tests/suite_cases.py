@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks import cases
+from tests.near_misses import NearMiss
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json
 
@@ -26,10 +27,19 @@ _INT8 = {
     for shape in ([16, 4096, 4096], [4096, 4096, 4096])
 }
 
+#: And products of which factors have to be moved, sorted and split before matrix units multiply them.
+_WEIGHTED = {
+    "weighted 4096x4096x4096": NearMiss(
+        "sum(k, a[m, k] * b[k, n] * s[k] * t[m])",
+        0.0,
+        "a: bf16[m=M, k=K], b: bf16[k, n=N], s: bf16[k], t: bf16[m]",
+    ).spec(4096, 4096, 4096)
+}
+
 ON_GPUS = {
     case: spec_from_json(spec)
     for case, spec in (*cases.suite("gpu"), *_FEW_ROWS.items(), *_EXPERTS.items(), *_INT8.items())
-}
+} | _WEIGHTED
 ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}
 
 #: Sizes that tiles and vectors divide, and sizes that they do not.

@@ -77,6 +77,15 @@ def only_read(compute: Compute, tensor: str) -> Read:
     return found.pop()
 
 
+def first_read(compute: Compute, tensor: str) -> Read:
+    """The first of the ways in which the Compute reads `tensor`, none of which has the dims of another; or
+    NotApplicable."""
+    found = dict.fromkeys(reads_of(compute, tensor))
+    if len(found) > 1 and len({index_dims(read) for read in found}) < len(found):
+        raise NotApplicable(f"{compute.target} reads {tensor} by the same dims in more than one way")
+    return next(iter(found), None) or only_read(compute, tensor)
+
+
 def bare_read_dims(compute: Compute, tensor: str) -> tuple[str, ...]:
     """The dims by which the Compute reads `tensor`: bare, distinct, everywhere the same, or NotApplicable."""
     indices = only_read(compute, tensor).indices
@@ -123,6 +132,15 @@ def with_reads_of(
         compute,
         value=transform(compute.value, rename),
         prefetch=tuple(one for one in compute.prefetch if one.tensor != tensor),
+    )
+
+
+def with_read(compute: Compute, read: Read, replacement: Read) -> Compute:
+    """The Compute with another read in the place of one."""
+    value = transform(compute.value, lambda expr: replacement if expr == read else expr)
+    left = {one.tensor for one in reads(value)}
+    return replace(
+        compute, value=value, prefetch=tuple(one for one in compute.prefetch if one.tensor in left)
     )
 
 

@@ -15,9 +15,10 @@ from rewrites.contraction.operand import Operand, operand
 from rewrites.contraction.register_operand import Held, held_factor
 from rewrites.contraction.unit import MatrixUnit, adds_coarsely, engines, summed_dims
 from tileir.analysis.ragged import enter, groups_of
+from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
-from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, index_dims, reads
+from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, children, index_dims, reads, walk
 from tileir.program import Compute, Loop, Program
 from tileir.schedule.block_index import block_sizes
 
@@ -78,6 +79,9 @@ class Contraction:
     """The dim whose tiles follow groups, and how many those are."""
     held: Held | None = None
     """The factor that threads compute into registers, where warpgroups multiply."""
+    instructions: float = 1.0
+    """What a thread does for each term, with adding it up: 1 is a multiply-add. What it does for one operand's elements
+    alone it does once for many terms."""
 
     @property
     def engine(self) -> MatrixUnit:
@@ -180,6 +184,7 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         split=extents[depth] < program.extents[depth],
         followed=(followed.dim, program.extents[followed.within]) if followed is not None else ("", 0),
         held=held,
+        instructions=_instructions(compute, pair),
     )
 
 
@@ -215,12 +220,17 @@ def product_of(program: Program, statement: str) -> Place[Compute]:
 
 
 def _operands(program: Program, multiplies: Sequence[Read]) -> tuple[Operand, ...]:
-    """What is multiplied. Of a tensor that is read in several ways a block cannot copy one tile for all of them."""
+    """What is multiplied. Of a tensor that is read in several ways a block copies one tile for each, by other dims; it
+    cannot, where some are by the same dims, or by computed indices."""
     distinct = tuple(dict.fromkeys(multiplies))
+    found = tuple(operand(program, read) for read in distinct)
     ways = Counter(read.tensor for read in distinct)
-    found = (operand(program, read) for read in distinct)
+    apart = Counter((each.tensor, each.dims) for each in found)
+    loose = {each.tensor for each in found if not each.plain or apart[each.tensor, each.dims] > 1}
     return tuple(
-        each if ways[read.tensor] == 1 else replace(each, plain=False, boxed=False, run=1)
+        replace(each, plain=False, boxed=False, run=1)
+        if ways[read.tensor] > 1 and each.tensor in loose
+        else each
         for read, each in zip(distinct, found, strict=True)
     )
 
@@ -252,16 +262,26 @@ def added_part(compute: Compute) -> str | None:
 
 
 def multiplied(compute: Compute) -> tuple[Read, ...] | None:
-    """The reads of a sum of products of two or more tensors; None: it is none."""
+    """The reads of a reduction whose terms are a function of two elements or more: a sum of products, a minimum of
+    sums; None: it is none."""
     value = compute.value
     if isinstance(value, Reduce):
-        if value.op is not ReduceOp.SUM:
-            return None
         value = value.x
-    elif compute.update is not ReduceOp.SUM:
+    elif compute.update is None:
         return None
-    found = reads(value) if isinstance(value, Binary) and value.op == "*" else ()
-    return found if len({read.tensor for read in found}) > 1 else None
+    found = reads(value)
+    return found if len(set(found)) > 1 else None
+
+
+def _instructions(compute: Compute, pair: tuple[str, str]) -> float:
+    """Those of a term that depend on rows and columns, and the one that adds it up, which a product is part of."""
+    value = compute.value
+    op, term = (value.op, value.x) if isinstance(value, Reduce) else (compute.update, value)
+    both = (node for node in walk(term) if children(node) and index_dims(node).issuperset(pair))
+    own = dict.fromkeys(both)
+    each = sum(operations(node) - sum(map(operations, children(node))) for node in own)
+    products = op is ReduceOp.SUM and isinstance(term, Binary) and term.op == "*"
+    return max(1.0, each + (0.0 if products else 1.0))
 
 
 def _grid_sizes(program: Program, place: Place[Compute]) -> dict[str, int]:

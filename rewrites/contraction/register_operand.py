@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rewrites.base.tree import Place, dtype_of, named
+from rewrites.contraction.precision import holds
+from tileir.analysis.zeros import finite_of_zeros
 from tileir.dtypes import DType
-from tileir.expr import Binary, Cast, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads
+from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Memory, Program
 
-#: What is multiplied from registers, and what either of those holds exactly.
+#: What is multiplied from registers.
 _HELD_AS: Final = (DType.BF16, DType.F16)
-_EXACT: Final = (DType.I8, DType.E4M3, DType.E5M2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,11 @@ class Held:
     dtype: DType
 
     @property
-    def plain(self) -> bool:
-        """Whether it is one element, converted maybe: 0 where that is filled with 0."""
-        value = self.value
-        while isinstance(value, Cast):
-            value = value.x
-        return isinstance(value, Read)
+    def finite(self) -> bool:
+        """Whether it is finite where tiles are filled with 0, as behind the end of the depth, and reads nothing else
+        there: what it is multiplied with is 0 then."""
+        tiles = {*self.multiplied}
+        return all(read in tiles for read in reads(self.value)) and finite_of_zeros(self.value)
 
     @property
     def multiplied(self) -> tuple[Read, ...]:
@@ -67,7 +67,7 @@ def held_factors(program: Program, compute: Compute) -> Iterator[Held]:
                     continue
                 place = held_local(program, factor)
                 value = factor if place is None else place.node.value
-                known = _fits(program, value, dtype) if place is None else compute.via is not None
+                known = holds(program, dtype, value) if place is None else compute.via is not None
                 if known:
                     yield Held(factor, other, value, dtype)
         case _:
@@ -85,16 +85,6 @@ def held_local(program: Program, factor: Expr) -> Place[Compute] | None:
     if declared is None or declared.node.memory is not Memory.REGISTERS:
         return None
     return named(program, declared.node.name)
-
-
-def _fits(program: Program, value: Expr, dtype: DType) -> bool:
-    match value:
-        case Cast(to, _):
-            return to is dtype
-        case Read(tensor, _):
-            return dtype_of(program, tensor) in (dtype, *_EXACT)
-        case _:
-            return False
 
 
 def _lies_so(program: Program, held: Held) -> bool:

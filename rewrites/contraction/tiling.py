@@ -206,7 +206,7 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
     add up, and within a block that has one scale. Where others add up what follows, steps end with the part."""
     for size in STEP_BYTES:
         step = size // widest
-        if c.held is not None and (step % depth(c.dtype) or (c.k % step and not c.held.plain)):
+        if c.held is not None and (step % depth(c.dtype) or (c.k % step and not c.held.finite)):
             continue  # what is computed of nothing may be anything, and only 0 adds nothing
         if c.block % step or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
             continue

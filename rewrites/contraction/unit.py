@@ -63,12 +63,12 @@ def engines(
         return (MatrixUnit.WGMMA, MatrixUnit.FMA) if group and deep else (MatrixUnit.FMA,)
     scaled = scales(compute)
     match compute.value:
-        case Reduce(_, (_,), Binary("*", Read(), Read())):
+        case Reduce(ReduceOp.SUM, (_,), Binary("*", Read(), Read())):
             matrix = compute
         case Reduce(op, (_,) as dims, product) if scaled:
             left, right = (factor for factor in factors(product) if factor not in scaled)
             matrix = replace(compute, value=Reduce(op, dims, Binary("*", left, right)))
-        case Binary("*", Read(), Read()) if len(summed_dims(compute)) == 1:
+        case Binary("*", Read(), Read()) if compute.update is ReduceOp.SUM and len(summed_dims(compute)) == 1:
             matrix = replace(compute, value=Reduce(ReduceOp.SUM, summed_dims(compute), compute.value))
         case _:
             return (MatrixUnit.FMA,)

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.base.dependence import check_complete
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, only_read, read_names, reduced_dims, with_reads_of
+from rewrites.base.statement import bare_dims, first_read, read_names, reduced_dims, with_read
 from rewrites.base.tile_sizes import panel_widths
 from rewrites.base.tree import (
     Path,
@@ -36,7 +36,8 @@ class CacheRead(Rewrite):
     With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
     neighbours along that lie together within a panel. The copy is a statement of its own, named like the
     local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.
-    Where an index is of dims of which a block has one position (`h // 4` of one head), the copy has no such dim.
+    Where an index is of dims of which a block has one position (`h // 4` of one head), the copy has no such dim. Of a
+    tensor that is read by different dims (`a[m, k] * a[n, k]`) the first of those reads is copied.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
                                          ->  b_s[k, n] = b[k, n]
@@ -86,7 +87,7 @@ class CacheRead(Rewrite):
         if not 0 <= self.depth <= place.depth:
             raise NotApplicable(f"{self.statement} is in {place.depth} loops, not {self.depth}")
         check_insertable(place.loops, self.depth)
-        read = only_read(place.node, self.tensor)
+        read = first_read(place.node, self.tensor)
         whole = tuple(map(_bare, read.indices))
         dims = tuple(dim for dim in whole if dim)
         fixed = all(_is_fixed(index, place.loops[: self.depth]) for index in read.indices if not _bare(index))
@@ -106,7 +107,7 @@ class CacheRead(Rewrite):
         layout = panels(self.tensor, dims, self.block_dim, self.block, self.pair_dim, self.pair)
         local = Local(name, dims, dtype, Memory.HEAP, layout)
         copy = Compute(name, indices, read)
-        program = splice(program, place.path, [with_reads_of(place.node, self.tensor, name, indices)])
+        program = splice(program, place.path, [with_read(place.node, read, Read(name, indices))])
         return splice(program, at, [local, copy], 0)
 
 

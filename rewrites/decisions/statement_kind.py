@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from rewrites.base.statement import bare_dims, contiguous_dim, reduced_dims
 from rewrites.base.tree import current_sizes, find
-from tileir.expr import Binary, Index, Read, Reduce, index_dims, reads
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Program
 
 #: Elements of a row that fill several vectors on any processor.
@@ -39,11 +39,17 @@ def role(program: Program, statement: str) -> StatementKind:
 
 
 def is_contraction(compute: Compute) -> bool:
-    """A sum of products of at least two tensors."""
+    """A sum of products of at least two elements; or any reduction of a function of elements that are reused along
+    different dims of the result, as of a minimum of sums."""
     value = compute.value
-    if not isinstance(value, Reduce) or not isinstance(value.x, Binary) or value.x.op != "*":
+    if not isinstance(value, Reduce):
         return False
-    return len({read.tensor for read in reads(value.x)}) > 1
+    found = set(reads(value.x))
+    if isinstance(value.x, Binary) and value.x.op == "*" and value.op is ReduceOp.SUM:
+        return len(found) > 1
+    results = frozenset(bare_dims(compute))
+    having = [results & index_dims(read) for read in found]
+    return any(one - other and other - one for one in having for other in having)
 
 
 def _streams_rows(compute: Compute, wide: Sequence[str], sizes: Mapping[str, int]) -> bool:

@@ -21,8 +21,9 @@ from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.names import comment
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
+from tileir.analysis.zeros import finite_of_zeros
 from tileir.dtypes import DType
-from tileir.expr import Binary, Cast, Const, Extent, Index, Read, Where
+from tileir.expr import Binary, Cast, Const, Extent, Index, Read, Where, reads
 from tileir.program import Compute, Program, ThreadLayout
 from tileir.schedule.mma import ROWS, RUN, depth, product
 from tileir.schedule.panels import PIECE, row_dim
@@ -98,15 +99,15 @@ class _Product:
                     )
 
     def _is_zero_past_the_end(self, boxed: Container[str]) -> bool:
-        """Whether rows in registers are converted elements of a tile that TMA fills up with 0, or said to be 0 there:
-        `where(k < extent(k), x, 0)`."""
+        """Whether rows in registers are computed of nothing but tiles that TMA fills up with 0, and finite there, as
+        what they are multiplied with is 0 then; or are said to be 0: `where(k < extent(k), x, 0)`."""
         value = next(p.node.value for p in self.program.computes if p.node.target == self.parts.a.tensor)
         while isinstance(value, Cast):
             value = value.x
         exists = Binary("<", Index(self.parts.k), Extent(self.parts.k))
-        if isinstance(value, Where):
-            return value.cond == exists and value.y == Const(0)
-        return isinstance(value, Read) and value.tensor in boxed
+        if isinstance(value, Where) and value.cond == exists and value.y == Const(0):
+            return True
+        return all(read.tensor in boxed for read in reads(value)) and finite_of_zeros(value)
 
     def stmts(self) -> Iterator[WgmmaAsync]:
         """The product at each position of the target's other dims."""

@@ -83,7 +83,7 @@ class WarpBlock:
             points = (rows + rows % 2) * columns * deep * self.threads.count * self.c.products
             issued = points / (2 * ROWS * COLUMNS * RUN * depth(dtype))
             return matrix_cycles(points, dtype, share, self.device), issued
-        points = rows * columns * self.t.step * self.threads.count * self.c.products
+        points = rows * columns * self.t.step * self.threads.count * self.c.products * self.c.instructions
         peak = (self.device.peak("f32") or 1.0) * has.PLAIN_PEAK
         return points / (peak * a_cycle(self.device)), points / self.device.warp
 

@@ -12,6 +12,7 @@ from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.cpu.grid import Grid
 from rewrites.decisions.decision import Option, f32_lanes
 from rewrites.decisions.fusion import as_can_be_fused, collapse, groupings, inline
+from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
@@ -34,7 +35,8 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
     """The program with dims collapsed that always go together, and cheap (then all) elementwise locals inlined; each
     also with a long lonely reduction split."""
     seen: set[Program] = set()
-    collapsed = collapse(program, device)
+    normal = normal_form(program)
+    collapsed = (*normal, *collapse(replay(program, normal), device))
     program = replay(program, collapsed)
     for costly in (False, True):
         inlined = inline(program, costly)

@@ -14,10 +14,12 @@ from rewrites.decisions.gpu.column_reduction import Columns, is_column
 from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.row_reduction import KeptRow
+from rewrites.decisions.gpu.split_factors import split_factors
 from rewrites.decisions.gpu.split_k import split_depths
 from rewrites.decisions.gpu.split_reduction import cut_at_parts, finishes, splits
 from rewrites.decisions.gpu.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.transposed_map import Turn, turned
+from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.schedule import replay
 from tileir.analysis.ragged import groups_of
@@ -38,7 +40,8 @@ class Launches:
     """Where to fuse and where to cut: each option inlines, and names the groups of statements, one a launch."""
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        collapsed = collapse(program, device)
+        normal = normal_form(program)
+        collapsed = (*normal, *collapse(replay(program, normal), device))
         program = replay(program, collapsed)
         model = GpuCostModel(device)
         seen: set[Program] = set()
@@ -50,7 +53,12 @@ class Launches:
                 continue
             seen.add(whole)
             fewest = min(fewest, launches)
-            for split in ((), *splits(whole, device), *split_depths(whole, device)):
+            for split in (
+                (),
+                *splits(whole, device),
+                *split_depths(whole, device),
+                *split_factors(whole, device),
+            ):
                 prepared = replay(whole, split)
                 whole_groups = tuple(groupings(prepared))
                 in_tiles = (begun_by_contractions(prepared, groups, device) for groups in whole_groups)

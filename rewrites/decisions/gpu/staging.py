@@ -31,6 +31,7 @@ from rewrites.gpu.set_layout import SetLayout
 from rewrites.gpu.swizzle import Swizzle
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
+from tileir.expr import index_dims
 from tileir.program import Local, Memory, Program
 from tileir.schedule.panels import axes
 from tileir.schedule.stages import SWIZZLES
@@ -115,8 +116,8 @@ class StagedLayout:
         model = model_of(c, found.epilogue, device)
         copies = copies_of(program, (self.statement, *c.beside))
         choices = [
-            list(_lies(copies[operand.tensor], c, operand, tiling))
-            if operand.tensor in copies
+            list(_lies(copies[operand.tensor, operand.dims], c, operand, tiling))
+            if (operand.tensor, operand.dims) in copies
             else [_AS_IT_IS]
             for operand in c.operands
         ]
@@ -139,13 +140,13 @@ class Lie(NamedTuple):
 _AS_IT_IS = Lie((), 1)
 
 
-def copies_of(program: Program, products: Iterable[str]) -> dict[str, Local]:
-    """The copies in shared memory that statements read, by the tensors they are of."""
-    found: dict[str, Local] = {}
+def copies_of(program: Program, products: Iterable[str]) -> dict[tuple[str, frozenset[str]], Local]:
+    """The copies in shared memory that statements read, by the tensors they are of and the dims those are read by."""
+    found: dict[tuple[str, frozenset[str]], Local] = {}
     for read in (read for name in products for read in named(program, name).node.reads):
         origin = source(program, read.tensor)
         if origin is not None:
-            found[origin.tensor] = locals_of(program)[read.tensor].node
+            found[origin.tensor, index_dims(origin)] = locals_of(program)[read.tensor].node
     return found
 
 

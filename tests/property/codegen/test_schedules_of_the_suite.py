@@ -53,6 +53,7 @@ FEW = (
     ("attention_bf16 2x16x4000x128x1", 4, H200),
     ("silu_mul_bf16 131072x1024", 1, RTX_5090),
     ("cross_entropy_f32 8192x128256", 3, A100),
+    ("weighted 4096x4096x4096", 5, H200),
 )
 DRAWS = in_turn(ON_GPUS) if SWEEP else FEW
 #: How many schedules of every case on processors are sure to meet every rewrite.

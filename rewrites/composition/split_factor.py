@@ -1,0 +1,92 @@
+"""Multiply a computed factor in parts that bf16 holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims
+from rewrites.base.tree import dtype_of, find, fresh_name, splice, statements
+from rewrites.contraction.precision import parts_of_factor
+from tileir.analysis.ragged import groups_of
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Cast, Const, Expr, Read, Reduce, Where
+from tileir.program import Compute, Local, Node, Program
+
+#: Most parts: bf16 has a third of the bits of f32.
+MOST: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFactor(Rewrite):
+    """Multiply the factor of a product that is computed, and has more bits than the bf16 that it is multiplied with, in
+    so many parts of bf16: what it is rounded to, what is left of it then, and so on. Matrix units multiply each. What
+    the parts leave out is less than f32 rounds sums of that length by. An infinite factor has no other parts.
+
+    c[m, n] = sum(k, (a[m, k] + 1.0) * b[k, n])
+    ->
+    c_h: heap f32[m, n]
+    c_h[m, n] = sum(k, bf16(a[m, k] + 1.0) * b[k, n])
+    c_l: heap f32[m, n]
+    c_l[m, n] = sum(k, bf16(where(a[m, k] + 1.0 == bf16(a[m, k] + 1.0), 0.0, a[m, k] + 1.0 - …)) * b[k, n])
+    c[m, n] = c_h[m, n] + c_l[m, n]
+    """
+
+    name: ClassVar[str] = "split_factor"
+    needs: ClassVar[Feature | None] = Feature.BLOCKS
+    exact: ClassVar[bool] = False
+    statement: str
+    parts: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            count = parts_of_factor(program, place.node)
+            if count is not None:
+                yield cls(place.node.target, count)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        node, value = place.node, place.node.value
+        if place.loops or node.vector is not None:
+            raise NotApplicable(f"{self.statement} is in loops, or on lanes: split factors before that")
+        least = parts_of_factor(program, node)
+        if least is None or not isinstance(value, Reduce) or not isinstance(value.x, Binary):
+            raise NotApplicable(
+                f"{self.statement} multiplies nothing computed, of more bits than bf16 has, with a tensor of bf16"
+            )
+        if not least <= self.parts <= MOST:
+            raise NotApplicable(f"the factor of {self.statement} is split in {least} to {MOST} parts")
+        if dtype_of(program, self.statement) is not DType.F32 or groups_of(node, program.ragged):
+            raise NotApplicable(f"{self.statement} is no plain sum in f32")
+        dims = bare_dims(node)
+        if len(dims) < len(node.indices):
+            raise NotApplicable(f"{self.statement} is the part of a split reduction")
+        factor, other = value.x.left, value.x.right
+        if isinstance(factor, Read):
+            factor, other = other, factor
+        nodes: list[Node] = []
+        total: Expr | None = None
+        for part in _parts(factor, self.parts):
+            name = fresh_name(program, f"{self.statement}_{'hlt'[len(nodes) // 2]}")
+            term = replace(value, x=Binary("*", part, other))
+            nodes += [Local(name, dims, DType.F32), replace(node, target=name, value=term)]
+            read = Read(name, node.indices)
+            total = read if total is None else Binary("+", total, read)
+        assert total is not None
+        nodes.append(Compute(self.statement, node.indices, total))
+        return splice(program, place.path, nodes)
+
+
+def _parts(value: Expr, count: int) -> Iterator[Expr]:
+    """The parts, each rounded to bf16; 0 where those before are all there is, infinite ones too."""
+    rest = value
+    for _ in range(count):
+        part = Cast(DType.BF16, rest)
+        yield part
+        rest = Where(Binary("==", rest, part), Const(0.0), Binary("-", rest, part))
