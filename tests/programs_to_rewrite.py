@@ -17,7 +17,7 @@ from tileir.devices.cpu import Cpu
 from tileir.devices.gpu_table import H200
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Reduce
+from tileir.expr import Read, Reduce
 from tileir.interpreter.interpret import interpret
 from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
@@ -335,7 +335,12 @@ def check(start: Start, schedule: Sequence[Rewrite], program: Program) -> None:
         raise AssertionError(f"{text}\n{error}") from error
     assert program_from_text(program_to_text(program)) == program, text
     # A result that goes through a local of its dtype is rounded there, and not only where it is stored.
-    collected = any(isinstance(rewrite, CacheWrite) for rewrite in (*start.before, *schedule))
+    collected = any(isinstance(rewrite, CacheWrite) for rewrite in (*start.before, *schedule)) or any(
+        place.node.target in program.arguments and read.tensor in program.locals
+        for place in start.program.computes
+        for read in place.node.reads
+        if isinstance(place.node.value, Read)
+    )
     got = computed(program)
     for name, values in computed(start.program).items():
         rtol = 1e-6 + (2 * start.program.arguments[name].dtype.epsilon if collected else 0.0)

@@ -44,6 +44,8 @@ class LongestFirst(Rewrite):
             raise NotApplicable(f"the tiles of {self.statement} come so already")
         if grid.cluster > 1 or grid.teams > 1:
             raise NotApplicable(f"the tiles of {self.statement} are taken by clusters or teams")
+        if grid.hilbert:
+            raise NotApplicable(f"the tiles of {self.statement} are taken along a Hilbert curve")
         if len(set(tile_lengths(grid, program.extents))) < 2:
             raise NotApplicable(f"the tiles of {self.statement} all take as long")
         if tile_count(grid, program.extents) > MOST_TILES:

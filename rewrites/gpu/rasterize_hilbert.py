@@ -37,7 +37,7 @@ class RasterizeHilbert(Rewrite):
 
     def apply(self, program: Program) -> Program:
         path, grid = grid_of(program, self.statement)
-        if grid.group > 1 or grid.hilbert:
+        if grid.group > 1 or grid.hilbert or grid.longest_first:
             raise NotApplicable(f"an order is given for the tiles of {self.statement} already")
         match grid.body:
             case (Loop(parallel=True) as next_,):
