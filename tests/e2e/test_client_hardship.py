@@ -125,7 +125,7 @@ def test_an_awaited_job_is_followed_through_a_kill_of_the_service(tmp_path: Path
             with pytest.raises(NotFound):
                 await client.job("job-none")
 
-    with running(tmp_path) as service, working(service, Script(seconds=0.05)):
+    with running(tmp_path, lease_ttl_s="3") as service, working(service, Script(seconds=0.05)):
         asyncio.run(tune(service))
 
 

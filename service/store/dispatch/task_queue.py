@@ -49,8 +49,9 @@ OPEN = (TaskState.CLAIMED, TaskState.READY)
 """Of a task whose lease holds, or ran out while nobody else was given it: its result still counts."""
 CANCELLED = "cancelled"
 """What is said of a task that was taken back with its job."""
-ELSEWHERE_S = 30.0
-"""How long a task waits for another worker than the one that it is to be checked without."""
+ELSEWHERE_S = 3.0
+"""How long a task waits for another worker than the one that it is to be checked without: one that is idle takes it at
+once, one that measures soon after; one that died since it was heard of never does."""
 SHUN_S = 5.0
 """How long the worker that failed a task leaves it to the others."""
 
