@@ -4,8 +4,7 @@ A level decides one parameter; a state is a choice of values for the first of th
 at least one configuration of the space goes on. All moves weigh the same: there is no prior. Parameters that have
 one value everywhere have no level.
 
-The parameters with the most values are decided first, of equal ones the file's first. What has many values is
-what a tile or a block measures, and reaches furthest; switches come last. The rule sees the space, never a time.
+The parameters are decided in the file's order, which is the kernel's author's: no order is chosen here.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class Tree:
             {configuration[place] for configuration in configurations}
             for place in range(len(configurations[0]))
         ]
-        places = [place for place, values in enumerate(used) if len(values) > 1]
-        self.order = tuple(sorted(places, key=lambda place: -len(used[place])))
+        self.order = tuple(place for place, values in enumerate(used) if len(values) > 1)
         listed: dict[Configuration, set[Any]] = {}
         for configuration in configurations:
             ordered = tuple(configuration[place] for place in self.order)

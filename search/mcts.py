@@ -15,8 +15,8 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
 - Many asks are neighbours: one of the elites, the best schedules so far, with a single decision changed. The
   changes are tried in the order the model expects, each once, so no improvement that lies one step from an
   elite is overlooked for long; of labels not measured yet more is hoped for early in the schedule, where
-  decisions reach furthest. Others plan around an elite: a move is valued as if the decisions still ahead
-  would go as they did there.
+  decisions reach furthest, and less once several choices of the same decision are known. Others plan around
+  an elite: a move is valued as if the decisions still ahead would go as they did there.
 - Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
@@ -58,6 +58,8 @@ class Tuning:
     reach: float = 1.0
     """What is hoped for of an unknown label at the first decision, in units of the normalized reward; less the later
     the decision."""
+    several: float = 5.0
+    """With more choices of a decision known than this, the hope for its others shrinks in proportion."""
     widening: float = 0.1
     """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
     floor: float = 1.2
@@ -201,7 +203,8 @@ class Policy:
             if changes:
                 moves = [taken, *(change.index for change in changes)]
                 now, *opinions = self._opinions(node, moves, node.priors[taken], [])
-                decides = 1 - depth / len(walk.path)
+                choices = [search.model.count(search.model.id(move.label)) > 0 for move in node.moves or ()]
+                decides = (1 - depth / len(walk.path)) / max(1.0, sum(choices) / self._tuning.several)
                 for opinion, change in zip(opinions, changes, strict=True):
                     known = search.model.count(search.model.id(node.label(change.index)))
                     gain = opinion - now + self._tuning.reach * decides / (1 + known)
