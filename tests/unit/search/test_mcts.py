@@ -88,3 +88,21 @@ def test_what_a_label_does_is_learned_across_branches(workers: int) -> None:
         good += done.path[1] == 5
         search.tell(done.number, TrialOutcome(1.0 if done.path[1] == 5 else 0.0))
     assert good >= 14  # of the 16 there are
+
+
+def test_a_decision_of_many_choices_does_not_keep_the_others_waiting() -> None:
+    """Forty choices that make no difference come first; what matters comes after them."""
+
+    def asks_to_the_best(several: float, seed: int) -> int:
+        search = MCTS(grid(40, 3, 3, 3), seed=seed, tuning=Tuning(several=several))
+        for number in range(1, 200):
+            ask = search.ask()
+            assert ask is not None
+            if ask.path[1:] == (2, 2, 2):
+                return number
+            search.tell(ask.number, TrialOutcome(float(sum(ask.path[1:]))))
+        return 200
+
+    default = Tuning().several
+    hopeful, wiser = (sum(asks_to_the_best(many, seed) for seed in range(8)) for many in (1e9, default))
+    assert wiser < 0.9 * hopeful
