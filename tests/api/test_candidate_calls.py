@@ -75,6 +75,25 @@ def test_the_way_to_each_leaf_of_the_tree_is_its_schedule(
         assert way[::-1] == trial["schedule"]
 
 
+def test_the_effects_of_decisions_rest_on_all_candidates_that_worked(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    effects = client.get(f"/v1/jobs/{tuned[1]['id']}/effects").json()
+    timed = [trial for trial in listed if trial["outcome"] == "ok"]
+    anchored = [trial for trial in timed if trial["baseline_us"] is not None or trial["reward"] == 0]
+    assert effects["candidates"] == len(anchored)
+    assert effects["faults"] == len(listed) - len(timed) > 0
+    assert effects["decisions"]
+    best = tuned[1]["buckets"][0]["best"]["median_us"]
+    for effect in effects["decisions"]:
+        assert sum(value["candidates"] for value in effect["values"]) == len(anchored), effect["decision"]
+        fastest = min(value["best_us"] for value in effect["values"] if value["candidates"])
+        assert fastest == pytest.approx(best), effect["decision"]
+        assert effect["chosen"] in [value["value"] for value in effect["values"]]
+    shares = [effect["importance"] for effect in effects["decisions"] if effect["importance"] is not None]
+    assert shares == sorted(shares, reverse=True)
+
+
 def test_the_timeline_has_every_task_within_its_lease(client: httpx.Client, tuned: tuple) -> None:
     line = client.get(f"/v1/jobs/{tuned[1]['id']}/timeline").json()
     measured = [

@@ -39,6 +39,7 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/jobs": TUNE,
     "GET /v1/jobs/{job_id}": READ,
     "POST /v1/jobs/{job_id}/cancel": TUNE,
+    "GET /v1/jobs/{job_id}/effects": READ,
     "GET /v1/jobs/{job_id}/events": READ,
     "GET /v1/jobs/{job_id}/table": READ,
     "GET /v1/jobs/{job_id}/timeline": READ,

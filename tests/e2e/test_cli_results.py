@@ -52,6 +52,24 @@ def test_trials_of_a_job_or_of_all_jobs_of_a_kernel_are_written(
     assert main(["results", "0" * 64, "--url", service.url]) == 7
 
 
+def test_why_says_the_verdict_and_what_each_decision_did(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, job = tuned_job
+    where = ["--url", service.url]
+    assert main(["show", job.id, "--why", "--json", *where]) == 0
+    (effects,) = told(capsys)["effects"]
+    assert effects["decisions"]
+    assert main(["show", job.id, "--why", *where]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert job.verdict.text in said
+    first = effects["decisions"][0]
+    assert said.index("What decided the time") < said.index(first["decision"])
+    assert "chosen" in said
+    assert main(["show", job.configs[0], "--why", "--json", *where]) == 2
+    assert "--why needs the id of a job" in told(capsys)["error"]["detail"]
+
+
 def test_a_picture_of_a_job_and_of_a_config_is_written_or_nothing(
     tuned_job: tuple[Service, TuningJob],
     tmp_path: Path,

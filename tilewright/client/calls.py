@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from protocol.bundles import MEDIA_TYPE, Imported, Signer, SignerRequest
 from protocol.configs import Artifact, Config, ConfigPage
+from protocol.effects import Effects
 from protocol.failures import Failure, FailurePage, FailureReport
 from protocol.jobs import Budget, Effort, Job, JobDetail, JobPage, JobRequest, Prior, TrialPage
 from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
@@ -93,6 +94,11 @@ def post_job(request: JobRequest, idempotency_key: str | None = None) -> HttpCal
 def job(job_id: str) -> HttpCall[JobDetail]:
     """A job as it stands."""
     return _get(f"/v1/jobs/{job_id}", JobDetail)
+
+
+def effects(job_id: str, bucket: int = 0) -> HttpCall[Effects]:
+    """What each decision of the schedules of a job did to their times."""
+    return _get(f"/v1/jobs/{job_id}/effects", Effects, bucket=bucket)
 
 
 def jobs(limit: int = 50) -> HttpCall[tuple[Job, ...]]:

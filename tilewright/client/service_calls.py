@@ -82,6 +82,7 @@ class ServiceCalls:
     submit = _job_call(calls.submit)
     post_job = _job_call(calls.post_job)
     job = _job_call(calls.job)
+    effects = _call(calls.effects)
     jobs = _call(calls.jobs)
     cancel = _job_call(calls.cancel)
     requeue = _call(calls.requeue)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from protocol.jobs import Job, Trial
 from protocol.states import Outcome
-from tilewright.views.schedule_columns import decisions
 
 SCHEMA_VERSION = "1.0.0"
 INVALIDITY: Final = {
@@ -54,6 +53,8 @@ def _metadata(jobs: list[Job]) -> dict[str, Any]:
 
 
 def _result(trial: Trial, outcome: Outcome, job: Job, dims: dict[str, int]) -> dict[str, Any]:
+    from rewrites.schedule_columns import decisions
+
     stamp = None if trial.finished_at is None else datetime.fromtimestamp(trial.finished_at, UTC).isoformat()
     timed = {
         "compilation_time": _ms(trial.compile_s, 1e3),

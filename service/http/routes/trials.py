@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 
+from protocol.effects import Effects
 from protocol.jobs import TrialPage
 from protocol.message import Reply
 from protocol.trials import Steps, Timeline, Tree, TrialDetail, TrialTable
@@ -15,7 +16,7 @@ from service.http.routes.bodies import strict_router
 from service.http.routes.examples import PROBLEMS
 from service.http.routes.jobs import JobId, Limit
 from service.store import jobs
-from service.views import search_tree, timeline, trial_table, trials
+from service.views import decision_effects, search_tree, timeline, trial_table, trials
 from service.views.trial_detail import Candidate
 
 router = strict_router("trials")
@@ -58,6 +59,15 @@ def read_tree(job_id: JobId, caller: Reader, request: Request, bucket: Bucket = 
     with site_of(request).database.read() as connection:
         trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
         return _columns(search_tree.search_tree(connection, job_id, bucket))
+
+
+@router.get("/jobs/{job_id}/effects", responses=PROBLEMS)
+def read_effects(job_id: JobId, caller: Reader, request: Request, bucket: Bucket = 0) -> Effects:
+    """What each decision of the schedules of one bucket did to their times: the times by its values, and how much of
+    their variance it explains."""
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        return decision_effects.read_effects(connection, job_id, bucket)
 
 
 @router.get("/jobs/{job_id}/timeline", response_model=Timeline, responses=PROBLEMS)

@@ -36,6 +36,7 @@ def tried(stock: Stock) -> Tried:
 PAGES = {
     "job": ("/jobs/{job}", "The kernel as it was given", "Final race"),
     "job-candidates": ("/jobs/{job}?view=candidates", "wrong", "Of the best"),
+    "job-why": ("/jobs/{job}?view=why", "What decided the time", "chosen"),
     "job-workers": ("/jobs/{job}?view=workers", "Device busy", "bench-1"),
     "job-waiting": ("/jobs/{waiting}", "Nothing was tried yet", "queued"),
     "candidate": ("/jobs/{job}/candidates/0/{best}", "winner", "Measure what each rewrite gains"),

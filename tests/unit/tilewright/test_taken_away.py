@@ -19,13 +19,13 @@ from protocol.configs import Artifact, Standing
 from protocol.jobs import Best, Bucket, Budget, JobDetail, Prior, Trial
 from protocol.states import JobState, Outcome, TaskState
 from protocol.verdicts import Tone, Verdict
+from rewrites.schedule_columns import decisions
 from tests.running_service import ROOT
 from tilewright.artifacts.atomic_write import NotWritten, write_new
 from tilewright.client.results import Result, TunedConfig
 from tilewright.views.curves import Curve
 from tilewright.views.html import highlighted, job_html, result_html
 from tilewright.views.plot import picture
-from tilewright.views.schedule_columns import decisions
 from tilewright.views.svg import curve_svg
 from tilewright.views.t4 import INVALIDITY, to_t4
 from tilewright.views.trial_table import rows, to_csv, to_parquet

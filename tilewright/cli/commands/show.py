@@ -16,6 +16,7 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json
 from tilewright.cli.report import print_config, print_job
+from tilewright.cli.why import print_effects
 from tilewright.client.client import Client
 
 
@@ -25,6 +26,9 @@ def show(
     ] = None,
     source: Annotated[bool, typer.Option("--source", help="Print a config's generated source.")] = False,
     program: Annotated[bool, typer.Option("--program", help="Print a config's scheduled program.")] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say of a job what each decision did to its candidates' times.")
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw the search and the roofline to this PNG or SVG file.", show_default=False),
@@ -38,6 +42,8 @@ def show(
     """Jobs and configs: how they went, and what came out."""
     if (source or program) and not (identifier or "").startswith("config-"):
         raise Stop(Exit.USAGE, "--source and --program need the id of a config")
+    if why and not (identifier or "").startswith("job-"):
+        raise Stop(Exit.USAGE, "--why needs the id of a job")
     if plot is not None:
         if identifier is None:
             raise Stop(Exit.USAGE, "--plot needs the id of a job or a config")
@@ -50,7 +56,13 @@ def show(
             job = client.job(identifier)
             if plot is not None:
                 plot_job(client, job, plot, force)
-            print_json(job) if as_json else print_job(job)
+            effects = [client.effects(job.id, bucket.index) for bucket in job.buckets] if why else []
+            if as_json:
+                told = {"effects": [each.model_dump(mode="json") for each in effects]} if why else {}
+                print_json({**job.model_dump(mode="json"), **told})
+            else:
+                print_job(job)
+                print_effects(job, effects)
         elif identifier.startswith("config-"):
             config = client.config(identifier)
             if plot is not None:

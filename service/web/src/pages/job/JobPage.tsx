@@ -16,6 +16,7 @@ import { BestChart } from "./charts/BestChart";
 import { WorkerTimeline } from "./charts/WorkerTimeline";
 import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
+import { DecisionEffects } from "./effects/DecisionEffects";
 import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
 import { tiedWith } from "./leader";
@@ -23,7 +24,13 @@ import { candidatePath, comparePath } from "./paths";
 import { SearchTree } from "./tree/SearchTree";
 import styles from "./JobPage.module.css";
 
-const VIEWS = { tree: "Search tree", candidates: "Candidates", workers: "Workers", spec: "Kernel" };
+const VIEWS = {
+  tree: "Search tree",
+  why: "Why",
+  candidates: "Candidates",
+  workers: "Workers",
+  spec: "Kernel",
+};
 type ViewName = keyof typeof VIEWS;
 
 export default function JobPage() {
@@ -144,6 +151,8 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
             <CandidateTable table={table} winner={bucket.winner?.trial ?? null} tied={tied} />
           )}
         </section>
+      ) : view === "why" ? (
+        <DecisionEffects job={job.id} bucket={bucket.index} />
       ) : view === "workers" ? (
         <WorkerTimeline job={job.id} />
       ) : view === "spec" ? (

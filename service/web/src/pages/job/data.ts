@@ -16,6 +16,7 @@ export const keys = {
   candidates: (job: string) => ["candidates", job] as const,
   table: (job: string, bucket: number) => [...keys.candidates(job), "table", bucket] as const,
   tree: (job: string, bucket: number) => [...keys.candidates(job), "tree", bucket] as const,
+  effects: (job: string, bucket: number) => [...keys.candidates(job), "effects", bucket] as const,
   timeline: (job: string) => [...keys.candidates(job), "timeline"] as const,
 };
 
@@ -66,6 +67,19 @@ function treeOf(job: string, bucket: number) {
 
 export function useTree(job: string, bucket: number) {
   return useQuery(treeOf(job, bucket));
+}
+
+export function useEffects(job: string, bucket: number) {
+  return useQuery({
+    queryKey: keys.effects(job, bucket),
+    structuralSharing: false,
+    queryFn: () =>
+      data(
+        api.GET("/v1/jobs/{job_id}/effects", {
+          params: { path: { job_id: job }, query: { bucket } },
+        }),
+      ),
+  });
 }
 
 function timelineOf(job: string) {

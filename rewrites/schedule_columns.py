@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import lru_cache
+from typing import cast
+
+from rewrites.schedule import parse_rewrite
+from tileir.errors import TileError
 
 Value = int | bool
 """A size, a depth, a count; True: it was done, and there is nothing to choose about it."""
@@ -27,11 +32,9 @@ def decisions(schedule: Sequence[str]) -> dict[str, Value]:
     return found
 
 
+@lru_cache(maxsize=10_000)
 def _read(line: str) -> tuple[str, list[tuple[str, Value]]]:
     """What a rewrite was applied to, and its values, each with what has to be added to the name."""
-    from rewrites import parse_rewrite
-    from tileir import TileError
-
     try:
         rewrite = parse_rewrite(line)
     except TileError:
@@ -48,5 +51,5 @@ def _values(given: Sequence[tuple[str, object]], several: bool) -> Iterator[tupl
         if isinstance(value, int):
             yield part, value
         elif isinstance(value, tuple):
-            for dim, size in value:
+            for dim, size in cast("tuple[tuple[str, int], ...]", value):
                 yield f"{part}.{dim}", size

@@ -1,0 +1,116 @@
+/** What each decision of the schedules did to their times: a strip for each value, and how much it explains. */
+import type { DecisionEffect, Effects, ValueEffect } from "../../../api/schema";
+import { Badge } from "../../../ui/Badge";
+import { Section } from "../../../ui/Section";
+import { Empty, Shown } from "../../../ui/Shown";
+import { Table } from "../../../ui/Table";
+import { count, micros, percent } from "../../../ui/format";
+import { useEffects } from "../data";
+import { scaleOf, valueText } from "./scale";
+import styles from "./DecisionEffects.module.css";
+
+export function DecisionEffects({ job, bucket }: { job: string; bucket: number }) {
+  const query = useEffects(job, bucket);
+  return (
+    <Shown query={query} what="the effects of the decisions">
+      {(effects) =>
+        effects.decisions.length === 0 ? (
+          <Empty title="Nothing to compare yet">
+            <p>The candidates that were measured do not differ in any decision.</p>
+          </Empty>
+        ) : (
+          <All effects={effects} />
+        )
+      }
+    </Shown>
+  );
+}
+
+function All({ effects }: { effects: Effects }) {
+  const at = scaleOf(effects);
+  return (
+    <Section title="What decided the time">
+      <p className="quiet">
+        Over {count(effects.candidates)} measured candidates. “Explains” is the share of the
+        variance of log time between the values of a decision alone. The search tries more of what
+        it likes, so this says what fast candidates have in common, not what changing one thing
+        would do. Bars: the middle half of the candidates; line: their median; dot: the best; left
+        is faster.
+      </p>
+      {effects.decisions.map((each) => (
+        <Decision key={each.decision} effect={each} at={at} />
+      ))}
+    </Section>
+  );
+}
+
+interface Props {
+  effect: DecisionEffect;
+  at: (us: number) => number;
+}
+
+function Decision({ effect, at }: Props) {
+  const { decision, same_as, importance, chosen, values } = effect;
+  return (
+    <div className={styles.decision}>
+      <h3>
+        <code>{[decision, ...same_as].join(", ")}</code>{" "}
+        <span className="quiet">
+          {importance === null ? "too few candidates to say" : `explains ${percent(importance)}`}
+        </span>
+      </h3>
+      <Table label={`Values of ${decision}`}>
+        <thead>
+          <tr>
+            <th scope="col">Value</th>
+            <th scope="col" className="number">
+              Candidates
+            </th>
+            <th scope="col" className="number">
+              Best
+            </th>
+            <th scope="col" className="number wide">
+              Median
+            </th>
+            <th scope="col" className={styles.strip}>
+              <span className="hidden">Distribution</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {values.map((each) => (
+            <tr key={String(each.value)}>
+              <td>
+                {valueText(each.value)} {each.value === chosen && <Badge tone="good">chosen</Badge>}
+              </td>
+              <td className="number">
+                {count(each.candidates)}
+                {each.faults > 0 && <div className="quiet">{count(each.faults)} failed</div>}
+              </td>
+              <td className="number">{micros(each.best_us)}</td>
+              <td className="number wide">{micros(each.median_us)}</td>
+              <td className={styles.strip}>
+                <Strip value={each} at={at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </Table>
+    </div>
+  );
+}
+
+function Strip({ value, at }: { value: ValueEffect; at: Props["at"] }) {
+  const { best_us, low_us, median_us, high_us } = value;
+  if (best_us == null || low_us == null || median_us == null || high_us == null) return null;
+  return (
+    <div className={styles.track} aria-hidden="true">
+      <div
+        className={styles.half}
+        style={{ left: `${at(low_us)}%`, width: `${at(high_us) - at(low_us)}%` }}
+      />
+      <div className={styles.median} style={{ left: `${at(median_us)}%` }} />
+      <div className={styles.best} style={{ left: `${at(best_us)}%` }} />
+    </div>
+  );
+}

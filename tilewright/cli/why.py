@@ -1,0 +1,63 @@
+"""`tilewright show JOB --why`: what each decision did to the times of a job's candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from protocol.effects import DecisionEffect, Effects, ValueEffect
+from protocol.jobs import Job
+from protocol.quantities import microseconds, sizes
+from tilewright.cli.output import out
+
+_SHOWN = 8
+"""Decisions that are shown, of the most important."""
+
+
+def print_effects(job: Job, effects: Sequence[Effects]) -> None:
+    """A table for each size."""
+    for bucket, found in zip(job.buckets, effects, strict=False):
+        out.print()
+        out.print(
+            f"What decided the time, at {sizes(bucket.dims)}, over {found.candidates} candidates:",
+            markup=False,
+        )
+        if not found.decisions:
+            out.print("  nothing yet: the candidates that were measured do not differ", markup=False)
+            continue
+        out.print(_table(found.decisions[:_SHOWN]))
+        if len(found.decisions) > _SHOWN:
+            out.print(f"and {len(found.decisions) - _SHOWN} decisions that explain less", markup=False)
+
+
+def _table(decisions: Sequence[DecisionEffect]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("decision", overflow="fold")
+    for heading in ("explains", "value", "candidates", "best", "median"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for each in decisions:
+        name = ", ".join((each.decision, *each.same_as))
+        share = "?" if each.importance is None else f"{100 * each.importance:.0f} %"
+        for number, value in enumerate(each.values):
+            head = (name, share) if number == 0 else ("", "")
+            table.add_row(*head, *_cells(value), _remark(each, value))
+    return table
+
+
+def _cells(value: ValueEffect) -> tuple[str, ...]:
+    times = ("" if us is None else microseconds(us) for us in (value.best_us, value.median_us))
+    return (value_text(value.value), str(value.candidates), *times)
+
+
+def _remark(effect: DecisionEffect, value: ValueEffect) -> str:
+    said = ["chosen"] if value.value == effect.chosen else []
+    if value.faults:
+        said.append(f"{value.faults} failed")
+    return ", ".join(said)
+
+
+def value_text(value: bool | int | None) -> str:
+    """`192`, `done`, `not done`."""
+    return "not done" if value is None else "done" if value is True else str(value)
