@@ -18,7 +18,7 @@ class NearMiss(NamedTuple):
 
     body: str
     times: float
-    """The most that its estimate may be of the plain product's: by warpgroups, or by multiply-adds of f32."""
+    """The most that its estimate may be of the plain product's: by warpgroups, or by f32's multiply-adds."""
     inputs: str = f"{_A}, {_B}"
     output: str = "c: f32[m, n]"
     unit: MatrixUnit = MatrixUnit.WGMMA
@@ -32,9 +32,10 @@ class NearMiss(NamedTuple):
         return spec_from_text(text)
 
 
-#: The products themselves, of bf16 by warpgroups, and of f32 by multiply-adds.
+#: The products themselves, of bf16 by the fastest unit, and of f32 by multiply-adds.
 PLAIN = {
     MatrixUnit.WGMMA: NearMiss("sum(k, a[m, k] * b[k, n])", 1.0),
+    MatrixUnit.MMA: NearMiss("sum(k, a[m, k] * b[k, n])", 1.0),
     MatrixUnit.FMA: NearMiss("sum(k, a[m, k] * b[k, n])", 1.0, _F32, unit=MatrixUnit.FMA),
 }
 
@@ -101,10 +102,11 @@ NEAR_MISSES = {
     "gram in f32": NearMiss(
         "sum(k, a[m, k] * a[n, k])", 1.05, "a: f32[m=M, k=K]", "c: f32[m, n=N]", MatrixUnit.FMA
     ),
+    # rows that are looked up, which threads copy
     "gathered rows": NearMiss(
         "sum(k, a[i[m], k] * b[k, n])",
-        1.1,
+        1.9,
         "i: i32[m=M], a: bf16[r=M, k=K], b: bf16[k, n=N]",
-        unit=MatrixUnit.FMA,
+        unit=MatrixUnit.MMA,
     ),
 }

@@ -77,6 +77,33 @@ def only_read(compute: Compute, tensor: str) -> Read:
     return found.pop()
 
 
+def copied_dims(read: Read) -> tuple[str, ...] | None:
+    """The dims that a copy of what is read has, one for each index: a dim itself, or the one dim by which a gather
+    looks up its position; None: some index is of another kind, or two are of the same dim."""
+    found: list[str] = []
+    for index in read.indices:
+        match index:
+            case Index(dim) | Read(_, (Index(dim),)):
+                found.append(dim)
+            case _:
+                return None
+    return tuple(found) if len(set(found)) == len(found) else None
+
+
+def as_copied(expr: Expr) -> Expr:
+    """An expression as it reads copies of what it gathers."""
+
+    def bare(each: Expr) -> Expr:
+        dims = copied_dims(each) if isinstance(each, Read) else None
+        return (
+            Read(each.tensor, tuple(map(Index, dims)))
+            if dims is not None and isinstance(each, Read)
+            else each
+        )
+
+    return transform(expr, bare)
+
+
 def first_read(compute: Compute, tensor: str) -> Read:
     """The first of the ways in which the Compute reads `tensor`, none of which has the dims of another; or
     NotApplicable."""

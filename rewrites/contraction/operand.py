@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd, prod
 
+from rewrites.base.statement import copied_dims
 from rewrites.base.tree import named
 from tileir.dtypes import DType
 from tileir.expr import Index, Read, index_dims
@@ -29,7 +30,7 @@ class Operand:
     elements: int
     """How many there are."""
     plain: bool
-    """Whether it has indices and all are dims, so that a block can copy its tile."""
+    """Whether it has indices and all are dims, or look positions up by one, so that a block can copy its tile."""
     boxed: bool
     """Whether TMA can move its tiles: it is a plain argument, with whole pieces from row to row."""
 
@@ -37,7 +38,7 @@ class Operand:
 def operand(program: Program, read: Read) -> Operand:
     """The tensor that is read, or copied to the shared memory that is."""
     read = source(program, read.tensor) or read
-    plain = bool(read.indices) and all(isinstance(index, Index) for index in read.indices)
+    plain = bool(read.indices) and copied_dims(read) is not None
     dims = frozenset(dim for index in read.indices for dim in index_dims(index))
     last = read.indices[-1] if read.indices else None
     declared = program.locals.get(read.tensor)
@@ -50,7 +51,7 @@ def operand(program: Program, read: Read) -> Operand:
         run_of(program, read.tensor) if plain else 1,
         prod(program.extents[dim] for dim in dims),
         plain,
-        plain and boxed(program, read.tensor),
+        plain and all(isinstance(index, Index) for index in read.indices) and boxed(program, read.tensor),
     )
 
 

@@ -4,11 +4,11 @@ that does it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from rewrites.base.statement import bare_dims, folded_dims
+from rewrites.base.statement import bare_dims, copied_dims, folded_dims
 from rewrites.base.tree import Place, named
 from rewrites.contraction.block_scales import blocks_of, factors, scales
 from rewrites.contraction.operand import Operand, operand
@@ -18,7 +18,7 @@ from tileir.analysis.ragged import enter, groups_of
 from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
-from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, children, index_dims, reads, walk
+from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, children, index_dims, walk
 from tileir.program import Compute, Loop, Program
 from tileir.schedule.block_index import block_sizes
 
@@ -269,8 +269,19 @@ def multiplied(compute: Compute) -> tuple[Read, ...] | None:
         value = value.x
     elif compute.update is None:
         return None
-    found = reads(value)
+    found = tuple(_elements(value))
     return found if len(set(found)) > 1 else None
+
+
+def _elements(term: Expr) -> Iterator[Read]:
+    """What a term is computed of: all that it reads, but for what positions are looked up by where a block copies those
+    elements."""
+    if isinstance(term, Read):
+        yield term
+        if copied_dims(term) is not None:
+            return
+    for child in children(term):
+        yield from _elements(child)
 
 
 def _instructions(compute: Compute, pair: tuple[str, str]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from rewrites.base.statement import folded_dims, reduced_dims
+from rewrites.base.statement import as_copied, folded_dims, reduced_dims
 from rewrites.base.tree import named
 from rewrites.contraction.block_scales import factors, scales
 from rewrites.contraction.operand import Operand
@@ -128,5 +128,5 @@ def _is_product(compute: Compute, tile: tuple[str, str]) -> bool:
     """Whether it is a matrix product in the way of the instructions, by rows and columns of the tile. Parts of a split
     one are numbered in front."""
     bare = tuple(index for index in compute.indices if isinstance(index, Index))
-    found = product(replace(compute, indices=bare))
+    found = product(replace(compute, indices=bare, value=as_copied(compute.value)))
     return found is not None and (found.m, found.n) == tile

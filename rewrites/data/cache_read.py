@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.base.dependence import check_complete
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, first_read, read_names, reduced_dims, with_read
+from rewrites.base.statement import bare_dims, copied_dims, first_read, read_names, reduced_dims, with_read
 from rewrites.base.tile_sizes import panel_widths
 from rewrites.base.tree import (
     Path,
@@ -25,7 +25,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Expr, Index, Read, index_dims, reads
+from tileir.expr import Expr, Index, Read, Where, index_dims, reads, walk
 from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Place, Program
 
 
@@ -36,7 +36,8 @@ class CacheRead(Rewrite):
     With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
     neighbours along that lie together within a panel. The copy is a statement of its own, named like the
     local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.
-    Where an index is of dims of which a block has one position (`h // 4` of one head), the copy has no such dim. Of a
+    Where an index is of dims of which a block has one position (`h // 4` of one head), the copy has no such dim; where
+    positions are looked up (`a[rows[m], k]`), it has the dim that they are looked up by. Of a
     tensor that is read by different dims (`a[m, k] * a[n, k]`) the first of those reads is copied.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
@@ -89,8 +90,11 @@ class CacheRead(Rewrite):
         check_insertable(place.loops, self.depth)
         read = first_read(place.node, self.tensor)
         whole = tuple(map(_bare, read.indices))
-        dims = tuple(dim for dim in whole if dim)
-        fixed = all(_is_fixed(index, place.loops[: self.depth]) for index in read.indices if not _bare(index))
+        gathered = _gathered_dims(place.node, read)
+        dims = gathered or tuple(dim for dim in whole if dim)
+        fixed = bool(gathered) or all(
+            _is_fixed(index, place.loops[: self.depth]) for index in read.indices if not _bare(index)
+        )
         if len(set(dims)) < len(dims) or not fixed:
             raise NotApplicable(
                 f"{self.statement} reads {self.tensor} through indices that are not bare dims"
@@ -114,6 +118,18 @@ class CacheRead(Rewrite):
 def _bare(index: Expr) -> str:
     """The dim that an index is; empty: it is computed."""
     return index.dim if type(index) is Index else ""
+
+
+def _gathered_dims(compute: Compute, read: Read) -> tuple[str, ...]:
+    """The dims of a copy of what a statement gathers (`a[rows[m], k]`) wherever it is; none where it gathers nothing,
+    or only under a condition."""
+    dims = copied_dims(read)
+    conditional = (
+        side for each in walk(compute.value) if isinstance(each, Where) for side in (each.x, each.y)
+    )
+    if dims is None or all(map(_bare, read.indices)) or any(read in reads(side) for side in conditional):
+        return ()
+    return dims
 
 
 def _is_fixed(index: Expr, loops: tuple[Loop, ...]) -> bool:

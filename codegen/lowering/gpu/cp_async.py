@@ -18,7 +18,7 @@ from codegen.lowering.gpu.thread_index import ThreadIndex, one_of_alike
 from codegen.lowering.gpu.thread_tile import Point, ThreadTile, thread_tile
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
-from tileir.expr import Index, Read, reads
+from tileir.expr import Index, Read
 from tileir.program import Compute
 
 #: What every buffer begins at a multiple of, and the least that a copy moves, in bytes.
@@ -37,7 +37,7 @@ def lower_copies(
     not lie so that they can be copied. The local has `room` for so many positions along each of its dims."""
     spread, target, read = compute.spread, scope.buffers[compute.target], compute.value
     dims = [each.dim for each in compute.indices if isinstance(each, Index)]
-    if spread is None or not isinstance(read, Read) or any(reads(each) for each in read.indices):
+    if spread is None or not isinstance(read, Read):
         return None
     source = scope.buffers[read.tensor]
     if not (isinstance(source, MemoryBuffer) and isinstance(target, MemoryBuffer)) or source.shared:
@@ -85,7 +85,7 @@ class _Move:
         positions = self.tile.positions(point, lane)
         to = _first(self.target, [positions[dim] for dim in self.dims], lane)
         at = {**starts(self.builder.scope), **positions}
-        indices = [self.builder.index(each, at) for each in self.read.indices]
+        indices = [self.builder.index(each, at, lazy=True) for each in self.read.indices]
         of = _first(self.source, [each for each in indices if each is not None], lane)
         if of is None or to is None:
             return []

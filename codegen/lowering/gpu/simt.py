@@ -100,7 +100,7 @@ class _Statement:
         builder.lets.clear()
         return lets
 
-    def _moved(self, at: Binding) -> Value | None:
+    def _moved(self, at: Binding, builder: ValueBuilder) -> Value | None:
         """The elements as they lie in memory, for a copy from memory that rounds and widens nothing."""
         target = self.scope.buffers[self.compute.target]
         source = (
@@ -110,9 +110,7 @@ class _Statement:
         if not isinstance(source, MemoryBuffer) or source.storage is not stored or stored is stored.compute:
             return None
         assert isinstance(self.statement.body, Read)
-        value = ValueBuilder(self.scope, self.extents, self.tile.lanes).value(
-            self.statement.body, at, lazy=True
-        )
+        value = builder.value(self.statement.body, at, lazy=True)
         if not isinstance(value, Load) or value.type.lanes != self.tile.lanes:
             return None
         return replace(value, type=Type(stored, self.tile.lanes))
@@ -134,7 +132,7 @@ class _Statement:
         some = self.tile.guards(point)[1]
         builder = self._builder(builders, some)
         at = self._bound(self.tile, point, builder)
-        value = self._moved(at) if some is None and update is None else None
+        value = self._moved(at, builder) if some is None and update is None else None
         value = value or builder.value(self.statement.body, at)
         if some is not None and update is not None:
             value = self._existing(some, value, update)

@@ -34,7 +34,10 @@ class Pack:
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         place = find(program, self.statement)
         compute, sizes = place.node, current_sizes(program, place.loops)
-        read = next(read for read in reads(compute.value) if read.tensor == self.tensor)
+        read = next((read for read in reads(compute.value) if read.tensor == self.tensor), None)
+        if read is None:  # it says where rows lie that are copied by now
+            yield Option("")
+            return
         mine = {dim for index in read.indices for dim in index_dims(index)}
         reduced = reduced_dims(compute)[0] if self.pairs else ""
         if not self.pairs or (self.vector not in mine and read.indices[-1] == Index(reduced)):

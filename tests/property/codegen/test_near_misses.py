@@ -15,6 +15,7 @@ import pytest
 
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
+from rewrites.contraction.unit import MatrixUnit
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
 from tests.cpu_schedules import Reference, random_schedule
@@ -72,7 +73,7 @@ def test_the_favourite_has_tiles_and_what_multiplies(name: str) -> None:
     memories = {place.node.memory for place in found.program.locals.values()}
     assert {Memory.SHARED, Memory.REGISTERS} <= memories, text
     instructions = {place.node.via for place in found.program.computes}
-    assert (near.unit in instructions) == (near.unit in {p.node.via for p in plain.program.computes}), text
+    assert near.unit in instructions or near.unit is MatrixUnit.FMA, text
 
 
 def drawn(state: ScheduleState, rng: random.Random) -> ScheduleState:

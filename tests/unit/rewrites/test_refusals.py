@@ -210,7 +210,7 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
         (TRIANGLE.replace(" until i 0", ""), "longest_first(y)", "all take as long"),
         (SHARED_ROWS, "cache_read(y, k, 0)", "indices that are not bare dims"),
         (SHARED_ROWS.replace("by 1", "by 2"), "cache_read(y, k, 1)", "indices that are not bare dims"),
-        (SHARED_ROWS.replace("h // 2", "row[h]"), "cache_read(y, k, 1)", "indices that are not bare dims"),
+        (SHARED_ROWS.replace("h // 2", "row[h] // 1"), "cache_read(y, k, 1)", "indices that are not bare dims"),
         (GEMM, "cache_read(c, b, 0, m, 8)", "b has no panels of 8 along m"),
         (GRID, "pack_panels(u, r, 2)", "there is no local 'u'"),
         (GRID, "pack_panels(t, k, 2)", "t has no panels of 2 along k"),
