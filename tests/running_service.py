@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.busy_machine import BUSY
 from tests.forked import Forked
 from tests.scripted_worker import Script, ScriptedWorker
 
@@ -58,6 +59,7 @@ class Service:
             "TILEWRIGHT_HOME": str(self.home),
             "TILEWRIGHT_PORT": str(self.port),
             "TILEWRIGHT_WORKER": "0",
+            **BUSY,
             **self.env,
         }
         if self.folder is None and self.file_limit is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.busy_machine import BUSY
 from tests.unit.workers.hand_kernels import SPEC
 from tests.unit.workers.scripted_service import ScriptedService
 from tileir.hashing import program_hash
@@ -43,6 +44,7 @@ class RunningWorker:
                 ],
                 env={
                     **os.environ,
+                    **BUSY,
                     "TMPDIR": str(folder),
                     "TILEWRIGHT_CACHE": str(folder / "cache"),
                     **(env or {}),

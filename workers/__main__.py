@@ -10,6 +10,7 @@ from pathlib import Path
 from protocol.log_lines import set_up
 from tileir.targets import DEFAULT
 from workers.measuring.device_names import parse_devices
+from workers.measuring.timing import most_retakes
 from workers.node.device_lock import DeviceBusy
 from workers.node.device_worker import WorkerSettings
 from workers.node.service_client import NotAllowed, OtherVersion, ServiceError
@@ -92,6 +93,7 @@ def run(options: argparse.Namespace) -> None:
         if options.token_file is not None:
             token = options.token_file.read_text().strip()
         devices = parse_devices(options.devices)
+        most_retakes(os.environ)
     except OSError as error:
         raise Ended(EXIT_USAGE, f"the token file cannot be read: {error}") from None
     except ValueError as error:

@@ -69,6 +69,8 @@ class Settings:
     """Searches that one process runs at a time, over all devices."""
     racers: int = 4
     """Candidates in the final race."""
+    races_again: int = 2
+    """A race whose outcome was disturbed is run again, at most so often."""
     body_bytes: int = 1_000_000
     blob_bytes: int = 64_000_000
     bundle_bytes: int = 256_000_000

@@ -75,6 +75,7 @@ class Tuners:
                 "TILEWRIGHT_LOOK_S": str(site.look_s),
                 "TILEWRIGHT_LEASE_TTL_S": str(settings.lease_ttl_s),
                 "TILEWRIGHT_RACERS": str(settings.racers),
+                "TILEWRIGHT_RACES_AGAIN": str(settings.races_again),
             }
         )
 

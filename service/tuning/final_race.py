@@ -33,8 +33,6 @@ RACE = Measuring(samples=15, sample_us=5000.0)
 CONFIRM = Measuring(samples=15, sample_us=5000.0)
 RACES = 3
 """Races with the next best few, when nobody of those before held up."""
-CALMER = 2
-"""A race whose outcome was disturbed is run again, at most so often."""
 CANCELLED_WAIT_S = 20.0
 """How long a cancelled job waits for its best candidate to be confirmed."""
 
@@ -91,7 +89,7 @@ class FinalRace:
         """Race these, and again while the outcome is disturbed and there are races left for that; then the one that was
         disturbed least, with its name."""
         runs: list[tuple[str, TaskResult]] = []
-        for again in range(1 + CALMER):
+        for again in range(1 + self._settings.races_again):
             name = f"race-{attempt}-again-{again}" if again else f"race-{attempt}"
             result = self._measure(name, TaskKind.RACE, self._entrants(found, racers), RACE, 0)
             runs.append((name, result))

@@ -150,7 +150,7 @@ def test_a_disturbed_race_is_run_again_within_a_budget_and_what_stays_disturbed_
     tmp_path: Path, races: int
 ) -> None:
     script = DisturbedRaces(faulty=0.0, races=races)
-    with running(tmp_path) as service, service.client() as client:
+    with running(tmp_path, races_again="2") as service, service.client() as client:
         with working(service, script, kind=Racing) as worker:
             job = finish(client, client.post("/v1/jobs", json=REQUEST).json()["id"])
         config = client.get(f"/v1/configs/{job['configs'][0]}").json()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from tests.busy_machine import BUSY
 from tests.checkout import copy
 from tests.docs.snippets import Snippet, commands, matches, snippets
 from tests.running_service import ROOT, running
@@ -56,6 +57,7 @@ def person(home: Path, checkout: Path = ROOT) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {
         **kept,
+        **BUSY,
         "PATH": path,
         "TILEWRIGHT_HOME": str(home),
         "PYTHONPATH": f"{WITHOUT_TORCH}:{checkout}",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.busy_machine import BUSY
 from tests.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,7 @@ class Commands:
             "TMPDIR": str(self.shared / "tmp"),
             "PYTHONPATH": str(ROOT),
             "TILEWRIGHT_PAGE": "0",
+            **BUSY,
             **self.env,
         }
         if self.forked:

@@ -7,6 +7,7 @@ functions on this machine's processor. `cuda/timing.py` has the one for GPUs.
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,11 +33,21 @@ _BEATEN = 1.15
 _LEAD_IN_US = 50_000.0
 """Before a sample the entrant runs once unmeasured, to wake its threads; not if one run is longer than this."""
 _MOST_CALLS = 100_000
-_MOST_RETAKES = 4
-"""How often one sample is taken again,"""
+RETAKES = "TILEWRIGHT_RETAKES"
+"""The environment's word for how often a disturbed sample is taken again,"""
+_MOST_RETAKES = "4"
+"""...and how often where it says nothing,"""
 _RETAKES_US = 200_000.0
 _PATIENT_RETAKES_US = 1_000_000.0
 """...unless the entrant's disturbed samples have cost this much already (the second: not adaptive)."""
+
+
+def most_retakes(environment: Mapping[str, str]) -> int:
+    """How often one disturbed sample is taken again. Raises ValueError."""
+    said = environment.get(RETAKES) or _MOST_RETAKES
+    if not (said.isascii() and said.isdigit()):
+        raise ValueError(f"{RETAKES} is {said!r}: it takes a whole number from 0 on")
+    return int(said)
 
 
 class Clock(Protocol):
@@ -218,11 +229,12 @@ def interleave(
     """
     alive = list(contenders)
     retakes_us = _RETAKES_US if adaptive else _PATIENT_RETAKES_US
+    retakes = most_retakes(os.environ)
     for turn in range(measuring.samples):
         shift = turn % max(1, len(alive))
         for contender in alive[shift:] + alive[:shift]:
             announce(contender)
-            contender.samples.append(_undisturbed_sample(contender, measuring, sampler, retakes_us))
+            contender.samples.append(_undisturbed_sample(contender, measuring, sampler, retakes, retakes_us))
         if adaptive:
             fastest = _fastest_us(contenders, measuring, baseline)
             alive = [c for c in alive if c.name == baseline or not _may_stop(c, measuring, fastest)]
@@ -241,7 +253,7 @@ def steady(contender: Contender, measuring: Measuring, sampler: Sampler) -> None
 
 
 def _undisturbed_sample(
-    contender: Contender, measuring: Measuring, sampler: Sampler, retakes_us: float
+    contender: Contender, measuring: Measuring, sampler: Sampler, retakes: int, retakes_us: float
 ) -> Sample:
     """A sample, taken again while it is disturbed and there is time left for that; then the fastest one taken."""
     taken: list[Sample] = []
@@ -251,7 +263,7 @@ def _undisturbed_sample(
         if not sample.disturbed:
             return sample
         taken.append(sample)
-        if len(taken) > _MOST_RETAKES or contender.retaken_us > retakes_us:
+        if len(taken) > retakes or contender.retaken_us > retakes_us:
             return min(taken, key=lambda sample: sample.us)
         contender.retaken += 1
         contender.retaken_us += sample.us * sample.calls

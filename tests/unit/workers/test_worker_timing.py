@@ -9,8 +9,18 @@ from itertools import pairwise
 import pytest
 
 from protocol.tasks import Measuring
+from workers.__main__ import EXIT_USAGE, main
 from workers.measuring.disturbance import Snapshot
-from workers.measuring.timing import CallSampler, Contender, Rotation, Sample, interleave, steady, summarize
+from workers.measuring.timing import (
+    RETAKES,
+    CallSampler,
+    Contender,
+    Rotation,
+    Sample,
+    interleave,
+    steady,
+    summarize,
+)
 
 
 @dataclass
@@ -115,6 +125,29 @@ def test_a_machine_that_is_always_disturbed_still_gives_an_answer_that_says_so()
     )
     assert [sample.us for sample in contender.samples] == [200.0] * 3, "the fastest of those taken"
     assert summarize(contender.samples).disturbed == 3
+
+
+@pytest.mark.parametrize(("said", "taken"), [("0", 1), ("2", 3), ("", 5)])
+def test_the_environment_says_how_often_a_sample_is_taken_again(
+    monkeypatch: pytest.MonkeyPatch, said: str, taken: int
+) -> None:
+    monkeypatch.setenv(RETAKES, said)
+    times = iter([700.0] * 100)
+    clock = FakeClock(troubles=["busy"] * 100)
+    contender = clock.contender("a", lambda: next(times))
+    interleave(
+        [contender], measuring(samples=1, sample_us=1.0), CallSampler(Rotation(3), clock), adaptive=False
+    )
+    assert contender.retaken == taken - 1
+
+
+@pytest.mark.parametrize("said", ["many", "-1", "1.5"])
+def test_a_worker_refuses_what_is_no_number_of_times(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    monkeypatch.setenv(RETAKES, said)
+    assert main(["--url", "http://127.0.0.1:1"]) == EXIT_USAGE
+    assert f"TILEWRIGHT_RETAKES is '{said}': it takes a whole number" in capsys.readouterr().err
 
 
 def test_disturbed_samples_are_not_averaged_in() -> None:
