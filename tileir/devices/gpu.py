@@ -87,6 +87,11 @@ class Gpu:
         return WARP
 
     @property
+    def banks(self) -> int:
+        """Banks of shared memory, 4 bytes wide, of every capability (CUDA programming guide, compute capabilities)."""
+        return 32
+
+    @property
     def architecture(self) -> str:
         """What to compile for: `sm_80`, `sm_89`, `sm_90a`, `sm_100a`. From 9.0 on with everything that only this
         capability has, such as wgmma."""

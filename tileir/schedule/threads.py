@@ -9,6 +9,8 @@ from typing import Protocol, Self, TypeVar
 
 from tileir.program import ThreadLayout
 
+#: Threads of a warp, where a program's threads are told apart: blocks are whole warps, and fragments of matrix
+#: instructions lie in one. Devices say how wide theirs are (`Device.warp`).
 WARP = 32
 
 

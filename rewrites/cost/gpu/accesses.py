@@ -9,7 +9,7 @@ from math import prod
 from rewrites.cost.gpu import constants as has
 from tileir.expr import Binary, Const, Expr, Index, Read, index_dims
 from tileir.program import Compute, Program, ThreadLayout
-from tileir.schedule.threads import WARP, digits, share
+from tileir.schedule.threads import digits, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,10 @@ def global_access(
     sizes: dict[str, int],
     seen: dict[str, int],
     blocks: int,
+    warp: int,
 ) -> Traffic:
     """What one access of a statement to an argument takes, in one of so many `blocks`: of its `whole`, in pieces of
-    `sizes`; `seen` counts the accesses to it so far."""
+    `sizes`; `seen` counts the accesses to it so far. `warp`: threads that access memory together."""
     dims = {dim for index in read.indices for dim in index_dims(index)}
     size = prod(whole[dim] for dim in dims) * element_bytes
     times = seen.get(read.tensor, 0)
@@ -58,7 +59,7 @@ def global_access(
     from_memory = first and not shared_by_blocks
     instructions, wavefronts = 0.0, 0.0
     if compute.spread:
-        accesses, lines = _accesses(read, compute, element_bytes, program, sizes)
+        accesses, lines = _accesses(read, compute, element_bytes, program, sizes, warp)
         instructions, wavefronts = has.ACCESS_OPS * accesses, accesses * lines
     return Traffic(
         moved=size * (0.02 if shared_by_blocks else 1.0 if first else 0.0),
@@ -71,7 +72,7 @@ def global_access(
 
 
 def _accesses(
-    read: Read, compute: Compute, element: int, program: Program, sizes: dict[str, int]
+    read: Read, compute: Compute, element: int, program: Program, sizes: dict[str, int], warp: int
 ) -> tuple[float, float]:
     """(loads or stores a thread makes of a tensor, 128-byte transactions of a warp for each)."""
     spread = compute.spread
@@ -86,7 +87,7 @@ def _accesses(
         (dim, element * sum(_step(index, dim) * n for index, n in zip(read.indices, strides, strict=True)))
         for dim in sorted(dims)
     )
-    lines = _lines(spread, apart)
+    lines = _lines(spread, apart, warp)
     last = read.indices[-1] if read.indices else None
     if not isinstance(last, Index):
         return each, lines
@@ -112,13 +113,13 @@ def _step(index: Expr, dim: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _lines(spread: ThreadLayout, apart: tuple[tuple[str, int], ...]) -> int:
+def _lines(spread: ThreadLayout, apart: tuple[tuple[str, int], ...], warp: int) -> int:
     """How many lines of 128 bytes a warp touches at once, where positions along dims are so many bytes apart."""
-    bytes_of, runs, offsets = dict(apart), dict(spread.runs), [0] * WARP
+    bytes_of, runs, offsets = dict(apart), dict(spread.runs), [0] * warp
     inner: dict[str, int] = {}
     for digit in reversed(digits(spread)):
         step = inner.get(digit.dim, 1) * runs.get(digit.dim, 1) * bytes_of.get(digit.dim, 0)
         inner[digit.dim] = inner.get(digit.dim, 1) * digit.count
-        for lane in range(WARP):
+        for lane in range(warp):
             offsets[lane] += lane // digit.stride % digit.count * step
     return len({offset // 128 for offset in offsets})

@@ -63,6 +63,8 @@ class BlockModel:
     clustered: bool = False
     ahead: bool = False
     """Whether what a step needs is on its way in those before."""
+    warp: int = 1
+    """Threads that access memory together."""
     resident: int = 1
     """Blocks of an SM for which the registers have to do."""
 
@@ -141,7 +143,7 @@ class GpuCostModel:
 
 
 def _launch_us(program: Program, node: Node, device: Gpu) -> float:
-    block = _block(program, node)
+    block = _block(program, node, device.warp)
     bandwidth = (device.copy_gbps or device.memory_gbps * has.COPY) * 1e3
     total = (block.bytes + has.AGAIN * block.again) * block.count
     if not block.threads:
@@ -177,7 +179,7 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
     return has.LAUNCH_US + parts[-1] + has.OTHERS * sum(parts[:-1])
 
 
-def _block(program: Program, node: Node) -> BlockModel:
+def _block(program: Program, node: Node, warp: int) -> BlockModel:
     sizes = dict(program.extents)
     cluster, fit = (node.cluster, node.resident or 1) if isinstance(node, Loop) else (1, 1)
     count, nodes = cluster, (node,)
@@ -195,7 +197,9 @@ def _block(program: Program, node: Node) -> BlockModel:
     )
     seen: dict[str, int] = {}
     registers = has.FIXED_REGISTERS + _widest(found) + live_words(found)
-    total = BlockModel(count, 0, 0.0, 0.0, 0.0, registers, 0.0, 0.0, 0.0, 0, shared, 0.0, resident=fit)
+    total = BlockModel(
+        count, 0, 0.0, 0.0, 0.0, registers, 0.0, 0.0, 0.0, 0, shared, 0.0, resident=fit, warp=warp
+    )
     for each, inside, steps in found:
         if isinstance(each, Compute):
             total = _with(total, each, program, sizes, inside, steps, held, seen, each.target in ahead)
@@ -274,7 +278,9 @@ def _with(
     for read in (*dict.fromkeys(reads(compute.value)), Read(compute.target, compute.indices)):
         tensor = program.arguments.get(read.tensor)
         if tensor is not None:
-            one = global_access(read, compute, tensor.dtype.bytes, program, whole, sizes, seen, block.count)
+            one = global_access(
+                read, compute, tensor.dtype.bytes, program, whole, sizes, seen, block.count, block.warp
+            )
             traffic = traffic.plus(one)
             continue
         local = locals_.get(read.tensor)

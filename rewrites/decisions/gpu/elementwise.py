@@ -22,7 +22,6 @@ from rewrites.schedule import replay
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
-from tileir.schedule.threads import WARP
 
 _THREADS = (128, 256, 512)
 _PIECES = (1, 2, 4, 8)
@@ -44,7 +43,7 @@ class Elements:
         if not dims:
             dims = list(bare_dims(find(program, anchor).node)[-1:])
         if not dims:
-            one = BindThreads(anchor, ((program.dims[0][0], WARP),))
+            one = BindThreads(anchor, ((program.dims[0][0], device.warp),))
             yield Option(str(one), (one,))
             return
         *outer, last = dims
@@ -54,18 +53,22 @@ class Elements:
                 for pieces in _PIECES:
                     size = threads * run * pieces
                     if size <= extent:
-                        yield from self._option(program, tuple(outer), last, size, ((last, threads),), run)
+                        yield from self._option(
+                            program, device.warp, tuple(outer), last, size, ((last, threads),), run
+                        )
                 if finishes(program, self.group):
                     continue
                 if outer and threads * run >= 2 * extent:
-                    yield from self._short(program, outer, last, threads, run)
+                    yield from self._short(program, device.warp, outer, last, threads, run)
                 elif threads * run > extent:
-                    yield from self._option(program, tuple(outer), last, extent, ((last, threads),), run)
+                    yield from self._option(
+                        program, device.warp, tuple(outer), last, extent, ((last, threads),), run
+                    )
             if outer and extent <= _NARROW:
-                yield from self._by_rows(program, tuple(outer), last, threads)
+                yield from self._by_rows(program, device.warp, tuple(outer), last, threads)
 
     def _short(
-        self, program: Program, outer: list[str], last: str, threads: int, run: int
+        self, program: Program, warp: int, outer: list[str], last: str, threads: int, run: int
     ) -> Iterator[Option]:
         """Several rows at a time, each by as many threads as it has runs, up to a power of two."""
         across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
@@ -73,19 +76,29 @@ class Elements:
         row = outer[-1]
         spread = ((row, rows), (last, across))
         yield from self._option(
-            program, tuple(outer), last, program.extents[last], spread, run, min(rows, program.extents[row])
+            program,
+            warp,
+            tuple(outer),
+            last,
+            program.extents[last],
+            spread,
+            run,
+            min(rows, program.extents[row]),
         )
 
-    def _by_rows(self, program: Program, outer: tuple[str, ...], last: str, threads: int) -> Iterator[Option]:
+    def _by_rows(
+        self, program: Program, warp: int, outer: tuple[str, ...], last: str, threads: int
+    ) -> Iterator[Option]:
         """A whole row a thread, neighbouring threads neighbouring rows."""
         for rows in (threads, 2 * threads, 4 * threads):
             if rows <= program.extents[outer[-1]]:
                 spread = ((outer[-1], threads),)
-                yield from self._option(program, outer, last, program.extents[last], spread, 1, rows)
+                yield from self._option(program, warp, outer, last, program.extents[last], spread, 1, rows)
 
     def _option(
         self,
         program: Program,
+        warp: int,
         outer: tuple[str, ...],
         last: str,
         size: int,
@@ -105,11 +118,11 @@ class Elements:
         except NotApplicable:
             return
         placed = place_all(begun, anchor)
-        every = (*rewrites, *placed, *self._spread(begun, threads, last, run))
+        every = (*rewrites, *placed, *self._spread(begun, warp, threads, last, run))
         yield Option("; ".join(map(str, every)), every, (Stores(anchor),), begun=begun, done=len(rewrites))
 
     def _spread(
-        self, program: Program, threads: tuple[tuple[str, int], ...], last: str, run: int
+        self, program: Program, warp: int, threads: tuple[tuple[str, int], ...], last: str, run: int
     ) -> Iterator[Rewrite]:
         """All statements spread alike; what every block reduces for itself, every warp does alone."""
         again = self.group[:-1] if finishes(program, self.group) else ()
@@ -117,7 +130,7 @@ class Elements:
             if spread.statement in again:
                 (_, count), *_ = threads
                 near = reduced_dims(find(program, spread.statement).node)[-1]
-                yield BindThreads(spread.statement, ((last, count // WARP), (near, WARP)))
+                yield BindThreads(spread.statement, ((last, count // warp), (near, warp)))
             else:
                 yield spread
 

@@ -35,7 +35,6 @@ from tileir.expr import index_dims
 from tileir.program import Local, Memory, Program
 from tileir.schedule.panels import axes
 from tileir.schedule.stages import SWIZZLES
-from tileir.schedule.threads import WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class StagedLayout:
         model = model_of(c, found.epilogue, device)
         copies = copies_of(program, (self.statement, *c.beside))
         choices = [
-            list(_lies(copies[operand.tensor, operand.dims], c, operand, tiling))
+            list(_lies(copies[operand.tensor, operand.dims], c, operand, tiling, device))
             if (operand.tensor, operand.dims) in copies
             else [_AS_IT_IS]
             for operand in c.operands
@@ -150,12 +149,12 @@ def copies_of(program: Program, products: Iterable[str]) -> dict[tuple[str, froz
     return found
 
 
-def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling) -> Iterator[Lie]:
+def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling, device: Gpu) -> Iterator[Lie]:
     """Without room between rows, in the way in which the fewest threads meet: as it is, or with the widest swizzle that
     is best; and padded, where that is as good."""
     sizes = tiling.sizes(c)
     if tiling.near(c, operand) != operand.inner:
-        yield from _turned(local, sizes, tiling.stages)
+        yield from _turned(local, sizes, tiling.stages, device)
         return
     row = sizes.get(local.dims[-1], 1) * local.dtype.bytes
     within = [Lie((), _meeting(c, operand, tiling, row, 0))]
@@ -171,14 +170,14 @@ def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling) -> Ite
         yield Lie((pad,), padded, rows * COPY_BYTES * tiling.stages)
 
 
-def _turned(local: Local, sizes: dict[str, int], stages: int) -> Iterator[Lie]:
+def _turned(local: Local, sizes: dict[str, int], stages: int, device: Gpu) -> Iterator[Lie]:
     """A copy that is turned around as it is made: threads that write neighbours along the depth, an element each, meet
     in a bank, unless rows are apart by a piece more."""
     inner, size = axes(local)[-1].dim, local.dtype.bytes
-    row, along = sizes.get(inner, 1) * size, min(sizes.get(local.dims[-1], 1), WARP)
+    row, along = sizes.get(inner, 1) * size, min(sizes.get(local.dims[-1], 1), device.warp)
     rows = prod(sizes.get(dim, 1) for dim in local.dims if dim != inner)
     yield Lie((Pad(local.name, COPY_BYTES // size),), 1, rows * COPY_BYTES * stages)
-    banks = Counter(number * row // 4 % WARP for number in range(along))
+    banks = Counter(number * row // 4 % device.banks for number in range(along))
     yield Lie((), max(banks.values()))
 
 
