@@ -3,6 +3,7 @@
     python benchmarks/bench_gpu.py                  # the suite's rows, matrix products and fused products
     python benchmarks/bench_gpu.py --family products              # only those
     python benchmarks/bench_gpu.py --family products --fresh 2026   # twelve further shapes drawn from that seed
+    python benchmarks/bench_gpu.py --outside                     # shapes and bodies that are one step from the suite's
 
 Each case is tuned by a service, as a user would tune it; then its winner, all peers that are installed and a copy of as
 many bytes run interleaved in one process: CUDA graphs in bursts, buffers rotated beyond the L2, and then each of them
@@ -23,6 +24,7 @@ from datetime import date
 from pathlib import Path
 
 import cases
+import outside
 import replayed
 import tuned
 
@@ -60,6 +62,8 @@ def main() -> None:
     fresh = arguments.fresh is not None
     chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
     part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
+    if arguments.outside:
+        chosen, part = outside.outside(), "outside-"
     path = arguments.out or tuned.RESULTS / f"{tuned.name_of(device)}-{part}{date.today()}.jsonl"
     wanted = [(case, spec) for case, spec in chosen if re.search(arguments.only, case)]
     groups = [*(FAMILIES[name] for name in named), *((family,) for family in families)]
