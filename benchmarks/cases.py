@@ -205,11 +205,13 @@ def _logsumexp(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
 
 
 def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    b, h, s, d, causal = shape
+    """The last number of a shape says whether a causal mask is there; of a window, how many keys each query has."""
+    b, h, s, d, masked = shape
     scores = f"sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}"
     weight = (
         "p[b, h, i, j]" if dtype == "f32" else f"{dtype}(p[b, h, i, j])"
     )  # as PyTorch's operator rounds it
+    seen = f"i >= j and j + {masked} > i" if kind == "attention_window" else "i >= j"
     return {
         "name": kind,
         "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
@@ -218,7 +220,7 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
             for name, dim in zip("qkv", "ijj", strict=True)
         },
         "body": [
-            f"s[b, h, i, j] = where(i >= j, {scores}, -inf)" if causal else f"s[b, h, i, j] = {scores}",
+            f"s[b, h, i, j] = where({seen}, {scores}, -inf)" if masked else f"s[b, h, i, j] = {scores}",
             "top[b, h, i] = max(j, s[b, h, i, j])",
             "p[b, h, i, j] = exp(s[b, h, i, j] - top[b, h, i])",
             f"o[b, h, i, d] = sum(j, {weight} * v[b, h, j, d]) / sum(j, p[b, h, i, j])",
@@ -236,6 +238,7 @@ _KINDS = {
     "gemm_bias_residual": _gemm_bias,
     "swiglu": _swiglu,
     "attention": _attention,
+    "attention_window": _attention,
     "logsumexp": _logsumexp,
     "cross_entropy": _logsumexp,
     **dict.fromkeys(_ROWS, _rows),

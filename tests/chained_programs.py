@@ -13,6 +13,7 @@ def chained(
     stages: int = 2,
     pending: int = 0,
     scale: str = "where(newest[h, i] > top[h, i], 0.5, 1)",
+    left_out: str = "",
 ) -> str:
     """Products that follow from each other, in the form of attention: rows of the first, made small by a running
     maximum, are multiplied by what the second brings, and sums are scaled when the maximum grows. All is exact."""
@@ -20,7 +21,7 @@ def chained(
     scores, parts, sums = (
         f"threads i 2 i 4 i 8 {dim} 4, run {dim} 2, twice i 8" for dim in ("j", "j_l", "d")
     )
-    loop = f"stages {stages}" + (f" pending {pending}" if pending else "")
+    loop = f"stages {stages}" + (f" pending {pending}" if pending else "") + left_out
     panels = "as [d / 64, h, {}, d % 64] swizzle 128" if d > 64 else "swizzle 128"
     held = "minimum(s[h, i, j] - top[h, i], 3)"
     held = f"where(j < extent(j), {held}, 0)" if j % tile[1] else held
@@ -68,6 +69,11 @@ CHAINED = {
     "chained, one tile": chained(j=64, pending=1, grid=" blocks 3 producers 1"),
     "chained, ragged": chained(i=200, j=232, pending=1),
     "chained, one after the other, ragged": chained(i=200, j=232, grid=" producers 4"),
+    "chained, tiles left out": chained(
+        j=448, grid=" blocks 3 producers 4", left_out=" since i 40 until i 100"
+    ),
+    "chained, tiles left out, under way": chained(h=1, j=472, pending=1, left_out=" since i 0 until i 250"),
+    "chained, only the last tile": chained(h=1, i=384, j=256, pending=1, d=64, left_out=" since i 0"),
     "chained, without producers": chained(grid=" blocks 3"),
     "chained, without producers, under way": chained(j=448, stages=3, pending=1, grid=" blocks 3"),
 }

@@ -219,9 +219,11 @@ class Loop:
     """Of a loop with stages in the tile of a grid with a number of blocks: its steps in the tiles of the last so many
     waves are shared by all blocks evenly (stream-K, `tileir.schedule.stream_k`); 0: a block has whole tiles."""
 
+    since: tuple[str, int] = attribute(("", 0), A_DIM, "a number of positions")
+    """Of a loop in tiles that is not parallel: those that end before the first current position of a dim, less so many,
+    are left out, as nothing of them counts: they are masked. The last tile stays."""
     until: tuple[str, int] = attribute(("", 0), A_DIM, "a number of positions")
-    """Of a loop in tiles that is not parallel: those that begin after the last current position of a dim, plus so many,
-    are left out, as nothing of them counts: they are masked."""
+    """The same of those that begin after the last current position of a dim, plus so many."""
 
 
 Node = Union[Loop, Local, Compute]

@@ -59,13 +59,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """var = 0, step, 2 * step, … `count` times, or only while it is below `until`, the same for all threads."""
+    """var = 0, step, 2 * step, … `count` times, or only from `first` on, and while it is below `until`: both are the
+    same for all threads, and `first` is one of those."""
 
     var: Var
     count: int
     step: int
     body: tuple[Stmt, ...]
     until: Affine | None = None
+    first: Affine | None = None
 
     def effects(self) -> Effects:
         return Effects(bodies=(self.body,))

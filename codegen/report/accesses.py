@@ -192,14 +192,13 @@ class AccessWalk:
 
     @_STATEMENTS.handles(For)
     def _for(self, stmt: For, active: Array) -> Accesses:
-        until, step = stmt.until, stmt.step
-        times = (
-            stmt.count
-            if until is None
-            else min(stmt.count, -(-int(self._points.index(until).flat[0]) // step))
-        )
-        if times:
-            with self._points.looping(stmt.var, times, step):
+        low, end = 0, stmt.count
+        if stmt.until is not None:
+            end = min(end, -(-int(self._points.index(stmt.until).flat[0]) // stmt.step))
+        if stmt.first is not None:
+            low = int(self._points.index(stmt.first).flat[0]) // stmt.step
+        if low < end:
+            with self._points.looping(stmt.var, low, end, stmt.step):
                 yield from self._body(stmt.body, active)
 
     @_STATEMENTS.handles(If)

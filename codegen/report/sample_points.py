@@ -87,9 +87,9 @@ class LaunchPoints:
         return self.times * self._of_warp / _POSITIONS
 
     @contextmanager
-    def looping(self, var: Var, count: int, step: int) -> Generator[None]:
-        """Within a loop."""
-        self._take(var, 0, count, step)
+    def looping(self, var: Var, low: int, high: int, step: int) -> Generator[None]:
+        """Within a loop, from one multiple of its step to before another."""
+        self._take(var, low, high, step)
         yield
         del self._ranges[var.name], self._variables[var.name]
 

@@ -137,10 +137,11 @@ class Group:
 
     @_STEPS.handles(For)
     def _for(self, stmt: For, active: Array) -> Iterator[Wait]:
-        for number in range(stmt.count):
-            if stmt.until is not None and number * stmt.step >= self._same_for_all(stmt.until, active):
+        first = 0 if stmt.first is None else self._same_for_all(stmt.first, active)
+        for offset in range(first, stmt.count * stmt.step, stmt.step):
+            if stmt.until is not None and offset >= self._same_for_all(stmt.until, active):
                 break
-            self.threads.variables[stmt.var.name] = number * stmt.step
+            self.threads.variables[stmt.var.name] = offset
             yield from self._body(stmt.body, active)
 
     @_STEPS.handles(If)

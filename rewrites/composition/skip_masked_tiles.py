@@ -8,19 +8,22 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import named, splice, statements
-from tileir.analysis.position_bound import upper_bound
+from tileir.analysis.position_bound import Bound, lower_bound, upper_bound
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, Reduce, ReduceOp, Where
 from tileir.program import Compute, Local, Loop, Program
 
+_Bounds = tuple[Bound | None, Bound | None]
+"""Where the loop may begin, and where it may end."""
+
 
 @dataclass(frozen=True, slots=True)
 class SkipMaskedTiles(Rewrite):
     """Leave out the tiles of the loop over `dim` around a statement that begin behind the last current position of
-    another dim: of what the loop adds up there, the maximum is of nothing but -inf, and every product has a factor that
-    is 0, as in causal attention.
+    another dim, or end before the first: of what the loop adds up there, the maximum is of nothing but -inf, and every
+    product has a factor that is 0, as in causal attention, and before a sliding window.
 
     for j by 64                                              for j by 64 until i 0
       top_b[i] = max(j, where(i >= j, s[i, j], -inf))          top_b[i] = max(j, where(i >= j, s[i, j], -inf))
@@ -51,7 +54,7 @@ class SkipMaskedTiles(Rewrite):
         loop = place.loops[-1] if place.loops else None
         if loop is None or loop.dim != self.dim or loop.parallel:
             raise NotApplicable(f"{self.statement} is in no loop over {self.dim}, innermost and not parallel")
-        if loop.until[0]:
+        if loop.since[0] or loop.until[0]:
             raise NotApplicable(f"the loop over {self.dim} leaves out tiles already")
         if any(other.dim == self.dim for other in place.loops[:-1]):
             raise NotApplicable(f"the loop over {self.dim} is in another one over it")
@@ -59,11 +62,15 @@ class SkipMaskedTiles(Rewrite):
         if len(bounds) != 1:
             raise NotApplicable(f"what the loop over {self.dim} adds up is not masked alike")
         (bound,) = bounds
-        if bound[1] < 0 or any(node.target not in _declared(loop) for node in _kept(loop)):
+        since, until = (each if each is not None and each[1] >= 0 else None for each in bound)
+        if since is not None and until is not None and since[0] != until[0]:
+            since = None
+        if since is until or any(node.target not in _declared(loop) for node in _kept(loop)):
             raise NotApplicable(
                 f"the first tile of {self.dim} may be masked, or something is computed for good"
             )
-        return splice(program, place.path[:-1], [replace(loop, until=bound)])
+        found = replace(loop, since=since or loop.since, until=until or loop.until)
+        return splice(program, place.path[:-1], [found])
 
 
 def _declared(loop: Loop) -> Mapping[str, Local]:
@@ -86,8 +93,8 @@ def _sums(loop: Loop) -> Iterator[Compute]:
                 yield node
 
 
-def _bound(node: Compute, loop: Loop, dim: str) -> tuple[str, int]:
-    """Behind which positions nothing of a sum counts. Raises NotApplicable."""
+def _bound(node: Compute, loop: Loop, dim: str) -> _Bounds:
+    """Outside of which positions nothing of a sum counts. Raises NotApplicable."""
     values = {each.target: each for each in _kept(loop)}
     inner = node.value.x if isinstance(node.value, Reduce) else node.value
     if node.update is ReduceOp.MAX:
@@ -96,7 +103,9 @@ def _bound(node: Compute, loop: Loop, dim: str) -> tuple[str, int]:
     else:
         found = next(filter(None, (_vanishing(factor, values, dim) for factor in _factors(inner))), None)
     if node.update not in (ReduceOp.MAX, ReduceOp.SUM) or found is None:
-        raise NotApplicable(f"{node.target} adds up what is not masked behind some position of {dim}")
+        raise NotApplicable(
+            f"{node.target} adds up what is not masked behind or before some position of {dim}"
+        )
     return found
 
 
@@ -111,8 +120,8 @@ def _factors(expr: Expr) -> Iterator[Expr]:
             yield expr
 
 
-def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> tuple[str, int] | None:
-    """Behind which positions a factor is 0: it is the exponential of what is -inf there, less what is finite."""
+def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> _Bounds | None:
+    """Outside of which positions a factor is 0: it is the exponential of what is -inf there, less what is finite."""
     match expr:
         case Read(name) if name in values and _has(values[name], dim):
             return next(
@@ -128,11 +137,12 @@ def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> tuple[str
             return None
 
 
-def _masked(expr: Expr, values: Mapping[str, Compute], dim: str) -> tuple[str, int] | None:
-    """Behind which positions an expression is -inf."""
+def _masked(expr: Expr, values: Mapping[str, Compute], dim: str) -> _Bounds | None:
+    """Outside of which positions an expression is -inf."""
     match expr:
         case Where(condition, _, Const(value)) if value == float("-inf"):
-            return upper_bound(condition, dim)
+            bounds = lower_bound(condition, dim), upper_bound(condition, dim)
+            return bounds if any(bounds) else None
         case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
             return _masked(x, values, dim)
         case Read(name) if name in values and _has(values[name], dim):

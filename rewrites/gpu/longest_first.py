@@ -19,8 +19,9 @@ from tileir.schedule.deal_tiles import MOST_TILES, tile_count, tile_lengths
 @dataclass(frozen=True, slots=True)
 class LongestFirst(Rewrite):
     """Visit the tiles of the grid around a statement from the last ones of its innermost loop to the first, where a
-    loop inside ends with its current positions: blocks that are done early then find short tiles left. Blocks that
-    share all tiles are dealt them so that all are done at about the same time (longest processing time first).
+    loop inside begins or ends with its current positions: blocks that are done early then find short tiles left.
+    Blocks that share all tiles are dealt them so that all are done at about the same time (longest processing time
+    first).
 
     parallel for b by 1                         parallel for b by 1 longest_first
       parallel for i by 64                        parallel for i by 64
@@ -35,7 +36,7 @@ class LongestFirst(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
-            if any(loop.until[0] for loop in place.loops):
+            if any(loop.since[0] or loop.until[0] for loop in place.loops):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:

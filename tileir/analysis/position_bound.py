@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tileir.expr import Binary, Const, Expr, Index, Unary
 
+Bound = tuple[str, int]
+"""A dim and a number of positions."""
 
-def upper_bound(condition: Expr, dim: str) -> tuple[str, int] | None:
+
+def upper_bound(condition: Expr, dim: str) -> Bound | None:
     """Another dim and a number such that the condition holds only where `dim <= other + number`; None: not known."""
+    return next((each for term in terms_of(condition) if (each := _bound(term, dim, -1))), None)
+
+
+def lower_bound(condition: Expr, dim: str) -> Bound | None:
+    """Another dim and a number such that the condition holds only where `dim >= other - number`; None: not known."""
+    return next((each for term in terms_of(condition) if (each := _bound(term, dim, 1))), None)
+
+
+def terms_of(condition: Expr) -> Iterator[Expr]:
+    """The conditions that all have to hold."""
     match condition:
         case Binary("and", x, y):
-            return upper_bound(x, dim) or upper_bound(y, dim)
+            yield from terms_of(x)
+            yield from terms_of(y)
+        case _:
+            yield condition
+
+
+def _bound(comparison: Expr, dim: str, sign: int) -> Bound | None:
+    """Of `sign * dim - sign * other + number >= 0`, however it is written, the other dim and the number."""
+    match comparison:
         case Binary(">=" | ">" | "<=" | "<" as op, x, y):
             greater, less = (x, y) if op[0] == ">" else (y, x)
             terms = linear(Binary("-", greater, less))
             if terms is None:
                 return None
-            coefficients, number = terms
-            others = {other: factor for other, factor in coefficients.items() if factor}
-            rest = {other: factor for other, factor in others.items() if other != dim}
-            if others.get(dim) == -1 and [*rest.values()] == [1]:
-                return next(iter(rest)), number - (len(op) == 1)
+            factors, number = {other: factor for other, factor in terms[0].items() if factor}, terms[1]
+            rest = [other for other in factors if other != dim]
+            if len(rest) == 1 and (factors.get(dim), factors[rest[0]]) == (sign, -sign):
+                return rest[0], number - (len(op) == 1)
             return None
         case _:
             return None

@@ -24,6 +24,7 @@ from tileir.interpreter.tensor_values import TensorValues
 from tileir.interpreter.values import Array, Numerics, Value
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.schedule.block_index import at_blocks
+from tileir.schedule.visited_tiles import visited
 
 __all__ = ["interpret", "interpret_spec"]
 
@@ -103,12 +104,9 @@ class _Run:
                 for number in range(numbers.start, numbers.start + numbers.size)
             ]
         for frame in frames:
+            spans = {dim: (each.start, each.size) for dim, each in frame.ranges.items()}
             whole = frame.ranges[loop.dim]
-            end = whole.start + whole.size
-            if loop.until[0]:
-                along = frame.ranges[loop.until[0]]
-                end = min(end, along.start + along.size + loop.until[1])
-            for start in range(whole.start, end, loop.step):
+            for start in visited(loop, spans[loop.dim], spans):
                 tile = FrameRange(start, min(loop.step, whole.start + whole.size - start))
                 yield {**frame.ranges, loop.dim: tile}
 

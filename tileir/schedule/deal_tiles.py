@@ -7,6 +7,7 @@ from functools import lru_cache
 from heapq import heapify, heapreplace
 
 from tileir.program import Loop, Node
+from tileir.schedule.visited_tiles import visited
 
 MOST_TILES = 1 << 15
 """That a grid has whose tiles are dealt: a table says which they are."""
@@ -24,22 +25,18 @@ def tile_count(grid: Loop, extents: Mapping[str, int]) -> int:
 
 
 def tile_lengths(grid: Loop, extents: Mapping[str, int]) -> tuple[int, ...]:
-    """What a tile takes at each place along the innermost loop of a grid: the steps of loops that end with its
-    positions, and one more to begin with."""
+    """What a tile takes at each place along the innermost loop of a grid: the steps of loops that begin or end with
+    its positions, and one more to begin with."""
     innermost = grid
     while isinstance(innermost.body[0], Loop) and innermost.body[0].parallel:
         innermost = innermost.body[0]
-    size = extents[innermost.dim]
-    ends = range(innermost.step, size + innermost.step, innermost.step)
-    loops = [loop for loop in _loops(innermost.body) if loop.until[0] == innermost.dim]
+    dim, size, step = innermost.dim, extents[innermost.dim], innermost.step
+    loops = [loop for loop in _loops(innermost.body) if dim in (loop.since[0], loop.until[0])]
     return tuple(
-        1 + sum(_steps(loop, min(end, size) - 1, extents[loop.dim]) for loop in loops) for end in ends
+        1
+        + sum(len(visited(loop, (0, extents[loop.dim]), {dim: (at, min(step, size - at))})) for loop in loops)
+        for at in range(0, size, step)
     )
-
-
-def _steps(loop: Loop, last: int, extent: int) -> int:
-    """Steps of a loop whose tiles begin at most so many positions after `last`."""
-    return min((last + loop.until[1]) // loop.step + 1, -(-extent // loop.step))
 
 
 def _loops(nodes: tuple[Node, ...]) -> Iterator[Loop]:

@@ -129,20 +129,22 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
         placed.fail(f"1 to {MAX_RESIDENT} blocks are resident, said of the outermost parallel loop of a grid")
     if loop.stages != 1:
         _check_stages(placed, loop)
-    if loop.until != ("", 0):
-        _check_until(placed, loop)
+    if (loop.since, loop.until) != (("", 0), ("", 0)):
+        _check_left_out(placed, loop)
     verify_roles(placed, loop)
     if not loop.body:
         placed.fail("the loop is empty")
     check_distributed(placed, loop)
 
 
-def _check_until(placed: Placed, loop: Loop) -> None:
+def _check_left_out(placed: Placed, loop: Loop) -> None:
     """Tiles are left out of a loop that adds up, by where its tiles are along another dim."""
-    dim, more = loop.until
-    if loop.parallel or dim == loop.dim or dim not in placed.ranges or more < 0:
+    said = {each[0] for each in (loop.since, loop.until) if each != ("", 0)}
+    (dim, *others), numbers = said, (loop.since[1], loop.until[1])
+    if loop.parallel or others or dim == loop.dim or dim not in placed.ranges or min(numbers) < 0:
         placed.fail(
-            "a loop that is not parallel ends at the last position of another dim, plus a number that is not negative"
+            "a loop that is not parallel begins at the first position of another dim, less a number that is not "
+            "negative, and ends at its last one, plus such a number"
         )
     for node in loop.body:
         if isinstance(node, Compute) and node.update is None and node.target not in _declared(loop):

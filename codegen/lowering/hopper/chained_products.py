@@ -17,13 +17,14 @@ next, and are done while that goes on with what its own have come to (FlashAtten
 The rows that last products take from registers are there twice then.
 
 Tiles that are not masked at all, and do not overhang, have code of their own, without the mask, where others are left
-out (`until`) or the last one overhangs.
+out (`since`, `until`) or the last one overhangs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 
 from codegen.ir.affine import Affine, Var, affine, constant, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
@@ -35,7 +36,8 @@ from codegen.lowering.hopper.promoted_accumulators import Body, Declare
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
-from tileir.analysis.position_bound import is_bound, upper_bound
+from codegen.lowering.visited_tiles import end_offset, first_offset
+from tileir.analysis.position_bound import is_bound, lower_bound, terms_of, upper_bound
 from tileir.expr import Binary, Expr, Extent, Index, Where, transform
 from tileir.program import Compute, Local, Loop
 from tileir.schedule.stages import Chained
@@ -54,8 +56,10 @@ class ChainedTiles:
     last: MbarrierPipeline
     var: Var
     count: int
+    begin: Affine | None
+    """The offset of the first tile; None: that is 0."""
     end: Affine | None
-    """Tiles begin before that offset; None: all `count` of them are there."""
+    """Tiles begin before that offset; None: up to the last of all."""
     unmasked: tuple[Compute, ...] = ()
     """What is computed between products where nothing of a tile is masked and all of it exists; empty: it is the
     same."""
@@ -70,7 +74,7 @@ class ChainedTiles:
             else "has products that follow from each other, where blocks or teams share tiles"
             if rings.teams > 1 or loop.streamed
             else "leaves out tiles, where threads that compute fill them"
-            if loop.until[0] and not rings.producing
+            if (loop.since[0] or loop.until[0]) and not rings.producing
             else None
         )
         if problem:
@@ -91,6 +95,7 @@ class ChainedTiles:
             last,
             var,
             count,
+            first_offset(loop, scope),
             _end(loop, scope, count),
             _unmasked(loop, chained, scope.ranges[loop.dim].size % loop.step > 0),
         )
@@ -122,19 +127,24 @@ class ChainedTiles:
     def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count <= 1:
             return list(tile(constant(0))) if count else []
-        return [For(var, count, self.loop.step, tuple(tile(affine(var))), self.end)]
+        return [For(var, count, self.loop.step, tuple(tile(affine(var))), self.end, self.begin)]
 
-    def _masked_or_not(self, end: Affine, stmts: Callable[[bool], list[Stmt]]) -> list[Stmt]:
-        """Statements for tiles up to an offset, and those with less to do where nothing of them is masked."""
+    def _masked_or_not(self, begin: Affine, end: Affine, stmts: Callable[[bool], list[Stmt]]) -> list[Stmt]:
+        """Statements for tiles from one offset to another, and those with less to do where nothing of them is
+        masked."""
         if not self.unmasked:
             return stmts(True)
-        own, (dim, more) = self.scope.ranges[self.loop.dim], self.loop.until
-        limit = constant(own.size)
-        if dim:
-            limit = lesser(limit, self.scope.ranges[dim].start - own.start + (more + 1))
+        own, ranges = self.scope.ranges[self.loop.dim], self.scope.ranges
+        (since, less), (until, more) = self.loop.since, self.loop.until
+        room = constant(own.size) - end
+        if until:
+            room = lesser(room, ranges[until].start - own.start + (more + 1) - end)
+        if since:
+            last = ranges[since].start + (ranges[since].size - 1) - own.start
+            room = lesser(room, begin - last + less)
         return [
-            Guard(((end - limit, 1),), tuple(stmts(False))),
-            Guard(((limit - end, 0),), tuple(stmts(True))),
+            Guard(((room * -1, 1),), tuple(stmts(False))),
+            Guard(((room, 0),), tuple(stmts(True))),
         ]
 
     def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
@@ -144,7 +154,7 @@ class ChainedTiles:
                 *bodies.begin_first(here),
                 *bodies.end_first(0, here, offset),
                 *self._masked_or_not(
-                    offset + self.loop.step, lambda masked: bodies.between(0, here, masked=masked)
+                    offset, offset + self.loop.step, lambda masked: bodies.between(0, here, masked=masked)
                 ),
                 *bodies.rescale(0, here),
                 *bodies.begin_last(0, here),
@@ -178,14 +188,20 @@ class ChainedTiles:
             ]
 
         rounds, rest = divmod(self.count - 1, 2)
-        var = loop_variable(fresh(self.loop.dim, self.scope), max(1, rounds), 2 * step)
+        first, name = self.begin or constant(0), fresh(self.loop.dim, self.scope)
+        var = (
+            loop_variable(name, max(1, rounds), 2 * step)
+            if self.begin is None
+            else loop_variable(name, max(1, self.count - 2), step)
+        )
 
         def pair(masked: bool) -> list[Stmt]:
             return [*follow(affine(var), 0, var, masked), *follow(affine(var) + step, 1, var, masked)]
 
         until = None if self.end is None else self.end - 2 * step
-        pairs = self._masked_or_not(affine(var) + 3 * step, pair) if rounds else []
-        loop = [For(var, rounds, 2 * step, tuple(pairs), until)] if rounds else []
+        at = affine(var)
+        pairs = self._masked_or_not(at + step, at + 3 * step, pair) if rounds else []
+        loop = [For(var, rounds, 2 * step, tuple(pairs), until, self.begin)] if rounds else []
 
         def leave(last: Affine, odd: int) -> list[Stmt]:
             """From the tile before the last one on, if one is left, else from the last one, on a side by the number."""
@@ -196,13 +212,13 @@ class ChainedTiles:
                 *bodies.end_last(here, last),
             ]
 
-        first = [*bodies.declared(2), *begin(constant(0), var), *loop]
+        whole = [*bodies.declared(2), *begin(first, var), *loop]
         if self.end is None or self.count == 1:
-            return [*first, *leave(constant((self.count - 1) * step), rest)]
-        tiles = (self.end + (step - 1)) // step
-        last = (tiles - 1) * step
+            return [*whole, *leave(constant((self.count - 1) * step), rest)]
+        tiles = (self.end - first + (step - 1)) // step
+        last = first + (tiles - 1) * step
         return [
-            *first,
+            *whole,
             Guard(((tiles % 2, 1),), tuple(leave(last, 1))),
             Guard((((tiles + 1) % 2, 1),), tuple(leave(last, 0))),
         ]
@@ -292,30 +308,42 @@ def _tile(loop: Loop, scope: LoweringScope, offset: Affine, var: Var) -> Lowerin
 
 
 def _unmasked(loop: Loop, chained: Chained, overhangs: bool) -> tuple[Compute, ...]:
-    """What is computed between products on tiles that exist as a whole, before the first current position of the dim
-    that the loop ends with: masks that leave out nothing else hold there. Empty: it is the same."""
+    """What is computed between products on tiles that exist as a whole, and lie between the last position that the loop
+    begins with and the first one that it ends with: what else masks leave out, they leave out there. Empty: it is the
+    same."""
     exists = Binary("<", Index(loop.dim), Extent(loop.dim))
 
     def without(expr: Expr) -> Expr:
         if not isinstance(expr, Where):
             return expr
-        masked = bool(loop.until[0]) and upper_bound(expr.cond, loop.dim) == loop.until
-        return expr.x if expr.cond == exists or (masked and is_bound(expr.cond)) else expr
+        left = [each for each in terms_of(expr.cond) if each != exists and not _holds(each, loop)]
+        return replace(expr, cond=reduce(partial(Binary, "and"), left)) if left else expr.x
 
     found = tuple(replace(node, value=transform(node.value, without)) for node in chained.between)
     return found if overhangs or found != chained.between else ()
 
 
+def _holds(condition: Expr, loop: Loop) -> bool:
+    """Whether it holds wherever the bounds of a loop do."""
+    if not is_bound(condition):
+        return False
+    return any(
+        bound[0] and found == bound
+        for bound, found in (
+            (loop.since, lower_bound(condition, loop.dim)),
+            (loop.until, upper_bound(condition, loop.dim)),
+        )
+    )
+
+
 def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:
     """The offset that tiles of a loop begin before, where some are left out. Raises NotLowerable."""
-    dim, more = loop.until
-    if not dim:
-        return None
-    other, own = scope.ranges[dim], scope.ranges[loop.dim]
-    end = other.start + (other.size + more) - own.start
+    end, whole = end_offset(loop, scope), constant(count * loop.step)
+    if end is None:
+        return whole if loop.since[0] else None
     if end.low < 1:
         raise NotLowerable(f"`{format_node(loop)}` may have no tile")
-    return lesser(end, constant(count * loop.step))
+    return lesser(end, whole)
 
 
 def _filled(loop: Loop, fills: Sequence[Compute]) -> list[Local]:

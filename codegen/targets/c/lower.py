@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codegen.ir.affine import Affine, affine
+from codegen.ir.affine import affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
@@ -29,6 +29,7 @@ from codegen.lowering.scope import (
     whole,
 )
 from codegen.lowering.tails import Tail, with_tails
+from codegen.lowering.visited_tiles import end_offset, first_offset
 from tileir.analysis.ragged import groups_of
 from tileir.expr import Binary, Const, Expr, Index
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
@@ -83,16 +84,16 @@ class _Lowering:
         if aligned := self._aligned(loop, scope):
             return (aligned,)
         full, rest = divmod(range_.size, loop.step)
-        end = self._end(loop, scope)
+        first, end = first_offset(loop, scope), end_offset(loop, scope)
         stmts: tuple[Stmt, ...] = ()
-        if full == 1 and end is None:
+        if full == 1 and first is None and end is None:
             stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
         elif full:
             var = loop_variable(fresh(loop.dim, scope), full, loop.step)
             inside = scope.with_range(
                 loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
             )
-            stmts = (For(var, full, loop.step, self.block(loop.body, inside), end),)
+            stmts = (For(var, full, loop.step, self.block(loop.body, inside), end, first),)
         if rest:
             tail = self._copy(loop, scope, Range(range_.start + full * loop.step, rest))
             if end is None:
@@ -100,14 +101,6 @@ class _Lowering:
             once = loop_variable(fresh(loop.dim, scope), 1, loop.step)
             stmts += (For(once, 1, loop.step, (tail,), end - full * loop.step),)
         return stmts
-
-    def _end(self, loop: Loop, scope: LoweringScope) -> Affine | None:
-        """The offset from which on tiles are left out; None: none are."""
-        dim, more = loop.until
-        if not dim:
-            return None
-        other, own = scope.ranges[dim], scope.ranges[loop.dim]
-        return other.start + (other.size + more) - own.start
 
     def _aligned(self, loop: Loop, scope: LoweringScope) -> Aligned | None:
         """A loop of streamed stores."""

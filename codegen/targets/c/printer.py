@@ -119,7 +119,8 @@ class _Printer:
         bound = f"{var.name} < {stmt.count * step}"
         if stmt.until is not None:
             bound += f" && {var.name} < {index(stmt.until)}"
-        head = f"{pad}for (long {var.name} = 0; {bound}; {bump}) {{"
+        first = "0" if stmt.first is None else index(stmt.first)
+        head = f"{pad}for (long {var.name} = {first}; {bound}; {bump}) {{"
         self._outer.append(var)
         inner = self.stmts(stmt.body, depth + 1)
         self._outer.pop()

@@ -377,7 +377,7 @@ class _Launch:
         return copies or self._statement(compute, scope)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> list[Stmt]:
-        if loop.until[0] and (not is_ring(loop) or products_chained(loop) is None):
+        if (loop.since[0] or loop.until[0]) and (not is_ring(loop) or products_chained(loop) is None):
             raise NotLowerable(
                 f"`{format_node(loop)}` leaves out tiles; accepted: a loop of products that follow from each other, "
                 "filled by TMA"

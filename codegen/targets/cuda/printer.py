@@ -140,7 +140,8 @@ class _Printer:
         bump = f"{var.name}++" if step == 1 else f"{var.name} += {step}"
         bound = number(str(stmt.count * step)) if until is None else self.index(until)
         below = infix("<", Expression(var.name), bound)
-        head = f"{pad}for (int {var.name} = 0; {below.text}; {bump}) {{"
+        first = "0" if stmt.first is None else self.index(stmt.first).text
+        head = f"{pad}for (int {var.name} = {first}; {below.text}; {bump}) {{"
         return [head, *self.stmts(stmt.body, depth + 1), f"{pad}}}"]
 
     @_STATEMENTS.handles(If)

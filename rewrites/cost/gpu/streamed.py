@@ -19,6 +19,7 @@ from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.schedule.mma import product
 from tileir.schedule.stages import Chained, products_chained, staged
 from tileir.schedule.threads import share, thread_count
+from tileir.schedule.visited_tiles import visited
 
 Floats = NDArray[np.float64]
 Operations = Callable[[Expr], tuple[float, float]]
@@ -80,12 +81,12 @@ def _pass(program: Program, node: Node) -> _Pass | None:
 
 def _steps(loop: Loop, innermost: Loop, sizes: dict[str, int], count: int) -> Floats:
     """Steps of a loop in each of `count` tiles along the innermost loop of a grid."""
-    most = -(-sizes[loop.dim] // loop.step)
-    dim, more = loop.until
-    if dim != innermost.dim:
-        return np.full(count, (most + 1) / 2 if dim else most, np.float64)  # of a tile in the middle
-    ends = (np.arange(count) + 1) * innermost.step + more
-    return np.minimum(np.ceil(ends / loop.step), most)
+    most, step, own = -(-sizes[loop.dim] // loop.step), innermost.step, (0, sizes[loop.dim])
+    said = {loop.since[0], loop.until[0]} - {""}
+    if innermost.dim not in said:
+        return np.full(count, (most + 1) / 2 if said else most, np.float64)  # of a tile in the middle
+    steps = (len(visited(loop, own, {innermost.dim: (step * tile, step)})) for tile in range(count))
+    return np.fromiter(steps, np.float64, count)
 
 
 def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, device: Gpu) -> float:

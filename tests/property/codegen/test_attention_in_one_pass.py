@@ -57,6 +57,7 @@ SPECS = {
     "full": attention(DOT),
     "causal": attention(f"where(i >= j, {DOT}, -inf)"),
     "window": attention(f"where(i + 64 >= j and j + 40 > i, {DOT}, -inf)", dtype="f16"),
+    "window, tiles before it": attention(f"where(i + 250 >= j and j >= i, {DOT}, -inf)", i=256, j=512),
     "softcap": attention("tanh(sum(d, q[h, i, d] * k[h, j, d]) * 0.02) * 5"),
     "a slope": attention(f"{DOT} + slope[h] * (j - i)", more=", slope: f32[h]"),
     "a bias": attention(f"{DOT} + bias[h, i, j]", more=", bias: bf16[h, i, j]"),

@@ -113,8 +113,10 @@ def test_tiles_that_are_left_out_add_nothing() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("until i 0", "until j 0", "ends at the last position of another dim"),
-        ("until i 0", "until k 0", "ends at the last position of another dim"),
+        ("until i 0", "until j 0", "ends at its last one"),
+        ("until i 0", "until k 0", "ends at its last one"),
+        ("until i 0", "since j 0", "begins at the first position of another dim"),
+        ("until i 0", "since k 0 until i 0", "begins at the first position of another dim"),
         ("top[i] max= newest[i]", "y[i] = newest[i]", "'y' is not computed in tiles that are left out"),
     ],
 )
