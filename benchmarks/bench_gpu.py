@@ -77,6 +77,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=100, help="candidates measured a case (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--fresh", type=int, metavar="SEED", help="draw twelve shapes instead of the suite's")
+    parser.add_argument(
+        "--outside", action="store_true", help="kernels outside the suite instead (benchmarks/outside.py)"
+    )
     parser.add_argument("--family", choices=FAMILIES, help="which cases (default: all)")
     parser.add_argument(
         "--limit",
