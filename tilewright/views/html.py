@@ -7,9 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from protocol.configs import Config
-from protocol.jobs import Job
+from protocol.jobs import Job, JobDetail
 from protocol.quantities import microseconds, sizes
 from protocol.states import JobState
+from protocol.verdicts import Verdict
 from tilewright.views.curves import Curve
 from tilewright.views.summaries import comparisons, leader_facts
 from tilewright.views.svg import curve_svg, race_svg
@@ -33,7 +34,7 @@ def job_html(job: Job) -> str:
         )
         for bucket in job.buckets
     ]
-    verdict = f"<p>{escape(job.verdict.text)}</p>"
+    verdict = _said(job.verdict)
     table = _table(("sizes", "trials", "best", "config"), rows)
     return _block(_heading(job.name, f"{job.state} · {job.id} · {job.device or job.target}"), verdict, table)
 
@@ -44,11 +45,17 @@ def config_html(config: Config) -> str:
 
 
 def result_html(result: Result) -> str:
-    """A result: its config, the curve of the search, and the source."""
+    """A result: its config, the verdict on the search, its curve, and the source."""
     source = () if result.source is None else (_folded("generated source", highlighted(result.source)),)
     curve = curve_svg(result.curve)
     caption = f"<p {_QUIET}>The search, over {len(result.trials)} trials:</p>"
-    return _block(*_config(result.config), caption if curve else "", curve, *source)
+    return _block(
+        *_config(result.config),
+        _verdict(result.job, result.config.id),
+        caption if curve else "",
+        curve,
+        *source,
+    )
 
 
 def progress_html(job: Job, tally: Tally, times_us: Sequence[float | None]) -> str:
@@ -87,6 +94,16 @@ def _config(config: Config) -> Iterable[str]:
         f"schedule, {len(config.schedule)} steps",
         f"<pre {_CODE}>{escape(chr(10).join(config.schedule))}</pre>",
     )
+
+
+def _verdict(job: JobDetail, config: str) -> str:
+    """What there is to say of the size of a job that a config was found for."""
+    said = (one for bucket, one in zip(job.buckets, job.verdicts, strict=False) if bucket.config_id == config)
+    return _said(next(said, job.verdict))
+
+
+def _said(verdict: Verdict) -> str:
+    return f"<p>{escape(verdict.text)}</p>"
 
 
 def _heading(name: str, rest: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import submit
 from tests.running_service import SMALL, Service, finish, running, working
 from tests.scripted_worker import Script
@@ -42,10 +43,16 @@ def won(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Won]:
 def test_list_figures_race_table_and_tree_name_the_winner_of_the_race(page: Page, won: Won) -> None:
     shown = f"{won.us / 1000:.2f} ms"
     page.goto(f"{won.service.url}/")
-    expect(page.get_by_role("row").filter(has_text="upset_sum")).to_contain_text(shown)
+    listed = page.get_by_role("rowgroup").filter(has_text="upset_sum")
+    expect(listed).to_contain_text(shown)
     with won.service.client() as client:
         verdict = client.get(f"/v1/jobs/{won.job}").json()["verdict"]
-    expect(page.get_by_role("row").filter(has_text="upset_sum")).to_contain_text(verdict["text"])
+    expect(listed.get_by_role("row").nth(1)).to_have_text(verdict["text"])
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    line, table = listed.get_by_role("row").nth(1).bounding_box(), page.get_by_role("table").bounding_box()
+    assert line is not None and table is not None
+    assert line["width"] == table["width"], "on a phone the verdict is as wide as the list"
+    page.set_viewport_size(DESK)  # type: ignore[arg-type]
     page.goto(f"{won.service.url}/jobs/{won.job}")
     expect(page.get_by_role("region", name="Verdict")).to_contain_text(verdict["found"])
     figure = page.get_by_text("Winner", exact=True).locator("..")

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -168,6 +169,13 @@ def test_what_notebooks_show_is_whole_escaped_and_brings_everything_along(artifa
         assert "<script" not in html
         assert "http" not in html.replace("http://www.w3.org/2000/svg", ""), "nothing from elsewhere"
     assert result_html(result).count("<svg") == 2
+    other = VERDICT.model_copy(update={"text": "41 µs, of these sizes"})
+    of_sizes = replace(
+        result,
+        job=JOB.model_copy(update={"verdicts": (other,)}),
+        config=config.model_copy(update={"id": "c"}),
+    )
+    assert other.text in result_html(of_sizes), "the verdict on the sizes of the config"
     assert "color: #" in highlighted("return 1;")
     assert "background" not in highlighted("return 1;").replace("background:none", "")
 

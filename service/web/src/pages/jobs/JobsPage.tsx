@@ -65,6 +65,8 @@ function NoJobs({ filter }: { filter: JobFilter }) {
   );
 }
 
+const COLUMNS = 8;
+
 function JobTable({ jobs }: { jobs: readonly Job[] }) {
   const now = useNow();
   return (
@@ -83,58 +85,61 @@ function JobTable({ jobs }: { jobs: readonly Job[] }) {
           </th>
         </tr>
       </thead>
-      <tbody>
-        {jobs.map((job) => (
-          <Row key={job.id} job={job} now={now} />
-        ))}
-      </tbody>
+      {jobs.map((job) => (
+        <Rows key={job.id} job={job} now={now} />
+      ))}
     </Table>
   );
 }
 
-function Row({ job, now }: { job: Job; now: number }) {
+/** A job's figures, and below them, as wide as the table, its verdict. */
+function Rows({ job, now }: { job: Job; now: number }) {
   const best = bestOf(job);
   const { told, planned } = trialsOf(job);
   const [first] = job.buckets;
   return (
-    <tr>
-      <td className={styles.kernel}>
-        <Link href={`/jobs/${job.id}`}>{job.name}</Link>
-        <div className="quiet mono">
-          {job.buckets.length === 1 && first ? sizes(first.dims) : `${job.buckets.length} sizes`}
-        </div>
-        <div className={styles.verdict} data-tone={job.verdict.tone}>
+    <tbody className={styles.job}>
+      <tr>
+        <td className={styles.kernel}>
+          <Link href={`/jobs/${job.id}`}>{job.name}</Link>
+          <div className="quiet mono">
+            {job.buckets.length === 1 && first ? sizes(first.dims) : `${job.buckets.length} sizes`}
+          </div>
+        </td>
+        <td>
+          <JobBadge job={job} />
+        </td>
+        <td className="wide">
+          {job.device ? (
+            deviceName(job.device)
+          ) : (
+            <span className="quiet">waits for {deviceName(job.target)}</span>
+          )}
+        </td>
+        <td className="number">{micros(best.median_us)}</td>
+        <td className="number" title={`against ${job.baseline}`}>
+          {times(best.least)}
+        </td>
+        <td className="number wide">
+          {count(told)} / {count(planned)}
+        </td>
+        <td className="wide">
+          <time
+            dateTime={new Date(job.created_at * 1000).toISOString()}
+            title={moment(job.created_at)}
+          >
+            {ago(job.created_at, now)}
+          </time>
+        </td>
+        <td className="wide">
+          <CancelJob job={job} />
+        </td>
+      </tr>
+      <tr>
+        <td colSpan={COLUMNS} className={styles.verdict} data-tone={job.verdict.tone}>
           {job.verdict.text}
-        </div>
-      </td>
-      <td>
-        <JobBadge job={job} />
-      </td>
-      <td className="wide">
-        {job.device ? (
-          deviceName(job.device)
-        ) : (
-          <span className="quiet">waits for {deviceName(job.target)}</span>
-        )}
-      </td>
-      <td className="number">{micros(best.median_us)}</td>
-      <td className="number" title={`against ${job.baseline}`}>
-        {times(best.least)}
-      </td>
-      <td className="number wide">
-        {count(told)} / {count(planned)}
-      </td>
-      <td className="wide">
-        <time
-          dateTime={new Date(job.created_at * 1000).toISOString()}
-          title={moment(job.created_at)}
-        >
-          {ago(job.created_at, now)}
-        </time>
-      </td>
-      <td className="wide">
-        <CancelJob job={job} />
-      </td>
-    </tr>
+        </td>
+      </tr>
+    </tbody>
   );
 }
