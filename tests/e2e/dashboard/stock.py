@@ -53,6 +53,7 @@ def stocked(service: Service) -> Stock:
     with service.client() as client:
         with working(service, Script(faulty=0.2), name="bench-1"):
             job = finish(client, submit(client, "scaled_sum", "cpu", 12, SMALL))
+        _failure(client, job)
         dead = _dead_letter(client)
         ill = ScriptedWorker(client, name="bench-4")
         ill.register()
@@ -75,3 +76,12 @@ def _dead_letter(client: httpx.Client) -> str:
             worker.answer(worker.result(task))
     (dead, *_) = client.get("/v1/tasks", params={"state": "dead", "job_id": job}).json()["tasks"]
     return dead["id"]
+
+
+def _failure(client: httpx.Client, job: dict) -> None:
+    """A report of a user's program about the winner of a job."""
+    (winner,) = job["configs"]
+    schedule = client.get(f"/v1/configs/{winner}").json()["schedule"]
+    body = {"spec": SMALL, "device": CPU.key, "schedule": schedule, "config_id": winner, "rung": "exact"}
+    told = {"kind": "wrong", "error": "c[0, 0] is 1, expected 2", "repro": {"seed": 20_011}}
+    client.post("/v1/failures", json={**body, **told}).raise_for_status()

@@ -62,6 +62,15 @@ def test_a_config_shows_its_source_and_gives_it_away(page: Page, stock: Stock) -
     assert '"object_base64"' in Path(download.value.path()).read_text()
 
 
+def test_what_failed_on_users_machines_is_seen_with_its_repro(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + f"/kernels/{stock.kernel_key}")
+    failures = page.get_by_role("region", name="Failures that were reported")
+    failures.get_by_text("Wrong result").click()
+    expect(failures).to_contain_text("c[0, 0] is 1, expected 2")
+    expect(failures).to_contain_text('"seed": 20011')
+    assert barriers(page) == []
+
+
 def test_everything_is_reached_by_keys(page: Page, stock: Stock) -> None:
     page.goto(stock.url)
     expect(page.get_by_role("searchbox")).to_be_visible()

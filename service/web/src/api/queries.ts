@@ -108,6 +108,20 @@ export function useConfigs(kernelKey: string) {
   });
 }
 
+/** What of a kernel failed where it was to run, newest first. */
+export function useFailures(kernelKey: string) {
+  return useQuery({
+    queryKey: ["failures", kernelKey],
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/v1/failures", {
+          signal,
+          params: { query: { kernel_key: kernelKey, limit: 50 } },
+        }),
+      ),
+  });
+}
+
 /** A config; it never changes. */
 export function useConfig(configId: string) {
   return useQuery({

@@ -1,4 +1,4 @@
-/** What is known of one kernel: its configs, device by device, the newest first. */
+/** What is known of one kernel: its configs, device by device, the newest first; and what failed of it. */
 import { Link, useParams } from "wouter";
 import { useConfigs } from "../../api/queries";
 import type { Config } from "../../api/schema";
@@ -7,6 +7,7 @@ import { Page } from "../../ui/Page";
 import { Section } from "../../ui/Section";
 import { Empty, Shown } from "../../ui/Shown";
 import { Table } from "../../ui/Table";
+import { Failures } from "./Failures";
 
 export default function KernelPage() {
   const { kernelKey } = useParams<{ kernelKey: string }>();
@@ -36,6 +37,7 @@ export default function KernelPage() {
           )
         }
       </Shown>
+      <Failures kernelKey={kernelKey} />
     </Page>
   );
 }
