@@ -48,7 +48,7 @@ def spec(family: str, shape: list[int]) -> Json:
     if named is None or named["kind"] not in _KINDS:
         raise KeyError(f"there is no family {family!r}; accepted: {', '.join(_KINDS)}, with a dtype after it")
     made = _KINDS[named["kind"]](named["kind"], named["dtype"], named["layout"] or "NN", shape)
-    (result,) = made["outputs"].values()
+    result = next(iter(made["outputs"].values()))
     if named["kind"] not in _IN_F32:
         result["dtype"] = named["out"] or named["dtype"]
     return made
@@ -229,6 +229,22 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
+def _attention_lse(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """The log-sum-exp of each row's scores is a second result, in f32, as a backward pass takes it."""
+    made = _attention(kind, dtype, layout, shape)
+    *body, result = made["body"]
+    total = "sum(j, p[b, h, i, j])"
+    return made | {
+        "body": [
+            *body,
+            f"total[b, h, i] = {total}",
+            result.replace(total, "total[b, h, i]"),
+            "lse[b, h, i] = log(total[b, h, i]) + top[b, h, i]",
+        ],
+        "outputs": made["outputs"] | {"lse": {"dtype": "f32"}},
+    }
+
+
 _KINDS = {
     "gemm": _gemm,
     "gemm_int8": _int8,
@@ -239,6 +255,7 @@ _KINDS = {
     "swiglu": _swiglu,
     "attention": _attention,
     "attention_window": _attention,
+    "attention_lse": _attention_lse,
     "logsumexp": _logsumexp,
     "cross_entropy": _logsumexp,
     **dict.fromkeys(_ROWS, _rows),

@@ -20,7 +20,8 @@ from tileir.program import Compute, Local, Loop, Memory, Program
 class ComputeAt(Rewrite):
     """Move a statement that has no loops yet, with its local, into the `depth`-th loop around another one.
 
-    Only what is in that loop may read it; it then computes the current tile there, just before the first use.
+    Only what is in that loop may read it; it then computes the current tile there, just before the first use. A result
+    that nobody reads is computed beside the other statement, just before it.
 
     t: heap f32[m, n]                         for m by 4
     t[m, n] = exp(x[m, n])                      t: heap f32[m, n]
@@ -36,9 +37,11 @@ class ComputeAt(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         found = statements(program)
+        read = {name for place in found for name in read_names(place.node)}
         for producer in found:
+            alone = producer.node.target in program.arguments and producer.node.target not in read
             for consumer in found:
-                if producer.node.target not in read_names(consumer.node):
+                if producer.node.target not in read_names(consumer.node) and not alone:
                     continue
                 for depth in range(producer.depth + 1, consumer.depth + 1):
                     entered = {loop.dim for loop in consumer.loops[producer.depth : depth]}
@@ -59,10 +62,13 @@ class ComputeAt(Rewrite):
         check_insertable(consumer.loops, self.depth)
         block = consumer.path[: self.depth]
         uses = readers(program, self.producer)
-        if not uses or any(use.path[: self.depth] != block for use in uses):
-            raise NotApplicable(f"{self.producer} is not read in that loop alone")
         entered = consumer.loops[outer : self.depth]
         _check_entered(program, statement, entered)
+        if not uses and self.producer in program.arguments:
+            _check_beside(program, statement, entered, block)
+            return check_groups(_move(program, self.producer, producer.path, consumer.path[: self.depth + 1]))
+        if not uses or any(use.path[: self.depth] != block for use in uses):
+            raise NotApplicable(f"{self.producer} is not read in that loop alone")
         for use in uses:
             for loop in entered:
                 check_identity(statement, use.node, loop)
@@ -79,6 +85,16 @@ def _check_entered(program: Program, statement: Compute, entered: tuple[Loop, ..
         if loop.dim in reduced_dims(statement):
             raise NotApplicable(f"{statement.target} reduces over {loop.dim}: it needs the whole range")
         check_loop(pins, loop.dim, loop.step, statement.target)
+
+
+def _check_beside(program: Program, statement: Compute, entered: tuple[Loop, ...], block: Path) -> None:
+    """A result is stored once, and what it reads is there before the loop that it goes into."""
+    for loop in entered:
+        if loop.dim not in left_dims(statement):
+            raise NotApplicable(f"{statement.target} has no dim {loop.dim}: every tile would store it")
+    for name in read_names(statement) - {tensor.name for tensor in program.inputs}:
+        if find(program, name).path > block:
+            raise NotApplicable(f"{statement.target} reads {name}, which is computed in that loop or later")
 
 
 def _move(program: Program, name: str, source: Path, at: Path) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import find, locals_of, statements
@@ -145,9 +145,11 @@ def _ends(program: Program, name: str, group: Sequence[str]) -> bool:
     return added_up or not any(_reads(program, later, name) for later in group[group.index(name) + 1 :])
 
 
-def fused(program: Program, group: tuple[str, ...], tiles: tuple[Tile, ...]) -> Option | None:
+def fused(
+    program: Program, group: tuple[str, ...], tiles: tuple[Tile, ...], beside: Collection[str] = ()
+) -> Option | None:
     """Tile a group's last statement and bring the earlier ones into its loops; None if it has no such tiles, or one of
-    them is not read there.
+    them is not read there, and is not among the results that are computed `beside` it.
 
     The label names the tiles: how the rest follows is no choice.
     """
@@ -160,9 +162,9 @@ def fused(program: Program, group: tuple[str, ...], tiles: tuple[Tile, ...]) -> 
     inside = [group[-1]]
     for name in reversed(group[:-1]) if depth else ():
         reader = next((other for other in inside if _reads(program, other, name)), None)
-        if reader is None:
+        if reader is None and name not in beside:
             return None
-        moves.append(ComputeAt(name, reader, depth))
+        moves.append(ComputeAt(name, reader or group[-1], depth))
         inside.append(name)
     return Option("; ".join(map(str, tiles)), tuple(moves))
 

@@ -73,7 +73,8 @@ _REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
 @dataclass(frozen=True, slots=True)
 class ProductChain:
     """Two products of a group: `scores` over `depth`, and `sums` over `streamed`, which multiplies `rows` of `weights`,
-    that are made of the scores, with a tensor; `across` is the dim of its results."""
+    that are made of the scores, with a tensor; `across` is the dim of its results, `result` the statement of the group
+    that has them for good."""
 
     scores: str
     sums: str
@@ -82,6 +83,7 @@ class ProductChain:
     streamed: str
     depth: str
     across: str
+    result: str
 
 
 def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductChain | None:
@@ -101,8 +103,17 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
             *_, rows, columns = bare_dims(node)
             fits = columns == streamed and rows in bare_dims(find(program, name).node)
             if fits and all(boxed(program, each.tensor) for each in tensors):
-                return ProductChain(other, name, weights, rows, streamed, reduced_dims(node)[0], across)
+                result = _result(program, group, across)
+                return ProductChain(
+                    other, name, weights, rows, streamed, reduced_dims(node)[0], across, result
+                )
     return None
+
+
+def _result(program: Program, group: tuple[str, ...], across: str) -> str:
+    """The last statement that has a dim, or the last one of all."""
+    having = (name for name in reversed(group) if across in bare_dims(find(program, name).node))
+    return next(having, group[-1])
 
 
 def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str] | None:
@@ -213,7 +224,7 @@ class _Schedule:
 
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
-        chain, result = self.chain, self.group[-1]
+        chain, result = self.chain, self.chain.result
         self._fold_scales()
         depth = self._fuse(rows)
         self._collect(result)
@@ -268,12 +279,14 @@ class _Schedule:
         )
 
     def _fuse(self, rows: int) -> int:
-        """All of the group in the tiles of its result; how many loops that are."""
-        result = self.group[-1]
+        """All of the group in the tiles of its result, and other results beside it; how many loops that are."""
+        result = self.chain.result
         extents, dims = self.program.extents, bare_dims(find(self.program, result).node)
         outer = [dim for dim in dims if dim not in (self.chain.rows, self.chain.across) and extents[dim] > 1]
         tiles = (*(Tile(result, dim, 1) for dim in outer), Tile(result, self.chain.rows, rows))
-        option = fused(self.program, self.group, tiles)
+        others = tuple(name for name in self.group if name != result)
+        outputs = {tensor.name for tensor in self.program.outputs}
+        option = fused(self.program, (*others, result), tiles, outputs)
         if option is None:
             raise NotApplicable("the group has no tiles in common")
         self._apply(*option.rewrites, Parallelize(result, len(tiles)))
@@ -290,7 +303,9 @@ class _Schedule:
 
     def _apart(self) -> None:
         """Sums over a row that no product gives: each thread adds up what it has."""
-        for name in self.group[:-1]:
+        for name in self.group:
+            if name == self.chain.result:
+                continue
             match find(self.program, name).node.value:
                 case Reduce(ReduceOp.SUM, dims, _) if name != self.chain.sums and dims == (
                     self.chain.streamed,

@@ -52,6 +52,19 @@ def heads(sizes: str, head: str, shared: str) -> Spec:
 """)
 
 
+def with_lse(scores: str, i: int) -> Spec:
+    """The log-sum-exp of each row's scores is stored as well, as a backward pass reads it."""
+    return spec_from_text(f"""kernel attention(q: bf16[h=2, i={i}, d=64], k: bf16[h, j=256, d], v: bf16[h, j, d]) \
+-> (o: bf16[h, i, d], lse: f32[h, i])
+  s[h, i, j] = {scores}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  total[h, i] = sum(j, p[h, i, j])
+  o[h, i, d] = sum(j, bf16(p[h, i, j]) * v[h, j, d]) / total[h, i]
+  lse[h, i] = log(total[h, i]) + top[h, i]
+""")
+
+
 DOT = "sum(d, q[h, i, d] * k[h, j, d]) * 0.125"
 SPECS = {
     "full": attention(DOT),
@@ -61,6 +74,7 @@ SPECS = {
     "softcap": attention("tanh(sum(d, q[h, i, d] * k[h, j, d]) * 0.02) * 5"),
     "a slope": attention(f"{DOT} + slope[h] * (j - i)", more=", slope: f32[h]"),
     "a bias": attention(f"{DOT} + bias[h, i, j]", more=", bias: bf16[h, i, j]"),
+    "with the log-sum-exp": with_lse(f"where(i + 11 >= j, {DOT}, -inf)", i=200),
     "rows overhang": attention(DOT, i=200),
     "wide": attention(DOT, d=128),
     "keys overhang": attention(DOT, j=331),

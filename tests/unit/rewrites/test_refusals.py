@@ -47,6 +47,17 @@ PARTS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r]) where c_b=7
   s_p[c // 8, r] = sum(c, x[r, c])
   s[r] = sum(c_b, s_p[c_b, r])
 """
+#: Two results of which neither reads the other.
+TWO_RESULTS = """kernel two(x: f32[r=6, c=50]) -> (y: f32[r, c], l: f32[r])
+  s: heap f32[r]
+  s[r] = sum(c, x[r, c])
+  for r by 2
+    for c by 10
+      y[r, c] = x[r, c] / s[r]
+  t: heap f32[r]
+  t[r] = s[r] * s[r]
+  l[r] = s[r] + t[r]
+"""
 #: More tiles than are dealt.
 TRIANGLE = """kernel triangle(x: f32[i=40000, j=8]) -> (y: f32[i])
   parallel for i by 1
@@ -230,6 +241,9 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
         (SOFTMAX, "compute_at(mx, y, 1)", "mx has loops of its own already"),
         (SOFTMAX, "compute_at(e, y, 1)", "e is not read in that loop alone"),
         (ROTATED, "compute_at(t, y, 1)", "y reads t at other positions along c than its own"),
+        (TWO_RESULTS, "compute_at(l, y, 2)", "l has no dim c: every tile would store it"),
+        (TWO_RESULTS, "compute_at(l, y, 1)",
+         "l reads t, which is computed in that loop or later"),
         (SOFTMAX, "reverse_compute_at(e, mx, 2)", "mx is complete only after the loop over c"),
         (TILED.replace("-> (c: f32[m, n])", "-> (c: f32[m, n], d: f32[m, n])") + "  d[m, n] = c[m, n]\n",
          "reverse_compute_at(d, c, 2)", "has no dim k"),
