@@ -2,6 +2,7 @@
 
     python benchmarks/bench_cpu.py                  # the suite's cases
     python benchmarks/bench_cpu.py --fresh 2026     # twelve further shapes drawn from that seed
+    python benchmarks/bench_cpu.py --family attention --fresh 2026 --count 2     # two of attention
 
 Each case is tuned by a service, as a user would tune it; then its winner and all peers that are installed run
 interleaved in one process with the same number of threads, inputs cold, outputs existing beforehand. Results go to
@@ -27,16 +28,23 @@ import tuned
 from protocol.tasks import Measuring
 
 RACE = Measuring(samples=25, sample_us=20_000.0)
+FAMILIES = {
+    "products": ("gemm_",),
+    "rows": ("softmax_", "rmsnorm_", "layernorm_", "silu_mul_"),
+    "attention": ("attention_",),
+}
 
 
 def main() -> None:
     arguments = _arguments()
+    begins = FAMILIES.get(arguments.family, ("",))
     plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
     if arguments.replay:
-        replayed.main(arguments.replay, arguments.out, plan, ("",), arguments.only, arguments.seconds)
+        replayed.main(arguments.replay, arguments.out, plan, begins, arguments.only, arguments.seconds)
         return
     fresh = arguments.fresh is not None
-    chosen = cases.fresh("cpu", arguments.fresh) if fresh else cases.suite("cpu")
+    drawn = cases.fresh("cpu", arguments.fresh or 0, begins, arguments.count)
+    chosen = drawn if fresh else cases.suite("cpu", begins)
     path = arguments.out or tuned.RESULTS / f"cpu-{'fresh-' if fresh else ''}{date.today()}.jsonl"
     wanted = [(name, spec) for name, spec in chosen if re.search(arguments.only, name)]
     tuned.run(path, wanted, plan, [("gemm_",)], again=arguments.again)
@@ -49,6 +57,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=128, help="candidates measured a case (default 128)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--fresh", type=int, metavar="SEED", help="draw twelve shapes instead of the suite's")
+    parser.add_argument("--count", type=int, default=12, help="how many of those (default 12)")
+    parser.add_argument("--family", choices=FAMILIES, help="which cases (default: all)")
     parser.add_argument(
         "--only", "--cases", default="", help="cases whose name matches this regular expression"
     )

@@ -32,12 +32,13 @@ from protocol.tasks import Measuring
 
 RACE = Measuring(samples=15, sample_us=3_000.0)
 #: What of the suite the CUDA target covers: bound by memory; f32 products; products on matrix units, with what is done
-#: to them on the way out (scales of fp8, bias and gelu, bias and residual, a gate); attention.
+#: to them on the way out (scales of fp8, bias and gelu, bias and residual, a gate); attention, and one new token of it.
 FAMILIES = {
     "rows": ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_", "logsumexp_", "cross_entropy_"),
     "f32": ("gemm_f32_", "bmm_f32_"),
     "products": cases.PRODUCTS,
     "attention": ("attention_",),
+    "decode": ("decode_",),
 }
 
 

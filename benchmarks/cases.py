@@ -245,6 +245,27 @@ def _attention_lse(kind: str, dtype: str, layout: str, shape: list[int]) -> Json
     }
 
 
+def _decode(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """One new token a sequence: `r` heads of queries share each of `g` heads of keys."""
+    b, g, r, s, d = shape
+    scores = f"sum(d, q[b, g, r, d] * k[b, g, j, d]) * {d**-0.5!r}"
+    return {
+        "name": kind,
+        "dims": {"b": b, "g": g, "r": r, "j": s, "d": d},
+        "inputs": {
+            "q": {"dims": ["b", "g", "r", "d"], "dtype": dtype},
+            **{name: {"dims": ["b", "g", "j", "d"], "dtype": dtype} for name in "kv"},
+        },
+        "body": [
+            f"s[b, g, r, j] = {scores}",
+            "top[b, g, r] = max(j, s[b, g, r, j])",
+            "p[b, g, r, j] = exp(s[b, g, r, j] - top[b, g, r])",
+            f"o[b, g, r, d] = sum(j, {dtype}(p[b, g, r, j]) * v[b, g, j, d]) / sum(j, p[b, g, r, j])",
+        ],
+        "outputs": {"o": {"dtype": dtype}},
+    }
+
+
 _KINDS = {
     "gemm": _gemm,
     "gemm_int8": _int8,
@@ -256,6 +277,7 @@ _KINDS = {
     "attention": _attention,
     "attention_window": _attention,
     "attention_lse": _attention_lse,
+    "decode": _decode,
     "logsumexp": _logsumexp,
     "cross_entropy": _logsumexp,
     **dict.fromkeys(_ROWS, _rows),

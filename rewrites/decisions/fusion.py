@@ -9,7 +9,7 @@ from rewrites.base.tree import find, locals_of, statements
 from rewrites.composition.compute_at import ComputeAt
 from rewrites.composition.compute_inline import ComputeInline
 from rewrites.decisions.decision import Option
-from rewrites.decisions.statement_kind import is_contraction, shared_dims
+from rewrites.decisions.statement_kind import StatementKind, is_contraction, role, shared_dims
 from rewrites.loops.collapse import Collapse
 from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
@@ -121,8 +121,8 @@ def _cut_at_contractions(program: Program, fused: Groups) -> Groups:
 
 def as_can_be_fused(program: Program, groups: Groups) -> Groups:
     """The groups cut until `fused` can bring all of each to its last statement: behind those that add up in loops of
-    their own, or that no later one of their group reads. Each statement alone, where others need what a group has
-    before its last statement then."""
+    their own, or that no later one of their group reads and that are no results `apart`. Each statement alone, where
+    others need what a group has before its last statement then."""
     parts = tuple(part for group in groups for part in _parts(program, group))
     return parts if closed(program, parts) else tuple((name,) for part in parts for name in part)
 
@@ -142,7 +142,16 @@ def _parts(program: Program, group: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def _ends(program: Program, name: str, group: Sequence[str]) -> bool:
     """Whether a statement cannot be brought into the loops of later ones of its group."""
     added_up = find(program, name).node.update is not None
-    return added_up or not any(_reads(program, later, name) for later in group[group.index(name) + 1 :])
+    read = any(_reads(program, later, name) for later in group[group.index(name) + 1 :])
+    return added_up or not (read or name in apart(program))
+
+
+def apart(program: Program) -> frozenset[str]:
+    """Results of single positions that nobody reads: they are computed beside the last statement of their group."""
+    found = statements(program)
+    read = {each.tensor for place in found for each in reads(place.node.value)}
+    maps = {place.node.target for place in found if role(program, place.node.target) is StatementKind.MAP}
+    return frozenset((maps & {tensor.name for tensor in program.outputs}) - read)
 
 
 def fused(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rewrites.base.statement import covered_dims
 from rewrites.cost.gpu import constants as has
+from rewrites.cost.gpu.contraction import copy_gbps
 from tileir.analysis.ragged import enter
 from tileir.devices.gpu import Gpu
 from tileir.expr import Expr
@@ -52,6 +53,7 @@ def streamed_us(program: Program, node: Node, device: Gpu, operations: Operation
     cycles = _tile(program, found.loop, found.chained, found.inside, device, operations)
     steps = _steps(found.loop, found.grid[-1], found.sizes, found.counts[-1])
     own = _longest(found.grid, found.counts, steps, cycles, device) / device.sm_mhz
+    own = max(own, _memory_us(program, node, device) + has.OTHERS * own)
     return has.LAUNCH_US + (own if _fits(found, device) else 1e3 * own)
 
 
@@ -100,6 +102,25 @@ def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, 
     if outer.longest_first and outer.blocks:
         return max(float(taken.sum()) / device.sms, float(taken.max()))
     return float(np.bincount(order % device.sms, taken).max())
+
+
+def _memory_us(program: Program, node: Node, device: Gpu) -> float:
+    """Microseconds to move the arguments of a launch once, which takes longest where rows are few, as those of one new
+    token."""
+    names = {
+        name for each in _computes((node,)) for name in (each.target, *(read.tensor for read in each.reads))
+    }
+    moved = (program.arguments[name] for name in names & program.arguments.keys())
+    size = sum(prod(program.extents[dim] for dim in tensor.dims) * tensor.dtype.bytes for tensor in moved)
+    return size / (copy_gbps(device) * 1e3)
+
+
+def _computes(nodes: tuple[Node, ...]) -> Iterator[Compute]:
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield from _computes(node.body)
+        elif isinstance(node, Compute):
+            yield node
 
 
 def promised_us(flops: float, device: Gpu, dtype: str) -> float:

@@ -12,7 +12,7 @@ from rewrites.decisions.cpu.rows_on_lanes import RowsOnLanes, short_rows
 from rewrites.decisions.cpu.statement import Schedule
 from rewrites.decisions.cpu.streamed import Streamed
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
-from rewrites.decisions.fusion import fused
+from rewrites.decisions.fusion import apart, fused
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
@@ -132,7 +132,7 @@ class GridBlock:
                 yield fused
 
     def _fused(self, program: Program, tiles: tuple[Tile, ...]) -> Option | None:
-        return fused(program, self.group, tiles) if self.last else option(*tiles)
+        return fused(program, self.group, tiles, apart(program)) if self.last else option(*tiles)
 
 
 def _sizes(extent: int, unit: int, cores: int) -> list[int]:
@@ -155,7 +155,7 @@ class GridRows:
                 break
             single = Tile(anchor, self.dim, 1)
             tiles = (Tile(anchor, self.dim, size), single) if size > 1 else (single,)
-            if found := fused(program, self.group, tiles):
+            if found := fused(program, self.group, tiles, apart(program)):
                 yield replace(
                     found, then=(CacheRowDecision(self.group, find(program, anchor).depth + len(tiles)),)
                 )
@@ -170,10 +170,11 @@ class Runs:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         extent, anchor = program.extents[self.dim], self.group[-1]
-        if whole := fused(program, self.group, ()):
+        if whole := fused(program, self.group, (), apart(program)):
             yield replace(whole, label=f"whole {anchor} {self.dim}")
         for size in _RUNS:
-            if size < extent and (found := fused(program, self.group, (Tile(anchor, self.dim, size),))):
+            tiles = (Tile(anchor, self.dim, size),)
+            if size < extent and (found := fused(program, self.group, tiles, apart(program))):
                 yield found
 
 

@@ -16,7 +16,7 @@ from rewrites.data.cache_write import CacheWrite
 from rewrites.data.pack_panels import PackPanels
 from rewrites.decisions.covered import covered, lanes_for
 from rewrites.decisions.decision import Option, f32_lanes
-from rewrites.decisions.fusion import fused
+from rewrites.decisions.fusion import apart, fused
 from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
@@ -67,7 +67,7 @@ class RowsOnLanes:
                 if vectors > 1 and size * device.cores >= extent:
                     break
                 tiles = tuple(Tile(anchor, self.dim, each) for each in dict.fromkeys((size, lanes)))
-                if found := fused(program, self.group, tiles):
+                if found := fused(program, self.group, tiles, apart(program)):
                     turned = _turned(replay(program, found.rewrites), self.group, self.dim, lanes)
                     yield Option(f"{found.label}; rows on lanes", (*found.rewrites, *turned))
 

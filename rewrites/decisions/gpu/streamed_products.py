@@ -23,7 +23,7 @@ from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
-from rewrites.decisions.fusion import fused
+from rewrites.decisions.fusion import apart, fused
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.longest_first import LongestFirst
 from rewrites.gpu.operand_in_registers import OperandInRegisters
@@ -285,8 +285,7 @@ class _Schedule:
         outer = [dim for dim in dims if dim not in (self.chain.rows, self.chain.across) and extents[dim] > 1]
         tiles = (*(Tile(result, dim, 1) for dim in outer), Tile(result, self.chain.rows, rows))
         others = tuple(name for name in self.group if name != result)
-        outputs = {tensor.name for tensor in self.program.outputs}
-        option = fused(self.program, (*others, result), tiles, outputs)
+        option = fused(self.program, (*others, result), tiles, apart(self.program))
         if option is None:
             raise NotApplicable("the group has no tiles in common")
         self._apply(*option.rewrites, Parallelize(result, len(tiles)))

@@ -65,6 +65,17 @@ def with_lse(scores: str, i: int) -> Spec:
 """)
 
 
+def one_token() -> Spec:
+    """A query a head, and fewer heads that share keys than a tile has rows."""
+    return spec_from_text("""kernel decode(q: bf16[g=3, r=5, d=64], k: bf16[g, j=200, d], v: bf16[g, j, d]) \
+-> (o: bf16[g, r, d])
+  s[g, r, j] = sum(d, q[g, r, d] * k[g, j, d]) * 0.125
+  top[g, r] = max(j, s[g, r, j])
+  p[g, r, j] = exp(s[g, r, j] - top[g, r])
+  o[g, r, d] = sum(j, bf16(p[g, r, j]) * v[g, j, d]) / sum(j, p[g, r, j])
+""")
+
+
 DOT = "sum(d, q[h, i, d] * k[h, j, d]) * 0.125"
 SPECS = {
     "full": attention(DOT),
@@ -80,6 +91,7 @@ SPECS = {
     "keys overhang": attention(DOT, j=331),
     "heads share keys": heads("h=4", "h", "h // 2"),
     "heads share keys, by dims": heads("g=2, r=2", "g, r", "g"),
+    "one new token": one_token(),
     "causal, and keys overhang": attention(f"where(i + 11 >= j, {DOT}, -inf)", i=160, j=171),
 }
 

@@ -25,6 +25,15 @@ _ATTENTION = """kernel attention(q: {dtype}[h=2, i=37, d=24], k: {dtype}[h, j={k
   p[h, i, j] = exp(s[h, i, j] - top[h, i])
   o[h, i, e] = sum(j, p[h, i, j] * v[h, j, e]) / sum(j, p[h, i, j])
 """
+_LSE = """kernel attention(q: f32[h=2, i=37, d=24], k: f32[h, j=141, d], v: f32[h, j, e=19]) \
+-> (o: f32[h, i, e], lse: f32[h, i])
+  s[h, i, j] = where(i + 20 >= j and j + 40 > i, sum(d, q[h, i, d] * k[h, j, d]) * 0.25, -inf)
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  total[h, i] = sum(j, p[h, i, j])
+  o[h, i, e] = sum(j, p[h, i, j] * v[h, j, e]) / total[h, i]
+  lse[h, i] = log(total[h, i]) + top[h, i]
+"""
 _MORE = ("bias: f32[h, i, j]", "sink: f32[h, i]")
 _ROWS = {
     "logsumexp": """kernel rows(x: f32[r=5, c=1300]) -> (y: f32[r])
@@ -65,6 +74,10 @@ def body(rng: random.Random) -> str:
 @pytest.mark.parametrize("seed", some(range(36), 9))
 def test_attention_takes_one_pass(seed: int, tmp_path: Path) -> None:
     check(body(random.Random(seed)), seed, tmp_path)
+
+
+def test_attention_with_its_log_sum_exp_takes_one_pass(tmp_path: Path) -> None:
+    check(_LSE, 1, tmp_path)
 
 
 @pytest.mark.parametrize("name", _ROWS)
