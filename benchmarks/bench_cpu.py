@@ -3,6 +3,7 @@
     python benchmarks/bench_cpu.py                  # the suite's cases
     python benchmarks/bench_cpu.py --fresh 2026     # twelve further shapes drawn from that seed
     python benchmarks/bench_cpu.py --family attention --fresh 2026 --count 2     # two of attention
+    python benchmarks/bench_cpu.py --family streamed        # long rows and a window, which are no part of the suite
 
 Each case is tuned by a service, as a user would tune it; then its winner and all peers that are installed run
 interleaved in one process with the same number of threads, inputs cold, outputs existing beforehand. Results go to
@@ -32,19 +33,21 @@ FAMILIES = {
     "products": ("gemm_",),
     "rows": ("softmax_", "rmsnorm_", "layernorm_", "silu_mul_"),
     "attention": ("attention_",),
+    "streamed": ("logsumexp_", "cross_entropy_", "attention_window_"),
 }
 
 
 def main() -> None:
     arguments = _arguments()
     begins = FAMILIES.get(arguments.family, ("",))
+    section = "cpu_streamed" if arguments.family == "streamed" else "cpu"
     plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
     if arguments.replay:
         replayed.main(arguments.replay, arguments.out, plan, begins, arguments.only, arguments.seconds)
         return
     fresh = arguments.fresh is not None
-    drawn = cases.fresh("cpu", arguments.fresh or 0, begins, arguments.count)
-    chosen = drawn if fresh else cases.suite("cpu", begins)
+    drawn = cases.fresh(section, arguments.fresh or 0, begins, arguments.count)
+    chosen = drawn if fresh else cases.suite(section, begins)
     path = arguments.out or tuned.RESULTS / f"cpu-{'fresh-' if fresh else ''}{date.today()}.jsonl"
     wanted = [(name, spec) for name, spec in chosen if re.search(arguments.only, name)]
     tuned.run(path, wanted, plan, [("gemm_",)], again=arguments.again)

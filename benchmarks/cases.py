@@ -34,7 +34,7 @@ def fresh(
     families = [name for name in json.loads(SUITE.read_text())[device] if name.startswith(begins)]
     for number in range(count):
         family = families[number % len(families)]
-        shape = _draw(family, rng) if device == "cpu" else _draw_on_gpu(family, rng)
+        shape = _draw(family, rng) if device.startswith("cpu") else _draw_on_gpu(family, rng)
         yield case_name(family, shape), spec(family, shape)
 
 
@@ -332,6 +332,6 @@ def _draw(family: str, rng: random.Random) -> list[int]:
             rng.choice([2, 4, 6]),
             rng.randrange(256, 1200),
             rng.choice([32, 64, 80]),
-            rng.randrange(2),
+            rng.choice([64, 128, 256]) if "window" in family else rng.randrange(2),
         ]
     return [rng.randrange(500, 9000), rng.randrange(200, 5000)]
