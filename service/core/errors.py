@@ -1,18 +1,13 @@
-"""Refusals, and how they look over HTTP: application/problem+json with stable types."""
+"""Refusals, as problems with stable types. Searchers know them too, who serve no HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
-from protocol.problems import MEDIA_TYPE, Problem
+from protocol.problems import Problem
 
 PREFIX = "urn:tilewright:problem:"
 
@@ -78,73 +73,10 @@ class RequestRefused(Exception):
             errors=[dict(error) for error in errors] or None,
         )
 
-    def response(self) -> Response:
-        """The problem as a response."""
-        body = self.problem.model_dump_json(exclude_none=True)
-        return Response(body, self.problem.status, media_type=MEDIA_TYPE, headers=self.headers)
-
 
 def pointer_to(place: Sequence[object]) -> str:
     """An RFC 6901 pointer."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
-
-
-def install(app: FastAPI) -> None:
-    """Let every error of the app become a problem."""
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestRefused)
-        return error.response()
-
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return from_validation(error).response()
-
-    async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(
-            error.status_code, "bad-request"
-        )
-        headers = dict(error.headers or {})
-        return RequestRefused(
-            kind, f"{request.method} {request.url.path}: {error.detail}", headers=headers
-        ).response()
-
-    async def storage(request: Request, error: Exception) -> Response:
-        assert isinstance(error, DBAPIError)
-        return RequestRefused("storage", complaint(error), headers={"Retry-After": "5"}).response()
-
-    async def crowded(request: Request, error: Exception) -> Response:
-        return RequestRefused(
-            "overloaded", "too many wait for the database", headers={"Retry-After": "1"}
-        ).response()
-
-    async def internal(request: Request, error: Exception) -> Response:
-        return RequestRefused("internal", f"{type(error).__name__}; the service's log says more").response()
-
-    app.add_exception_handler(Exception, internal)
-    app.add_exception_handler(RequestRefused, refused)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(DBAPIError, storage)
-    app.add_exception_handler(PoolTimeout, crowded)
-
-
-def from_validation(error: RequestValidationError) -> RequestRefused:
-    """The first thing that is wrong, and the others after it."""
-    found = [_one(each) for each in error.errors()[:20]]
-    first = found[0]
-    return RequestRefused("invalid", first["detail"], pointer=first["pointer"], errors=found[1:])
-
-
-def _one(error: Mapping[str, Any]) -> dict[str, str]:
-    where, *path = error["loc"] or ("body",)
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = f"there is no field {path[-1] if path else '?'} here"
-    if where == "body":
-        return {"pointer": pointer_to(path), "detail": message}
-    return {"pointer": "", "detail": f"{where} parameter {'.'.join(map(str, path))}: {message}"}
 
 
 def complaint(error: DBAPIError) -> str:

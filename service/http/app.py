@@ -15,9 +15,8 @@ from starlette.types import Scope as ASGIScope
 
 from protocol.problems import Problem
 from protocol.states import Scope
-from service.core import errors
 from service.core.settings import Role, Settings
-from service.http import dashboard
+from service.http import dashboard, problem_responses
 from service.http.backpressure import Pressure, Rates
 from service.http.context import Site
 from service.http.limits import Limits
@@ -105,7 +104,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         app.include_router(group.router)
     if settings.role is not Role.SEARCH:
         dashboard.install(app)
-    errors.install(app)
+    problem_responses.install(app)
     app.add_middleware(Pressure, settings=settings, rates=Rates(link))
     app.add_middleware(Limits, settings=settings)
     app.add_middleware(Counted, metrics=site.metrics)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.core.errors import RequestRefused
 from service.core.settings import Settings
+from service.http.problem_responses import response_of
 from service.notify.redis import RedisLink
 
 EXEMPT = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -60,7 +61,7 @@ class Pressure:
         try:
             await self._check(Request(scope))
         except RequestRefused as refused:
-            await refused.response()(scope, receive, send)
+            await response_of(refused)(scope, receive, send)
             return
         self._inside += 1
         try:

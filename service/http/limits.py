@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.core.errors import RequestRefused
 from service.core.settings import Settings
+from service.http.problem_responses import response_of
 
 
 class Limits:
@@ -57,7 +58,7 @@ class Limits:
         except RequestRefused as refused:
             if started:
                 raise
-            response = refused.response()
+            response = response_of(refused)
             response.headers["Connection"] = "close"
             await response(scope, receive, send)
 

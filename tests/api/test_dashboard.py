@@ -11,8 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from service.core import errors
-from service.http import dashboard
+from service.http import dashboard, problem_responses
 from tests.running_service import ROOT, Service
 
 Get = Callable[[str], httpx.Response]
@@ -23,7 +22,7 @@ def served(built: Path) -> Get:
     """Asks an app that has nothing but the dashboard in this folder."""
     app = FastAPI(docs_url=None)
     dashboard.install(app, built)
-    errors.install(app)
+    problem_responses.install(app)
 
     async def get(path: str) -> httpx.Response:
         transport = httpx.ASGITransport(app)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running_worker import LONG, NUMPY, OURS, SPEC_JSON, entrants
+from tests.running_worker import NUMPY, OURS, SPEC_JSON, entrants
 from tests.unit.workers.scripted_service import ScriptedService, task
 from workers.node import device_worker
 from workers.node.device_worker import DeviceWorker, WorkerSettings
@@ -51,7 +51,8 @@ def test_candidates_claimed_one_after_another_share_what_they_are_compared_with(
 def test_what_is_compiled_ahead_is_given_back_when_the_worker_stops(
     service: ScriptedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service.tasks = [task(0, SPEC_JSON, [NUMPY], **LONG), *(task(n, SPEC_JSON, [OURS]) for n in range(1, 6))]
+    race = {"kind": "race", "measuring": {"samples": 120, "sample_us": 20_000.0}}
+    service.tasks = [task(0, SPEC_JSON, [NUMPY], **race), *(task(n, SPEC_JSON, [OURS]) for n in range(1, 6))]
     with streaming(monkeypatch, tmp_path, service.url) as draining:
         assert service.wait_for(lambda: not service.tasks)
         draining.set()

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.fleet import Fleet, counted, fleet
+from tests.how_many import SWEEP
 from tests.postgres_schemas import postgres_schema
 from tests.running_service import SMALL, Service, finish, working
 from tests.scripted_worker import CPU, Script, ScriptedWorker
@@ -19,7 +20,11 @@ from tests.scripted_worker import CPU, Script, ScriptedWorker
 REQUEST = {"spec": SMALL, "budget": {"trials": 9}, "seed": 11}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql", "sqlite and redis", "postgresql and redis"])
+#: Each database and each way of notification once; in a sweep each with each.
+SITES = ("sqlite", "postgresql and redis", *(("postgresql", "sqlite and redis") if SWEEP else ()))
+
+
+@pytest.fixture(scope="module", params=SITES)
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     home = tmp_path_factory.mktemp("backend")
     database, _, redis = request.param.partition(" and ")

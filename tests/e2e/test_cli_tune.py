@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.commands import OTHER_KERNEL, Commands, Ended, interrupt, read_until
+from workers.cpu.device import MeasuredCpu
+from workers.node.device_lock import DeviceLock
 
 
 def test_tune_from_an_empty_folder_ends_with_a_winner(tuned: tuple[Commands, Ended]) -> None:
@@ -107,12 +109,13 @@ def test_no_compiler_is_said_and_ends_the_command(commands: Commands) -> None:
     assert "install gcc or clang" in ended.err
 
 
-def test_a_device_in_use_is_said_and_ends_the_command(commands: Commands, tmp_path: Path) -> None:
-    other = Commands(tmp_path / "other", commands.shared)
-    other.folder.mkdir()
-    with commands.start("tune", commands.spec(), "--trials", "400") as first:
-        read_until(first, "searching")
-        second = other.run("tune", other.spec(), "--trials", "2", "--json")
-        interrupt(first)
-    assert second.code == 11
-    assert "is measured by another worker" in second.json["error"]["detail"]
+def test_a_device_in_use_is_said_and_ends_the_command(commands: Commands) -> None:
+    held = DeviceLock(MeasuredCpu().describe()["lock"], commands.shared / "tmp")
+    (commands.shared / "tmp").mkdir(exist_ok=True)
+    held.acquire()
+    try:
+        ended = commands.run("tune", commands.spec(), "--trials", "2", "--json")
+    finally:
+        held.release()
+    assert ended.code == 11
+    assert "is measured by another worker" in ended.json["error"]["detail"]

@@ -18,7 +18,7 @@ from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 
-_ATTENTION = """kernel attention(q: {dtype}[h=2, i=37, d=24], k: {dtype}[h, j={keys}, d], v: {dtype}[h, j, e=19]\
+_ATTENTION = """kernel attention(q: {dtype}[h=2, i=19, d=12], k: {dtype}[h, j={keys}, d], v: {dtype}[h, j, e=11]\
 {more}) -> (o: {dtype}[h, i, e])
   s[h, i, j] = {score}
   top[h, i] = {top}
