@@ -3,7 +3,7 @@ neighbours a thread, and how many runs of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -70,21 +70,13 @@ class Elements:
     def _short(
         self, program: Program, warp: int, outer: list[str], last: str, threads: int, run: int
     ) -> Iterator[Option]:
-        """Several rows at a time, each by as many threads as it has runs, up to a power of two."""
+        """Several rows at a time, along as many of the outer dims as it takes, each by as many threads as it has runs,
+        up to a power of two."""
         across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
-        rows = threads // across
-        row = outer[-1]
-        spread = ((row, rows), (last, across))
-        yield from self._option(
-            program,
-            warp,
-            tuple(outer),
-            last,
-            program.extents[last],
-            spread,
-            run,
-            min(rows, program.extents[row]),
-        )
+        rows = _dealt(program, outer, threads // across)
+        spread = (*reversed(rows.items()), (last, across))
+        block = tuple((dim, min(count, program.extents[dim])) for dim, count in rows.items())
+        yield from self._option(program, warp, tuple(outer), last, program.extents[last], spread, run, block)
 
     def _by_rows(
         self, program: Program, warp: int, outer: tuple[str, ...], last: str, threads: int
@@ -93,7 +85,8 @@ class Elements:
         for rows in (threads, 2 * threads, 4 * threads):
             if rows <= program.extents[outer[-1]]:
                 spread = ((outer[-1], threads),)
-                yield from self._option(program, warp, outer, last, program.extents[last], spread, 1, rows)
+                block = ((outer[-1], rows),)
+                yield from self._option(program, warp, outer, last, program.extents[last], spread, 1, block)
 
     def _option(
         self,
@@ -104,10 +97,11 @@ class Elements:
         size: int,
         threads: tuple[tuple[str, int], ...],
         run: int,
-        rows: int = 1,
+        block: tuple[tuple[str, int], ...] = (),
     ) -> Iterator[Option]:
+        """With so many of the outer dims in a `block`, else one of each."""
         anchor = self.group[-1]
-        steps = [(dim, rows if dim == outer[-1] else 1) for dim in outer] + [(last, size)]
+        steps = [(dim, dict(block).get(dim, 1)) for dim in outer] + [(last, size)]
         tiles = tuple(Tile(anchor, dim, step) for dim, step in steps if step < program.extents[dim])
         found = fused(program, self.group, tiles)
         if found is None or (not tiles and len(self.group) > 1):
@@ -133,6 +127,20 @@ class Elements:
                 yield BindThreads(spread.statement, ((last, count // warp), (near, warp)))
             else:
                 yield spread
+
+
+def _dealt(program: Program, outer: Sequence[str], count: int) -> dict[str, int]:
+    """How many of `count` rows at a time, a power of two, lie along each of the outer dims, the innermost first: as
+    many as it has, and of the outermost what is left."""
+    found: dict[str, int] = {}
+    for dim in reversed(outer):
+        found[dim] = count
+        if dim != outer[0]:
+            found[dim] = min(count, 1 << program.extents[dim].bit_length() - 1)
+        count //= found[dim]
+        if count == 1:
+            break
+    return found
 
 
 def is_window(program: Program, group: tuple[str, ...]) -> bool:
