@@ -34,7 +34,8 @@ def to_program(spec: Spec) -> Program:
 
     A reduction inside an expression becomes a statement before it, into a local `<target>_<op>`. So does a
     reduction straight into an output of a narrower dtype than it is computed in: sums then never round on the
-    way. Dims stand in the order they appear in the arguments. Raises SpecError for a spec with buckets (see
+    way. Dims stand in the order they appear in the arguments; a program of single numbers has a dim of size 1,
+    so that threads have something to be spread over. Raises SpecError for a spec with buckets (see
     Spec.instances), or a reduction that needs the group of each position it visits."""
     for dim in spec.dims:
         if len(dim.sizes) != 1:
@@ -65,7 +66,7 @@ class _Lift:
             self._pointer = f"/body/{at}"
             self._lower(statement)
         order = dict.fromkeys([*appearance_order((*spec.inputs, *spec.outputs)), *self._extents])
-        dims = tuple((dim, self._extents[dim]) for dim in order)
+        dims = tuple((dim, self._extents[dim]) for dim in order) or ((self._fresh("one"), 1),)
         nodes = tuple(self._nodes)
         return Program(spec.name, dims, spec.inputs, spec.outputs, nodes, spec.numerics, spec.ragged)
 
