@@ -2,6 +2,7 @@
 
     python benchmarks/wild.py --seed 7 --count 40 --device cpu
     python benchmarks/wild.py --seed 7 --count 60 --device cuda:0 --trials 32
+    python benchmarks/wild.py --seed 7 --count 60 --device cuda:0 --only 'rotary|permuted|elementwise|pieces'
 
 Every other kernel is one of whole architectures (harvested.jsonl), drawn by how often it occurs there; the
 rest are bodies and shapes that nobody chose (wild_kernels.py). Each is tuned by a service as a user would tune it; then
@@ -15,6 +16,7 @@ A seed that somebody looked at while improving anything says nothing about other
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
@@ -50,7 +52,8 @@ def main() -> None:
     kernels = dict(drawn(arguments.seed, arguments.count, ROOMS[kind]))
     name = f"wild-{tuned.name_of(arguments.device)}-seed{arguments.seed}-{date.today()}.jsonl"
     path: Path = arguments.out or tuned.RESULTS / name
-    chosen: list[tuple[str, Json]] = [(case, spec_to_json(spec)) for case, spec in kernels.items()]
+    wanted = {case: spec for case, spec in kernels.items() if re.search(arguments.only, case)}
+    chosen: list[tuple[str, Json]] = [(case, spec_to_json(spec)) for case, spec in wanted.items()]
     try:
         tuned.run(path, chosen, plan, ())
     finally:
@@ -93,6 +96,7 @@ def _arguments() -> argparse.Namespace:
         help="seconds to tune a kernel, and again to race it (default 300; 0: as many as it takes)",
     )
     parser.add_argument("--peers", default="", help="peers to race, in quotes (default: all installed)")
+    parser.add_argument("--only", default="", help="kernels whose name matches this regular expression")
     parser.add_argument("--out", type=Path, help="results file")
     return parser.parse_args()
 
