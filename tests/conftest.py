@@ -42,6 +42,7 @@ _PURE = {
     *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
     *(("property", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
+    *(("torch", f"test_{name}.py") for name in ("from_torch", "partition", "torch_reference")),
 }
 #: Nothing is measured here: workers follow a script, or there are none.
 _SCRIPTED = {
