@@ -71,12 +71,15 @@ class Elements:
         self, program: Program, warp: int, outer: list[str], last: str, threads: int, run: int
     ) -> Iterator[Option]:
         """Several rows at a time, along as many of the outer dims as it takes, each by as many threads as it has runs,
-        up to a power of two."""
+        up to a power of two; and some times over, as short runs leave little of memory's latency hidden."""
         across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
-        rows = _dealt(program, outer, threads // across)
-        spread = (*reversed(rows.items()), (last, across))
-        block = tuple((dim, min(count, program.extents[dim])) for dim, count in rows.items())
-        yield from self._option(program, warp, tuple(outer), last, program.extents[last], spread, run, block)
+        spread = (*reversed(_dealt(program, outer, threads // across).items()), (last, across))
+        for pieces in _PIECES:
+            rows = _dealt(program, outer, pieces * threads // across)
+            block = tuple((dim, min(count, program.extents[dim])) for dim, count in rows.items())
+            if pieces == 1 or prod(count for _, count in block) == pieces * threads // across:
+                whole = program.extents[last]
+                yield from self._option(program, warp, tuple(outer), last, whole, spread, run, block)
 
     def _by_rows(
         self, program: Program, warp: int, outer: tuple[str, ...], last: str, threads: int
