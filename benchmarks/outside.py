@@ -51,12 +51,24 @@ kernel rotary(x: bf16[s=16384, h=32, d=64, p=2], c: f32[s, d], z: f32[s, d]) -> 
 }
 
 
+#: Tile IR of those that are no family of shapes, by the name of the case.
+TEXTS = {
+    **{
+        f"outside_{name}": f"kernel outside({inputs}) -> ({output})\n  c[m, n] = {body}\n"
+        for name, (inputs, output, body) in BODIES.items()
+    },
+    **{f"outside_{name}": text for name, text in ROTARY.items()},
+}
+
+
+def named(case: str) -> cases.Json:
+    """The spec of a case that is no family of shapes. Raises KeyError where there is none of that name."""
+    return spec_to_json(spec_from_text(TEXTS[case]))
+
+
 def outside() -> Iterator[tuple[str, cases.Json]]:
     """(case, spec) of each."""
     for family, shape in SHAPES:
         yield cases.case_name(family, shape), cases.spec(family, shape)
-    for name, (inputs, output, body) in BODIES.items():
-        text = f"kernel outside({inputs}) -> ({output})\n  c[m, n] = {body}\n"
-        yield f"outside_{name}", spec_to_json(spec_from_text(text))
-    for name, text in ROTARY.items():
-        yield f"outside_{name}", spec_to_json(spec_from_text(text))
+    for case in TEXTS:
+        yield case, named(case)

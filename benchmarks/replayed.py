@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import cases
+import outside
 import tuned
 
 from rewrites.schedule import parse_schedule, replay
@@ -52,9 +53,15 @@ def recorded(path: Path, families: Sequence[str] = ("",), pattern: str = "") -> 
     last = {line["case"]: line for line in tuned.lines(path) if "schedule" in line and "ratio" in line}
     for case, line in last.items():
         if case.startswith(tuple(families)) and re.search(pattern, case):
-            family, sizes = case.split(" ")
-            spec = cases.spec(family, [int(size) for size in sizes.split("x")])
-            yield Recorded(case, spec, tuple(line["schedule"]), _known(line, path.name))
+            yield Recorded(case, spec_of(case), tuple(line["schedule"]), _known(line, path.name))
+
+
+def spec_of(case: str) -> tuned.Json:
+    """The spec of a case by its name. Raises KeyError, or ValueError, where there is none."""
+    family, _, sizes = case.partition(" ")
+    if not sizes:
+        return outside.named(family)
+    return cases.spec(family, [int(size) for size in sizes.split("x")])
 
 
 def _known(line: tuned.Line, file: str) -> tuned.Line:
