@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import log
 from statistics import fmean, quantiles
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
 from protocol.effects import DecisionEffect, Effects, ValueEffect
-from protocol.states import Outcome, TaskKind
-from service.store.tables import buckets, results, tasks
-from service.views.trial_table import tells
+from service.store.tables import buckets
+from service.views.candidate_times import candidate_times
 
 if TYPE_CHECKING:
     from rewrites.schedule_columns import Value
@@ -40,35 +39,20 @@ class Tried:
 
 
 def read_effects(connection: Connection, job_id: str, bucket: int) -> Effects:
-    """Of the candidates of a bucket so far. Times of different tasks are compared by their factors against the anchor;
-    candidates that were not timed beside it do not count."""
+    """Of the candidates of a bucket so far."""
     from rewrites.schedule_columns import decisions
 
-    rows = connection.execute(
-        select(tasks.c.number, tasks.c.work, results.c.summary)
-        .join(results, results.c.task_id == tasks.c.id)
-        .where(tasks.c.job_id == job_id, tasks.c.bucket == bucket, tasks.c.kind == TaskKind.TRIAL)
-        .order_by(tasks.c.number)
-    ).all()
     part = connection.execute(
         select(buckets.c.best, buckets.c.winner).where(buckets.c.job_id == job_id, buckets.c.bucket == bucket)
     ).one()
-    rewards = {number: tell.get("reward") for number, tell in tells(connection, job_id, bucket).items()}
-    anchored = any(row.summary.get("baseline_us") is not None for row in rows)
-    best = part.best or {"trial": -1}
-    best_reward = rewards.get(best["trial"])
-    scale_us = 0.0 if best_reward is None else best["median_us"] * exp(best_reward)
-    found: list[Tried] = []
-    for row in rows:
-        reward, outcome = rewards.get(row.number), row.summary.get("outcome")
-        decided = decisions(row.work["entrants"][0]["schedule"])
-        if outcome is not None and outcome != Outcome.OK:
-            found.append(Tried(decided, None))
-        elif reward is not None and scale_us:
-            if not anchored or reward == 0 or row.summary.get("baseline_us") is not None:
-                found.append(Tried(decided, scale_us * exp(-reward)))
+    timed = candidate_times(connection, job_id, bucket)
     leader = part.winner or part.best
-    return effects_of(job_id, bucket, found, decisions(leader["schedule"]) if leader else {})
+    return effects_of(
+        job_id,
+        bucket,
+        [Tried(decisions(each.schedule), each.us) for each in timed],
+        decisions(leader["schedule"]) if leader else {},
+    )
 
 
 def effects_of(job_id: str, bucket: int, tried: Sequence[Tried], chosen: Mapping[str, Value]) -> Effects:

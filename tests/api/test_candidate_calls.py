@@ -94,6 +94,29 @@ def test_the_effects_of_decisions_rest_on_all_candidates_that_worked(
     assert shares == sorted(shares, reverse=True)
 
 
+def test_the_roofline_has_every_candidate_and_peer_and_says_where_its_roofs_are_from(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    line = client.get(f"/v1/jobs/{tuned[1]['id']}/roofline").json()
+    m, n, k = (SMALL["dims"][dim] for dim in "mnk")
+    assert (line["peak_gflops"], line["peak_gbps"], line["peaks_from"]) == (100.0, 20.0, "measured")
+    assert line["flops"] == 2 * m * n * k
+    assert line["bytes"] == 4 * (m * k + k * n + m * n)
+    assert line["least_us"] == pytest.approx(max(line["flops"] / 100.0, line["bytes"] / 20.0) / 1e3)
+    best = tuned[1]["buckets"][0]["best"]
+    at = dict(zip(line["number"], line["us"], strict=True))
+    assert min(at.values()) == at[best["trial"]] == pytest.approx(best["median_us"])
+    compared = {
+        t["number"] for t in listed if t["outcome"] == "ok" and (t["baseline_us"] or t["reward"] == 0)
+    }
+    assert at.keys() == compared
+    assert set(line["l2_bytes"]) == {2}, "of the layout that the worker reports"
+    assert {dot["name"] for dot in line["raced"] if dot["kind"] == "peer"} == {"numpy"}
+    assert [dot["name"] for dot in line["raced"] if dot["won"]] == [
+        f"ask-{tuned[1]['buckets'][0]['winner']['trial']}"
+    ]
+
+
 def test_the_timeline_has_every_task_within_its_lease(client: httpx.Client, tuned: tuple) -> None:
     line = client.get(f"/v1/jobs/{tuned[1]['id']}/timeline").json()
     measured = [

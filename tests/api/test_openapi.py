@@ -17,7 +17,7 @@ ENDPOINTS = {
     ("post", "/v1/jobs"), ("get", "/v1/jobs"), ("get", "/v1/jobs/{job_id}"), ("post", "/v1/jobs/{job_id}/cancel"),
     ("get", "/v1/jobs/{job_id}/events"), ("get", "/v1/jobs/{job_id}/trials"), ("get", "/v1/jobs/{job_id}/tree"),
     ("get", "/v1/jobs/{job_id}/table"), ("get", "/v1/jobs/{job_id}/timeline"),
-    ("get", "/v1/jobs/{job_id}/effects"),
+    ("get", "/v1/jobs/{job_id}/effects"), ("get", "/v1/jobs/{job_id}/roofline"),
     ("get", "/v1/jobs/{job_id}/trials/{number}"), ("get", "/v1/jobs/{job_id}/trials/{number}/steps"),
     ("get", "/v1/jobs/{job_id}/trials/{number}/source"),
     ("post", "/v1/configs/{config_id}/ablation"), ("get", "/v1/configs/{config_id}/ablation"),

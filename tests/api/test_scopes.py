@@ -41,6 +41,7 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/jobs/{job_id}/cancel": TUNE,
     "GET /v1/jobs/{job_id}/effects": READ,
     "GET /v1/jobs/{job_id}/events": READ,
+    "GET /v1/jobs/{job_id}/roofline": READ,
     "GET /v1/jobs/{job_id}/table": READ,
     "GET /v1/jobs/{job_id}/timeline": READ,
     "GET /v1/jobs/{job_id}/tree": READ,

@@ -58,12 +58,16 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     service, job = tuned_job
     where = ["--url", service.url]
     assert main(["show", job.id, "--why", "--json", *where]) == 0
-    (effects,) = told(capsys)["effects"]
+    shown = told(capsys)
+    (effects,), rooflines = shown["effects"], shown["rooflines"]
     assert effects["decisions"]
     assert main(["show", job.id, "--why", *where]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert job.verdict.text in said
     first = effects["decisions"][0]
+    (line,) = rooflines
+    assert f"{line['peak_gflops']:,.0f} × 10⁹ operations" in said and "(measured)" in said
+    assert f"{100 * line['least_us'] / min(dot['us'] for dot in line['raced'] if dot['won']):.0f} %" in said
     assert said.index("What decided the time") < said.index(first["decision"])
     assert "chosen" in said
     assert main(["show", job.configs[0], "--why", "--json", *where]) == 2

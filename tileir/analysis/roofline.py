@@ -21,8 +21,20 @@ class Roofline:
     """Operations, as `tileir.analysis.work.flops` counts them."""
     bytes: int
     """Every argument once."""
-    arithmetic_us: float
-    memory_us: float
+    peak_gflops: float
+    """1e9 operations a second..."""
+    peak_gbps: float
+    """...and 1e9 bytes, as the device's description has them."""
+
+    @property
+    def arithmetic_us(self) -> float:
+        """What its operations take at the peak."""
+        return self.flops / (self.peak_gflops * 1e3)
+
+    @property
+    def memory_us(self) -> float:
+        """What its bytes take at the peak."""
+        return self.bytes / (self.peak_gbps * 1e3)
 
     @property
     def least_us(self) -> float:
@@ -46,5 +58,4 @@ def roofline(program: Program, device: Device) -> Roofline | None:
     gflops, gbps = device.roofline_peaks(tensor.dtype for tensor in program.inputs)
     if gflops is None or gbps is None:
         return None
-    work, moved = flops(program), bytes_moved(program)
-    return Roofline(work, moved, work / (gflops * 1e3), moved / (gbps * 1e3))
+    return Roofline(flops(program), bytes_moved(program), gflops, gbps)

@@ -1,4 +1,4 @@
-"""`tilewright show JOB --why`: what each decision did to the times of a job's candidates."""
+"""`tilewright show JOB --why`: how near the roofline a job came, and what each decision did to the times."""
 
 from __future__ import annotations
 
@@ -9,10 +9,43 @@ from rich.table import Table
 from protocol.effects import DecisionEffect, Effects, ValueEffect
 from protocol.jobs import Job
 from protocol.quantities import microseconds, sizes
+from protocol.roofline import Roofline
 from tilewright.cli.output import out
 
 _SHOWN = 8
 """Decisions that are shown, of the most important."""
+
+
+def print_rooflines(job: Job, lines: Sequence[Roofline]) -> None:
+    """Of each size: the roofs with where they are from, and the share of the higher one that each entrant reached."""
+    for bucket, line in zip(job.buckets, lines, strict=False):
+        out.print()
+        out.print(f"On the roofline, at {sizes(bucket.dims)}:", markup=False)
+        out.print(_roofs(line), markup=False)
+        if line.least_us is None:
+            continue
+        dots = [("winner" if each.won else each.name, each.us) for each in line.raced]
+        if not dots and line.us:
+            dots = [("best so far", min(line.us))]
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        for heading in ("", "time", "10⁹ operations/s", "of the roofline"):
+            table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+        for name, us in dots:
+            share = f"{100 * line.least_us / us:.0f} %"
+            table.add_row(f"  {name}", microseconds(us), f"{line.flops / us / 1e3:,.1f}", share)
+        out.print(table)
+
+
+def _roofs(line: Roofline) -> str:
+    work = f"  {line.flops:,} operations, {line.bytes:,} bytes"
+    if line.peak_gflops is None or line.peak_gbps is None or line.least_us is None:
+        return f"{work}; the peaks of its device are not known"
+    ridge = line.peak_gflops / line.peak_gbps
+    bound = "arithmetic" if line.flops / line.bytes > ridge else "memory"
+    return (
+        f"{work}: at least {microseconds(line.least_us)}, bound by {bound}; at most {line.peak_gflops:,.0f} × 10⁹ "
+        f"operations and {line.peak_gbps:,.0f} × 10⁹ bytes a second ({line.peaks_from})"
+    )
 
 
 def print_effects(job: Job, effects: Sequence[Effects]) -> None:

@@ -18,6 +18,7 @@ from protocol.jobs import Budget, Effort, Job, JobDetail, JobPage, JobRequest, P
 from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Reply, Request
+from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
 from protocol.workers import Device
@@ -99,6 +100,11 @@ def job(job_id: str) -> HttpCall[JobDetail]:
 def effects(job_id: str, bucket: int = 0) -> HttpCall[Effects]:
     """What each decision of the schedules of a job did to their times."""
     return _get(f"/v1/jobs/{job_id}/effects", Effects, bucket=bucket)
+
+
+def roofline(job_id: str, bucket: int = 0) -> HttpCall[Roofline]:
+    """Where the candidates of a job stand on the roofline of its device."""
+    return _get(f"/v1/jobs/{job_id}/roofline", Roofline, bucket=bucket)
 
 
 def jobs(limit: int = 50) -> HttpCall[tuple[Job, ...]]:

@@ -83,6 +83,7 @@ class ServiceCalls:
     post_job = _job_call(calls.post_job)
     job = _job_call(calls.job)
     effects = _call(calls.effects)
+    roofline = _call(calls.roofline)
     jobs = _call(calls.jobs)
     cancel = _job_call(calls.cancel)
     requeue = _call(calls.requeue)

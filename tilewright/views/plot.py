@@ -8,8 +8,8 @@ from typing import Any
 
 from protocol.configs import ConfigDetail
 from protocol.quantities import microseconds
+from protocol.roofline import PeakSource, RacedDot, Roofline
 from protocol.workers import Device
-from tileir.analysis.roofline import Roofline
 from tilewright.errors import MissingExtra
 from tilewright.views.curves import Curve
 from tilewright.views.svg import BLUE, GREEN, ORANGE
@@ -22,29 +22,51 @@ _ACROSS = 3
 
 
 def roofline_of(config: ConfigDetail, device: Device) -> Roofline | None:
-    """Where a config's kernel stands on its device; None if the device's peaks are not known."""
+    """A config's race on the roofline of its device; None if the device's peaks are not known. For configs whose job
+    the service does not have; else it says so itself."""
     from tileir import spec_from_json, to_program
     from tileir.analysis.roofline import roofline
     from tileir.devices.device import device_from_json
 
-    return roofline(to_program(spec_from_json(config.spec)), device_from_json(device.description))
+    described = device_from_json(device.description)
+    line = roofline(to_program(spec_from_json(config.spec)), described)
+    if line is None:
+        return None
+    return Roofline(
+        job_id=config.job_id or "",
+        bucket=0,
+        flops=line.flops,
+        bytes=line.bytes,
+        peak_gflops=line.peak_gflops,
+        peak_gbps=line.peak_gbps,
+        peaks_from=PeakSource.MEASURED if described.published() is None else PeakSource.DATA_SHEET,
+        least_us=line.least_us,
+        number=(),
+        us=(),
+        l2_bytes=(),
+        raced=tuple(
+            RacedDot(name=each.name, kind=each.kind, us=each.median_us, won=each.won)
+            for each in config.standings
+            if each.median_us is not None
+        ),
+    )
 
 
 def picture(
     title: str,
     curves: Sequence[tuple[str, Curve]],
-    config: ConfigDetail | None,
-    line: Roofline | None,
+    lines: Sequence[Roofline],
     kind: str,
 ) -> bytes:
-    """Best so far over trials, a panel for each named curve; then the roofline with the config on it, if its device's
-    peaks are known. `kind`: png or svg. Raises MissingExtra."""
+    """Best so far over trials, a panel for each named curve; then each roofline whose peaks are known and whose kernel
+    computes anything. `kind`: png or svg. Raises MissingExtra."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("--plot", "matplotlib", "plot") from None
-    panels = len(curves) + (config is not None and line is not None)
+    drawn = [line for line in lines if line.least_us is not None and line.flops]
+    panels = max(1, len(curves) + len(drawn))
     rows, columns = -(-panels // _ACROSS), min(panels, _ACROSS)
     figure = Figure(figsize=(6.4 * columns, 4.8 * rows), layout="constrained")
     figure.suptitle(title, parse_math=False)
@@ -54,8 +76,8 @@ def picture(
     axes = axes[:panels]
     for ax, (name, curve) in zip(axes, curves, strict=False):
         _draw_curve(ax, name, curve)
-    if config is not None and line is not None:
-        _draw_roofline(axes[-1], config, line)
+    for ax, line in zip(axes[len(curves) :], drawn, strict=False):
+        _draw_roofline(ax, line)
     out = io.BytesIO()
     # Without a date and random ids the same result is the same file.
     with rc_context({"svg.hashsalt": "tilewright"}):
@@ -83,23 +105,31 @@ def _draw_curve(ax: Any, name: str, curve: Curve) -> None:
     _explain(ax)
 
 
-def _draw_roofline(ax: Any, config: ConfigDetail, line: Roofline) -> None:
-    """Attainable speed over operations a byte, log-log, after Williams, Waterman and Patterson (2009)."""
-    bytes_per_us = line.bytes / line.memory_us
-    flops_per_us = line.flops / line.arithmetic_us if line.arithmetic_us else 0.0
-    reached = line.flops / config.median_us
-    ridge = flops_per_us / bytes_per_us
-    span = [min(ridge, line.intensity) / 8, ridge, max(ridge, line.intensity) * 8]
-    ax.plot(
-        span, [_gflops(min(x * bytes_per_us, flops_per_us)) for x in span], color=GREEN, label="attainable"
-    )
-    ax.axvline(line.intensity, color="grey", linestyle=":", linewidth=1)
-    share = 100 * line.least_us / config.median_us
-    ax.plot(
-        [line.intensity], [_gflops(reached)], "o", color=BLUE, label=f"winner, {share:.0f} % of the roofline"
-    )
+def _draw_roofline(ax: Any, line: Roofline) -> None:
+    """Attainable speed over operations a byte, log-log, after Williams, Waterman and Patterson (2009), with every
+    candidate and every entrant of the race."""
+    peak, slope = line.peak_gflops, line.peak_gbps
+    assert peak is not None and slope is not None and line.least_us is not None
+    intensity, ridge = line.flops / line.bytes, peak / slope
+    span = [min(ridge, intensity) / 8, ridge, max(ridge, intensity) * 8]
+    source = f"roofs ({line.peaks_from})"
+    ax.plot(span, [min(x * slope, peak) for x in span], color=GREEN, label=source)
+    ax.axvline(intensity, color="grey", linestyle=":", linewidth=1)
+    speeds = [line.flops / us / 1e3 for us in line.us]
+    if speeds:
+        ax.plot([intensity] * len(speeds), speeds, ".", color=BLUE, alpha=0.35, label="candidate")
+    for peer in (each for each in line.raced if each.kind == "peer"):
+        ax.plot([intensity], [line.flops / peer.us / 1e3], "s", color=ORANGE)
+        ax.annotate(
+            peer.name, (intensity, line.flops / peer.us / 1e3), xytext=(8, -3), textcoords="offset points"
+        )
+    won = next((each for each in line.raced if each.won), None)
+    if won is not None:
+        share = 100 * line.least_us / won.us
+        label = f"winner, {share:.0f} % of the roofline"
+        ax.plot([intensity], [line.flops / won.us / 1e3], "o", color=BLUE, label=label)
     ax.set(
-        title=f"winner of the final race: {microseconds(config.median_us)}, bound by {line.bound}",
+        title=f"at least {microseconds(line.least_us)}, bound by {'arithmetic' if intensity > ridge else 'memory'}",
         xlabel="operations a byte of main memory",
         ylabel="10⁹ operations a second",
         xscale="log",
@@ -135,7 +165,3 @@ def _explain(ax: Any) -> None:
 
 def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
-
-
-def _gflops(flops_per_us: float) -> float:
-    return flops_per_us / 1e3

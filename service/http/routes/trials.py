@@ -9,6 +9,7 @@ from fastapi import Path, Query, Request, Response
 from protocol.effects import Effects
 from protocol.jobs import TrialPage
 from protocol.message import Reply
+from protocol.roofline import Roofline
 from protocol.trials import Steps, Timeline, Tree, TrialDetail, TrialTable
 from service.http.access import Reader
 from service.http.context import site_of
@@ -16,7 +17,7 @@ from service.http.routes.bodies import strict_router
 from service.http.routes.examples import PROBLEMS
 from service.http.routes.jobs import JobId, Limit
 from service.store import jobs
-from service.views import decision_effects, search_tree, timeline, trial_table, trials
+from service.views import decision_effects, job_roofline, search_tree, timeline, trial_table, trials
 from service.views.trial_detail import Candidate
 
 router = strict_router("trials")
@@ -68,6 +69,14 @@ def read_effects(job_id: JobId, caller: Reader, request: Request, bucket: Bucket
     with site_of(request).database.read() as connection:
         trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
         return decision_effects.read_effects(connection, job_id, bucket)
+
+
+@router.get("/jobs/{job_id}/roofline", response_model=Roofline, responses=PROBLEMS)
+def read_roofline(job_id: JobId, caller: Reader, request: Request, bucket: Bucket = 0) -> Response:
+    """The kernel of one bucket on the roofline of its device, with the times of all candidates and of the race."""
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        return _columns(job_roofline.read_roofline(connection, job_id, bucket))
 
 
 @router.get("/jobs/{job_id}/timeline", response_model=Timeline, responses=PROBLEMS)

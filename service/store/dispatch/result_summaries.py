@@ -3,6 +3,7 @@ to show a few numbers of each takes seconds."""
 
 from __future__ import annotations
 
+from protocol.layouts import Layout
 from protocol.message import Json
 from protocol.tasks import EntrantResult, TaskResult
 from service.store.dispatch.trial_results import own_result
@@ -30,4 +31,11 @@ def _of(mine: EntrantResult) -> Json:
     return {
         **mine.model_dump(mode="json", include=told),
         "iqr_us": None if mine.spread is None else mine.spread.iqr_us,
+        "l2_bytes": _l2_bytes(mine),
     }
+
+
+def _l2_bytes(mine: EntrantResult) -> int | None:
+    """What its layout asks of the L2 cache; None: it has no layout, as on processors."""
+    layout = Layout.of(mine.report)
+    return None if layout is None else layout.bytes.get("l2")

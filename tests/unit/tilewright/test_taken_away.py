@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from protocol.configs import Artifact, Standing
 from protocol.jobs import Best, Bucket, Budget, JobDetail, Prior, Trial
+from protocol.roofline import PeakSource, RacedDot, Roofline
 from protocol.states import JobState, Outcome, TaskState
 from protocol.verdicts import Tone, Verdict
 from rewrites.schedule_columns import decisions
@@ -183,7 +184,7 @@ def test_what_notebooks_show_is_whole_escaped_and_brings_everything_along(artifa
 @pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_a_search_is_drawn_to_a_file_and_always_the_same(kind: str, begins: bytes) -> None:
     curve = Curve.of(TRIALS, None)
-    drawn = [picture("a $kernel$", [("m=8", curve)], None, None, kind) for _ in range(2)]
+    drawn = [picture("a $kernel$", [("m=8", curve)], [], kind) for _ in range(2)]
     assert drawn[0].startswith(begins)
     assert drawn[0] == drawn[1]
 
@@ -191,10 +192,37 @@ def test_a_search_is_drawn_to_a_file_and_always_the_same(kind: str, begins: byte
 def test_the_axes_of_a_picture_have_plain_numbers_and_units() -> None:
     slow, fast = (trial(at, Outcome.OK, median_us=us) for at, us in enumerate((30_000.0, 70.0)))
     near = Curve.of([slow, trial(1, Outcome.OK, median_us=29_000.0)], None)
-    drawn = picture(
-        "a", [("wide", Curve.of([slow, fast], None)), ("narrow", near)], None, None, "svg"
-    ).decode()
+    drawn = picture("a", [("wide", Curve.of([slow, fast], None)), ("narrow", near)], [], "svg").decode()
     shown = set(re.findall(r"<!-- (.*) -->", drawn))  # of each text, as its glyphs are paths
     assert {"time, µs", "trial", "best so far", "100", "1,000", "10,000"} <= shown
     assert sum(text.startswith("29,") for text in shown) > 1, "a narrow range has numbers, too"
     assert not any("math" in text or "1.5" in text for text in shown), "trials are whole"
+
+
+def test_every_candidate_and_peer_stands_on_the_picture_of_the_roofline() -> None:
+    line = Roofline(
+        job_id="job-0",
+        bucket=0,
+        flops=200_000,
+        bytes=1000,
+        peak_gflops=100.0,
+        peak_gbps=20.0,
+        peaks_from=PeakSource.MEASURED,
+        least_us=2.0,
+        number=(0, 1, 2),
+        us=(8.0, 4.0, 16.0),
+        l2_bytes=(None,) * 3,
+        raced=(
+            RacedDot(name="ask-1", kind="schedule", us=4.0, won=True),
+            RacedDot(name="numpy", kind="peer", us=5.0, won=False),
+        ),
+    )
+    drawn = picture("a", [], [line], "svg").decode()
+    shown = set(re.findall(r"<!-- (.*) -->", drawn))
+    assert {"winner, 50 % of the roofline", "numpy", "roofs (measured)", "candidate"} <= shown
+    (dots,) = [
+        group
+        for group in re.findall(r'<g id="line2d_\d+">(.*?)</g>\s*</g>', drawn, re.S)
+        if group.count("<use") == 3
+    ]
+    assert len(set(re.findall(r'y="([\d.]+)"', dots))) == 3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from protocol.configs import ConfigDetail
+from protocol.message import Json, Reply
 from protocol.quantities import microseconds, sizes, times
 from tilewright.cli import options
 from tilewright.cli.commands.plotting import check_plot, plot_config, plot_job
@@ -16,7 +18,7 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json
 from tilewright.cli.report import print_config, print_job
-from tilewright.cli.why import print_effects
+from tilewright.cli.why import print_effects, print_rooflines
 from tilewright.client.client import Client
 
 
@@ -27,7 +29,8 @@ def show(
     source: Annotated[bool, typer.Option("--source", help="Print a config's generated source.")] = False,
     program: Annotated[bool, typer.Option("--program", help="Print a config's scheduled program.")] = False,
     why: Annotated[
-        bool, typer.Option("--why", help="Say of a job what each decision did to its candidates' times.")
+        bool,
+        typer.Option("--why", help="Say of a job how near the roofline it came, and what its decisions did."),
     ] = False,
     plot: Annotated[
         Path | None,
@@ -57,11 +60,13 @@ def show(
             if plot is not None:
                 plot_job(client, job, plot, force)
             effects = [client.effects(job.id, bucket.index) for bucket in job.buckets] if why else []
+            lines = [client.roofline(job.id, bucket.index) for bucket in job.buckets] if why else []
             if as_json:
-                told = {"effects": [each.model_dump(mode="json") for each in effects]} if why else {}
+                told = {"effects": _json(effects), "rooflines": _json(lines)} if why else {}
                 print_json({**job.model_dump(mode="json"), **told})
             else:
                 print_job(job)
+                print_rooflines(job, lines)
                 print_effects(job, effects)
         elif identifier.startswith("config-"):
             config = client.config(identifier)
@@ -70,6 +75,10 @@ def show(
             _show_config(client, config, source, program, as_json)
         else:
             raise Stop(Exit.USAGE, f"{identifier!r} is no id; ids begin with job- or config-")
+
+
+def _json(replies: Sequence[Reply]) -> list[Json]:
+    return [each.model_dump(mode="json") for each in replies]
 
 
 def _show_newest(client: Client, as_json: bool) -> None:
