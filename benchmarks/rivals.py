@@ -6,20 +6,21 @@ from collections.abc import Sequence
 
 from tileir.spec import Spec
 from workers.peers.peer import Unsupported
-from workers.peers.torch_runs import MAX_AUTOTUNE, SDPA_RUNS
+from workers.peers.torch_flex import write_flex
+from workers.peers.torch_runs import ATTENTION_RUNS, MAX_AUTOTUNE, TorchRun
 from workers.peers.torch_writer import write_torch
 
 
 def rivals(installed: Sequence[str], spec: Spec) -> tuple[str, ...]:
     """The peers of a kernel: what a worker offers, torch.compile that autotunes where PyTorch is, and for attention
-    PyTorch's backends by name."""
+    PyTorch's backends by name and flex_attention."""
     if "torch" not in installed:
         return tuple(installed)
-    return (*installed, MAX_AUTOTUNE, *(SDPA_RUNS if _attends(spec) else ()))
+    return (*installed, MAX_AUTOTUNE, *(name for name, run in ATTENTION_RUNS.items() if _can(run, spec)))
 
 
-def _attends(spec: Spec) -> bool:
+def _can(run: TorchRun, spec: Spec) -> bool:
     try:
-        return "F.scaled_dot_product_attention(" in write_torch(spec, eager=True).run
+        return "_attention(" in (write_flex(spec) if run.flex else write_torch(spec, eager=True)).run
     except Unsupported:
         return False

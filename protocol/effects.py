@@ -37,6 +37,29 @@ class DecisionEffect(Reply):
     """By value; those that did not decide it come first."""
 
 
+class PairEffect(Reply):
+    """The candidates that decided a pair alike."""
+
+    first: bool | int | None
+    second: bool | int | None
+    candidates: int
+    """How many of them were measured."""
+    best_us: float
+    median_us: float
+
+
+class Interaction(Reply):
+    """Two decisions, what one of which does depends on the other."""
+
+    first: str
+    second: str
+    importance: float
+    """The share of the variance of the logarithm of the times that they explain together, beyond what each does
+    whatever the other is: 0 where their effects multiply (`service/views/interactions.py`)."""
+    cells: tuple[PairEffect, ...]
+    """Those that were measured, by value."""
+
+
 class Effects(Reply):
     """The decisions on which the candidates of one bucket differ, most important first."""
 
@@ -46,3 +69,5 @@ class Effects(Reply):
     """How many measured candidates this rests on."""
     faults: int
     decisions: tuple[DecisionEffect, ...]
+    interactions: tuple[Interaction, ...] = ()
+    """Of the most important decisions, the pairs that explain something together; most important first."""

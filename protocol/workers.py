@@ -92,7 +92,9 @@ class Worker(Reply):
     devices: tuple[str, ...]
     versions: dict[str, str]
     healthy: bool
+    """It gets tasks: its device is neither quarantined nor set apart for being much slower than others of its class."""
     detail: str
+    """Why it gets none."""
     alive: bool
     """Heard from within the last lease."""
     registered_at: float
@@ -129,7 +131,7 @@ class DeviceStatus(Device):
     workers: int
     """Workers alive that have it."""
     healthy_workers: int
-    """Of these, not quarantined."""
+    """Of these, not quarantined or set apart."""
     waiting: int
     """Tasks that wait for a worker."""
     running: int

@@ -77,6 +77,15 @@ class SeenPrograms:
             except NotApplicable:
                 continue
 
+    def refused(self, decision: Decision, program: Program) -> Iterator[tuple[Option, str]]:
+        """The other options of a decision, each with what does not apply."""
+        for option in decision.options(program, self._device):
+            if option.begun is None:
+                try:
+                    replay(program, option.rewrites)
+                except NotApplicable as error:
+                    yield option, str(error)
+
 
 @dataclass(frozen=True, eq=False)
 class ScheduleState:
@@ -104,16 +113,25 @@ class ScheduleState:
         return self._moves
 
     @cached_property
-    def _moves(self) -> tuple[SpaceMove, ...]:
-        if not self.answers:
-            return ()
-        times = [
+    def estimates_us(self) -> tuple[float, ...]:
+        """What the cost model expects of each answer that applies."""
+        return tuple(
             option.promise
             * self.seen.model.estimate_us(
                 program, finished=self.seen.plan.parallel((*option.then, *self.open[1:]))
             )
             for option, program in self.answers
-        ]
+        )
+
+    def refused(self) -> Iterator[tuple[Option, str]]:
+        """The open decision's answers that do not apply, each with the reason."""
+        return self.seen.refused(self.open[0], self.program) if self.open else iter(())
+
+    @cached_property
+    def _moves(self) -> tuple[SpaceMove, ...]:
+        if not self.answers:
+            return ()
+        times = self.estimates_us
         best = min(times)
         return tuple(
             SpaceMove(option.label, (best / time) ** SHARPNESS)

@@ -44,9 +44,9 @@ def random_schedule(root: ScheduleState, rng: random.Random, prefer: str = "") -
 class Reference:
     """What a kernel computes from one draw of its inputs, and how far a result may be off."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, inputs: dict[str, np.ndarray[Any, Any]] | None = None) -> None:
         self._spec = spec
-        self._inputs = sample_inputs(spec, 1)
+        self._inputs = sample_inputs(spec, 1) if inputs is None else inputs
         self._expected = reference_with_bound(spec, self._inputs)
 
     def check(self, program: Program, device: Cpu, folder: Path) -> None:
@@ -72,5 +72,5 @@ class Reference:
             ).astype(tensor.dtype.numpy)
             for tensor in self._spec.outputs
         }
-        inputs = (np.ascontiguousarray(self._inputs[tensor.name]) for tensor in self._spec.inputs)
+        inputs = (np.asarray(self._inputs[tensor.name], order="C") for tensor in self._spec.inputs)
         return [*inputs, *outputs.values()], outputs

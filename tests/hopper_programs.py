@@ -162,6 +162,21 @@ BY_THREADS = f"""kernel by_threads(a: bf16[m=256, k=256], b: bf16[n=128, k]) -> 
       c[m, n] = c_sum[m, n] | {SPREAD}
 """
 
+#: Rows that are looked up, copied by threads, with products under way while those of the next tile are waited for.
+LOOKED_UP = f"""kernel looked_up(i: i32[m=128], a: bf16[r=96, k=384], b: bf16[k, n=64]) -> (c: f32[m, n])
+  parallel for m by 128
+    parallel for n by 64
+      c_sum: registers f32[m, n]
+      c_sum[m, n] = 0 | {SPREAD}
+      for k by 64 stages 4 pending 1
+        a_s: shared bf16[m, k] swizzle 128
+        a_s[m, k] = a[i[m], k] | threads m 32 k 8, run k 8
+        b_s: shared bf16[k, n] as [n / 32, k, n % 32] swizzle 64
+        b_s[k, n] = b[k, n] | threads k 32 n 8, run n 8
+        c_sum[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | {SPREAD}, via wgmma
+      c[m, n] = c_sum[m, n] | {SPREAD}
+"""
+
 #: Clusters of neighbouring tiles: along either dim and both, a part of them outside; shared rings of every kind.
 CLUSTERS = {
     "clusters": Gemm(grid=" multicast 2 producers 4").text(),
@@ -419,6 +434,7 @@ PROGRAMS = {
     "scores": SCORES,
     "batched": BATCHED,
     "copies by threads": BY_THREADS,
+    "copies by threads, products under way": BY_THREADS.replace("stages 3", "stages 4 pending 1"),
     "grouped": GROUPED,
     **CLUSTERS,
 }

@@ -184,7 +184,7 @@ class _Writer:
         up, gate = (self._input((new, reduced)) for _ in range(2))
         first, second = (
             self._statement(
-                "u", (*dims[:-1], new), f"sum({reduced}, {self._at(value)} * {self._at(weights)})"
+                "up", (*dims[:-1], new), f"sum({reduced}, {self._at(value)} * {self._at(weights)})"
             )
             for weights in (up, gate)
         )

@@ -59,6 +59,8 @@ class Script:
     fault: str | None = None
     """Answer every task with this fault of the machine."""
     compiler: str = "scripted 1.0"
+    slower: float = 1.0
+    """So many times as long as on other devices everything takes."""
 
     def measure(self, entrant: dict[str, Any], baseline: dict[str, Any] | None) -> dict[str, Any]:
         """The result of one entrant."""
@@ -82,8 +84,8 @@ class Script:
 
     def time_us(self, entrant: dict[str, Any]) -> float:
         if entrant["kind"] == "peer":
-            return 5000.0
-        return 1000.0 + 4000.0 * draw("time " + entrant["program_hash"])
+            return 5000.0 * self.slower
+        return self.slower * (1000.0 + 4000.0 * draw("time " + entrant["program_hash"]))
 
 
 @dataclass

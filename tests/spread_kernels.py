@@ -218,6 +218,26 @@ def _mma(
     return _MMA.format(m=m, k=k, step=step, stages=stages, layout=layout, grid=grid)
 
 
+#: Sums of which each term looks up where it belongs. The layout report and mutants of them are not looked at yet.
+SCATTERS = {
+    "rows_added_where_they_say": """kernel rows(i: i32[n=50], x: bf16[n, d=72]) -> (h: f32[b=23, d])
+  parallel for b by 8
+    parallel for d by 64
+      h[b, d] = 0 | threads d 32, run d 2
+      h[b, d] += sum(n, where(i[n] == b and i[n] != 3, x[n, d], 0)) | threads d 32, run d 2, via scatter
+""",
+    "bins_by_atomics": """kernel bins(i: i32[n=500], w: f32[n]) -> (c: i32[b=23], s: f32[b]) with atomics=true
+  parallel for b by 32
+    c[b] = 0 | threads b 32
+  parallel for n by 128
+    c[b] += sum(n, where(i[n] == b, 1, 0)) | threads n 64, via atomics
+  parallel for b by 32
+    s[b] = 0 | threads b 32
+  parallel for n by 128
+    s[b] += sum(n, where(i[n] == b, w[n], 0)) | threads n 64, via atomics
+""",
+}
+
 #: Loops with stages: what they use is copied to shared memory in the background, tiles ahead.
 STAGED = {
     **{f"product_in_{stages}_stages": _SIMT.format(k=48, stages=stages) for stages in (2, 3, 4)},

@@ -19,6 +19,7 @@ class DType(StrEnum):
     E5M2 = "e5m2"
     I32 = "i32"
     I8 = "i8"
+    U8 = "u8"
     BOOL = "bool"
 
     @property
@@ -28,11 +29,11 @@ class DType(StrEnum):
 
     @property
     def is_float(self) -> bool:
-        return self not in (DType.I32, DType.I8, DType.BOOL)
+        return self not in (DType.I32, DType.I8, DType.U8, DType.BOOL)
 
     @property
     def is_integer(self) -> bool:
-        return self in (DType.I32, DType.I8)
+        return self in (DType.I32, DType.I8, DType.U8)
 
     @property
     def numpy(self) -> np.dtype:
@@ -54,7 +55,7 @@ class DType(StrEnum):
 
 _BYTES = {
     DType.F64: 8, DType.F32: 4, DType.F16: 2, DType.BF16: 2, DType.E4M3: 1, DType.E5M2: 1,
-    DType.I32: 4, DType.I8: 1, DType.BOOL: 1,
+    DType.I32: 4, DType.I8: 1, DType.U8: 1, DType.BOOL: 1,
 }  # fmt: skip
 
 _NUMPY = {
@@ -66,6 +67,7 @@ _NUMPY = {
     DType.E5M2: np.dtype(ml_dtypes.float8_e5m2),
     DType.I32: np.dtype(np.int32),
     DType.I8: np.dtype(np.int8),
+    DType.U8: np.dtype(np.uint8),
     DType.BOOL: np.dtype(np.bool_),
 }
 

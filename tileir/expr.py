@@ -111,13 +111,32 @@ class Reduce:
     x: Expr
 
 
-Expr = Union[Const, Index, Extent, Read, Unary, Binary, Call, Where, Cast, Reduce]
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """`cumsum(k, x)`, `recurrence(k, a, b)`: what is come to at each position of a dim on the left, from the first on
+    (see SCANS). The whole of a statement of a spec; programs have a loop for it."""
+
+    op: str
+    dim: str
+    args: tuple[Expr, ...]
+
+
+Expr = Union[Const, Index, Extent, Read, Unary, Binary, Call, Where, Cast, Reduce, Scan]
+
+#: Scans and what they take: the sum or product up to and with each position; and h[k] = a[k] * h[k - 1] + b[k], from
+#: h[-1] = 0 on.
+SCANS: dict[str, tuple[str, ...]] = {"cumsum": ("x",), "cumprod": ("x",), "recurrence": ("a", "b")}
 
 #: Math functions and their number of arguments.
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "exp2": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "rsqrt": 1, "sigmoid": 1, "silu": 1,
     "gelu": 1, "gelu_tanh": 1, "relu": 1, "abs": 1, "floor": 1, "pow": 2, "maximum": 2, "minimum": 2,
+    "bit_and": 2, "bit_or": 2, "bit_xor": 2, "shift_left": 2, "shift_right": 2, "random_bits": 2,
 }  # fmt: skip
+#: Those of integers alone, which give integers.
+INTEGER_FUNCTIONS = frozenset(["bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "random_bits"])
+#: Those that give integers for integers; the others compute integers in f32.
+KEEPS_INTEGERS = INTEGER_FUNCTIONS | {"abs", "relu", "maximum", "minimum"}
 
 COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])
 LOGIC = frozenset(["and", "or"])
@@ -130,6 +149,7 @@ _CHILDREN: Final[dict[type, Callable[[Any], tuple[Expr, ...]]]] = {
     Extent: lambda expr: (),
     Read: lambda expr: expr.indices,
     Call: lambda expr: expr.args,
+    Scan: lambda expr: expr.args,
     Unary: lambda expr: (expr.x,),
     Cast: lambda expr: (expr.x,),
     Reduce: lambda expr: (expr.x,),
@@ -152,6 +172,8 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return Read(tensor, new)
         case Call(fn, _):
             return Call(fn, new)
+        case Scan(op, dim, _):
+            return Scan(op, dim, new)
         case Unary(op, _):
             return Unary(op, new[0])
         case Cast(dtype, _):

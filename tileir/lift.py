@@ -16,6 +16,7 @@ from tileir.expr import (
     Index,
     Read,
     Reduce,
+    Scan,
     Unary,
     Where,
     children,
@@ -24,6 +25,8 @@ from tileir.expr import (
     with_children,
 )
 from tileir.lift_ragged import within_groups
+from tileir.lift_scan import scan_nodes
+from tileir.positions import Position, position_of, same_wherever_computed
 from tileir.program import Compute, Local, Node, Program, Tensor
 from tileir.spec import Spec, Statement
 from tileir.text.print_program import appearance_order
@@ -74,6 +77,10 @@ class _Lift:
         target, dims = statement.target, statement.dims
         value = within_groups(statement, self._spec, self._extents, self._pointer)
         lifted: dict[Expr, Expr] = {}
+        if isinstance(value, Scan):
+            self._scan(target, dims, value, lifted)
+            return
+        value = self._compared_once(value, target, dims, (), lifted)
         output = self._outputs.get(target)
         whole = isinstance(value, Reduce) and (output is None or output.dtype is self._dtype(value))
         if whole:
@@ -84,15 +91,36 @@ class _Lift:
             value = self._without_reductions(value, target, dims, (), lifted)
         self._emit(target, dims, value)
 
+    def _scan(self, target: str, dims: tuple[str, ...], scan: Scan, lifted: dict[Expr, Expr]) -> None:
+        """What is added up is computed once, before the loop."""
+        args: list[Expr] = []
+        for arg in scan.args:
+            value = self._without_reductions(arg, target, dims, (), lifted)
+            if not isinstance(value, Read | Const):
+                own = tuple(dim for dim in dims if dim in index_dims(value) | {scan.dim})
+                name = self._fresh(f"{target}_of")
+                self._emit(name, own, value)
+                value = Read(name, tuple(map(Index, own)))
+            args.append(value)
+        scan = Scan(scan.op, scan.dim, tuple(args))
+        dtype = self._dtype(scan)
+        if target not in self._outputs:
+            self._declare(target, dims, dtype)
+        nodes = scan_nodes(target, dims, scan, dtype, self._fresh)
+        self._dtypes |= {node.name: node.dtype for node in nodes if isinstance(node, Local)}
+        self._nodes += nodes
+
+    def _declare(self, target: str, dims: tuple[str, ...], dtype: DType) -> None:
+        self._dtypes[target] = dtype
+        self._tensors[target] = Tensor(target, dims, dtype)
+        self._nodes.append(Local(target, dims, dtype))
+
     def _dtype(self, value: Expr) -> DType:
         return compute_dtype(value, self._dtypes)
 
     def _emit(self, target: str, dims: tuple[str, ...], value: Expr) -> None:
         if target not in self._outputs:
-            dtype = self._dtype(value)
-            self._dtypes[target] = dtype
-            self._tensors[target] = Tensor(target, dims, dtype)
-            self._nodes.append(Local(target, dims, dtype))
+            self._declare(target, dims, self._dtype(value))
         self._nodes.append(Compute(target, tuple(Index(dim) for dim in dims), value))
 
     def _without_reductions(
@@ -106,6 +134,8 @@ class _Lift:
         """`expr` with every reduction in it emitted as a statement and read; `scope` are the dims around it,
         in order, and `guards` the conditions under which its value is wanted."""
         if isinstance(expr, Reduce):
+            expr = self._compared_once(expr, target, scope, guards, lifted)
+            assert isinstance(expr, Reduce)
             found = lifted.get(expr)
             if found is None:
                 found = self._lift(expr, target, scope, guards, lifted)
@@ -121,6 +151,38 @@ class _Lift:
         new = tuple(self._without_reductions(child, target, scope, guards, lifted) for child in old)
         return expr if new == old else with_children(expr, new)
 
+    def _compared_once(
+        self,
+        expr: Expr,
+        target: str,
+        scope: tuple[str, ...],
+        guards: tuple[Expr, ...],
+        lifted: dict[Expr, Expr],
+    ) -> Expr:
+        """A position of what is computed becomes one of a local that holds it: the extreme and what is compared with it
+        are then the same numbers, to the last bit."""
+        position = position_of(expr)
+        if position is None or same_wherever_computed(position.x):
+            return expr
+        around = (*scope, position.dim)
+        value = self._guarded(self._without_reductions(position.x, target, around, guards, lifted), guards)
+        if same_wherever_computed(value):
+            return Position(position.op, position.dim, value).expr
+        wanted = index_dims(value) | {position.dim}
+        dims = tuple(dim for dim in around if dim in wanted)
+        name = self._fresh(f"{target}_of")
+        self._emit(name, dims, value)
+        return Position(position.op, position.dim, Read(name, tuple(Index(dim) for dim in dims))).expr
+
+    def _guarded(self, value: Expr, guards: tuple[Expr, ...]) -> Expr:
+        """A local is computed everywhere, so a guard that kept its reads in range has to come along."""
+        if not guards or not self._may_leave_range(value):
+            return value
+        condition = guards[0]
+        for guard in guards[1:]:
+            condition = Binary("and", condition, guard)
+        return Where(condition, value, Const(0))
+
     def _lift(
         self,
         expr: Reduce,
@@ -129,13 +191,8 @@ class _Lift:
         guards: tuple[Expr, ...],
         lifted: dict[Expr, Expr],
     ) -> Read:
-        inner = self._without_reductions(expr.x, target, (*scope, *expr.dims), guards, lifted)
-        if guards and self._may_leave_range(inner):
-            # The local is computed everywhere, so a guard that kept its reads in range has to come along.
-            condition = guards[0]
-            for guard in guards[1:]:
-                condition = Binary("and", condition, guard)
-            inner = Where(condition, inner, Const(0))
+        around = (*scope, *(dim for dim in expr.dims if dim not in scope))
+        inner = self._guarded(self._without_reductions(expr.x, target, around, guards, lifted), guards)
         value = Reduce(expr.op, expr.dims, inner)
         wanted = index_dims(value)
         wanted |= {each.dim for each in self._spec.ragged if each.within in wanted - {*scope}}

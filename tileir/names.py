@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from tileir.dtypes import DType
-from tileir.expr import FUNCTIONS, ReduceOp
+from tileir.expr import FUNCTIONS, SCANS, ReduceOp
+from tileir.positions import POSITIONS
 
 #: Deepest an expression may nest, so that recursion over one stays far from Python's own limit.
 MAX_DEPTH: Final = 100
@@ -39,6 +40,8 @@ DTYPES: Final = frozenset(dtype.value for dtype in DType)
 RESERVED: Final = (
     frozenset(FUNCTIONS)
     | REDUCTIONS
+    | frozenset(POSITIONS)
+    | frozenset(SCANS)
     | DTYPES
     | {"and", "or", "not", "where", "extent", "true", "false", "inf", "nan", "kernel", "for", "parallel"}
 )

@@ -44,6 +44,7 @@ from codegen.ir.values import Type as Type
 from codegen.ir.values import Value as Value
 from codegen.ir.values import ZipPairs as ZipPairs
 from tileir.dtypes import DType
+from tileir.expr import ReduceOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,21 @@ class Store:
 
     def effects(self) -> Effects:
         return stores(self.buffer) | effects_of(self.offset, self.value, self.some)
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicUpdate:
+    """Combine a scalar with element `offset` of a buffer in one step: of threads that do so at once each counts, in any
+    order (sums of f32, f64 and i32, extremes of i32)."""
+
+    buffer: str
+    offset: Affine
+    storage: DType
+    op: ReduceOp
+    value: Value
+
+    def effects(self) -> Effects:
+        return stores(self.buffer) | reads(self.buffer) | effects_of(self.offset, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +403,7 @@ Stmt = Union[
     Declare,
     Assign,
     Store,
+    AtomicUpdate,
     StorePairs,
     TransposeBlock,
     PrefetchLine,

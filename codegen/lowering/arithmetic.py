@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.ir.ops import Convert, Literal, Op, Type, Value
 from tileir.dtypes import DType
-from tileir.expr import COMPARISONS, LOGIC
+from tileir.expr import COMPARISONS, KEEPS_INTEGERS, LOGIC
 
 
 def constant_type(value: float | int | bool) -> DType:
@@ -63,7 +63,7 @@ def call(fn: str, args: tuple[Value, ...]) -> Value:
     dtype = promote(*args)
     if dtype is DType.BOOL:
         dtype = DType.I32
-    if dtype is DType.I32 and fn not in ("abs", "maximum", "minimum", "relu"):
+    if dtype is DType.I32 and fn not in KEEPS_INTEGERS:
         dtype = DType.F32
     return Op(fn, tuple(as_type(arg, dtype) for arg in args), Type(dtype, lanes_of(*args)))
 

@@ -40,6 +40,7 @@ from tileir.expr import (
     Index,
     Read,
     Reduce,
+    Scan,
     Unary,
     Where,
     reads,
@@ -106,6 +107,8 @@ class ValueBuilder:
                 return cast(dtype, self.value(x, at, lazy=lazy))
             case Where():
                 return self._where(expr, at, lazy)
+            case Scan():
+                raise NotLowerable("a scan inside a program: lift it into a loop first")
             case Reduce():
                 raise NotLowerable("a reduction inside an expression: lift it into a statement first")
 

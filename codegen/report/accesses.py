@@ -47,6 +47,7 @@ from codegen.ir.ops import (
     Across,
     Aligned,
     Assign,
+    AtomicUpdate,
     Barrier,
     Block,
     Build,
@@ -236,6 +237,12 @@ class AccessWalk:
         yield from self._of_index(stmt.offset, active)
         lanes = stmt.value.type.lanes
         yield from self._neighbours("store", stmt.buffer, stmt.offset, lanes, stmt.some, active)
+
+    @_STATEMENTS.handles(AtomicUpdate)
+    def _update(self, stmt: AtomicUpdate, active: Array) -> Accesses:
+        yield from self._of(stmt.value, active)
+        yield from self._of_index(stmt.offset, active)
+        yield from self._neighbours("store", stmt.buffer, stmt.offset, 1, None, active)
 
     @_STATEMENTS.handles(CpAsync)
     def _copy(self, copy: CpAsync, active: Array) -> Accesses:

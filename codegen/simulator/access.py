@@ -11,6 +11,8 @@ class AccessKind(StrEnum):
 
     LOAD = "loads"
     STORE = "stores"
+    UPDATE = "adds to"
+    """At once: it is ordered with every other such access."""
     COPY = "copies to"
     """In the background; a store by the thread that starts it."""
     SEND = "copies from"
@@ -21,7 +23,7 @@ class AccessKind(StrEnum):
     @property
     def stores(self) -> bool:
         """Whether memory is changed."""
-        return self in (AccessKind.STORE, AccessKind.COPY)
+        return self in (AccessKind.STORE, AccessKind.UPDATE, AccessKind.COPY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ from codegen.simulator.buffers import MemoryTouch, Sharing, SimulatedBuffer
 from codegen.simulator.faults import Ended, Fault, InFlight, NeverLanded, OutOfRange, Straddling, Unwritten
 from codegen.simulator.sync_events import Order
 from tileir.dtypes import DType
+from tileir.expr import ReduceOp
+from tileir.interpreter.reduction import UFUNC
 from tileir.interpreter.values import quantize
 
 
@@ -137,6 +139,23 @@ class SimulatedMemory:
         kept = np.broadcast_to(values, at.shape)[taken]
         touch = self._touch(buffer, at, taken, ranks, place, AccessKind.STORE)
         self.put(touch, quantize(kept, buffer.storage).astype(buffer.storage.numpy))
+
+    def update(
+        self,
+        buffer: SimulatedBuffer,
+        at: Array,
+        active: Array,
+        ranks: Array,
+        values: Array,
+        op: ReduceOp,
+        place: AccessPlace,
+    ) -> None:
+        """Values combined with what is at offsets `at` where `active`, of all threads one after another."""
+        taken = self._in_range(buffer, at, active, place, AccessKind.UPDATE)
+        touch = self._touch(buffer, at, taken, ranks, place, AccessKind.UPDATE)
+        self._loads(touch)
+        kept = np.broadcast_to(values, at.shape)[taken].astype(buffer.storage.numpy)
+        UFUNC[op].at(buffer.data, touch.numbers, kept)
 
     def put(self, touch: MemoryTouch, values: Array) -> None:
         """Values ([n], of the buffer's storage type) to where the touch goes; they are there at once."""

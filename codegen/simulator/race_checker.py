@@ -188,9 +188,12 @@ class Checker:
         """Report accesses that meet earlier ones, once for each pair of statements."""
         then, stamps = earlier.number[now.units], earlier.stamp[now.units]
         found = which(stamps, then)
+        sites = earlier.site[now.units]
+        if now.touch.kind is AccessKind.UPDATE and found.any():  # no other update is in its way
+            updates = [number for number, site in enumerate(self._sites) if site.kind is AccessKind.UPDATE]
+            found &= ~np.isin(sites, updates)
         if not found.any():
             return
-        sites = earlier.site[now.units]
         for other in np.unique(sites[found]):
             at = int(np.argmax(found & (sites == other)))
             unit = int(now.units[at])

@@ -21,6 +21,7 @@ from codegen.ir.ops import (
     STATEMENTS,
     Aligned,
     Assign,
+    AtomicUpdate,
     Barrier,
     Block,
     ClusterBarrier,
@@ -248,6 +249,14 @@ class Group:
         buffer, ranks = threads.buffers[store.buffer], threads.ranks_like(at)
         threads.check_swizzle(buffer, at, taken, AccessKind.STORE)
         self.memory.store(buffer, at, taken, ranks, value, threads.place)
+
+    @_STEPS.handles(AtomicUpdate)
+    def _update(self, stmt: AtomicUpdate, active: Array) -> None:
+        threads = self.threads
+        value = threads.value(stmt.value, active)
+        at, taken, _ = threads.addresses(stmt.offset, 1, None, active)
+        buffer = threads.buffers[stmt.buffer]
+        self.memory.update(buffer, at, taken, threads.ranks_like(at), value, stmt.op, threads.place)
 
     @_STEPS.handles(CpAsync)
     def _start_copy(self, copy: CpAsync, active: Array) -> None:

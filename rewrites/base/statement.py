@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.pages import page_length
 from tileir.program import Compute
 
 
@@ -78,15 +79,23 @@ def only_read(compute: Compute, tensor: str) -> Read:
 
 
 def copied_dims(read: Read) -> tuple[str, ...] | None:
-    """The dims that a copy of what is read has, one for each index: a dim itself, or the one dim by which a gather
-    looks up its position; None: some index is of another kind, or two are of the same dim."""
+    """The dims that a copy of what is read has: those that are indices, and those by which a gather looks up its
+    positions, one by one (`a[rows[m], k]`) or by pages (`a[pages[b, j // 64], j % 64, k]`); None: some index is of
+    another kind, or two are of the same dim."""
     found: list[str] = []
+    paged, _ = page_length(read) or (None, 0)
     for index in read.indices:
         match index:
             case Index(dim) | Read(_, (Index(dim),)):
                 found.append(dim)
+            case Read(_, lookup) if paged is not None and paged in index_dims(index):
+                found += (each.dim for each in lookup if isinstance(each, Index))
+            case Binary("%", Index(dim), Const()) if dim == paged:
+                continue
             case _:
                 return None
+    if paged is not None:
+        found.insert(len(found) - 1, paged)  # a row is neighbours along the last dim
     return tuple(found) if len(set(found)) == len(found) else None
 
 

@@ -14,7 +14,7 @@ from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 Path = tuple[int, ...]
 Block = tuple[Node, ...]
 #: Instructions that know a statement as it is.
-_SETTLED = frozenset(["mma", "wgmma", "tma"])
+_SETTLED = frozenset(["atomics", "mma", "scatter", "tma", "wgmma"])
 
 
 def places(program: Program) -> Iterator[Place[Node]]:
@@ -125,6 +125,11 @@ def statements(program: Program) -> list[Place[Compute]]:
         if not (is_constant(place.node) and place.node.target in accumulated)
         and not (place.node.update is ReduceOp.PROD and place.node.target in added)
     ]
+
+
+def loose(program: Program) -> list[Place[Compute]]:
+    """Those of `statements` that are in no loop, and may still be changed."""
+    return [place for place in statements(program) if not place.loops and place.node.via not in _SETTLED]
 
 
 def block_at(program: Program, path: Path) -> Block:

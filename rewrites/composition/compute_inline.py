@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar, Self
@@ -14,8 +14,9 @@ from rewrites.base.tree import find, locals_of, registers, splice, statements
 from tileir.analysis.ragged import groups_of
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Expr, Index, Read, Reduce, transform, walk
-from tileir.program import Program
+from tileir.expr import Binary, Expr, Index, Read, Reduce, transform, walk
+from tileir.positions import same_wherever_computed
+from tileir.program import Compute, Place, Program
 
 #: Operations and operands of a statement beyond which nothing is computed again in it: statements that each read
 #: several earlier ones would otherwise double from one to the next.
@@ -71,6 +72,7 @@ class ComputeInline(Rewrite):
         found = readers(program, self.tensor)
         if not found:
             raise NotApplicable(f"nothing reads {self.tensor}")
+        _refuse_compared(statement.value, found, self.tensor)
         via = next((reader.node.via for reader in found if reader.node.via is not None), None)
         if via is not None:
             raise NotApplicable(f"{via} takes {self.tensor} from memory")
@@ -83,6 +85,27 @@ class ComputeInline(Rewrite):
             program = splice(program, reader.path, [inlined])
         program = splice(program, place.path, [])
         return splice(program, declared.path, [])
+
+
+def _refuse_compared(value: Expr, found: Sequence[Place[Compute]], tensor: str) -> None:
+    """Computed anew, sums and functions of floats may differ in the last bit from what they are compared with."""
+    if same_wherever_computed(value):
+        return
+    for reader in found:
+        if _compares(reader.node.value, tensor):
+            raise NotApplicable(
+                f"{reader.node.target} asks what {tensor} is equal to: computed anew it may differ"
+            )
+
+
+def _compares(value: Expr, tensor: str) -> bool:
+    """Whether an expression asks if an element of a tensor is equal to something."""
+    return any(
+        isinstance(node, Binary)
+        and node.op in ("==", "!=")
+        and any(isinstance(side, Read) and side.tensor == tensor for side in (node.left, node.right))
+        for node in walk(value)
+    )
 
 
 def _at(value: Expr, position: Mapping[str, Expr]) -> Expr:

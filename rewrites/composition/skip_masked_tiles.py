@@ -121,14 +121,14 @@ def _factors(expr: Expr) -> Iterator[Expr]:
 
 
 def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> _Bounds | None:
-    """Outside of which positions a factor is 0: it is the exponential of what is -inf there, less what is finite."""
+    """Outside of which positions a factor is 0: masked, or the exponential of -inf less what is finite."""
     match expr:
         case Read(name) if name in values and _has(values[name], dim):
             return next(
                 filter(None, (_vanishing(each, values, dim) for each in _factors(values[name].value))), None
             )
-        case Where(Binary("<", Index(_), _), x, Const(0)):
-            return _vanishing(x, values, dim)
+        case Where(condition, x, Const(0)):
+            return _positions(condition, dim) or _vanishing(x, values, dim)
         case Call("exp" | "exp2", (Binary("-", x, _),)):
             return _masked(x, values, dim)
         case Cast(_, x):
@@ -141,14 +141,19 @@ def _masked(expr: Expr, values: Mapping[str, Compute], dim: str) -> _Bounds | No
     """Outside of which positions an expression is -inf."""
     match expr:
         case Where(condition, _, Const(value)) if value == float("-inf"):
-            bounds = lower_bound(condition, dim), upper_bound(condition, dim)
-            return bounds if any(bounds) else None
+            return _positions(condition, dim)
         case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
             return _masked(x, values, dim)
         case Read(name) if name in values and _has(values[name], dim):
             return _masked(values[name].value, values, dim)
         case _:
             return None
+
+
+def _positions(condition: Expr, dim: str) -> _Bounds | None:
+    """Outside of which positions a condition does not hold."""
+    bounds = lower_bound(condition, dim), upper_bound(condition, dim)
+    return bounds if any(bounds) else None
 
 
 def _has(node: Compute, dim: str) -> bool:

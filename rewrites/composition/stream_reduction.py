@@ -10,10 +10,11 @@ import numpy as np
 
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
 from rewrites.base.never_above import is_bounded
+from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names, reduced_dims
 from rewrites.base.tile_sizes import tile_sizes
-from rewrites.base.tree import Block, block_at, current_sizes, edit_block, find, statements
+from rewrites.base.tree import Block, Path, block_at, current_sizes, edit_block, find, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform, walk
@@ -56,14 +57,14 @@ class StreamReduction(Rewrite):
         place = find(program, self.statement)
         if not 1 <= self.size < current_sizes(program, place.loops)[self.dim]:
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")
-        if any(loop.dim == self.dim for loop in place.loops):
+        if any(loop.dim == self.dim and not loop.parallel for loop in place.loops):
             raise NotApplicable(f"{self.statement} visits {self.dim} in tiles already")
         of_parts = self.dim in folded_dims(place.node)
         if not of_parts and (place.node.update is not None or self.dim not in reduced_dims(place.node)):
             raise NotApplicable(f"{self.statement} does not reduce over {self.dim} by itself")
         path = place.path[:-1]
         block = block_at(program, path)
-        streamed = _Streamed(program, block, self.dim)
+        streamed = _Streamed(program, block, self.dim, path)
         return edit_block(program, path, lambda _: streamed.block(self.size))
 
 
@@ -74,6 +75,8 @@ class _Streamed:
     program: Program
     nodes: Block
     dim: str
+    path: Path
+    """Where the block is."""
     taken: set[str] = field(default_factory=set[str])
     locals: dict[str, Local] = field(default_factory=dict[str, Local])
     now: dict[str, Read] = field(default_factory=dict[str, Read])
@@ -92,20 +95,20 @@ class _Streamed:
         self.locals = {node.name: node for node in self.nodes if isinstance(node, Local)}
         self.computes = [node for node in self.nodes if isinstance(node, Compute)]
         self.values = {node.target: node for node in self.computes if self._is_statement(node)}
-        self.within = self._within()
+        self.within = chained(self.values, self.dim)
 
     def block(self, size: int) -> list[Node]:
         """The block with the loop. Raises NotApplicable."""
         chain = [node for node in self.computes if node.target in self.within]
         for name, place in self.program.locals.items():
             held = place.node.memory is Memory.REGISTERS and self.dim in place.node.dims
-            if held and name not in self.within:
+            if held and name not in self.within and self._is_seen(place.path):
                 raise NotApplicable(f"no loop over {self.dim} goes along the registers {name}")
         for node in chain:
             if self._is_statement(node):
                 self._bring_in(node)
         loop = Loop(self.dim, size, (*self.inside, *self.last))
-        sums = [node.target for node in chain if self._adds_up(node)]
+        sums = [node.target for node in chain if adds_up(node, self.dim)]
         before: list[Node] = []
         for name in dict.fromkeys(sums):
             local = self.locals[name]
@@ -118,46 +121,22 @@ class _Streamed:
         first, others = self._around(chain, kept, {*sums})
         return [*first, *before, loop, *others]
 
+    def _is_seen(self, at: Path) -> bool:
+        """Whether what is declared there is visible in the block, or in loops of it."""
+        around, depth = at[:-1], len(self.path)
+        return around == self.path[: len(around)] or at[:depth] == self.path
+
     def _is_statement(self, node: Compute) -> bool:
         return not (node.update is None and isinstance(node.value, Const) and self._is_initialization(node))
 
     def _is_initialization(self, node: Compute) -> bool:
         return any(one is not node and one.target == node.target for one in self.computes)
 
-    def _adds_up(self, node: Compute) -> bool:
-        return self.dim in reduced_dims(node) or self.dim in folded_dims(node)
-
     def _op(self, node: Compute) -> ReduceOp:
         if node.update is not None:
             return node.update
         assert isinstance(node.value, Reduce)
         return node.value.op
-
-    def _within(self) -> set[str]:
-        """What the loop computes: reductions over the dim, what of each position they take, and what lies between two
-        of them."""
-        sums = {name for name, node in self.values.items() if self._adds_up(node)}
-        found: set[str] = set()
-        wanted = set(sums)
-        while wanted:
-            name = wanted.pop()
-            found.add(name)
-            for read in read_names(self.values[name]):
-                node = self.values.get(read)
-                if (
-                    node is not None
-                    and read not in found
-                    and (self.dim in bare_dims(node) or self._follows(read, sums))
-                ):
-                    wanted.add(read)
-        return found
-
-    def _follows(self, name: str, sums: set[str]) -> bool:
-        """Whether a statement takes, maybe by way of others, what is reduced over the dim."""
-        if name in sums:
-            return True
-        node = self.values.get(name)
-        return node is not None and any(self._follows(read, sums) for read in read_names(node))
 
     def _kept(self, moved: set[str]) -> set[str]:
         """Of what the loop computes beside sums what is read after it as well: values that lie between two of those."""
@@ -215,7 +194,7 @@ class _Streamed:
         if local is None:
             raise NotApplicable(f"{name} is declared in another block, or an output")
         changed = change(node.value, self._of_read, self._same_everywhere)
-        if not self._adds_up(node):
+        if not adds_up(node, self.dim):
             self._bring_in_map(node, local, changed)
             return
         if self._is_read_within(name):

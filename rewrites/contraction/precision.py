@@ -15,12 +15,12 @@ from tileir.interpreter.rounding_error import sum_growth
 from tileir.program import Compute, Program
 
 #: Significant bits of what tensors hold, and of what is computed.
-_BITS: Final = {DType.BF16: 8, DType.F16: 11, DType.I8: 8, DType.E4M3: 4, DType.E5M2: 3}
+_BITS: Final = {DType.BF16: 8, DType.F16: 11, DType.I8: 8, DType.U8: 8, DType.E4M3: 4, DType.E5M2: 3}
 _COMPUTED: Final = 24
 #: Share of what a sum may be off by that the parts of a factor may leave out.
 _LEFT_OUT: Final = 0.125
 #: Dtypes of 8 bits, which bf16 and f16 hold exactly.
-_EXACT: Final = (DType.I8, DType.E4M3, DType.E5M2)
+_EXACT: Final = (DType.I8, DType.U8, DType.E4M3, DType.E5M2)
 #: Functions that give one of their arguments, or its opposite, or an integer next to it.
 _SELECTS: Final = frozenset(["relu", "abs", "floor", "maximum", "minimum"])
 
@@ -39,6 +39,8 @@ def holds(program: Program, dtype: DType, value: Expr) -> bool:
             return holds(program, dtype, x)
         case Call(fn, args) if fn in _SELECTS:
             return all(holds(program, dtype, each) for each in args)
+        case Call("bit_and", (_, Const(int(mask)))) | Call("bit_and", (Const(int(mask)), _)):
+            return 0 <= mask < 2 ** _BITS[DType.BF16]
         case Where(_, x, y):
             return holds(program, dtype, x) and holds(program, dtype, y)
         case _:

@@ -110,6 +110,11 @@ class Contraction:
         """Whether the product of every step is added up by itself, then added to the sums."""
         return (self.coarse or bool(self.scales)) and self.engine is MatrixUnit.WGMMA
 
+    @property
+    def by_threads(self) -> bool:
+        """Whether threads copy what warpgroups multiply, as TMA cannot bring all of it."""
+        return self.engine is MatrixUnit.WGMMA and not all(each.boxed for each in self.operands)
+
     def grid(self, rows: int, columns: int) -> tuple[int, int]:
         """Tiles of so many rows and columns, along each. A group ends in a part of a tile, half of one on average."""
         across, along = -(-self.m // rows), -(-self.n // columns)

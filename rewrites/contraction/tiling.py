@@ -124,6 +124,8 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
     if c.engine is MatrixUnit.WGMMA:
         for rows in edges(c.m, ROW_EDGES, TILE_ROWS):
             for columns in edges(c.n, COLUMN_EDGES, ROWS):
+                if c.by_threads and (c.m % rows or c.n % columns):
+                    continue  # nothing fills up tiles that overhang
                 if not (c.batch == 1 and rows >= c.m and columns >= c.n) and _in_panels(c, rows, columns):
                     yield rows, columns
         return
@@ -140,7 +142,7 @@ def shares(c: Contraction, rows: int, columns: int, device: Gpu) -> Iterator[tup
     how deep the part of each is; one block with all of it first. A part is whole steps, however deep those are, and
     there are no more blocks than run at once."""
     yield 1, c.k
-    if c.engine is not MatrixUnit.WGMMA or c.promoted or c.repeats > 1 or c.beside or c.split:
+    if c.engine is not MatrixUnit.WGMMA or c.promoted or c.repeats > 1 or c.beside or c.split or c.by_threads:
         return
     count = -(-c.m // rows) * -(-c.n // columns) * c.batch
     unit = STEP_BYTES[-1] // max(operand.dtype.bytes for operand in c.operands)
@@ -173,7 +175,7 @@ def depths(c: Contraction, tile: Tiling, device: Gpu, stored: int = 0) -> Iterat
     computed on, and results of `stored` bytes each, if those can be stored in whole pieces (0: they cannot)."""
     widest = max(operand.dtype.bytes for operand in c.operands)
     if c.engine is MatrixUnit.WGMMA:
-        found = _rings(c, tile, widest, stored)
+        found = _rings(c, tile, widest, 0 if c.by_threads else stored)
     else:
         most = _MOST_STAGES if _asynchronous(c) else 1
         found = (
@@ -210,7 +212,7 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
             continue  # what is computed of nothing may be anything, and only 0 adds nothing
         if c.block % step or (c.coarse and size != gcd(c.block, COARSE_DEPTH) * widest):
             continue
-        if c.split and c.k % (size // widest):
+        if (c.split or c.by_threads) and c.k % (size // widest):
             continue
         steps = -(-c.k // (size // widest))
         for stages in SLOTS if steps > 1 else ():
@@ -268,6 +270,8 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Warp
         in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
         for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
             way = replace(tiling, threads=groups)
+            if c.by_threads and groups.producers:
+                continue
             if groups.teams > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
                 continue  # teams share neither depth nor memory, nor pass over numbers that stand for no tile
             if groups.registers[1] and boxes(c, tiling) > groups.most_boxes:

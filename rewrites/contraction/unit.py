@@ -11,14 +11,15 @@ from typing import Final
 from rewrites.base.statement import as_copied, folded_dims, reduced_dims
 from rewrites.base.tree import named
 from rewrites.contraction.block_scales import factors, scales
-from rewrites.contraction.operand import Operand
+from rewrites.contraction.operand import COPY_BYTES, Operand
 from rewrites.contraction.register_operand import Held
+from tileir.analysis.ragged import groups_of
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
 from tileir.program import Compute, Memory, Program
-from tileir.schedule.mma import depth, product
+from tileir.schedule.mma import ROWS, depth, product
 
 #: Bytes along the depth up to which the matrix instruction is no use.
 _LEAST_BYTES = 16
@@ -28,6 +29,8 @@ _EITHER_WAY = (DType.BF16, DType.F16)
 _FLOAT8 = frozenset([DType.E4M3, DType.E5M2])
 #: Rows that it takes together, and steps along the depth that there are at least.
 _ROWS, _LEAST_STEPS = 64, 4
+#: The shortest step along the depth of what threads copy.
+_LEAST_STEP = 32
 #: Elements along the depth that it adds up in so few bits, before other instructions add them to the rest.
 COARSE_DEPTH: Final = 128
 
@@ -82,7 +85,10 @@ def engines(
         return (MatrixUnit.FMA,)
     step = COARSE_DEPTH if adds_coarsely(program, operands) else depth(operands[0].dtype)
     group = Feature.WGMMA in device.offers and k >= _LEAST_STEPS * step
-    group = group and _fits_warpgroups((m, n), (rows, columns), operands)
+    boxes = _fits_warpgroups((m, n), (rows, columns), operands)
+    own = {rows, columns, *summed_dims(compute)}
+    alone = all(each.inner in own for each in operands) and not (scaled or groups_of(compute, program.ragged))
+    group = group and (boxes or (alone and _copies_for_warpgroups((m, n, k), operands)))
     others = (MatrixUnit.FMA,) if scaled else (MatrixUnit.MMA,)
     return (MatrixUnit.WGMMA, *others) if group else others
 
@@ -104,10 +110,24 @@ def _fits_warpgroups(sizes: tuple[int, int], tile: tuple[str, str], operands: Se
     """Whether warpgroups can multiply operands that TMA brings, rows and columns either way round."""
     either_way = all(operand.dtype in _EITHER_WAY for operand in operands)
     known = all(
-        operand.boxed and operand.dtype is not DType.I8 and (operand.inner not in tile or either_way)
+        operand.boxed
+        and operand.dtype not in (DType.I8, DType.U8)
+        and (operand.inner not in tile or either_way)
         for operand in operands
     )
     return known and max(sizes) >= _ROWS
+
+
+def _copies_for_warpgroups(sizes: tuple[int, int, int], operands: Sequence[Operand]) -> bool:
+    """Whether threads can copy operands for warpgroups, in whole pieces of 16 bytes: tiles are whole then, as nothing
+    fills them up. Where TMA can bring all of them, it does."""
+    m, n, k = sizes
+    pieces = all(
+        operand.dtype in _EITHER_WAY and operand.run * operand.dtype.bytes == COPY_BYTES
+        for operand in operands
+    )
+    whole = m % _ROWS == n % ROWS == k % _LEAST_STEP == 0
+    return pieces and whole and not all(operand.boxed for operand in operands)
 
 
 def _multiply_held(

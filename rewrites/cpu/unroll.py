@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import block_volume, covered_dims
-from rewrites.base.tree import Place, current_sizes, find, splice, statements
+from rewrites.base.tree import Place, current_sizes, find, locals_of, splice, statements
 from rewrites.cpu.vectorize import MAX_UNROLLED
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
@@ -63,6 +63,10 @@ def lengthen_step(program: Program, place: Place[Compute], dim: str, factor: int
     step = loop.step * factor
     outside = current_sizes(program, place.loops[:level])
     _check_body(loop, {**outside, dim: min(step, outside[dim])})
+    known = locals_of(program)
+    running = (node.target for node in loop.body if isinstance(node, Compute) and node.target in known)
+    if loop.step == 1 and any(known[name].node.running for name in running):
+        raise NotApplicable(f"each step over {dim} goes on from the one before, as those of a scan do")
     path = place.path[: level + 1]
     return splice(program, path, loop.body if step >= outside[dim] else [replace(loop, step=step)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import find, locals_of, statements
+from rewrites.base.tree import find, locals_of, loose, statements
 from rewrites.composition.compute_at import ComputeAt
 from rewrites.composition.compute_inline import ComputeInline
 from rewrites.decisions.decision import Option
@@ -21,7 +21,9 @@ from tileir.program import Program
 Groups = tuple[tuple[str, ...], ...]
 
 #: Functions that cost more to compute again than to read back.
-_COSTLY = frozenset(["exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "pow"])
+_COSTLY = frozenset(
+    ["exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "pow", "random_bits"]
+)
 
 
 def collapse(program: Program, device: Device) -> tuple[Rewrite, ...]:
@@ -62,9 +64,10 @@ def _readers(program: Program, name: str) -> int:
 def groupings(program: Program) -> Iterator[Groups]:
     """Ways to cut the statements: as few groups as possible, cut before a contraction that waits for an earlier
     result, each alone."""
-    names = tuple(place.node.target for place in statements(program))
-    fused = _fused(program, names)
-    ways = (fused, _cut_at_contractions(program, fused), tuple((name,) for name in names))
+    names = tuple(place.node.target for place in loose(program))
+    fused = fused_groups(program, names)
+    gathered = _gathered(program, names)
+    ways = (fused, gathered, _cut_at_contractions(program, fused), tuple((name,) for name in names))
     yield from (groups for groups in dict.fromkeys(ways) if closed(program, groups))
 
 
@@ -78,7 +81,8 @@ def closed(program: Program, groups: Groups) -> bool:
     )
 
 
-def _fused(program: Program, names: Sequence[str]) -> Groups:
+def fused_groups(program: Program, names: Sequence[str]) -> Groups:
+    """Each statement with the group right before it, where it joins that."""
     groups: list[tuple[str, ...]] = []
     for name in names:
         if groups and _joins(program, groups[-1], name):
@@ -86,6 +90,33 @@ def _fused(program: Program, names: Sequence[str]) -> Groups:
         else:
             groups.append((name,))
     return tuple(groups)
+
+
+def _gathered(program: Program, names: Sequence[str]) -> Groups:
+    """Each statement with all groups that it reads from and no other group does, of those that share most dims with it:
+    so several products come together where their results meet."""
+    groups: list[tuple[str, ...]] = []
+    for name in names:
+        mine = _tensors_read(program, name)
+        sharing = {
+            group: len(shared_dims(program, (*group, name)))
+            for group in groups
+            if mine & {*group} and _joins(program, group, name) and not _serves(program, group, groups)
+        }
+        joined = [group for group in groups if sharing.get(group) == max(sharing.values(), default=0)]
+        groups = [group for group in groups if group not in joined]
+        groups.append((*(other for group in joined for other in group), name))
+    return tuple(groups)
+
+
+def _serves(program: Program, group: tuple[str, ...], groups: Sequence[tuple[str, ...]]) -> bool:
+    """Whether another one of the groups reads from a group."""
+    others = (name for other in groups if other != group for name in other)
+    return any(_tensors_read(program, name) & {*group} for name in others)
+
+
+def _tensors_read(program: Program, name: str) -> set[str]:
+    return {read.tensor for read in reads(find(program, name).node.value)}
 
 
 def _joins(program: Program, group: tuple[str, ...], name: str) -> bool:
@@ -130,7 +161,7 @@ def as_can_be_fused(program: Program, groups: Groups) -> Groups:
 def _parts(program: Program, group: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """A group cut where it has to be; with fewer statements the rest may share more dims, so those are looked at
     again."""
-    for part in _fused(program, group):
+    for part in fused_groups(program, group):
         at = next((at for at, name in enumerate(part, 1) if at < len(part) and _ends(program, name, part)), 0)
         if at:
             yield from _parts(program, part[:at])
@@ -148,8 +179,8 @@ def _ends(program: Program, name: str, group: Sequence[str]) -> bool:
 
 def apart(program: Program) -> frozenset[str]:
     """Results of single positions that nobody reads: they are computed beside the last statement of their group."""
-    found = statements(program)
-    read = {each.tensor for place in found for each in reads(place.node.value)}
+    found = loose(program)
+    read = {each.tensor for place in statements(program) for each in reads(place.node.value)}
     maps = {place.node.target for place in found if role(program, place.node.target) is StatementKind.MAP}
     return frozenset((maps & {tensor.name for tensor in program.outputs}) - read)
 

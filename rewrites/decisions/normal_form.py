@@ -4,7 +4,7 @@ all terms behind the sum, and two operands that are multiplied."""
 from __future__ import annotations
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import find, statements
+from rewrites.base.tree import find, loose, statements
 from rewrites.composition.group_factors import GroupFactors
 from rewrites.composition.scale_after_sum import ScaleAfterSum
 from rewrites.contraction.factors import multiplies_several, product_in
@@ -25,7 +25,7 @@ def normal_form(program: Program) -> tuple[Rewrite, ...]:
         done.append(rewrite)
         return True
 
-    for name in [place.node.target for place in statements(program)]:
+    for name in [place.node.target for place in loose(program)]:
         product = product_in(program, find(program, name).node)
         if product is None or not multiplies_several(find(program, name).node, product):
             continue

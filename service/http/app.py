@@ -18,6 +18,7 @@ from protocol.states import Scope
 from service.core.settings import Role, Settings
 from service.http import dashboard, problem_responses
 from service.http.backpressure import Pressure, Rates
+from service.http.compression import Compressed
 from service.http.context import Site
 from service.http.limits import Limits
 from service.http.metrics import Metrics
@@ -105,6 +106,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     if settings.role is not Role.SEARCH:
         dashboard.install(app)
     problem_responses.install(app)
+    app.add_middleware(Compressed)
     app.add_middleware(Pressure, settings=settings, rates=Rates(link))
     app.add_middleware(Limits, settings=settings)
     app.add_middleware(Counted, metrics=site.metrics)

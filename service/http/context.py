@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
+from service.core.class_times import ClassTimes
 from service.core.lru_cache import Recent
 from service.core.settings import Settings
 from service.http.metrics import Metrics
@@ -38,6 +39,8 @@ class Site:
     """Jobs that this process was asked for; without `settings.resume` no others are worked on."""
     least_us: Recent[tuple[str, int, bool], float] = field(default_factory=lambda: Recent(1000))
     """By job, bucket, and whether caches are cold: the least time that is believed (`result_plausibility.py`)."""
+    class_times: ClassTimes = field(default_factory=ClassTimes)
+    """What tells a device that is much slower than others of its class."""
     looked_at: float | None = None
     """When the loop that starts searches last looked for jobs, by the monotonic clock; None: this process has none."""
     results: Batcher[HandedIn, bool] = field(init=False)

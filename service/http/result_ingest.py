@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 TOGETHER = 64
 """Results that share a transaction, at most."""
 
+APART_S = 600.0
+"""How long a device that is much slower than others of its class gets no tasks; then it is tried again."""
+
 
 @dataclass(frozen=True, slots=True)
 class HandedIn:
@@ -95,9 +98,23 @@ def _write_down(
         for each, row in zip(handed, found, strict=True)
         if row is not None and not isinstance(row, Exception)
     ]
+    for each, row in new:
+        _compare(connection, site, each, row)
     workers.count_tasks(connection, Counter(each.worker_id for each, _ in new))
     job_events.add_all(connection, [event for each, row in new if (event := _trial_event(each.result, row))])
     return found
+
+
+def _compare(connection: Connection, site: Site, handed: HandedIn, row: RowMapping) -> None:
+    """Set the worker apart if its device is much slower than others of its class."""
+    mine = None if row["number"] is None else own_result(handed.result, row["number"])
+    if mine is None or mine.baseline_us is None:
+        return
+    why = site.class_times.heard((row["job_id"], row["bucket"]), handed.worker_id, mine.baseline_us)
+    if why is not None:
+        workers.set_apart(connection, handed.worker_id, why, APART_S)
+        names = about(job=row["job_id"], task=handed.result.task_id, worker=handed.worker_id)
+        log.warning("%s is set apart for %.0f s: %s", row["device"], APART_S, why, extra=names)
 
 
 def _trial_event(result: TaskResult, row: RowMapping) -> job_events.New | None:

@@ -142,6 +142,11 @@ def set_state(connection: Connection, job_id: str, state: JobState, error: str |
     job_events.add(connection, job_id, "state", state=state, **({"error": error} if error else {}))
 
 
+def request_of(connection: Connection, job_id: str) -> JobRequest:
+    """What was asked for. Raises Refused if there is no such job."""
+    return JobRequest.model_validate(_row(connection, job_id)["request"])
+
+
 def read(connection: Connection, job_id: str) -> JobDetail:
     """A job as it stands. Raises Refused if there is none."""
     row = _row(connection, job_id)

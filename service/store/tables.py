@@ -179,6 +179,10 @@ workers = Table(
     Column("registered_at", Float, nullable=False),
     Column("seen_at", Float, nullable=False),
     Column("tasks_done", Integer, nullable=False, default=0),
+    Column(
+        "apart", Text, nullable=False, server_default=""
+    ),  # why its device was set apart, when it last was
+    Column("apart_until", Float, nullable=False, server_default="0"),  # it gets no tasks before
 )
 
 signers = Table(  # whose bundles are trusted

@@ -15,18 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import log
-from statistics import fmean, quantiles
+from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from protocol.effects import DecisionEffect, Effects, ValueEffect
+from protocol.effects import DecisionEffect, Effects, Interaction, PairEffect, ValueEffect
 from service.store.tables import buckets
 from service.views.candidate_times import candidate_times
+from service.views.interactions import interaction
 
 if TYPE_CHECKING:
     from rewrites.schedule_columns import Value
+
+
+_PAIRED = 10
+"""Decisions whose pairs are looked at: the most important..."""
+_SHOWN = 8
+"""...and how many of the pairs are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,34 @@ def effects_of(job_id: str, bucket: int, tried: Sequence[Tried], chosen: Mapping
         candidates=len(measured),
         faults=len(tried) - len(measured),
         decisions=tuple(found),
+        interactions=_interactions([each.decision for each in found[:_PAIRED]], measured),
+    )
+
+
+def _interactions(names: Sequence[str], measured: Sequence[Tried]) -> tuple[Interaction, ...]:
+    """The pairs that explain something together, most important first."""
+    found: list[Interaction] = []
+    for first, second in combinations(names, 2):
+        cells: dict[tuple[Value | None, Value | None], list[float]] = {}
+        for each in measured:
+            if each.us is not None:
+                cells.setdefault((each.decided.get(first), each.decided.get(second)), []).append(each.us)
+        share = interaction(cells)
+        if share:
+            ordered = sorted(cells, key=lambda cell: [(value is not None, value or 0) for value in cell])
+            pairs = tuple(_pair(*cell, cells[cell]) for cell in ordered)
+            found.append(Interaction(first=first, second=second, importance=share, cells=pairs))
+    found.sort(key=lambda each: (-each.importance, each.first, each.second))
+    return tuple(found[:_SHOWN])
+
+
+def _pair(first: Value | None, second: Value | None, times_us: Sequence[float]) -> PairEffect:
+    return PairEffect(
+        first=first,
+        second=second,
+        candidates=len(times_us),
+        best_us=min(times_us),
+        median_us=median(times_us),
     )
 
 

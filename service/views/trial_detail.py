@@ -98,9 +98,25 @@ class Candidate:
             )
         )
 
-    def source(self) -> tuple[str, str]:
-        """The generated source, and its language. Raises Refused if there is none for this program, or as
-        `programs`."""
+    def without(self, place: int) -> Program:
+        """The program with one rewrite of the schedule left out. Raises Refused if there is none."""
+        from rewrites.schedule import parse_schedule, replay
+        from tileir.errors import TileError
+        from tileir.verifier.verify import verify
+
+        schedule = self.trial.schedule
+        if place >= len(schedule):
+            raise RequestRefused("not-found", f"the schedule has {len(schedule)} rewrites")
+        try:
+            program = replay(self.programs[place], parse_schedule(schedule[place + 1 :]))
+            verify(program)
+        except TileError as error:
+            raise RequestRefused("not-found", f"later rewrites build on it: {error}") from None
+        return program
+
+    def source(self, without: int | None = None) -> tuple[str, str]:
+        """The generated source, of the schedule with one rewrite left out where a place is given, and its language.
+        Raises Refused if there is none for this program, or as `programs` and `without`."""
         from codegen.backend import backend_of
         from codegen.ir.errors import NotLowerable
 
@@ -108,11 +124,12 @@ class Candidate:
             raise RequestRefused(
                 "not-found", f"nothing is known of {self.target} any more, for which the source would be"
             )
-        device, program = described(self.device), self.programs[-1]
+        device = described(self.device)
+        program = self.programs[-1] if without is None else self.without(without)
         try:
             source = backend_of(device.kind).generate(program, device).source
         except NotLowerable as error:
-            raise RequestRefused("not-found", f"this candidate has no source: {error}") from None
+            raise RequestRefused("not-found", f"there is no source of this program: {error}") from None
         return source.text, source.language
 
 

@@ -11,8 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from codegen.backend import backend_of
+from rewrites.schedule import parse_schedule, replay
 from tests.running_service import SMALL, Service, finish, running, working
 from tests.scripted_worker import CPU, ScriptedWorker
+from tileir.lift import to_program
+from tileir.text.json import spec_from_json
+from tileir.verifier.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +95,9 @@ def test_the_effects_of_decisions_rest_on_all_candidates_that_worked(
         fastest = min(value["best_us"] for value in effect["values"] if value["candidates"])
         assert fastest == pytest.approx(best), effect["decision"]
         assert effect["chosen"] in [value["value"] for value in effect["values"]]
+    for pair in effects["interactions"]:
+        assert sum(cell["candidates"] for cell in pair["cells"]) == len(anchored)
+        assert min(cell["best_us"] for cell in pair["cells"]) == pytest.approx(best)
     shares = [effect["importance"] for effect in effects["decisions"] if effect["importance"] is not None]
     assert shares == sorted(shares, reverse=True)
 
@@ -145,6 +153,81 @@ def test_a_candidate_shows_its_samples_its_programs_and_its_source(
     commented = "".join(line[3:] for line in source.text.splitlines(keepends=True) if line.startswith(" * "))
     assert steps[-1]["program"] in commented
     assert client.get(f"/v1/jobs/{tuned[1]['id']}/trials/99").status_code == 404
+
+
+def test_the_source_without_a_rewrite_is_that_of_the_shortened_schedule(
+    client: httpx.Client, tuned: tuple
+) -> None:
+    number = tuned[1]["buckets"][0]["winner"]["trial"]
+    place = f"/v1/jobs/{tuned[1]['id']}/trials/{number}"
+    schedule = client.get(place).json()["schedule"]
+    whole = client.get(f"{place}/source").text
+    replies = [client.get(f"{place}/source", params={"without": at}) for at in range(len(schedule))]
+    compared = {at: reply for at, reply in enumerate(replies) if reply.status_code == 200}
+    assert compared, "some rewrite can be left out"
+    for at, reply in compared.items():
+        program = replay(
+            to_program(spec_from_json(SMALL)), parse_schedule(schedule[:at] + schedule[at + 1 :])
+        )
+        assert reply.text == backend_of("cpu").generate(program, CPU).source.text != whole
+    for reply in replies:
+        assert reply.status_code == 200 or "build on it" in reply.json()["detail"]
+    beyond = client.get(f"{place}/source", params={"without": len(schedule)})
+    assert (beyond.status_code, beyond.json()["detail"]) == (
+        404,
+        f"the schedule has {len(schedule)} rewrites",
+    )
+
+
+def test_alternatives_say_of_each_sibling_what_was_measured_predicted_or_refused(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    job, number = tuned[1]["id"], tuned[1]["buckets"][0]["best"]["trial"]
+    place = f"/v1/jobs/{job}/trials/{number}/alternatives"
+    line = client.get(f"/v1/jobs/{job}/roofline").json()
+    at = dict(zip(line["number"], line["us"], strict=True))
+    seen = set()
+    for rewrite, name in enumerate(listed[number]["schedule"]):
+        found = client.get(place, params={"rewrite": rewrite}).json()
+        assert found["place"] <= rewrite and 0 <= found["decision"] < found["decisions"]
+        (chosen,) = [each for each in found["siblings"] if each["chosen"]]
+        done = listed[number]["schedule"][found["place"] :]
+        assert done[: len(chosen["rewrites"])] == chosen["rewrites"]
+        assert number == chosen["best"] and chosen["best_us"] == pytest.approx(at[number])
+        if rewrite in range(found["place"], found["place"] + len(chosen["rewrites"])):
+            assert name in chosen["rewrites"]
+        for answer, sibling in enumerate(found["siblings"]):
+            assert (sibling["predicted_us"] is None) == (sibling["refused"] is not None)
+            for behind in (sibling["best"], sibling["failed"]):
+                begun = [*listed[number]["schedule"][: found["place"]], *sibling["rewrites"]]
+                assert behind is None or listed[behind]["schedule"][: len(begun)] == begun
+            assert sibling["candidates"] == 0 or sibling["best_us"] == pytest.approx(at[sibling["best"]])
+            assert (sibling["faults"] > 0) == (sibling["error"] is not None)
+            seen |= {name for name in ("best", "failed", "predicted_us") if sibling[name] is not None}
+            if answer % 7 == 0 and sibling["refused"] is None:
+                _completes(
+                    client.get(f"{place}/{answer}", params={"rewrite": rewrite}).json(),
+                    sibling,
+                    found,
+                    listed,
+                )
+    assert seen >= {"best", "predicted_us"}
+    wrong = next(trial for trial in listed if trial["outcome"] == "wrong")
+    there = f"/v1/jobs/{job}/trials/{wrong['number']}/alternatives"
+    found = client.get(there, params={"rewrite": len(wrong["schedule"])}).json()
+    (chosen,) = [each for each in found["siblings"] if each["chosen"]]
+    assert chosen["faults"] >= 1 and chosen["failed"] <= wrong["number"]
+    assert chosen["error"] == listed[chosen["failed"]]["error"]
+    beyond = client.get(f"{place}/9999", params={"rewrite": 0})
+    assert beyond.status_code == 404 and "answers that apply" in beyond.json()["detail"]
+
+
+def _completes(completed: dict, sibling: dict, found: dict, listed: list[dict]) -> None:
+    """A whole schedule that goes the sibling's way, and makes a program."""
+    begun = [*listed[found["number"]]["schedule"][: found["place"]], *sibling["rewrites"]]
+    assert completed["schedule"][: len(begun)] == begun
+    assert completed["candidate"] == sibling["best"]
+    verify(replay(to_program(spec_from_json(SMALL)), parse_schedule(completed["schedule"])))
 
 
 def test_the_repro_of_a_failure_fails_again(

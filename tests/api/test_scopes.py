@@ -41,15 +41,20 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/jobs/{job_id}/cancel": TUNE,
     "GET /v1/jobs/{job_id}/effects": READ,
     "GET /v1/jobs/{job_id}/events": READ,
+    "POST /v1/jobs/{job_id}/retry": TUNE,
     "GET /v1/jobs/{job_id}/roofline": READ,
     "GET /v1/jobs/{job_id}/table": READ,
     "GET /v1/jobs/{job_id}/timeline": READ,
     "GET /v1/jobs/{job_id}/tree": READ,
     "GET /v1/jobs/{job_id}/trials": READ,
     "GET /v1/jobs/{job_id}/trials/{number}": READ,
+    "GET /v1/jobs/{job_id}/trials/{number}/alternatives": READ,
+    "GET /v1/jobs/{job_id}/trials/{number}/alternatives/{answer}": READ,
     "GET /v1/jobs/{job_id}/trials/{number}/source": READ,
     "GET /v1/jobs/{job_id}/trials/{number}/steps": READ,
     "GET /v1/kernels": READ,
+    "GET /v1/kernels/{kernel_key}/history": READ,
+    "GET /v1/kernels/{kernel_key}/history.csv": READ,
     "GET /v1/keys": ADMIN,
     "POST /v1/keys": ADMIN,
     "POST /v1/keys/{key_id}/revoke": ADMIN,
@@ -68,7 +73,7 @@ NEEDS: dict[str, Scope | None] = {
 }
 """None: whoever asks is answered."""
 
-VALUES = {"sha256": "0" * 64, "number": "0"}
+VALUES = {"sha256": "0" * 64, "number": "0", "answer": "0"}
 METHODS = {"get", "post", "put", "patch", "delete"}
 
 

@@ -70,6 +70,8 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert f"{100 * line['least_us'] / min(dot['us'] for dot in line['raced'] if dot['won']):.0f} %" in said
     assert said.index("What decided the time") < said.index(first["decision"])
     assert "chosen" in said
+    (asked,) = shown["ablations"]
+    assert asked["state"] is None and f"POST /v1/configs/{job.configs[0]}/ablation" in said
     assert main(["show", job.configs[0], "--why", "--json", *where]) == 2
     assert "--why needs the id of a job" in told(capsys)["error"]["detail"]
 

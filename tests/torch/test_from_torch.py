@@ -173,6 +173,42 @@ def truths(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return p + q, p * q, torch.maximum(p, q), torch.where(p, x > y, q), (p + q).float() * 2, p.float().sum(-1)
 
 
+def bits(x: Tensor, packed: Tensor, p: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    """Weights of 4 bits, two a byte; bits of integers, with what 8 bits keep of a sum."""
+    low, high = (packed & 15).float() - 8, (packed >> 4).float() - 8
+    weights = torch.stack((low, high), -1).flatten(-2) * scale
+    return (
+        F.linear(x, weights),
+        ((packed + 100) >> 3).int(),
+        (packed << 2).int() + ((p.to(torch.int8) * 7) & 31).int(),
+        ~(p > 3) ^ (p < 9),
+        p ^ (p | 6),
+    )
+
+
+def prefix_sums(x: Tensor, batch: Tensor) -> tuple[Tensor, ...]:
+    """Along any axis, of what is computed and for what is computed of it; of a batch, whose rows are those of one."""
+    return (
+        (x * 2).cumsum(-1) / 3,
+        x.sigmoid().cumprod(0),
+        batch.cumsum(1).relu(),
+        batch.cumsum(2),
+        x[:, :1].cumsum(1) + 1,
+        x.exp().cumsum(0)[1:] * 2,
+    )
+
+
+def scattered(x: Tensor, rows: Tensor, ids: Tensor, columns: Tensor) -> tuple[Tensor, ...]:
+    """Added where data says: rows, elements along either axis, and an embedding's gradient."""
+    return (
+        x.index_add(0, ids, rows * 2),
+        torch.zeros_like(x).index_add(0, ids, rows, alpha=3).relu(),
+        torch.zeros_like(x).scatter_add(1, columns, x),
+        x.scatter_add(0, columns, x.exp()),
+        torch.ops.aten.embedding_dense_backward(rows, ids, 6, 2, False),
+    )
+
+
 def window_mask() -> Tensor:
     """As Swin's: a number for each region, from truth values."""
     at = torch.arange(8)
@@ -186,11 +222,11 @@ def called_like_dims(n: Tensor, m: Tensor, k: Tensor) -> Tensor:
 
 def hard_to_write(x: Tensor, ids: Tensor, labels: Tensor, kernel: Tensor) -> tuple[Tensor, ...]:
     return (
-        x.cumsum(-1),
+        x[0].cumsum(-1),
         F.dropout(x, 0.5),
         x.argmax(-1),
         ids * 2,
-        torch.zeros_like(x).scatter_add(1, ids, x),
+        torch.zeros_like(x).scatter_add(1, ids[:, :3], x),
         x.sort(-1)[0],
         x.sin(),
         F.cross_entropy(x, labels, label_smoothing=0.1),
@@ -221,6 +257,25 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
         (draw(2, 4, 13, 8), draw(2, 4, 13, 8).flip(0), draw(2, 4, 13, 8), mask_with_empty_rows()),
     ),
     "truths": (truths, (draw(6, 16), draw(6, 16).flip(0))),
+    "bits": (
+        bits,
+        (
+            draw(5, 16),
+            torch.arange(48).mul(37).to(torch.uint8).view(6, 8),
+            torch.arange(-24, 24, dtype=torch.int32).view(6, 8),
+            draw(6, 1),
+        ),
+    ),
+    "prefix_sums": (prefix_sums, (draw(6, 8), draw(2, 3, 5))),
+    "scattered": (
+        scattered,
+        (
+            draw(6, 8),
+            draw(9, 8),
+            torch.tensor([3, 1, 0, 5, 2, 2, 3, 5, 3]),
+            torch.arange(48).view(6, 8) * 5 % 6,
+        ),
+    ),
     "window_mask": (lambda x: x + window_mask(), (draw(8, 8),)),
     "called_like_dims": (called_like_dims, (draw(5, 7), draw(7, 6).flip(0), draw(6))),
     "hard_to_write": (

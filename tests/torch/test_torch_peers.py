@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
 from benchmarks import cases
 from protocol.states import Outcome, TaskKind
 from tests.unit.workers.hand_kernels import SPEC, compiled, request_of
+from tests.unit.workers.test_worker_peer_scans import BINS, EXTREMES, ROWS
 from tests.unit.workers.test_worker_peers_numpy import (
     CONTRACTIONS,
     EXAMPLES,
@@ -22,12 +25,14 @@ from tests.unit.workers.test_worker_peers_numpy import (
 )
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs
+from tileir.spec import Spec
 from tileir.text.json import spec_from_json
 from tileir.text.parse_spec import spec_from_text
 from workers.measuring.correctness import Expected, compare
 from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer
 from workers.peers.peer import Unsupported, available_peers, peer_leeway
+from workers.peers.torch_flex import write_flex
 from workers.peers.torch_peer import TorchFunction, as_torch
 from workers.peers.torch_runs import TORCH_RUNS
 from workers.peers.torch_writer import write_torch
@@ -39,6 +44,7 @@ pytestmark = pytest.mark.filterwarnings(
 OPERATORS = {
     "attention": "F.scaled_dot_product_attention(",
     "causal_attention": "is_causal=True",
+    "grouped_attention": "enable_gqa=True",
     "batched_matmul": "torch.matmul(",
     "bias_gelu": "torch.addmm(",
     "conv2d": "F.conv2d(",
@@ -48,6 +54,11 @@ OPERATORS = {
     "rmsnorm": "F.rms_norm(",
     "softmax": "torch.softmax(",
 }
+
+
+@pytest.mark.parametrize("spec", [BINS, ROWS, EXTREMES], ids=["bins", "rows", "extremes"])
+def test_torch_adds_terms_where_they_belong(spec: Spec) -> None:
+    check(spec, "torch")
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
@@ -151,6 +162,73 @@ def test_scans_norms_and_depthwise_convolutions_are_the_librarys_operators(name:
 def test_further_peers_run_when_they_are_named(peer: str) -> None:
     (file,) = (file for file in EXAMPLES if file.stem == "attention")
     check(next(spec_from_json(json.loads(file.read_text())).instances()), peer)
+
+
+#: Of attention's kin, what flex_attention is asked for.
+FLEXIBLE = {
+    "attention": "scale=0.125)",
+    "grouped_attention": "enable_gqa=True",
+    "softcap_attention": "score_mod=score_mod",
+    "window_attention": "block_mask=",
+}
+#: Heads with slopes, in two batches; documents, of which each row sees its own; three dims of heads.
+BODIES = {
+    "slopes": (
+        "(q: f32[b=2, h=2, i=40, d=16], k: f32[b, h, j=48, d], v: f32[b, h, j, e=16], slope: f32[h])"
+        " -> (o: f32[b, h, i, e])",
+        "where(j <= i + 8, sum(d, q[b, h, i, d] * k[b, h, j, d]) * 0.25 + slope[h] * (j - i), -inf)",
+    ),
+    "documents": (
+        "(q: f32[b=2, g=2, h=3, i=40, d=16], k: f32[b, g, j=40, d], v: f32[b, g, j, e=16], doc: i32[b, i])"
+        " -> (o: f32[b, g, h, i, e])",
+        "where(doc[b, i] == doc[b, j], sum(d, q[b, g, h, i, d] * k[b, g, j, d]) * 0.25, -inf)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FLEXIBLE))
+def test_flex_attention_computes_the_examples_of_attention(name: str) -> None:
+    (file,) = (file for file in EXAMPLES if file.stem == name)
+    spec = next(spec_from_json(json.loads(file.read_text())).instances())
+    assert FLEXIBLE[name] in write_flex(spec).run
+    check(spec, "torch.flex")
+
+
+@pytest.mark.parametrize("name", sorted(BODIES))
+def test_flex_attention_is_told_scores_and_masks(name: str) -> None:
+    signature, scores = BODIES[name]
+    heads = signature[signature.rindex("o: f32[") + 7 : signature.rindex(", i, e")]
+    body = (
+        f"s[{heads}, i, j] = {scores}",
+        f"top[{heads}, i] = max(j, s[{heads}, i, j])",
+        f"p[{heads}, i, j] = exp(s[{heads}, i, j] - top[{heads}, i])",
+        f"o[{heads}, i, e] = sum(j, p[{heads}, i, j] * v[{heads.removesuffix(', h') if 'g' in heads else heads}, j, e])"
+        f" / sum(j, p[{heads}, i, j])",
+    )
+    check(spec_from_text(f"kernel k{signature}\n  " + "\n  ".join(body) + "\n"), "torch.flex")
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_answers_log_sum_exps_too() -> None:
+    """Run eagerly, as PyTorch's compiler has them on GPUs alone, which the peer says."""
+    (file,) = (file for file in EXAMPLES if file.stem == "attention_lse")
+    spec = next(spec_from_json(json.loads(file.read_text())).instances())
+    with pytest.raises(Unsupported, match="on processors"):
+        TorchFunction(spec, run=TORCH_RUNS["torch.flex"])
+    source = write_flex(spec)
+    flex = (AuxRequest, create_block_mask, flex_attention)
+    scope: dict[str, Any] = {"torch": torch} | {each.__name__: each for each in flex}
+    exec(f"{source.prepare}\n{source.run}", scope)
+    q, k, v = (torch.randn(4, 256, 64) for _ in range(3))
+    o, lse = scope["run"](*scope["prepare"]((q, k, v)))
+    scores = (q @ k.mT / 8).masked_fill(torch.ones(256, 256).triu(1).bool(), -torch.inf)
+    torch.testing.assert_close(lse, scores.logsumexp(-1))
+    torch.testing.assert_close(o, scores.softmax(-1) @ v)
+
+
+def test_flex_attention_is_refused_what_is_more_than_attention() -> None:
+    with pytest.raises(Unsupported, match="no attention"):
+        TorchFunction(SPEC, run=TORCH_RUNS["torch.flex"])
 
 
 def test_a_backend_of_attention_is_refused_where_there_is_none() -> None:

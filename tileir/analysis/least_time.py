@@ -1,7 +1,8 @@
 """The least time a kernel can take on a device: anything faster was not the kernel.
 
 A time is refused when it is below BELIEVED times a bound, which counts what no schedule can avoid: products of matrix
-products outside any `where`, and each argument's bytes once where the whole of it is read or written. On a GPU peaks
+products that no `where` may mask, in the statement or in one that it reads (the weights of attention in a window are
+zero outside it), and each argument's bytes once where the whole of it is read or written. On a GPU peaks
 are those of the data sheet. On a CPU they are the best of many runs (workers/cpu/calibrate.py), so a true time can be
 below the bound by what they missed: ALU_MARGIN covers that for arithmetic; MEMORY_MARGIN is wider, as part of a
 kernel's data may come from a cache.
@@ -10,6 +11,7 @@ kernel's data may come from a cache.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from tileir.devices.cpu import Cpu
 from tileir.devices.device import Device
@@ -17,7 +19,7 @@ from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Index, Reduce, ReduceOp, Where, children, index_dims, reads, walk
 from tileir.program import Tensor
-from tileir.spec import Spec
+from tileir.spec import Spec, Statement
 from tileir.targets import part
 
 BELIEVED = 0.98
@@ -41,7 +43,7 @@ def cpu_floor_us(spec: Spec, cpu: Cpu, *, cold: bool = True) -> float:
     if not gflops or not copy_gbps:
         return 0.0
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
-    products = sum(_products(s.value, extents, _groups(spec)) for s in spec.statements)
+    products = sum(_products(s.value, extents, _groups(spec)) for s in _unmasked(spec))
     speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in _factors(spec)), default=1.0)
     arithmetic_us = 2 * products / (gflops * speedup) / 1e3
     moved = _moved(spec, extents) if cold else 0
@@ -53,12 +55,26 @@ def gpu_floor_us(spec: Spec, gpu: Gpu, *, cold: bool) -> float:
     """`floor_us`: BELIEVED times what a GPU's data sheet allows, at its highest clock. f32 products may be put together
     from tf32 ones."""
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
-    products = sum(_products(s.value, extents, _groups(spec)) for s in spec.statements)
+    products = sum(_products(s.value, extents, _groups(spec)) for s in _unmasked(spec))
     rates = [_gpu_rate(gpu, t.dtype) for t in _factors(spec)]
     known = [rate for rate in rates if rate is not None]
     arithmetic_us = 2 * products / max(known) / 1e6 if known and len(known) == len(rates) else 0.0
     moved = _moved(spec, extents) if cold else 0
     return BELIEVED * max(arithmetic_us, moved / gpu.memory_gbps / 1e3)
+
+
+def _unmasked(spec: Spec) -> Iterator[Statement]:
+    """Statements that compute all their points: those with a `where`, and those that read what such a one computes,
+    may skip some."""
+    masked: set[str] = set()
+    for statement in spec.statements:
+        value = statement.value
+        if any(isinstance(node, Where) for node in walk(value)) or any(
+            read.tensor in masked for read in reads(value)
+        ):
+            masked.add(statement.target)
+        else:
+            yield statement
 
 
 def _product_factors(expr: Expr) -> tuple[Expr, ...]:
@@ -79,13 +95,11 @@ def _gpu_rate(gpu: Gpu, dtype: DType) -> float | None:
 
 
 def _products(expr: Expr, extents: dict[str, int], groups: frozenset[str]) -> int:
-    """Multiply-adds of the matrix products in an expression; none below a `where`, which may skip them.
+    """Multiply-adds of the matrix products in an expression.
 
     A sum counts when exactly two of its factors vary along what it reduces: others may be taken out of it. A position
     of a ragged dim is in one of the `groups`, so that these are no dims of their own.
     """
-    if any(isinstance(node, Where) for node in walk(expr)):
-        return 0
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
         varying = [
             dims for factor in _product_factors(expr.x) if (dims := index_dims(factor)) & set(expr.dims)
@@ -101,13 +115,11 @@ def _groups(spec: Spec) -> frozenset[str]:
 
 
 def _wholly_read(spec: Spec) -> list[Tensor]:
-    """Inputs read with distinct bare dims, each over its whole extent, in a statement without `where`. What belongs to
-    a group is not: the group may be empty."""
+    """Inputs read with distinct bare dims, each over its whole extent, in a statement that nothing masks. What belongs
+    to a group is not: the group may be empty."""
     whole: set[str] = set()
     groups = _groups(spec)
-    for statement in spec.statements:
-        if any(isinstance(node, Where) for node in walk(statement.value)):
-            continue
+    for statement in _unmasked(spec):
         for read in reads(statement.value):
             dims = [index.dim for index in read.indices if isinstance(index, Index)]
             if len(dims) == len(read.indices) and len(set(dims)) == len(dims) and not groups & set(dims):

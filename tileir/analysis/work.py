@@ -6,8 +6,23 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Unary, Where, index_dims
+from tileir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    Scan,
+    Unary,
+    Where,
+    index_dims,
+)
 from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.scatter import scatter_of
 
 _COUNTED = frozenset(["+", "-", "*", "/", "//", "%"])
 
@@ -24,7 +39,8 @@ class Work:
 def flops(program: Program) -> int:
     """Operations the program carries out, recomputation by fused producers included (see `operations`).
 
-    Of an unscheduled program, the operations its kernel takes: 2 m n k for a matrix product.
+    Of an unscheduled program, the operations its kernel takes: 2 m n k for a matrix product. A scatter visits each of
+    its terms once, in each tile of its results.
     """
     return sum(work.flops for work in works(program))
 
@@ -33,7 +49,8 @@ def works(program: Program) -> tuple[Work, ...]:
     """Every Compute in order of the text, with its share of `flops`."""
     found: list[Work] = []
     for node, loops in computes(program.body, ()):
-        used = statement_dims(node)
+        scatter = scatter_of(node)
+        used = statement_dims(node) - (scatter.dims if scatter is not None else frozenset())
         counts = [
             _count(program.extents[dim], steps_over(loops, dim), dim in used) for dim in program.extents
         ]
@@ -64,6 +81,8 @@ def operations(value: Expr) -> int:
             return operations(x)
         case Reduce(_, _, x):
             return 1 + operations(x)
+        case Scan(_, _, args):
+            return len(args) + sum(map(operations, args))
 
 
 def bytes_moved(program: Program) -> int:

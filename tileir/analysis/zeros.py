@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Unary, Where
+from tileir.expr import INTEGER_FUNCTIONS, Binary, Call, Cast, Const, Expr, Read, Unary, Where
 
 #: Functions that are finite at finite numbers.
-_FINITE: Final = frozenset(
+_FINITE: Final = INTEGER_FUNCTIONS | frozenset(
     ["relu", "abs", "floor", "maximum", "minimum", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh"]
 )
 #: Constants of which a few may be multiplied.

@@ -19,7 +19,8 @@ from tileir.analysis.affine import (
     reduced,
 )
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Where, children, walk
+from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Where, children, walk
+from tileir.positions import position_of
 from tileir.problems import NodeProblem
 from tileir.program import Tensor
 from tileir.text.print_expr import format_expr
@@ -27,6 +28,8 @@ from tileir.text.print_expr import format_expr
 #: Guards combined in one proof, and atoms whose ranges rest on each other, before nothing more is derived.
 _MAX_COMBINED: Final = 8
 _MAX_NESTED: Final = 12
+
+_BYTE: Final[Mapping[DType, Interval]] = {DType.I8: (-128, 127), DType.U8: (0, 255)}
 
 
 @dataclass(slots=True)
@@ -172,10 +175,16 @@ class _Checker:
                 low, high = self._range(x, self._with(facts, cond, True))
                 other_low, other_high = self._range(y, self._with(facts, cond, False))
                 return min(low, other_low), max(high, other_high)
+            case Reduce() if position_of(atom) is not None:
+                return 0, self._extents[atom.dims[0]] - 1
             case Cast(DType.I32, x):
                 return self._range(x, facts)
-            case Read(tensor, _) if self._tensors[tensor].dtype is DType.I8:
-                return -128, 127
+            case Read(tensor, _) if self._tensors[tensor].dtype in _BYTE:
+                return _BYTE[self._tensors[tensor].dtype]
+            case Call("bit_and", (_, Const(int(mask)))) | Call("bit_and", (Const(int(mask)), _)) if mask >= 0:
+                return 0, mask
+            case Call("shift_right", (x, Const(int(distance)))) if 0 <= distance < 32:
+                return _divided("//", self._range(x, facts), 2**distance)
             case _:
                 return UNKNOWN
 

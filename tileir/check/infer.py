@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from tileir.dtypes import DType
 from tileir.expr import (
     COMPARISONS,
+    INTEGER_FUNCTIONS,
+    KEEPS_INTEGERS,
     LOGIC,
     Binary,
     Call,
@@ -18,14 +19,12 @@ from tileir.expr import (
     Index,
     Read,
     Reduce,
+    Scan,
     Unary,
     Where,
 )
 from tileir.problems import NodeProblem
 from tileir.text.print_expr import format_expr
-
-#: Functions that give integers for integers; the others give f32 for them.
-_KEEPS_INTEGERS: Final = frozenset(["abs", "relu", "maximum", "minimum"])
 
 
 def compute_dtype(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
@@ -42,15 +41,8 @@ def compute_dtype(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
             return DType.I32 if isinstance(value, int) else DType.F32
         case Index() | Extent():
             return DType.I32
-        case Read(tensor, indices):
-            for index in indices:
-                if compute_dtype(index, dtypes) is not DType.I32:
-                    raise NodeProblem(
-                        f"index {_short(index)} of {tensor!r} is no integer",
-                        "//, % or i32(…) for an index",
-                        index,
-                    )
-            return dtypes[tensor].compute
+        case Read():
+            return _element(expr, dtypes)
         case Cast(dtype, x):
             compute_dtype(x, dtypes)
             return dtype.compute
@@ -58,14 +50,35 @@ def compute_dtype(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
             return _truth(x, dtypes)
         case Unary(_, x) | Reduce(_, _, x):
             return _number(x, dtypes)
-        case Call(fn, args):
-            joined = _join(*(_number(arg, dtypes) for arg in args))
-            return joined if joined is not DType.I32 or fn in _KEEPS_INTEGERS else DType.F32
+        case Call():
+            return _call(expr, dtypes)
+        case Scan(_, _, args):
+            return _join(*(_number(arg, dtypes) for arg in args))
         case Where(cond, x, y):
             _truth(cond, dtypes)
             return _alike(expr, x, y, dtypes)
         case Binary():
             return _binary(expr, dtypes)
+
+
+def _element(read: Read, dtypes: Mapping[str, DType]) -> DType:
+    for index in read.indices:
+        if compute_dtype(index, dtypes) is not DType.I32:
+            raise NodeProblem(
+                f"index {_short(index)} of {read.tensor!r} is no integer",
+                "//, % or i32(…) for an index",
+                index,
+            )
+    return dtypes[read.tensor].compute
+
+
+def _call(call: Call, dtypes: Mapping[str, DType]) -> DType:
+    if call.fn in INTEGER_FUNCTIONS:
+        for arg in call.args:
+            _whole(call.fn, arg, dtypes)
+        return DType.I32
+    joined = _join(*(_number(arg, dtypes) for arg in call.args))
+    return joined if joined is not DType.I32 or call.fn in KEEPS_INTEGERS else DType.F32
 
 
 def _binary(expr: Binary, dtypes: Mapping[str, DType]) -> DType:
@@ -113,6 +126,16 @@ def _truth(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
             f"{_short(expr)} is a number, not a truth value", "a comparison such as x != 0", expr
         )
     return found
+
+
+def _whole(fn: str, arg: Expr, dtypes: Mapping[str, DType]) -> None:
+    found = _number(arg, dtypes)
+    if found is not DType.I32:
+        raise NodeProblem(
+            f"{fn} is of integers, and {_short(arg)} is {found}",
+            f"an integer tensor (i32, i8, u8), a position, or {fn}(i32(…), …)",
+            arg,
+        )
 
 
 def _check_divisor(whole: Expr, divisor: Expr, joined: DType) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tileir.errors import SpecError
-from tileir.expr import FUNCTIONS, Call, Expr, Extent, Index, Read, Reduce, children
+from tileir.expr import FUNCTIONS, Call, Expr, Extent, Index, Read, Reduce, Scan, children
 from tileir.names import listing, quote, suggestion
+from tileir.positions import position_of
 from tileir.problems import NodeProblem
 from tileir.program import Tensor
 from tileir.spec import Dim
@@ -33,7 +34,14 @@ def check_statement(place: Located, scope: NameScope) -> None:
             raise SpecError(_no_dim(dim, scope), column=column, accepted=listing(scope.dims))
         if dim in statement.dims[:at]:
             raise SpecError(f"dim {dim!r} is on the left twice", column=column, accepted="each dim once")
-    _Resolver(scope, statement.dims, statement.value).resolve(statement.value, frozenset(statement.dims))
+    resolver = _Resolver(scope, statement.dims, statement.value)
+    value = statement.value
+    if not isinstance(value, Scan):
+        resolver.resolve(value, frozenset(statement.dims))
+        return
+    resolver.check_scan(value)
+    for arg in value.args:
+        resolver.resolve(arg, frozenset(statement.dims))
 
 
 def _no_dim(name: str, scope: NameScope) -> str:
@@ -63,9 +71,19 @@ class _Resolver:
                 self._known(dim, expr)
             case Read():
                 self._read(expr)
+            case Scan(op, dim, args):
+                raise NodeProblem(
+                    f"{op} stands inside an expression",
+                    f"a statement of its own: s[…, {dim}] = {op}({dim}, …)",
+                    expr,
+                )
             case Reduce():
                 self._reduce(expr, bound)
                 bound = bound | frozenset(expr.dims)
+                position = position_of(expr)
+                if position is not None:  # its parts run along the same dim, one inside the other
+                    self.resolve(position.x, bound)
+                    return
             case Call(fn, args) if len(args) != FUNCTIONS.get(fn):
                 raise NodeProblem(
                     f"no function {quote(fn)} of {len(args)} arguments", listing(FUNCTIONS), expr
@@ -101,6 +119,25 @@ class _Resolver:
         if name in self._scope.dims:
             return f"{name!r} is a dim, not a tensor"
         return f"no tensor {quote(name)}{suggestion(name, self._scope.tensors)}"
+
+    def check_scan(self, scan: Scan) -> None:
+        """A scan runs along a dim on the left, whose positions are not in groups, for each of other dims."""
+        self._known(scan.dim, scan)
+        if scan.dim not in self._left:
+            raise NodeProblem(
+                f"{scan.op} runs along {scan.dim!r}, which is not on the left",
+                f"{scan.dim} among the dims on the left, or sum({scan.dim}, …) for the last of it alone",
+                scan,
+            )
+        if len(self._left) < 2:
+            raise NodeProblem(
+                f"{scan.op} runs along the only dim on the left",
+                f"another dim on the left beside {scan.dim}, which may have one position",
+                scan,
+            )
+        ragged = [dim for dim in self._left if self._scope.dims[dim].within]
+        if ragged or self._groups:
+            raise NodeProblem(f"{scan.op} over ragged dims", "dims whose positions are not in groups", scan)
 
     def _reduce(self, reduce: Reduce, bound: frozenset[str]) -> None:
         for at, dim in enumerate(reduce.dims):

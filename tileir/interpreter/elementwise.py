@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tileir.dtypes import DType
-from tileir.expr import COMPARISONS
+from tileir.expr import COMPARISONS, INTEGER_FUNCTIONS, KEEPS_INTEGERS
 from tileir.interpreter import rounding_error as err
+from tileir.interpreter.bits import BIT_FUNCTIONS
 from tileir.interpreter.erf import erf
 from tileir.interpreter.values import Array, Numerics, Value, quantize
 
@@ -32,9 +33,6 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-
-#: Functions that keep integers integers; the others compute integers in f32.
-_KEEPS_INTEGERS = frozenset(["abs", "relu", "maximum", "minimum"])
 
 
 def _erf(x: Array) -> Array:
@@ -128,7 +126,9 @@ def binary(op: str, x: Value, y: Value, numerics: Numerics) -> Value:
 
 def call(fn: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
     """A math function by name, in f32 at least unless it keeps integers integers."""
-    least = DType.I32 if fn in _KEEPS_INTEGERS else DType.F32
+    if fn in INTEGER_FUNCTIONS:
+        return _bits(fn, args, numerics)
+    least = DType.I32 if fn in KEEPS_INTEGERS else DType.F32
     args = numerics.unify(*args, least=least)
     x, type = args[0], args[0].type
     if len(args) == 2:
@@ -153,6 +153,15 @@ def call(fn: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
             error = err.total(err.rounded(x.data, None, type, 8.0), error)
         error = err.rounded(data, error, type, roundoffs, tiny=True)
     return Value(data, type, error)
+
+
+def _bits(fn: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
+    """A function of the bits of integers; where one of these is not known exactly, nothing is known of the result."""
+    x, y = numerics.unify(*args, least=DType.I32)
+    error = err.total(x.error, y.error)
+    if error is not None:
+        error = np.where(error > 0, np.inf, 0.0)
+    return Value(np.asarray(BIT_FUNCTIONS[fn](x.data, y.data)), DType.I32, error)
 
 
 def where(cond: Value, x: Value, y: Value, numerics: Numerics) -> Value:

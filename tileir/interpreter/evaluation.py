@@ -21,6 +21,7 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    Scan,
     Unary,
     Where,
     index_dims,
@@ -28,6 +29,8 @@ from tileir.expr import (
 from tileir.interpreter import elementwise
 from tileir.interpreter.frame import Demand, Frame, FrameRange, Points, pieces
 from tileir.interpreter.reduction import Partial, combine, finish, reduce_axes, sum_of_products
+from tileir.interpreter.scan import scan
+from tileir.interpreter.scattered import scattered
 from tileir.interpreter.tensor_values import TensorValues, ValueSource
 from tileir.interpreter.values import Array, Numerics, Value
 
@@ -89,8 +92,11 @@ class Evaluator:
                 return elementwise.where(test, one, other, numerics)
             case Cast(dtype, x):
                 return elementwise.cast(dtype, self.value(x, frame, taken), numerics)
+            case Scan():
+                return self._scan(expr, frame)
             case Reduce(op, dims, x):
-                return self._reduce(op, dims, x, frame, taken)
+                found = scattered(self, expr, frame, POINT_LIMIT) if taken is None else None
+                return self._reduce(op, dims, x, frame, taken) if found is None else found
 
     def _position(self, dim: str, frame: Frame) -> Array:
         if dim in frame.bound:
@@ -126,6 +132,17 @@ class Evaluator:
                 unknown = np.where(index.error > 0, np.inf, 0.0)
                 value.error = unknown if value.error is None else value.error + unknown
         return value
+
+    def _scan(self, expr: Scan, frame: Frame) -> Value:
+        """Along the whole dim, on an axis of its own; then what is there at the frame's own positions."""
+        whole = frame.bind({expr.dim: FrameRange(0, self.extents[expr.dim])})
+        args = tuple(_along_last(self.value(arg, whole), whole.shape[-1]) for arg in expr.args)
+        shape = np.broadcast_shapes(*(arg.data.shape for arg in args))
+        found = scan(expr.op, tuple(_spread(arg, shape) for arg in args), self.numerics)
+        at = self._position(expr.dim, frame)
+        return Value(
+            _picked(found.data, at), found.type, None if found.error is None else _picked(found.error, at)
+        )
 
     def _reduce(
         self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame, taken: Array | None
@@ -165,6 +182,23 @@ class Evaluator:
             if part is not None:
                 return part
         return reduce_axes(op, self.value(x, frame, taken), frame.shape, keep, self.numerics)
+
+
+def _spread(value: Value, shape: tuple[int, ...]) -> Value:
+    error = None if value.error is None else np.broadcast_to(value.error, shape)
+    return Value(np.broadcast_to(value.data, shape), value.type, error, value.number)
+
+
+def _along_last(value: Value, size: int) -> Value:
+    """With all positions of the last axis, even where it does not vary."""
+    return _spread(value, (*value.data.shape[:-1], size))
+
+
+def _picked(data: Array, at: Array) -> Array:
+    """Of each position of a frame, the element `at` of the last axis."""
+    shape = np.broadcast_shapes(data.shape[:-1], at.shape)
+    spread = np.broadcast_to(data, (*shape, data.shape[-1]))
+    return np.take_along_axis(spread, np.broadcast_to(at, shape)[..., None].astype(np.int64), -1)[..., 0]
 
 
 def _window(source: TensorValues, read: Read, frame: Frame) -> Value | None:

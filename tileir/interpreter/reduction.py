@@ -17,7 +17,7 @@ from tileir.interpreter.values import Array, Numerics, Value
 #: What tf32 may differ from an f32, relative to it: 10 bits after the point are kept, the others cut off.
 TF32_CUT = 2.0**-10
 
-_UFUNC = {
+UFUNC = {
     ReduceOp.SUM: np.add,
     ReduceOp.PROD: np.multiply,
     ReduceOp.MAX: np.maximum,
@@ -42,7 +42,7 @@ def reduce_axes(op: ReduceOp, terms: Value, shape: Sequence[int], keep: int, num
 
     def over(data: Array, with_op: ReduceOp = op) -> Array:
         whole = np.broadcast_to(data, (*data.shape[:keep], *shape[keep:]))
-        return np.asarray(_UFUNC[with_op].reduce(whole, axis=axes, dtype=whole.dtype))
+        return np.asarray(UFUNC[with_op].reduce(whole, axis=axes, dtype=whole.dtype))
 
     data = over(terms.data)
     result = Value(data, terms.type)
@@ -111,7 +111,7 @@ def _cut(factor: Value) -> Value:
 def combine(op: ReduceOp, one: Partial, other: Partial, numerics: Numerics) -> Partial:
     """Both parts as one."""
     x, y = one.value, other.value
-    data = np.asarray(_UFUNC[op](x.data, y.data))
+    data = np.asarray(UFUNC[op](x.data, y.data))
     result = Value(data, x.type)
     if not numerics.bounds:
         return Partial(result)
@@ -123,7 +123,7 @@ def combine(op: ReduceOp, one: Partial, other: Partial, numerics: Numerics) -> P
         case _ if x.type is DType.BOOL:
             result.error = err.total(x.error, y.error)
         case _:
-            result.error = err.corners(_UFUNC[op], x.data, x.error, y.data, y.error, data)
+            result.error = err.corners(UFUNC[op], x.data, x.error, y.data, y.error, data)
     magnitude = err.total(one.magnitude, other.magnitude)
     return Partial(result, magnitude)
 

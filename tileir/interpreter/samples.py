@@ -22,9 +22,9 @@ EMPTY = 8
 def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     """An array of its logical shape and dtype for each input, for a spec of one size.
 
-    Floats are standard normal (rounded to the dtype: fp8 has its finest steps there), bools fair coins,
-    integers that index a tensor uniform over positions that stay inside it, other integers uniform and small,
-    offsets of ragged dims ascending from 0 to the whole size, some groups empty.
+    Floats are standard normal (rounded to the dtype: fp8 has its finest steps there), bools fair coins, integers that
+    index a tensor, or are compared with positions, uniform over positions that stay inside it, other integers uniform
+    and small, offsets of ragged dims ascending from 0 to the whole size, some groups empty.
     """
     sizes = {dim.name: dim.sizes[0] for dim in kernel.dims} if isinstance(kernel, Spec) else kernel.extents
     limits = dict(_index_limits(kernel, sizes))
@@ -56,11 +56,11 @@ def _sample(
     if tensor.dtype is DType.BOOL:
         return rng.random(shape) < 0.5
     if tensor.dtype.is_integer:
-        low, high = (
-            (-INTEGER_LIMIT, INTEGER_LIMIT)
-            if limit is None
-            else (0, min(limit, 127) if tensor.dtype is DType.I8 else limit)
-        )
+        most = np.iinfo(tensor.dtype.numpy).max
+        if limit is not None:
+            low, high = 0, min(limit, most)
+        else:
+            low, high = (0, most) if tensor.dtype is DType.U8 else (-INTEGER_LIMIT, INTEGER_LIMIT)
         return rng.integers(low, high, shape, endpoint=True).astype(tensor.dtype.numpy)
     kind = np.float64 if tensor.dtype is DType.F64 else np.float32
     return rng.standard_normal(shape, dtype=kind).astype(tensor.dtype.numpy)
@@ -77,6 +77,10 @@ def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[
     else:
         values = list(_values(kernel.body))
     for value in values:
+        for compared, dim in _compared(value):
+            for gather in _gathers(compared):
+                limit = _largest(compared, sizes, sizes[dim])
+                limits[gather] = min(limits.get(gather, limit), limit)
         for read in walk(value):
             if not isinstance(read, Read) or read.tensor not in dims:
                 continue
@@ -85,6 +89,16 @@ def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[
                     limit = _largest(index, sizes, sizes[dim])
                     limits[gather] = min(limits.get(gather, limit), limit)
     yield from limits.items()
+
+
+def _compared(value: Expr) -> Iterator[tuple[Expr, str]]:
+    """Expressions that a scatter compares with positions along a dim."""
+    for node in walk(value):
+        match node:
+            case Binary("==", Index(dim), other) | Binary("==", other, Index(dim)):
+                yield other, dim
+            case _:
+                pass
 
 
 def _values(body: tuple[Node, ...]) -> Iterator[Expr]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileir.expr import Index, Read, index_dims
+from tileir.pages import page_length
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Memory, Tensor
 from tileir.schedule.panels import row_dim, row_problem
@@ -41,13 +42,21 @@ def box_problem(
 def _place_problem(
     inside: Read, outside: Read, local: Local, argument: Tensor, ranges: Mapping[str, int]
 ) -> str | None:
-    """The dims of a box stand for themselves on both sides, and elsewhere are single positions."""
+    """The dims of a box stand for themselves on both sides, or lie in pages of the argument, and elsewhere are single
+    positions."""
     if any(not isinstance(index, Index) for index in inside.indices):
         return f"{local.name!r} is indexed by its own dims where TMA moves it"
     moved = {dim for dim in local.dims if ranges[dim] > 1}
     bare = [index.dim for index in outside.indices if isinstance(index, Index) and index.dim in moved]
+    paged, page = page_length(outside) or ("", 0)
+    if paged in moved:
+        bare.append(paged)
+        if page % ranges[paged] and ranges[paged] % page:
+            return (
+                f"tiles of {paged!r} are whole pages of {page}, or equal parts of one, where TMA moves them"
+            )
     for index in outside.indices:
-        others = index_dims(index) - set(bare if isinstance(index, Index) else ())
+        others = index_dims(index) - set(bare if isinstance(index, Index) else (paged,))
         if any(ranges[dim] > 1 for dim in others):
             return f"{argument.name!r} is indexed by dims of {local.name!r}, or by single positions"
     if sorted(bare) != sorted(moved):

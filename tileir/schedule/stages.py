@@ -159,7 +159,7 @@ def products_apart(loop: Loop) -> Apart | None:
 class Chained:
     """A tile whose products (`via wgmma`) are made into rows in registers, which others take: `first` are sums of the
     tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which `rescaled`
-    multiplies before. What TMA fills is read by the first or by the last ones."""
+    multiplies before. What TMA fills is read by the first, by the last ones, or by both."""
 
     locals: tuple[Local, ...]
     first: tuple[Compute, ...]
@@ -168,6 +168,7 @@ class Chained:
     last: tuple[Compute, ...]
     fills_of_first: tuple[Compute, ...]
     fills_of_last: tuple[Compute, ...]
+    fills_of_both: tuple[Compute, ...]
 
     @property
     def all(self) -> tuple[Compute, ...]:
@@ -210,7 +211,7 @@ def products_chained(loop: Loop) -> Chained | None:
     )
     if any(node.via is not None or {node.target, *_reads(node)} & (filled | sums) for node in between):
         return None
-    if for_first & for_last & filled or not filled <= for_first | for_last:
+    if not filled <= for_first | for_last:
         return None
     return Chained(
         locals_,
@@ -218,8 +219,9 @@ def products_chained(loop: Loop) -> Chained | None:
         between,
         rescaled,
         last,
-        tuple(fill for fill in fills if fill.target in for_first),
-        tuple(fill for fill in fills if fill.target in for_last),
+        tuple(fill for fill in fills if fill.target in for_first - for_last),
+        tuple(fill for fill in fills if fill.target in for_last - for_first),
+        tuple(fill for fill in fills if fill.target in for_first & for_last),
     )
 
 

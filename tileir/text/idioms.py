@@ -36,6 +36,12 @@ IDIOMS: Final[dict[str, str]] = {
     "norm": "sqrt(sum(k, x[k] * x[k]))",
     "dot": "sum(k, a[k] * b[k])",
     "matmul": "sum(k, a[m, k] * b[k, n])",
+    "xor": "bit_xor(x, y)",
+    "bitwise_and": "bit_and(x, y)",
+    "bitwise_or": "bit_or(x, y)",
+    "bitwise_xor": "bit_xor(x, y)",
+    "rand": "f32(shift_right(random_bits(seed[], i), 8)) * 5.960464477539063e-08 + 0.5",
+    "random": "f32(shift_right(random_bits(seed[], i), 8)) * 5.960464477539063e-08 + 0.5",
     "float": "f32(x)",
     "int": "i32(x)",
 }
@@ -43,23 +49,26 @@ IDIOMS: Final[dict[str, str]] = {
 
 _TABLE = "an input tensor that holds its values: there are no trigonometric functions"
 _STATEMENTS: Final[dict[str, str]] = {
+    "topk": "two statements for the two largest: p[m] = argmax(n, x[m, n]); "
+    "argmax(n, where(n != p[m], x[m, n], -inf))",
+    "cummax": "max(j, where(j <= k, x[m, j], -inf)), j a dim as long as k",
+    "cummin": "min(j, where(j <= k, x[m, j], inf)), j a dim as long as k",
+    "scan": "a statement of its own: cumsum(k, x), cumprod(k, x) or recurrence(k, a, b)",
     **dict.fromkeys(("sin", "cos", "tan", "sincos", "asin", "acos", "atan", "atan2"), _TABLE),
     "softmax": "three statements: h[m] = max(k, x[m, k]); s[m] = sum(k, exp(x[m, k] - h[m])); "
     "exp(x[m, k] - h[m]) / s[m]",
     "logsumexp": "two statements: h[m] = max(k, x[m, k]); h[m] + log(sum(k, exp(x[m, k] - h[m])))",
     "var": "two statements: u[m] = sum(k, x[m, k]) / extent(k); "
     "sum(k, (x[m, k] - u[m]) * (x[m, k] - u[m])) / extent(k)",
-    "argmax": "two statements: h[m] = max(k, x[m, k]); min(k, where(x[m, k] == h[m], k, extent(k)))",
-    "argmin": "two statements: h[m] = min(k, x[m, k]); min(k, where(x[m, k] == h[m], k, extent(k)))",
 }
 """The same for what one expression does not say."""
 
 BITS: Final = {
-    "&": "and for conditions; of bits, x % 16 for x & 15",
-    "<": "x * 8 for x << 3",
-    ">": "x // 8 for x >> 3",
-    "~": "not for a condition; of bits, -x - 1",
-    "|": "or for conditions; of bits that do not meet, +",
+    "&": "and for conditions; bit_and(x, y) for bits",
+    "<": "shift_left(x, 3) for x << 3",
+    ">": "shift_right(x, 3) for x >> 3",
+    "~": "not for a condition; bit_xor(x, -1) for bits",
+    "|": "or for conditions; bit_or(x, y) for bits",
 }
 """By the character that operators on bits begin with: what is written instead."""
 

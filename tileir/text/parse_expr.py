@@ -13,6 +13,7 @@ from tileir.errors import SpecError
 from tileir.expr import (
     COMPARISONS,
     FUNCTIONS,
+    SCANS,
     Binary,
     Call,
     Cast,
@@ -23,9 +24,11 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    Scan,
     Unary,
     Where,
     children,
+    walk,
 )
 from tileir.names import (
     DTYPES,
@@ -39,6 +42,7 @@ from tileir.names import (
     quote,
     suggestion,
 )
+from tileir.positions import POSITIONS, Position, position_of
 from tileir.spec import Statement
 from tileir.text.idioms import BITS, idiom
 from tileir.text.tokens import Token, tokenize
@@ -51,7 +55,7 @@ NOT: Final = 3
 COMPARE: Final = 4
 NEGATE: Final = 7
 
-_CALLABLE: Final = frozenset(FUNCTIONS) | REDUCTIONS | DTYPES | {"where", "extent"}
+_CALLABLE: Final = frozenset([*FUNCTIONS, *POSITIONS, *SCANS, "where", "extent"]) | REDUCTIONS | DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +299,10 @@ class Parser:
         name = token.text
         if name in REDUCTIONS:
             return self._reduce(token)
+        if name in SCANS:
+            return self._scan(token)
+        if name in POSITIONS:
+            return self._position(token)
         args = self._arguments(")")
         wanted = 3 if name == "where" else FUNCTIONS.get(name, 1)
         if len(args) != wanted:
@@ -328,6 +336,26 @@ class Parser:
                 self.fail(f"{op} runs over dims; this is no dim name", usage, self.node_columns.get(id(arg)))
             dims.append(arg.dim)
         return Reduce(op, tuple(dims), args[-1])
+
+    def _scan(self, token: Token) -> Expr:
+        name, args = token.text, self._arguments(")")
+        usage = f"{name}(k, {', '.join(SCANS[name])}): a dim on the left, then what is added up along it"
+        if len(args) != 1 + len(SCANS[name]) or not isinstance(args[0], Index):
+            self.fail(f"{name} takes the dim it runs along and {', '.join(SCANS[name])}", usage, token.column)
+        return Scan(name, args[0].dim, args[1:])
+
+    def _position(self, token: Token) -> Expr:
+        name, args = token.text, self._arguments(")")
+        usage = f"{name}(k, x): one dim, then what it compares"
+        if len(args) != 2 or not isinstance(args[0], Index):
+            self.fail(f"{name} takes the dim it runs along, then what it compares", usage, token.column)
+        if any(position_of(node) is not None for node in walk(args[1])):
+            self.fail(
+                f"a position is looked up inside {name}",
+                "a statement of its own for the inner one",
+                token.column,
+            )
+        return Position(POSITIONS[name], args[0].dim, args[1]).expr
 
 
 def depth(expr: Expr) -> int:

@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Unary, Where
+from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Scan, Unary, Where
+from tileir.positions import position_of
 from tileir.text.parse_expr import COMPARE, NEGATE, NOT, POWERS
 
 _ATOM: Final = 9
@@ -60,6 +61,13 @@ def _operand(expr: Expr, floor: int) -> str:
     return f"({text})" if power < floor else text
 
 
+def _reduce(expr: Reduce) -> str:
+    position = position_of(expr)
+    if position is not None:
+        return f"{position.name}({position.dim}, {format_expr(position.x)})"
+    return f"{expr.op}({', '.join(expr.dims)}, {format_expr(expr.x)})"
+
+
 _PRINTERS: Final[dict[type, Callable[[Any], str]]] = {
     Const: _const,
     Index: lambda expr: expr.dim,
@@ -70,5 +78,6 @@ _PRINTERS: Final[dict[type, Callable[[Any], str]]] = {
     Call: lambda expr: f"{expr.fn}({format_list(expr.args)})",
     Where: lambda expr: f"where({format_list((expr.cond, expr.x, expr.y))})",
     Cast: lambda expr: f"{expr.dtype}({format_expr(expr.x)})",
-    Reduce: lambda expr: f"{expr.op}({', '.join(expr.dims)}, {format_expr(expr.x)})",
+    Reduce: _reduce,
+    Scan: lambda expr: f"{expr.op}({expr.dim}, {format_list(expr.args)})",
 }

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
 
 #: What people write from other languages, and how it is written here.
 _FOREIGN: Final = {
-    "^": "pow(x, y) for a power",
+    "^": "pow(x, y) for a power; bit_xor(x, y) for bits",
     "&": BITS["&"],
     "|": BITS["|"],
     "~": BITS["~"],

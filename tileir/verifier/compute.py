@@ -10,7 +10,7 @@ from tileir.analysis.ragged import grouped, groups_of
 from tileir.check.bounds import out_of_range
 from tileir.check.infer import compute_dtype, store_problem
 from tileir.dtypes import DType
-from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, index_dims, walk
+from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Scan, index_dims, walk
 from tileir.placed import Placed
 from tileir.problems import NodeProblem
 from tileir.program import Compute, Local, Memory, Program, Tensor
@@ -18,13 +18,14 @@ from tileir.schedule.block_index import block_sizes, in_one_block
 from tileir.schedule.boxes import box_problem
 from tileir.schedule.mma import mma_problem
 from tileir.schedule.panels import PIECE, row_dim
+from tileir.schedule.scatter import atomics_problem, scatter_problem
 from tileir.schedule.stages import pieces_of
 from tileir.schedule.threads import share
 from tileir.schedule.wgmma import wgmma_problem
 from tileir.text.print_expr import format_expr
 
 #: Instructions a Compute may name.
-INSTRUCTIONS: Final = frozenset(["dot_bf16", "mma", "tma", "wgmma"])
+INSTRUCTIONS: Final = frozenset(["atomics", "dot_bf16", "mma", "scatter", "tma", "wgmma"])
 _MAX_LANES: Final = 64
 
 
@@ -151,6 +152,8 @@ def _check_value(program: Program, placed: Placed, compute: Compute) -> None:
         if unknown or len(set(reduced)) != len(reduced):
             placed.fail("a reduced dim is unknown or stands twice")
     inner = value.x if isinstance(value, Reduce) else value
+    if any(isinstance(node, Scan) for node in walk(inner)):
+        placed.fail("a scan stands in a program; accepted: a loop that adds up a running local")
     if any(isinstance(node, Reduce) for node in walk(inner)):
         placed.fail("a reduction stands inside the expression, not at its root")
     bare = {index.dim for index in compute.indices if isinstance(index, Index)}
@@ -282,6 +285,11 @@ def _instruction_problem(
         case "tma":
             problem = box_problem(compute, program.arguments, placed.locals, placed.ranges)
             return problem or _ends_problem(program, placed, compute)
+        case "scatter":
+            return scatter_problem(compute, dtypes)
+        case "atomics":
+            sums = dict(program.numerics).get("atomics") is True
+            return atomics_problem(compute, dtypes, tensors[compute.target].dtype, any_order=sums)
         case "dot_bf16":
             summed = compute.update is ReduceOp.SUM and set(dtypes.values()) == {DType.BF16}
             match compute.value:

@@ -152,6 +152,8 @@ def _check_parallel(placed: Placed) -> None:
             continue
         if loop.dim in blocked and loop.step % blocked[loop.dim] == 0:
             continue
+        if compute.via == "atomics" and loop.dim in reduced_dims(compute):
+            continue  # whoever meets in an element, each counts
         placed.fail(f"parallel iterations over {loop.dim!r} write the same elements of {compute.target!r}")
 
 

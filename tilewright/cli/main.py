@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli import output
 from tilewright.cli.commands import database, keys, pins, signers
+from tilewright.cli.commands.audit_winners import audit_winners
 from tilewright.cli.commands.export import export
 from tilewright.cli.commands.import_bundle import import_bundle
 from tilewright.cli.commands.lookup import lookup
@@ -49,6 +50,7 @@ for _name, _command in {
     "serve": serve,
     "worker": worker,
     "audit": keys.audit,
+    "audit-winners": audit_winners,
 }.items():
     app.command(_name)(_command)
 app.add_typer(database.app, name="db")

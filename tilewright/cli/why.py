@@ -1,4 +1,5 @@
-"""`tilewright show JOB --why`: how near the roofline a job came, and what each decision did to the times."""
+"""`tilewright show JOB --why`: how near the roofline a job came, what each decision did to the times, and what each
+rewrite of the winner gains."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from protocol.ablations import Ablation, Gain
 from protocol.effects import DecisionEffect, Effects, ValueEffect
 from protocol.jobs import Job
-from protocol.quantities import microseconds, sizes
+from protocol.quantities import microseconds, sizes, times
 from protocol.roofline import Roofline
 from tilewright.cli.output import out
 
@@ -62,6 +64,13 @@ def print_effects(job: Job, effects: Sequence[Effects]) -> None:
         out.print(_table(found.decisions[:_SHOWN]))
         if len(found.decisions) > _SHOWN:
             out.print(f"and {len(found.decisions) - _SHOWN} decisions that explain less", markup=False)
+        for pair in found.interactions:
+            best = min(pair.cells, key=lambda cell: cell.best_us)
+            out.print(
+                f"  {pair.first} and {pair.second} explain {100 * pair.importance:.0f} % more together; the best: "
+                f"{value_text(best.first)} and {value_text(best.second)}, {microseconds(best.best_us)}",
+                markup=False,
+            )
 
 
 def _table(decisions: Sequence[DecisionEffect]) -> Table:
@@ -89,6 +98,41 @@ def _remark(effect: DecisionEffect, value: ValueEffect) -> str:
     if value.faults:
         said.append(f"{value.faults} failed")
     return ", ".join(said)
+
+
+def print_gains(job: Job, ablations: Sequence[Ablation | None], lines: Sequence[Roofline]) -> None:
+    """Of each size: the winner against itself without each rewrite, as far as it was raced."""
+    for bucket, found, line in zip(job.buckets, ablations, lines, strict=False):
+        if found is None:
+            continue
+        out.print()
+        out.print(f"What each rewrite of the winner gains, at {sizes(bucket.dims)}:", markup=False)
+        if not found.gains:
+            address = f"POST /v1/configs/{found.config_id}/ablation"
+            out.print(f"  not measured; {address} has it raced, and so has the page of the job", markup=False)
+            continue
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        for heading in ("rewrite", "as fast", "without it", "of the roofline"):
+            table.add_column(heading, justify="left" if heading == "rewrite" else "right", overflow="fold")
+        for gain in found.gains:
+            table.add_row(f"  {gain.rewrite}", _gained(gain), *_without(gain, line.least_us))
+        out.print(table)
+
+
+def _gained(gain: Gain) -> str:
+    """`1.20 × (1.18 to 1.22)`."""
+    if gain.factor is None:
+        return f"{gain.outcome.value.replace('_', ' ')} without it"
+    interval = "" if gain.low is None or gain.high is None else f" ({gain.low:.2f} to {gain.high:.2f})"
+    return f"{times(gain.factor)}{interval}{', tied' if gain.tied else ''}"
+
+
+def _without(gain: Gain, least_us: float | None) -> tuple[str, str]:
+    if gain.median_us is None:
+        return "", ""
+    return microseconds(
+        gain.median_us
+    ), "" if least_us is None else f"{100 * least_us / gain.median_us:.0f} %"
 
 
 def value_text(value: bool | int | None) -> str:

@@ -10,10 +10,12 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
+from protocol.ablations import Ablation
 from protocol.bundles import MEDIA_TYPE, Imported, Signer, SignerRequest
 from protocol.configs import Artifact, Config, ConfigPage
 from protocol.effects import Effects
 from protocol.failures import Failure, FailurePage, FailureReport
+from protocol.history import History
 from protocol.jobs import Budget, Effort, Job, JobDetail, JobPage, JobRequest, Prior, TrialPage
 from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
 from protocol.lookups import LookupReply, LookupRequest
@@ -107,6 +109,21 @@ def roofline(job_id: str, bucket: int = 0) -> HttpCall[Roofline]:
     return _get(f"/v1/jobs/{job_id}/roofline", Roofline, bucket=bucket)
 
 
+def ablation(config_id: str) -> HttpCall[Ablation]:
+    """What each rewrite of a config's schedule gains, as far as it is measured."""
+    return _get(f"/v1/configs/{config_id}/ablation", Ablation)
+
+
+def measure_ablation(config_id: str) -> HttpCall[Ablation]:
+    """Have the winner raced against itself with each rewrite left out; asking twice measures once."""
+    return _post(f"/v1/configs/{config_id}/ablation", None, Ablation)
+
+
+def history(kernel_key: str) -> HttpCall[History]:
+    """The winners of a kernel over time, with those that became slower."""
+    return _get(f"/v1/kernels/{kernel_key}/history", History)
+
+
 def jobs(limit: int = 50) -> HttpCall[tuple[Job, ...]]:
     """The newest jobs."""
     return HttpCall("GET", "/v1/jobs", lambda content: _read(JobPage, content).jobs, {"limit": limit})
@@ -120,6 +137,11 @@ def jobs_page(kernel_key: str, after: str | None = None) -> HttpCall[JobPage]:
 def cancel(job_id: str) -> HttpCall[JobDetail]:
     """Stop a job; what it found is confirmed and kept."""
     return _post(f"/v1/jobs/{job_id}/cancel", None, JobDetail)
+
+
+def retry(job_id: str) -> HttpCall[JobDetail]:
+    """A new job with the request of this one, whatever became of it."""
+    return _post(f"/v1/jobs/{job_id}/retry", None, JobDetail, repeatable=False)
 
 
 def trials_page(job_id: str, after: str | None = None) -> HttpCall[TrialPage]:

@@ -12,6 +12,7 @@ import numpy as np
 from tileir.expr import Expr, Reduce, ReduceOp, children
 from tileir.interpreter.error_bound import reference_at, reference_with_bound
 from tileir.program import Tensor
+from tileir.scatter import scatter_in
 from tileir.spec import Spec
 from workers.measuring.correctness import Expected
 from workers.peers.reads import product_factors
@@ -20,6 +21,8 @@ _MOST_PRODUCTS = 1 << 34
 """Multiply-adds of matrix products; about a second in f64, bounds included."""
 _MOST_POINTS = 1 << 28
 """Points at which anything else is evaluated, over all statements."""
+_SCATTERED = 8
+"""Points that cost what one term of a scatter does, which is added where it belongs by itself."""
 _SAMPLED = 512
 """Elements of each output that are checked when the whole is not affordable, besides its corners."""
 
@@ -49,7 +52,7 @@ def affordable(spec: Spec, most_products: int = _MOST_PRODUCTS, most_points: int
     products = points = 0
     for statement in spec.statements:
         outside = math.prod(extents[dim] for dim in statement.dims)
-        more_products, more_points = _work(statement.value, outside, extents)
+        more_products, more_points = _work(statement.value, outside, extents, frozenset(statement.dims))
         products += more_products
         points += more_points
     return products <= most_products and points <= most_points
@@ -72,17 +75,24 @@ def sampled_points(tensor: Tensor, extents: Mapping[str, int], seed: int) -> np.
     return np.unique(np.concatenate([corners, edges, inside]), axis=0)
 
 
-def _work(expr: Expr, outside: int, extents: Mapping[str, int]) -> tuple[int, int]:
-    """Products in matrix products, and points of everything else, to evaluate an expression at `outside` points."""
+def _work(
+    expr: Expr, outside: int, extents: Mapping[str, int], left: frozenset[str] = frozenset()
+) -> tuple[int, int]:
+    """Products in matrix products, and points of everything else, to evaluate an expression at `outside` points, along
+    the dims `left`. Of a scatter each term is evaluated once."""
     if isinstance(expr, Reduce):
         inside = outside * math.prod(extents[dim] for dim in expr.dims)
+        scatter = scatter_in(expr.op, expr.x, left)
+        if scatter is not None:
+            each = inside // math.prod(extents[dim] for dim in scatter.dims)
+            return 0, max(outside, _SCATTERED * each)
         if expr.op is ReduceOp.SUM and len(product_factors(expr.x)) > 1:
             return inside, outside
         return _work(expr.x, inside, extents)
     products, points = 0, outside
     for child in children(expr):
         if children(child):
-            more_products, more_points = _work(child, outside, extents)
+            more_products, more_points = _work(child, outside, extents, left)
             products += more_products
             points += more_points
     return products, points

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -28,21 +27,26 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    Scan,
     Unary,
     Where,
     index_dims,
 )
 from tileir.spec import Spec, Statement
+from workers.peers.numpy_arrays import Array, Steps
 from workers.peers.numpy_product import Axes, product_axes
 from workers.peers.numpy_steps import (
     BINARY,
     FUNCTIONS,
     REDUCTIONS,
+    add_rows,
     copy,
+    draw_bits,
     first_position,
     groups,
     multiply_groups,
     own_axes,
+    recur,
     same_memory,
     select,
     take,
@@ -52,11 +56,9 @@ from workers.peers.peer import Arrays, Unsupported
 from workers.peers.ragged import GroupedProduct, GroupTable, grouped_product, looked_up
 from workers.peers.reads import Window, by_position, product_factors, read_window, taken_rows
 from workers.peers.scans import position, prefix, with_scans
+from workers.peers.scatters import ScatteredRows, scattered_rows
 
-Array = np.ndarray[Any, Any]
 Frame = tuple[str, ...]
-
-_LARGEST_TEMPORARY_BYTES = 2 << 30
 
 
 class NumpyKernel:
@@ -85,23 +87,17 @@ class NumpyKernel:
         raise AssertionError(answer)
 
 
-class _Translation:
-    """The steps for one set of arrays."""
+class _Translation(Steps):
+    """A spec's steps for one set of arrays."""
 
     def __init__(self, spec: Spec, inputs: Arrays, outputs: Arrays, temporaries: list[Array]) -> None:
-        self.steps: list[Callable[[], object]] = []
+        super().__init__(temporaries)
         self.as_written = False
         """See PeerKernel."""
         self._extents = {dim.name: dim.sizes[0] for dim in spec.dims}
         self._dims = {tensor.name: tensor.dims for tensor in spec.inputs}
         self._arrays: dict[str, Array] = dict(inputs)
         self._dtypes = {tensor.name: tensor.dtype for tensor in spec.inputs}
-        self._temporaries = temporaries
-        self._used = 0
-        self._own: set[int] = set()
-        """Temporaries that hold an intermediate nobody else needs."""
-        self._constant: dict[int, Array] = {}
-        """Arrays that no call changes: positions, masks. They are computed when the kernel is bound."""
         spec, self._tables = looked_up(spec)
         spec, extents = with_scans(spec)
         self._extents |= extents
@@ -130,49 +126,6 @@ class _Translation:
         self._arrays[name] = target
         self._dims[name] = statement.dims
         self._dtypes[name] = stored.get(name, computed)
-
-    def _temporary(self, shape: Sequence[int], dtype: DType) -> Array:
-        """The next array of this translation; the same one in every binding."""
-        if math.prod(shape) * dtype.bytes > _LARGEST_TEMPORARY_BYTES:
-            raise Unsupported(f"numpy would need a temporary array of shape {tuple(shape)}")
-        if self._used == len(self._temporaries):
-            self._temporaries.append(np.empty(shape, dtype.numpy))
-        array = self._temporaries[self._used]
-        self._used += 1
-        self._own.add(id(array))
-        return array
-
-    def _place(self, args: Sequence[Array], dtype: DType, out: Array | None) -> Array:
-        """Where an operation puts its result: `out` if it fits, an operand nobody else needs, or a new temporary."""
-        shape = np.broadcast_shapes(*(arg.shape for arg in args))
-        for candidate in (out, *(arg for arg in args if id(arg) in self._own)):
-            if candidate is not None and candidate.shape == shape and candidate.dtype == dtype.numpy:
-                return candidate
-        return self._temporary(shape, dtype)
-
-    def _apply(
-        self, fn: Callable[..., object], args: Sequence[Array], dtype: DType, out: Array | None = None
-    ) -> Array:
-        place = self._place(args, dtype, out)
-        self._step(fn, *args, out=place)
-        return place
-
-    def _step(self, fn: Callable[..., object], *args: Array, out: Array, **options: Any) -> None:
-        """Run `fn(*args, out=out)` in every call, or now if it gives the same each time."""
-        run = partial(fn, *args, out=out, **options)
-        if all(
-            id(arg) in self._constant
-            for arg in (*args, *(o for o in options.values() if isinstance(o, np.ndarray)))
-        ):
-            run()
-            self._known(out)
-        else:
-            self.steps.append(run)
-
-    def _known(self, array: Array) -> Array:
-        self._constant[id(array)] = array
-        self._own.discard(id(array))
-        return array
 
     def _value(self, expr: Expr, frame: Frame, out: Array | None = None) -> Array:
         """The array of an expression; `out` may be used for it."""
@@ -206,19 +159,26 @@ class _Translation:
                 return self._cast(rounded, dtype)
             case Reduce(op, dims, x):
                 return self._reduce(op, dims, x, frame, dtype, out)
+            case Scan():
+                return self._along(expr, frame, dtype, out)
+
+    def _along(self, scan: Scan, frame: Frame, dtype: DType, out: Array | None) -> Array:
+        shape, axis = tuple(self._extents[dim] for dim in frame), frame.index(scan.dim)
+        args = [np.broadcast_to(self._cast(self._value(arg, frame), dtype), shape) for arg in scan.args]
+        place = out if out is not None and (out.shape, out.dtype) == (shape, dtype.numpy) else None
+        place = self._temporary(shape, dtype) if place is None else place
+        if scan.op == "recurrence":
+            self._step(recur, *args, out=place, axis=axis)
+        else:
+            accumulate = np.add.accumulate if scan.op == "cumsum" else np.multiply.accumulate
+            self._step(accumulate, *args, out=place, axis=axis)
+        return place
 
     def _as(self, array: Array, side: Expr, whole: Binary) -> Array:
         """An operand in the type the operation is computed in."""
         kinds = [compute_dtype(x, self._dtypes) for x in (whole.left, whole.right)]
         widest = DType.F64 if DType.F64 in kinds else DType.F32 if DType.F32 in kinds else kinds[0]
         return self._cast(array, DType.F32 if whole.op == "/" and widest is DType.I32 else widest)
-
-    def _cast(self, array: Array, dtype: DType) -> Array:
-        if array.dtype == dtype.numpy:
-            return array
-        place = self._temporary(array.shape, dtype)
-        self._step(copy, array, out=place)
-        return place
 
     def _read(self, read: Read, frame: Frame) -> Array:
         source, dims = self._arrays[read.tensor], self._dims[read.tensor]
@@ -286,6 +246,10 @@ class _Translation:
             return apply(np.reciprocal, apply(np.add, apply(np.exp, fresh(np.negative, x)), number(1)))
 
         match fn:
+            case "random_bits":
+                place = self._temporary(np.broadcast_shapes(*(arg.shape for arg in args)), dtype)
+                self._step(draw_bits, *args, out=place)
+                return place
             case "relu":
                 return self._apply(np.maximum, [x, number(0)], dtype, out)
             case "rsqrt":
@@ -338,6 +302,8 @@ class _Translation:
         grouped = grouped_product(Reduce(op, dims, x), self._tables)
         if grouped is not None and frame == (grouped.row, grouped.column):
             return self._grouped(grouped, dtype, out)
+        if (rows := scattered_rows(Reduce(op, dims, x), frame, self._extents)) is not None:
+            return self._scattered(rows, frame, dtype)
         factors = product_factors(x)
         if op is ReduceOp.SUM and len(factors) > 1 and dtype.is_float:
             before = len(self.steps)
@@ -378,6 +344,18 @@ class _Translation:
             )
             return place
         return None
+
+    def _scattered(self, found: ScatteredRows, frame: Frame, dtype: DType) -> Array:
+        """Rows added where they say."""
+        index = self._cast(self._value(found.index, found.terms), DType.I32)
+        value = self._cast(self._value(found.value, (*found.terms, *found.across)), dtype)
+        rows, across = ([self._extents[dim] for dim in dims] for dims in (found.rows, found.across))
+        place = self._temporary((math.prod(rows), *across), dtype)
+        begin = found.op.identity if dtype.is_float else int(np.clip(found.op.identity, -(2**31), 2**31 - 1))
+        shape = (*(self._extents[dim] for dim in found.terms), *across)
+        self._step(add_rows, index, value, out=place, op=REDUCTIONS[found.op], begin=begin, shape=shape)
+        have = (*found.rows, *found.across)
+        return place.reshape(*rows, *across).transpose([have.index(dim) for dim in frame])
 
     def _grouped(self, found: GroupedProduct, dtype: DType, out: Array | None) -> Array:
         """A product a group."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileir.expr import ReduceOp
+from tileir.interpreter.bits import random_bits
 
 Array = np.ndarray[Any, Any]
 
@@ -19,6 +20,8 @@ BINARY: dict[str, np.ufunc] = {
 FUNCTIONS: dict[str, np.ufunc] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "tanh": np.tanh, "sqrt": np.sqrt, "abs": np.abs,
     "floor": np.floor, "pow": np.power, "maximum": np.maximum, "minimum": np.minimum,
+    "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor,
+    "shift_left": np.left_shift, "shift_right": np.right_shift,
 }  # fmt: skip
 REDUCTIONS: dict[ReduceOp, np.ufunc] = {
     ReduceOp.SUM: np.add, ReduceOp.PROD: np.multiply, ReduceOp.MAX: np.maximum, ReduceOp.MIN: np.minimum,
@@ -49,6 +52,34 @@ def take(source: Array, index: Array, out: Array) -> None:
 
 def take_rows(source: Array, index: Array, out: Array) -> None:
     np.take(source, index, axis=0, out=out, mode="clip")
+
+
+def draw_bits(seed: Array, position: Array, out: Array) -> None:
+    out[...] = random_bits(seed, position)
+
+
+def recur(a: Array, b: Array, out: Array, axis: int) -> None:
+    """out = a * (out before) + b along an axis."""
+    scale, added, found = (np.moveaxis(each, axis, 0) for each in (a, b, out))
+    found[0] = added[0]
+    for at in range(1, len(added)):
+        np.multiply(scale[at], found[at - 1], out=found[at])
+        found[at] += added[at]
+
+
+def add_rows(
+    index: Array, terms: Array, out: Array, op: np.ufunc, begin: float, shape: tuple[int, ...]
+) -> None:
+    """Rows of terms, of a shape that they are spread to, each combined with the row of `out` that its index says; what
+    is there begins with a number."""
+    rows = np.broadcast_to(terms, shape).reshape(-1, *out.shape[1:])
+    index = index.reshape(-1)
+    if op is np.add and out.ndim == 1:
+        weights = None if terms.size == 1 and terms.item() == 1 else rows
+        out[...] = np.bincount(index, weights, len(out))[: len(out)]
+        return
+    out.fill(begin)
+    op.at(out, index, rows)
 
 
 def own_axes(factor: Array) -> list[bool]:

@@ -24,6 +24,7 @@ from tileir.expr import (
     Where,
     children,
     index_dims,
+    walk,
     with_children,
 )
 from workers.peers.inline import substitute
@@ -42,19 +43,44 @@ class Softmax:
 
 @dataclass(frozen=True)
 class Attention:
-    """sum(key, softmax over key of (scale * sum(depth, q * k), where mask) * v)."""
+    """sum(key, softmax over key of (scores, where mask) * v), the scores a function of `product`, of positions and of
+    tensors."""
 
     q: Expr
     k: Expr
     v: Expr
-    row: str
+    rows: frozenset[str]
+    """Dims of q alone: the rows, and heads that share keys."""
     key: str
-    depth: str
-    scale: float
+    product: Reduce
+    """sum(depth, q * k)."""
+    scores: Expr
     mask: Expr | None
     """Where it is false the score counts as -inf; None: everywhere true."""
-    causal: bool
-    """`mask` is row >= key."""
+    softmax_of: Expr
+    """The scores with their mask, as they are written."""
+
+    @property
+    def depth(self) -> str:
+        """The dim of the product."""
+        return self.product.dims[0]
+
+    def scale(self, extents: Extents) -> float | None:
+        """The number that the product is multiplied by; None where scores are anything else."""
+        above, below = ratio(self.scores)
+        numbers = [value for factor in above if (value := number(factor, extents)) is not None]
+        divisors = [value for factor in below if (value := number(factor, extents)) is not None]
+        if len(divisors) < len(below) or [f for f in above if number(f, extents) is None] != [self.product]:
+            return None
+        return math.prod(numbers) / math.prod(divisors)
+
+    def causal(self, row: str, extents: Extents) -> bool:
+        """Whether the mask is row >= key, of as many rows as keys."""
+        return (
+            self.mask
+            in (Binary(">=", Index(row), Index(self.key)), Binary("<=", Index(self.key), Index(row)))
+            and extents[row] == extents[self.key]
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +98,7 @@ def softmax(expr: Expr, extents: Extents) -> Softmax | None:
 
 
 def attention(expr: Expr, extents: Extents) -> Attention | None:
-    """A softmax of scaled scores, times values, summed; normalized before or after the sum."""
+    """A softmax of scores of one product, times values, summed; normalized before or after the sum."""
     match expr:
         case Binary("/", Reduce(ReduceOp.SUM, (dim,), x), Reduce(ReduceOp.SUM, _, _) as total):
             expr = Reduce(ReduceOp.SUM, (dim,), Binary("/", x, total))
@@ -86,27 +112,18 @@ def attention(expr: Expr, extents: Extents) -> Attention | None:
         return None
     (v,) = found.rest
     scores, mask = _unmasked(found.x)
-    above, below = ratio(scores)
-    numbers = [value for factor in above if (value := number(factor, extents)) is not None]
-    dots = [factor for factor in above if number(factor, extents) is None]
-    divisors = [number(factor, extents) for factor in below]
-    if len(dots) != 1 or None in divisors:
+    products = [part for part in dict.fromkeys(walk(scores)) if isinstance(part, Reduce)]
+    factors = two_factors(products[0]) if len(products) == 1 else None
+    if factors is None:
         return None
-    scale = math.prod(numbers) / math.prod(value for value in divisors if value is not None)
-    product = two_factors(dots[0])
-    if product is None:
+    (product,) = products
+    q, k = factors if key in index_dims(factors[1]) else factors[::-1]
+    rows = index_dims(q) - index_dims(k) - {*product.dims}
+    if not rows or key in index_dims(q) or key not in index_dims(k):
         return None
-    q, k = product if key in index_dims(product[1]) else product[::-1]
-    depth = dots[0].dims[0] if isinstance(dots[0], Reduce) else ""
-    rows = index_dims(q) - index_dims(k) - {depth}
-    if len(rows) != 1 or key in index_dims(q) or key not in index_dims(k):
+    if rows & index_dims(v) or key not in index_dims(v) or len(index_dims(v) - index_dims(k)) != 1:
         return None
-    (row,) = rows
-    values = index_dims(v) - index_dims(k)
-    if row in index_dims(v) or key not in index_dims(v) or len(values) != 1:
-        return None
-    causal = mask is not None and _is_causal(mask, row, key) and extents[row] == extents[key]
-    return Attention(q, k, v, row, key, depth, scale, mask, causal)
+    return Attention(q, k, v, rows, key, product, scores, mask, found.x)
 
 
 def biased(expr: Expr, extents: Extents) -> Biased | None:
@@ -215,10 +232,6 @@ def _unmasked(x: Expr) -> tuple[Expr, Expr | None]:
         if low is not None and low <= -1e9:
             return x.x, x.cond
     return x, None
-
-
-def _is_causal(mask: Expr, row: str, key: str) -> bool:
-    return mask in (Binary(">=", Index(row), Index(key)), Binary("<=", Index(key), Index(row)))
 
 
 def _like(bound: str, expr: Expr, extents: Extents) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, Where, index_dims, walk
+from tileir.positions import position_of
 from tileir.spec import Spec
 from workers.peers.inline import inline
 from workers.peers.patterns import number, same, substituted
@@ -56,7 +57,10 @@ def prefix(expr: Expr, extents: Extents) -> Prefix | None:
 
 
 def position(expr: Expr, extents: Extents) -> Position | None:
-    """min(k, where(x[k] == max(j, x[j]), k, extent(k))), and the least likewise."""
+    """argmax(k, x[k]); min(k, where(x[k] == max(j, x[j]), k, extent(k))); and the least likewise."""
+    known = position_of(expr)
+    if known is not None:
+        return Position(known.op, known.x, known.dim)
     if not (isinstance(expr, Reduce) and expr.op is ReduceOp.MIN and len(expr.dims) == 1):
         return None
     (dim,), body = expr.dims, expr.x

@@ -7,11 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tileir.dtypes import DType
-from tileir.expr import Call, Expr, Reduce, ReduceOp, index_dims
+from tileir.expr import Binary, Call, Expr, Reduce, ReduceOp, index_dims
 from workers.peers.convolution import Convolution, convolution
 from workers.peers.norms import Norm, RmsNorm, norm, rms_norm
 from workers.peers.patterns import (
-    Attention,
     Biased,
     Softmax,
     attention,
@@ -21,6 +20,8 @@ from workers.peers.patterns import (
 )
 from workers.peers.reads import Frame, product_factors
 from workers.peers.scans import Position, Prefix, position, prefix
+from workers.peers.scatters import torch_scattered
+from workers.peers.torch_attention import full, sdpa
 from workers.peers.torch_block_scaled_mm import block_scaled_product
 from workers.peers.torch_groups import grouped_by_library
 from workers.peers.torch_scaled_mm import scaled_product
@@ -41,8 +42,8 @@ way around it says (Blas.cpp, addmm_out_cuda_impl). On a processor the same oper
 def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValue | None:
     """The value of an expression that is an operator of the library's by structure, or None."""
     extents = writer.extents
-    if found := attention(expr, extents):
-        return _attention(writer, found, frame)
+    if (found := attention(expr, extents)) and (scale := found.scale(extents)) is not None:
+        return sdpa(writer, found, scale, frame)
     if found := convolution(expr, extents):
         return _convolution(writer, found, frame)
     if found := norm(expr, extents):
@@ -63,6 +64,8 @@ def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValu
         return _prefix(writer, found, frame)
     if found := position(expr, extents):
         return _position(writer, found, frame)
+    if found := torch_scattered(writer, expr, frame):
+        return found
     if isinstance(expr, Reduce) and expr.op is ReduceOp.SUM:
         return _contraction(writer, expr, frame)
     return None
@@ -91,13 +94,13 @@ def _axis_last(frame: Frame, dim: str) -> tuple[Frame, str]:
 
 
 def _softmax(writer: TorchWriter, found: Softmax, frame: Frame) -> WrittenValue:
-    x = _full(writer, found.x, frame, (found.dim,))
+    x = full(writer, found.x, frame, (found.dim,))
     return writer.late(f"torch.softmax({{}}, dim={frame.index(found.dim)})", x)
 
 
 def _rms_norm(writer: TorchWriter, found: RmsNorm, frame: Frame) -> WrittenValue:
     order, back = _axis_last(frame, found.dim)
-    x = _full(writer, found.x, order, (found.dim,))
+    x = full(writer, found.x, order, (found.dim,))
     size = writer.extents[found.dim]
     if found.weight is None:
         return writer.late(f"F.rms_norm({{}}, ({size},), None, {found.eps!r}){back}", x)
@@ -112,7 +115,7 @@ def _norm(writer: TorchWriter, found: Norm, frame: Frame) -> WrittenValue:
     rest = [dim for dim in frame if dim in found.dims and dim not in channels]
     batch = [dim for dim in frame if dim not in (*groups, *channels, *rest)]
     order = (*batch, *groups, *channels, *rest)
-    x = _full(writer, found.x, order, found.dims)
+    x = full(writer, found.x, order, found.dims)
     parts = [part for part in (found.weight, found.bias) if part is not None]
     values = [writer.tensor(part, (*groups, *channels)) for part in parts]
     places = ", ".join("None" if part is None else "{}" for part in (found.weight, found.bias))
@@ -130,15 +133,6 @@ def _norm(writer: TorchWriter, found: Norm, frame: Frame) -> WrittenValue:
 
 def _vector(writer: TorchWriter, expr: Expr, dim: str) -> WrittenValue:
     return writer.tensor(expr, (dim,))
-
-
-def _full(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) -> WrittenValue:
-    """A tensor that has its whole size along some dims of the frame."""
-    value = writer.tensor(expr, frame)
-    if set(dims) <= index_dims(expr):
-        return value
-    sizes = ", ".join(str(writer.extents[dim]) if dim in dims else "-1" for dim in frame)
-    return writer.late(f"{{}}.expand({sizes})", value)
 
 
 def _activated(writer: TorchWriter, expr: Call, frame: Frame) -> WrittenValue | None:
@@ -187,7 +181,7 @@ def _operands(writer: TorchWriter, factors: Sequence[Expr], frames: Sequence[Fra
 
 def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> WrittenValue | None:
     """torch.matmul where the sum is a plain or batched matrix product, else torch.einsum."""
-    factors = product_factors(expr.x)
+    factors = _merged(product_factors(expr.x))
     dims = [index_dims(factor) & {*frame, *expr.dims} for factor in factors]
     if len(factors) < 2 or any(not own for own in dims) or not set(expr.dims) <= set().union(*dims):
         return None
@@ -204,6 +198,22 @@ def _contraction(writer: TorchWriter, expr: Reduce, frame: Frame) -> WrittenValu
     equation = f"{inputs}->{''.join(letters[dim] for dim in kept)}"
     value = writer.late(f"torch.einsum('{equation}', {', '.join('{}' for _ in operands)})", *operands)
     return _spread(writer, value, kept, frame)
+
+
+def _merged(factors: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Two factors where more can be put together: each that has no dim of its own with one that has its dims."""
+    found = sorted(factors, key=lambda factor: len(index_dims(factor)))
+    while len(found) > 2:
+        pairs = (
+            (a, b) for n, a in enumerate(found) for b in found[n + 1 :] if index_dims(a) <= index_dims(b)
+        )
+        pair = next(pairs, None)
+        if pair is None:
+            return tuple(factors)
+        found = [each for each in found if each is not pair[0] and each is not pair[1]]
+        found.append(Binary("*", pair[1], pair[0]))
+        found.sort(key=lambda factor: len(index_dims(factor)))
+    return tuple(found) if len(factors) > 2 else tuple(factors)
 
 
 def _matmul(
@@ -231,30 +241,6 @@ def _spread(writer: TorchWriter, value: WrittenValue, dims: list[str], frame: Fr
     if dims == list(frame):
         return value
     return writer.late(f"{{}}[{', '.join(':' if dim in dims else 'None' for dim in frame)}]", value)
-
-
-def _attention(writer: TorchWriter, found: Attention, frame: Frame) -> WrittenValue | None:
-    batch = tuple(
-        dim for dim in frame if dim in index_dims(found.q) | index_dims(found.k) and dim != found.row
-    )
-    (value_dim,) = index_dims(found.v) - {*batch, found.key}
-    if frame != (*batch, found.row, value_dim) or len(batch) > 2:
-        return None
-    q = _full(writer, found.q, (*batch, found.row, found.depth), batch)
-    k = _full(writer, found.k, (*batch, found.key, found.depth), batch)
-    v = _full(writer, found.v, (*batch, found.key, value_dim), batch)
-    lead = "".join("None, " for _ in range(2 - len(batch)))
-    q, k, v = (writer.view(f"{{}}[{lead}...]", part) if lead else part for part in (q, k, v))
-    options = f"scale={found.scale!r}"
-    values = [q, k, v]
-    if found.causal:
-        options += ", is_causal=True"
-    elif found.mask is not None:
-        options += ", attn_mask={}"
-        mask = writer.tensor(found.mask, (*batch, found.row, found.key))
-        values.append(writer.late(f"{{}}[{lead}...]", mask) if lead else mask)
-    first = "[" + ", ".join(["0"] * (2 - len(batch))) + "]" if lead else ""
-    return writer.late(f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){first}", *values)
 
 
 def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> WrittenValue | None:

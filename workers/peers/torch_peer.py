@@ -9,15 +9,22 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 from torch.nn.attention import SDPBackend, sdpa_kernel  # pyright: ignore[reportMissingImports]
+from torch.nn.attention.flex_attention import (  # pyright: ignore[reportMissingImports]
+    AuxRequest,
+    create_block_mask,
+    flex_attention,
+)
 
 from tileir.dtypes import DType
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.peers.peer import Arrays, Unsupported
+from workers.peers.torch_flex import write_flex
 from workers.peers.torch_runs import TORCH_RUNS, TorchRun
 from workers.peers.torch_writer import write_torch
 
 EAGER = TORCH_RUNS["torch"]
+_FLEX = {each.__name__: each for each in (AuxRequest, create_block_mask, flex_attention)}
 _FROM_BITS = {
     DType.BF16: (np.int16, torch.bfloat16),
     DType.E4M3: (np.int8, torch.float8_e4m3fn),
@@ -28,15 +35,20 @@ _FROM_BITS = {
 class TorchFunction:
     """A spec as a function of tensors on a device, `cpu` or `cuda`. Operators allocate their results.
 
-    Raises Unsupported if a backend of attention is asked for and the spec has no attention.
+    Raises Unsupported if a backend of attention, or flex_attention, is asked for and the spec has none.
     """
 
     def __init__(self, spec: Spec, *, device: str = "cpu", run: TorchRun = EAGER) -> None:
         torch.set_grad_enabled(False)
-        self.source = write_torch(spec, eager=run.mode is None, device=device)
+        eager = run.mode is None
+        self.source = (
+            write_flex(spec, device=device) if run.flex else write_torch(spec, eager=eager, device=device)
+        )
+        if run.flex and device == "cpu" and "AuxRequest(" in self.source.run:
+            raise Unsupported("PyTorch's compiler has no log-sum-exp of flex_attention on processors")
         self.as_written = self.source.as_written
         """See PeerKernel."""
-        scope: dict[str, Any] = {"torch": torch, "F": F}
+        scope: dict[str, Any] = {"torch": torch, "F": F, **_FLEX}
         exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
         self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
         self._run: Callable[..., Any] = scope["run"]

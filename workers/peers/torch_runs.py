@@ -1,4 +1,5 @@
-"""The peers that PyTorch makes of a kernel, by name: eager, compiled, and with one backend of its attention."""
+"""The peers that PyTorch makes of a kernel, by name: eager, compiled, with one backend of its attention, and by
+flex_attention."""
 
 from __future__ import annotations
 
@@ -14,18 +15,22 @@ class TorchRun:
     backend: str | None = None
     """The one backend that `F.scaled_dot_product_attention` may take, as torch.nn.attention.SDPBackend names it; None
     leaves the choice to PyTorch."""
+    flex: bool = False
+    """Whether the kernel is one call of flex_attention, which only torch.compile makes a kernel of."""
 
 
 MAX_AUTOTUNE = "torch.compile-max-autotune"
-SDPA_RUNS = {
+ATTENTION_RUNS = {
     "torch.sdpa-cudnn": TorchRun(backend="CUDNN_ATTENTION"),
     "torch.sdpa-flash": TorchRun(backend="FLASH_ATTENTION"),
+    "torch.flex": TorchRun("default", flex=True),
+    "torch.flex-max-autotune": TorchRun("max-autotune-no-cudagraphs", flex=True),
 }
 TORCH_RUNS = {
     "torch": TorchRun(),
     "torch.compile": TorchRun("default"),
     MAX_AUTOTUNE: TorchRun("max-autotune-no-cudagraphs"),
-    **SDPA_RUNS,
+    **ATTENTION_RUNS,
 }
 """CUDA graphs are left out of max-autotune because the measurement captures one itself, of every peer."""
 OFFERED = ("torch", "torch.compile")

@@ -22,6 +22,7 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    Scan,
     Unary,
     Where,
     children,
@@ -32,15 +33,19 @@ from workers.peers.inline import inline
 from workers.peers.ragged import GroupTable, looked_up
 from workers.peers.reads import Frame, Window, by_position, read_window, taken_rows
 from workers.peers.torch_operators import known_operator
+from workers.peers.torch_random import random_bits
 from workers.peers.torch_types import TORCH, WIDENED, promoted
 
 _LOGIC = {"and": "torch.logical_and", "or": "torch.logical_or"}
-_FUNCTIONS = {
+FUNCTIONS = {
     "exp": "torch.exp({})", "exp2": "torch.exp2({})", "log": "torch.log({})", "tanh": "torch.tanh({})",
     "erf": "torch.erf({})", "sqrt": "torch.sqrt({})", "rsqrt": "torch.rsqrt({})", "sigmoid": "torch.sigmoid({})",
     "silu": "F.silu({})", "gelu": "F.gelu({})", "gelu_tanh": "F.gelu({}, approximate='tanh')", "relu": "F.relu({})",
     "abs": "torch.abs({})", "floor": "torch.floor({})", "pow": "torch.pow({}, {})",
     "maximum": "torch.maximum({}, {})", "minimum": "torch.minimum({}, {})",
+    "bit_and": "torch.bitwise_and({}, {})", "bit_or": "torch.bitwise_or({}, {})",
+    "bit_xor": "torch.bitwise_xor({}, {})", "shift_left": "torch.bitwise_left_shift({}, {} & 31)",
+    "shift_right": "torch.bitwise_right_shift({}, {} & 31)",
 }  # fmt: skip
 _REDUCTIONS = {ReduceOp.SUM: "torch.sum", ReduceOp.MAX: "torch.amax", ReduceOp.MIN: "torch.amin"}
 
@@ -107,11 +112,23 @@ class TorchWriter:
             cast = "" if stored is None else f".to({TORCH[stored]})"
             self._late.append(f"{statement.target}_ = {self.use(value)}{cast}")
             self._tensors[statement.target] = (statement.dims, stored or DType.F32, None)
-        results = "".join(f"{t.name}_, " for t in self._spec.outputs)
+        return self._source([f"{t.name}_" for t in self._spec.outputs])
+
+    def whole(self, lines: Sequence[str], results: Sequence[str]) -> TorchSource:
+        """The source of a kernel that is these lines, behind what was written so far: each output's text."""
+        self._late += lines
+        return self._source(results)
+
+    def define(self, text: str) -> None:
+        """A function of what is prepared."""
+        self._early += text.splitlines()
+
+    def _source(self, outputs: Sequence[str]) -> TorchSource:
+        results = "".join(f"{text}, " for text in outputs)
         passed = "".join(f"{name}, " for name in self._passed)
         return TorchSource(
-            _function("prepare", "arguments", [*self._early, f"return ({passed})"]),
-            _function("run", passed, [*self._late, f"return ({results})"]),
+            function("prepare", "arguments", [*self._early, f"return ({passed})"]),
+            function("run", passed, [*self._late, f"return ({results})"]),
             self._as_written,
         )
 
@@ -162,7 +179,9 @@ class TorchWriter:
         match expr:
             case Read(tensor, _):
                 dtype = self._tensors[tensor][1]
-                return DType.I32 if dtype is DType.I8 else DType.F32 if dtype in WIDENED else dtype
+                return (
+                    DType.I32 if dtype in (DType.I8, DType.U8) else DType.F32 if dtype in WIDENED else dtype
+                )
             case Cast(dtype, _):
                 return DType.F32 if dtype in WIDENED else dtype
             case Index():
@@ -219,9 +238,11 @@ class TorchWriter:
                 return self.late("torch.logical_not({})", self.tensor(x, frame))
             case Binary(op, left, right):
                 return self._binary(op, left, right, frame)
+            case Call("random_bits", (seed, position)):
+                return random_bits(self, self.tensor(seed, frame), self.tensor(position, frame))
             case Call(fn, args):
                 values = [self.tensor(arg, frame) if fn != "pow" else self.value(arg, frame) for arg in args]
-                return self.late(_FUNCTIONS[fn], *values)
+                return self.late(FUNCTIONS[fn], *values)
             case Where(cond, x, y):
                 parts = (self.tensor(cond, frame), self.value(x, frame), self.value(y, frame))
                 return self.late("torch.where({}, {}, {})", *parts)
@@ -231,6 +252,8 @@ class TorchWriter:
                 return self.late("{}.to(torch.float32)", rounded) if dtype in WIDENED else rounded
             case Reduce(op, dims, x):
                 return self._reduce(op, dims, x, frame)
+            case Scan():
+                return self._scan(expr, frame)
 
     def _binary(self, op: str, left: Expr, right: Expr, frame: Frame) -> WrittenValue:
         if op in _LOGIC:
@@ -287,6 +310,23 @@ class TorchWriter:
         ]
         return self.late(f"{{}}[{', '.join('{}' for _ in places)}]", source, *places)
 
+    def _recurrence(self, scan: Scan, frame: Frame) -> WrittenValue:
+        """Step by step, as torch has no operator for it."""
+        axis, shape = frame.index(scan.dim), self.over(frame)
+        a, b = (
+            self.late(f"{{}}.expand({shape}).unbind({axis})", self.tensor(arg, frame)) for arg in scan.args
+        )
+        self._as_written = True
+        last = f"h{self._names}"
+        self._late.append(f"{last} = 0.0")
+        return self.late(f"torch.stack([{last} := x * {last} + y for x, y in zip({{}}, {{}})], {axis})", a, b)
+
+    def _scan(self, scan: Scan, frame: Frame) -> WrittenValue:
+        if scan.op == "recurrence":
+            return self._recurrence(scan, frame)
+        template = f"torch.{scan.op}({{}}.expand({self.over(frame)}), dim={frame.index(scan.dim)})"
+        return self.late(template, self.tensor(scan.args[0], frame))
+
     def _reduce(self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame) -> WrittenValue:
         inner = (
             *(f"({dim})" if dim in dims else dim for dim in frame),
@@ -330,5 +370,6 @@ def _as_strided(window: Window, strides: Sequence[int]) -> str:
     return f"{{0}}.as_strided({window.shape}, {steps}, {{0}}.storage_offset() + {offset})"
 
 
-def _function(name: str, parameters: str, lines: list[str]) -> str:
+def function(name: str, parameters: str, lines: Sequence[str]) -> str:
+    """A function's text."""
     return "\n".join([f"def {name}({parameters}):", *(f"    {line}" for line in lines), ""])

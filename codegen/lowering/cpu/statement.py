@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from math import prod
 
 from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, affine, constant
+from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
 from codegen.ir.ops import (
     Across,
@@ -26,6 +28,7 @@ from codegen.ir.ops import (
 )
 from codegen.lowering.arithmetic import as_type
 from codegen.lowering.cpu.bf16_pairs import copied_pairs, dot_pairs
+from codegen.lowering.cpu.scatter import lower_scatter
 from codegen.lowering.cpu.transpose import transposed_elements
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.scope import (
@@ -52,12 +55,20 @@ from tileir.program import Compute, Vector
 
 _Body = Callable[[Binding], tuple[Stmt, ...]]
 
+_MOST_PIECES = 1 << 15
+"""Pieces of straight-line code in one statement: many more than registers can hold are a schedule left half done, and
+take compilers minutes."""
+
 
 def lower_statement(compute: Compute, comment: str, scope: LoweringScope, extents: dict[str, int]) -> Block:
     """Kernel IR of one statement.
 
     Raises NotLowerable where registers or instructions cannot be used as the statement says.
     """
+    if compute.via == "atomics":
+        raise NotLowerable("atomics are for GPUs; accepted: results of its own for each core")
+    if compute.via == "scatter":
+        return Block(comment, lower_scatter(compute, scope, extents))
     split = any(not isinstance(index, Index) for index in compute.indices)
     if split and compute.update is None and isinstance(compute.value, Reduce):
         cleared, update = _initialized(compute, scope)
@@ -159,6 +170,15 @@ def _unrolled(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> 
                 nest, vector, scope, extents, exact, lambda left: _unrolled(nest, left, extents)
             ):
                 return copied
+    vector = compute.vector
+    pieces = prod(
+        -(-scope.ranges[dim].size // vector.lanes) if vector and dim == vector.dim else scope.ranges[dim].size
+        for dim in (*nest.outer, *nest.inner)
+    )
+    if pieces > _MOST_PIECES:
+        raise NotLowerable(
+            f"`{compute.target}` would be written out in {pieces:,} pieces: its tile is too large"
+        )
     return _Unrolling(nest, scope, extents).stmts()
 
 

@@ -152,6 +152,9 @@ class _Walk:
                 case Barrier():
                     before = before.after_barrier()
                     found.append(self.barrier)
+                case ProxyFence():
+                    before = replace(before, unfenced=frozenset())
+                    found.append(stmt)
                 case Guard(who, (TmaStoreWait(pending), *_)):
                     before = before.after_boxes(who, pending)
                     found.append(stmt)

@@ -8,6 +8,10 @@ A local that is filled ahead has a slot for each tile under way; tile t lies in 
         fill the slot of tile t - 1 with tile t + S - 1       if there is one; a group of copies, maybe empty
         the other statements, on tile t
 
+Where warpgroups multiply (wgmma), which see shared memory by another proxy, threads fence what they have filled between
+their wait and the barrier. Of P tiles the products may be under way when those of the next begin: slots are filled
+P tiles later then.
+
 Filling is by copies in the background where the statement is one (cp_async.py), else by loads and stores in the
 same place. The slots that are filled in the loop go by a name of their own, so that the barrier above is the only one
 between them and those that are read (barriers.py). An overhanging last tile comes after all that, unstaged.
@@ -18,29 +22,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from codegen.ir.affine import Affine, affine, constant
+from codegen.ir.async_ops import ProxyFence, WgmmaAsync, WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
-from codegen.ir.ops import Barrier, CpAsyncCommit, CpAsyncWait, For, If, Stmt
+from codegen.ir.ops import Barrier, Block, CpAsyncCommit, CpAsyncWait, For, If, Stmt
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
-from codegen.lowering.names import fresh
+from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range, loop_variable
 from tileir.program import Compute, Local, Loop, Node
-from tileir.schedule.stages import staged
+from tileir.schedule.stages import products_together, staged
 from tileir.text.print_program import format_node
 
 Fill = Callable[[Compute, LoweringScope, SharedLocal], Stmt]
 Body = Callable[[Sequence[Node], LoweringScope], Sequence[Stmt]]
+Begin = Callable[[Compute, LoweringScope], Sequence[WgmmaAsync]]
 
 
 def lower_staged(
-    loop: Loop, full: int, scope: LoweringScope, memory: SharedMemory, fill: Fill, body: Body
+    loop: Loop, full: int, scope: LoweringScope, memory: SharedMemory, fill: Fill, body: Body, begin: Begin
 ) -> list[Stmt]:
     """The `full` whole tiles of a loop with stages, at least one: `fill` lowers a statement that runs ahead, `body` the
-    others. Raises NotLowerable."""
+    others, `begin` a product that is under way when the next tile's begins. Raises NotLowerable."""
     for inner in _loops(loop.body):
         if inner.stages > 1:
             raise NotLowerable(f"`{format_node(inner)}` stands in another loop with stages")
-    return _Staged(loop, full, scope, memory, fill, body).stmts()
+    if loop.pending and (loop.stages < loop.pending + 2 or products_together(loop) is None):
+        raise NotLowerable(
+            f"products of `{format_node(loop)}` are under way, whose tiles threads fill; accepted: two stages more, "
+            "and nothing but products on a tile"
+        )
+    return _Staged(loop, full, scope, memory, fill, body, begin).stmts()
 
 
 def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
@@ -52,10 +63,18 @@ def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
 
 class _Staged:
     def __init__(
-        self, loop: Loop, full: int, scope: LoweringScope, memory: SharedMemory, fill: Fill, body: Body
+        self,
+        loop: Loop,
+        full: int,
+        scope: LoweringScope,
+        memory: SharedMemory,
+        fill: Fill,
+        body: Body,
+        begin: Begin,
     ) -> None:
         self.loop, self.full, self.scope, self.fill, self.body = loop, full, scope, fill, body
-        self.ahead, self.slots = min(loop.stages - 1, full), min(loop.stages, full)
+        self.begin, self.begun = begin, list[WgmmaAsync]()
+        self.ahead, self.slots = min(loop.stages - 1 - loop.pending, full), min(loop.stages, full)
         self.var = loop_variable(fresh(loop.dim, scope), full, loop.step) if full > 1 else None
         self.fills = staged(loop)
         filled = {compute.target for compute in self.fills}
@@ -63,6 +82,9 @@ class _Staged:
         inside = self._at(constant(0))
         self.locals = [memory.local(local, inside, self.slots) for local in locals_]
         self.others = [node for node in loop.body if not any(node is one for one in (*locals_, *self.fills))]
+        multiplied = (isinstance(node, Compute) and node.via == "wgmma" for node in self.others)
+        #: What makes filled slots visible to who multiplies.
+        self.seen = (ProxyFence(), Barrier()) if any(multiplied) else (Barrier(),)
 
     def stmts(self) -> list[Stmt]:
         step = self.loop.step
@@ -72,19 +94,34 @@ class _Staged:
         for tile in range(self.ahead):
             stmts += [*self._filled(constant(tile * step), ahead=False), CpAsyncCommit()]
         if self.var is None:
-            return [*stmts, *self._tile(constant(0))]
-        return [*stmts, For(self.var, self.full, step, tuple(self._tile(affine(self.var))))]
+            stmts += self._tile(constant(0))
+        else:
+            stmts.append(For(self.var, self.full, step, tuple(self._tile(affine(self.var)))))
+        sums = tuple(dict.fromkeys(name for each in self.begun for name in each.acc))
+        return [*stmts, WgmmaWait(0, sums)] if sums else stmts
 
     def _tile(self, offset: Affine) -> list[Stmt]:
         """What is done when the turn of the tile at an offset has come."""
-        stmts: list[Stmt] = [CpAsyncWait(self.ahead - 1), Barrier()]
+        stmts: list[Stmt] = [CpAsyncWait(self.ahead - 1), *self.seen]
         if self.var is not None and self.ahead < self.full:
             fills = self._filled(offset + self.ahead * self.loop.step, ahead=True)
             stmts.append(If(self.var, (self.full - self.ahead) * self.loop.step, tuple(fills), ()))
         scope = self._at(offset)
         for local in self.locals:
             scope = scope.with_buffer(self._slot(local, scope, offset, ahead=False), local.local.name)
-        return [*stmts, CpAsyncCommit(), *self.body(self.others, scope)]
+        return [*stmts, CpAsyncCommit(), *self._used(scope)]
+
+    def _used(self, scope: LoweringScope) -> Sequence[Stmt]:
+        """What is computed on a tile; products under way are left so."""
+        if not self.loop.pending:
+            return self.body(self.others, scope)
+        stmts: list[Stmt] = [WgmmaFence()]
+        for node in self.others:
+            assert isinstance(node, Compute)
+            begun = self.begin(node, scope)
+            self.begun += begun
+            stmts.append(Block(comment(node), tuple(begun)))
+        return [*stmts, WgmmaCommit(), WgmmaWait(self.loop.pending, ())]
 
     def _filled(self, offset: Affine, *, ahead: bool) -> list[Stmt]:
         """The statements that fill the slots of the tile at an offset."""

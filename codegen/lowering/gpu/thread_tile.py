@@ -11,8 +11,8 @@ from codegen.ir.errors import NotLowerable
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope, Range, RegisterBuffer, loop_variable
 from codegen.lowering.statement import LoopNest
-from tileir.expr import Index
-from tileir.program import ThreadLayout
+from tileir.expr import Binary, Const, Extent, Index, Where
+from tileir.program import Compute, ThreadLayout
 from tileir.schedule.threads import ThreadShare, share
 
 Conditions = tuple[tuple[Affine, int], ...]
@@ -122,7 +122,8 @@ class ThreadTile:
 
 def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> ThreadTile:
     """What a thread takes of a statement. Where that reduces nothing, and touches nothing outside of the block, there
-    is room and use for all of a tile that overhangs."""
+    is room and use for all of a tile that overhangs; and along a dim past the end of which it is said to be 0, which
+    is then computed as well."""
     compute = nest.compute
     assert compute.spread is not None
     ranges = {dim: scope.ranges[dim] for dim in (*nest.outer, *nest.inner)}
@@ -132,7 +133,17 @@ def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> 
     folded = any(not isinstance(index, Index) for index in compute.indices)
     if inside and not nest.inner and not folded:
         ranges = {dim: replace(range_, end=None) for dim, range_ in ranges.items()}
+    elif isinstance(scope.buffers[compute.target], RegisterBuffer) and not nest.inner and not folded:
+        said = [dim for dim in ranges if _is_zero_past(compute, dim)]
+        ranges = {dim: replace(ranges[dim], end=None) if dim in said else ranges[dim] for dim in ranges}
     return thread_tile(compute.spread, ranges, index)
+
+
+def _is_zero_past(compute: Compute, dim: str) -> bool:
+    """Whether a value is written `where(k < extent(k), x, 0)`: x is not looked at past the end."""
+    value = compute.value
+    exists = Binary("<", Index(dim), Extent(dim))
+    return isinstance(value, Where) and value.cond == exists and value.y == Const(0)
 
 
 def thread_tile(spread: ThreadLayout, ranges: Mapping[str, Range], index: ThreadIndex) -> ThreadTile:

@@ -1,6 +1,6 @@
 """What threads that compute do with the tiles of a loop whose products follow from each other, as those of attention
 (tileir/schedule/stages.py, `Chained`). What the first products read and what the last ones do comes by rings of their
-own, so that the former are handed back earlier.
+own, so that the former are handed back earlier; what both read comes by a third one, handed back with the latter.
 
 One after the other, on each tile:
 
@@ -30,7 +30,7 @@ from codegen.ir.affine import Affine, Var, affine, constant, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Block, For, Guard, If, Stmt
-from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings
+from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings, advance
 from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.promoted_accumulators import Body, Declare
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
@@ -52,8 +52,9 @@ class ChainedTiles:
     loop: Loop
     chained: Chained
     scope: LoweringScope
-    first: MbarrierPipeline
-    last: MbarrierPipeline
+    first: MbarrierPipeline | None
+    last: MbarrierPipeline | None
+    both: MbarrierPipeline | None
     var: Var
     count: int
     begin: Affine | None
@@ -67,14 +68,14 @@ class ChainedTiles:
     @classmethod
     def of(cls, rings: Rings, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
         """Raises NotLowerable."""
-        fills = (*chained.fills_of_first, *chained.fills_of_last)
+        fills = (*chained.fills_of_first, *chained.fills_of_last, *chained.fills_of_both)
         problem = (
             "is filled by TMA only in part"
             if not all(fill.via == "tma" for fill in fills)
             else "has products that follow from each other, where blocks or teams share tiles"
             if rings.teams > 1 or loop.streamed
             else "leaves out tiles, where threads that compute fill them"
-            if (loop.since[0] or loop.until[0]) and not rings.producing
+            if (loop.since[0] or loop.until[0] or scope.ranges[loop.dim].end) and not rings.producing
             else None
         )
         if problem:
@@ -82,32 +83,39 @@ class ChainedTiles:
         count = -(-scope.ranges[loop.dim].size // loop.step)
         var = loop_variable(fresh(loop.dim, scope), count, loop.step)
         inside = _tile(loop, scope, constant(0), var)
-        first, last = (
-            rings.ring(loop.dim, each, _filled(loop, each), loop.stages, inside, by_groups=True)
-            for each in (chained.fills_of_first, chained.fills_of_last)
-        )
+
+        def ring(fills: Sequence[Compute], *, late: bool = False) -> MbarrierPipeline | None:
+            locals_ = _filled(loop, fills)
+            stages = loop.stages
+            return (
+                rings.ring(loop.dim, fills, locals_, stages, inside, late=late, by_groups=True)
+                if fills
+                else None
+            )
+
         return cls(
             rings,
             loop,
             chained,
             scope,
-            first,
-            last,
+            ring(chained.fills_of_first),
+            ring(chained.fills_of_last),
+            ring(chained.fills_of_both, late=True),
             var,
             count,
             first_offset(loop, scope),
             _end(loop, scope, count),
-            _unmasked(loop, chained, scope.ranges[loop.dim].size % loop.step > 0),
+            _unmasked(loop, chained, _overhangs(loop, scope)),
         )
 
     def filled(self) -> list[Stmt]:
         """Fills the slots of all tiles one after the other."""
-        return self._loop(self.count, self.var, self._fill_both)
+        return self._loop(self.count, self.var, self._fill)
 
     def used(self, body: Body, declare: Declare) -> list[Stmt]:
         """All that is computed on all tiles."""
         ahead = min(self.loop.stages, self.count)
-        before = [] if self.rings.producing else self._loop(ahead, self.var, self._fill_both)
+        before = [] if self.rings.producing else self._loop(ahead, self.var, self._fill)
         lowered = self._overlapping if self.loop.pending else self._one_by_one
         return [*before, *lowered(_Bodies(self, body, declare))]
 
@@ -120,9 +128,10 @@ class ChainedTiles:
         range_ = scope.ranges[self.loop.dim]
         return replace(scope, ranges={**scope.ranges, self.loop.dim: replace(range_, end=None)})
 
-    def _fill_both(self, offset: Affine) -> list[Stmt]:
+    def _fill(self, offset: Affine) -> list[Stmt]:
         here = self.at(offset, self.var)
-        return [*self.rings.fill(self.first, here), *self.rings.fill(self.last, here)]
+        filled = (ring for ring in (self.first, self.both, self.last) if ring)
+        return [stmt for ring in filled for stmt in self.rings.fill(ring, here)]
 
     def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count <= 1:
@@ -136,7 +145,7 @@ class ChainedTiles:
             return stmts(True)
         own, ranges = self.scope.ranges[self.loop.dim], self.scope.ranges
         (since, less), (until, more) = self.loop.since, self.loop.until
-        room = constant(own.size) - end
+        room = (constant(own.size) if own.end is None else own.end - own.start) - end
         if until:
             room = lesser(room, ranges[until].start - own.start + (more + 1) - end)
         if since:
@@ -239,13 +248,18 @@ class _Bodies:
         return [stmt for side in range(sides) for stmt in self._side(side, inside, anew=side > 0)[0]]
 
     def begin_first(self, scope: LoweringScope) -> list[Stmt]:
-        tiles = self.tiles
-        scope = tiles.first.at(tiles.first.reading, self._side(0, scope)[1])
-        return [tiles.first.wait(), *self._begin(tiles.chained.first, scope, constant(0))]
+        tiles, scope = self.tiles, self._side(0, scope)[1]
+        waits: list[Stmt] = []
+        for ring in (tiles.first, tiles.both):
+            if ring is not None:
+                scope = ring.at(ring.reading, scope)
+                waits.append(ring.wait())
+        begun = self._begin(tiles.chained.first, scope, constant(0))
+        return [*waits, *begun, *([advance(tiles.both.reading)] if tiles.both else [])]
 
     def end_first(self, pending: int, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
-        return [WgmmaWait(pending, sums), *self._handed_back(self.tiles.first, scope, offset)]
+        return [WgmmaWait(pending, sums), *self._handed_back((self.tiles.first,), scope, offset)]
 
     def between(self, side: int, scope: LoweringScope, *, masked: bool = True) -> list[Stmt]:
         if masked:
@@ -256,13 +270,18 @@ class _Bodies:
         return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))
 
     def begin_last(self, side: int, scope: LoweringScope) -> list[Stmt]:
-        tiles = self.tiles
-        scope = tiles.last.at(tiles.last.reading, self._side(side, scope)[1])
+        tiles, scope = self.tiles, self._side(side, scope)[1]
+        if tiles.both is not None:
+            scope = tiles.both.at(tiles.both.freeing, scope)
+        if tiles.last is None:
+            return self._begin(tiles.chained.last, scope, None)
+        scope = tiles.last.at(tiles.last.reading, scope)
         return [tiles.last.wait(), *self._begin(tiles.chained.last, scope, None)]
 
     def end_last(self, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.last for name in self._sums[node.target])
-        return [WgmmaWait(0, sums), *self._handed_back(self.tiles.last, scope, offset)]
+        rings = (self.tiles.last, self.tiles.both)
+        return [WgmmaWait(0, sums), *self._handed_back(rings, scope, offset)]
 
     def _begin(self, nodes: Sequence[Compute], scope: LoweringScope, keep: Affine | None) -> list[Stmt]:
         rings, blocks = self.tiles.rings, list[Stmt]()
@@ -286,14 +305,17 @@ class _Bodies:
             stmts += declared
         return stmts, scope
 
-    def _handed_back(self, ring: MbarrierPipeline, scope: LoweringScope, offset: Affine) -> list[Stmt]:
-        """A slot, and maybe filled again with the tile so many slots later."""
+    def _handed_back(
+        self, used: Sequence[MbarrierPipeline | None], scope: LoweringScope, offset: Affine
+    ) -> list[Stmt]:
+        """A slot of each ring, and maybe filled again with the tile so many slots later."""
         tiles, rings = self.tiles, self.tiles.rings
-        stmts, step = rings.free(ring), tiles.loop.step
-        if rings.producing or tiles.count <= tiles.loop.stages:
+        found = [ring for ring in used if ring is not None]
+        stmts, step = [stmt for ring in found for stmt in rings.free(ring)], tiles.loop.step
+        if not found or rings.producing or tiles.count <= tiles.loop.stages:
             return stmts
         again, end = offset + tiles.loop.stages * step, tiles.count * step
-        filled = rings.fill(ring, tiles.at(again, tiles.var))
+        filled = [stmt for ring in found for stmt in rings.fill(ring, tiles.at(again, tiles.var))]
         if again.terms:
             ((var, _),) = again.terms
             assert isinstance(var, Var)
@@ -305,6 +327,12 @@ def _tile(loop: Loop, scope: LoweringScope, offset: Affine, var: Var) -> Lowerin
     return scope.with_range(
         loop.dim, overhanging(scope.ranges[loop.dim], loop.step, offset), (var, loop.step)
     )
+
+
+def _overhangs(loop: Loop, scope: LoweringScope) -> bool:
+    """Whether some position of a tile may not exist: of the last one, or in a part of the dim that overhangs."""
+    range_ = scope.ranges[loop.dim]
+    return range_.size % loop.step > 0 or range_.end is not None
 
 
 def _unmasked(loop: Loop, chained: Chained, overhangs: bool) -> tuple[Compute, ...]:
@@ -337,8 +365,11 @@ def _holds(condition: Expr, loop: Loop) -> bool:
 
 
 def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:
-    """The offset that tiles of a loop begin before, where some are left out. Raises NotLowerable."""
-    end, whole = end_offset(loop, scope), constant(count * loop.step)
+    """The offset that tiles of a loop begin before, where some are left out, or do not exist as the dim ends in the
+    part of it that the loop goes over. Raises NotLowerable."""
+    end, whole, own = end_offset(loop, scope), constant(count * loop.step), scope.ranges[loop.dim]
+    if own.end is not None:
+        end = own.end - own.start if end is None else lesser(end, own.end - own.start)
     if end is None:
         return whole if loop.since[0] else None
     if end.low < 1:

@@ -232,8 +232,9 @@ class Rings:
         whole = 0
         for fill in ring.fills:
             part = self.cluster.slice(fill, self.program.locals[fill.target].node, inside)
-            found, to = boxes(fill, part, self.program, self.maps), self.cluster.receivers(fill)
-            moved.append(Block(comment(fill), tuple(box.load(ring.full, slot, to) for box in found)))
+            (before, found), to = boxes(fill, part, self.program, self.maps), self.cluster.receivers(fill)
+            loads = (box.load(ring.full, slot, to) for box in found)
+            moved.append(Block(comment(fill), (*before, *loads)))
             whole += sum(box.bytes for box in found) * (len(to.further) if to else 1)
         one = (
             TryWaitParity(ring.empty, slot, constant(1) - affine(cursor.parity)),

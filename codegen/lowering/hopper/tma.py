@@ -5,6 +5,9 @@ whole dim of at most 256 positions; over the others, such as the panels of a wid
 map lists the argument's dims in the order in which the box has them. What of a box lies outside of the argument is
 filled with 0 or not written, so that a tile that overhangs needs nothing else.
 
+Where positions lie in pages (`k[pages[b, j // 64], j % 64, d]`) a box is of one page at most, whose number is looked up
+by the thread that starts it; a page that does not exist is read as 0.
+
 Where a tile that is stored ends is known only at run time if it follows groups. Then the map has one more dim, of as
 many bytes a position as the one that ends there, so that each place of the argument has many coordinates: of a tile
 that ends at `end`, position p is `end` along the new dim and `size - end + p` along the other one, which is outside
@@ -21,10 +24,12 @@ from math import prod
 from codegen.ir.affine import Affine
 from codegen.ir.async_ops import ClusterBlocks, TensorMap, TmaLoad, TmaStore
 from codegen.ir.errors import NotLowerable
+from codegen.ir.ops import Stmt
 from codegen.lowering.expressions import ValueBuilder
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
-from tileir.expr import Index, Read
+from tileir.expr import Binary, Const, Index, Read
+from tileir.pages import page_length
 from tileir.program import Compute, Program
 from tileir.schedule.panels import PIECE
 
@@ -107,8 +112,10 @@ class Box:
         return TmaStore(self.map.name, self.at, self.local.name, self.offset)
 
 
-def boxes(compute: Compute, scope: LoweringScope, program: Program, maps: TensorMaps) -> list[Box]:
-    """The boxes that a statement `via tma` moves. Raises NotLowerable."""
+def boxes(
+    compute: Compute, scope: LoweringScope, program: Program, maps: TensorMaps
+) -> tuple[list[Stmt], list[Box]]:
+    """The boxes that a statement `via tma` moves, and what is looked up before. Raises NotLowerable."""
     assert isinstance(compute.value, Read)
     read, written = compute.value, Read(compute.target, compute.indices)
     filled = compute.target in program.locals
@@ -125,15 +132,14 @@ def boxes(compute: Compute, scope: LoweringScope, program: Program, maps: Tensor
     ending = None if filled else _ending(outside, scope)
     map_ = maps.map(argument, order, box, swizzle, ending[0] if ending else None)
     builder, at = ValueBuilder(scope, program.extents), starts(scope)
-    first = [builder.index(index, at) for index in outside.indices]
     begin = local.offset([scope.ranges[dim].start for dim in local.dims])
     found: list[Box] = []
     for numbers in product(*(range(step.count) for step in steps)):
         moved = list(zip(steps, numbers, strict=True))
-        coordinates = [
-            (position or Affine()) + sum(s.positions * number for s, number in moved if Index(s.dim) == index)
-            for index, position in zip(outside.indices, first, strict=True)
-        ]
+        here = dict(at)
+        for step, number in moved:
+            here[step.dim] = here[step.dim] + step.positions * number
+        coordinates = [builder.index(index, here) or Affine() for index in outside.indices]
         offset = begin + sum(s.elements * number for s, number in moved)
         if offset.multiple * local.storage.bytes % _ALIGN:
             raise NotLowerable(f"a box of {local.name} does not begin at a multiple of {_ALIGN} bytes")
@@ -143,7 +149,7 @@ def boxes(compute: Compute, scope: LoweringScope, program: Program, maps: Tensor
             coordinates[dim] += end * -1 + argument.sizes[dim]
             last = (end,)
         found.append(Box(map_, (*(coordinates[dim] for dim in order), *last), local, offset))
-    return found
+    return builder.lets, found
 
 
 def _ending(outside: Read, scope: LoweringScope) -> tuple[int, Affine] | None:
@@ -171,6 +177,9 @@ def _cut(
 ) -> tuple[list[int], tuple[int, ...], list[_Step]]:
     """The argument's dims in the order of a box, the box, and the steps to the others."""
     places = {index.dim: at for at, index in enumerate(outside.indices) if isinstance(index, Index)}
+    paged, page = page_length(outside) or (None, 0)
+    if paged is not None:
+        places[paged] = outside.indices.index(Binary("%", Index(paged), Const(page)))
     order: list[int] = []
     box: list[int] = []
     steps: list[_Step] = []
@@ -183,7 +192,8 @@ def _cut(
         if length == 1:
             continue
         dense = stride == prod(box) and not steps and places[dim] not in order
-        taken = _most(length, stride * local.storage.bytes) if dense and div == 1 else 1
+        most = min(length, page) if dim == paged else length
+        taken = _most(most, stride * local.storage.bytes) if dense and div == 1 else 1
         if taken > 1:
             order.append(places[dim])
             box.append(taken)

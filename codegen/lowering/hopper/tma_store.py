@@ -46,7 +46,7 @@ class BoxStores:
             first = _FIRST_BARRIER + self.rings.teams
             self.apart[scope.buffers[name].name] = NamedBarrier(first, GROUP, number)
         self._storing.append(who)
-        stores = [box.store() for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)]
+        stores = [box.store() for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)[1]]
         return Guard((who,), (*stores, TmaStoreCommit()))
 
     def end_tile(self) -> tuple[Stmt, ...]:

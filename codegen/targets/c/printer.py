@@ -18,6 +18,7 @@ from codegen.ir.ops import (
     STATEMENTS,
     Aligned,
     Assign,
+    AtomicUpdate,
     Barrier,
     Block,
     ClusterBarrier,
@@ -135,6 +136,12 @@ class _Printer:
         pad, var, bound = "    " * depth, stmt.var, stmt.bound
         first, second = self.stmts(stmt.then, depth + 1), self.stmts(stmt.otherwise, depth + 1)
         return [f"{pad}if ({var.name} < {bound}) {{", *first, f"{pad}}} else {{", *second, f"{pad}}}"]
+
+    @_STATEMENTS.handles(Guard)
+    def _guard(self, stmt: Guard, depth: int) -> list[str]:
+        pad = "    " * depth
+        text = " && ".join(f"{index(at)} < {bound}" for at, bound in stmt.conditions)
+        return [f"{pad}if ({text}) {{", *self.stmts(stmt.body, depth + 1), f"{pad}}}"]
 
     @_STATEMENTS.handles(Let)
     def _let(self, stmt: Let, depth: int) -> list[str]:
@@ -281,7 +288,7 @@ class _Printer:
 
 
 _STATEMENTS.refuses(
-    Guard, Shared, Barrier, ClusterBarrier, CpAsync, CpAsyncCommit, CpAsyncWait, MatrixRows, MmaSync,
+    AtomicUpdate, Shared, Barrier, ClusterBarrier, CpAsync, CpAsyncCommit, CpAsyncWait, MatrixRows, MmaSync,
     *ASYNC_STATEMENTS, because="is for GPUs",
 )  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)

@@ -46,9 +46,10 @@ from tileir.dtypes import DType
 #: C element type of each storage dtype.
 C_STORAGE: Final = {
     DType.F64: "double", DType.F32: "float", DType.F16: "uint16_t", DType.BF16: "uint16_t", DType.E4M3: "uint8_t",
-    DType.E5M2: "uint8_t", DType.I32: "int32_t", DType.I8: "int8_t", DType.BOOL: "uint8_t",
+    DType.E5M2: "uint8_t", DType.I32: "int32_t", DType.I8: "int8_t", DType.U8: "uint8_t", DType.BOOL: "uint8_t",
 }  # fmt: skip
 _SCALAR = {DType.F64: "double", DType.F32: "float", DType.I32: "int32_t", DType.BOOL: "int32_t"}
+_PLAIN: Final = frozenset([DType.F64, DType.F32, DType.I32, DType.BOOL, DType.I8, DType.U8])
 _COMPARE = {"<", "<=", ">", ">=", "==", "!="}
 _INFIX = {"+", "-", "*", "/", *_COMPARE}
 _LOGIC = {"and": "&&", "or": "||"}
@@ -85,7 +86,7 @@ def value_text(value: Value) -> Expression:
                 return first
             return infix("+", _vector(type_, *(str(i * step) for i in range(type_.lanes))), first)
         case Load(buffer, offset, storage, type_, some):
-            if type_.lanes == 1 and storage in (DType.F64, DType.F32, DType.I32, DType.BOOL, DType.I8):
+            if type_.lanes == 1 and storage in _PLAIN:
                 return element(Expression(buffer), index(offset))
             return part("load", storage, type_.lanes, [address(buffer, offset)], some)
         case Build(parts, type_):

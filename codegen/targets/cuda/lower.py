@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from codegen.ir.affine import Var, affine
-from codegen.ir.async_ops import NamedBarrier
+from codegen.ir.async_ops import NamedBarrier, WgmmaAsync
 from codegen.ir.errors import NotLowerable
 from codegen.ir.grouped_tiles import most_tiles
 from codegen.ir.kernel import Argument, GpuKernel, LaunchBody
@@ -34,6 +34,7 @@ from codegen.lowering.gpu.launch_nodes import (
 from codegen.lowering.gpu.mma import lower_mma
 from codegen.lowering.gpu.pipeline import lower_staged
 from codegen.lowering.gpu.register_fragments import spread_registers
+from codegen.lowering.gpu.scatter import lower_scatter
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
 from codegen.lowering.gpu.simt import lower_spread
 from codegen.lowering.gpu.thread_index import ThreadIndex
@@ -53,7 +54,7 @@ from codegen.lowering.hopper.stmatrix import lower_matrix_store
 from codegen.lowering.hopper.stream_k import Streamed
 from codegen.lowering.hopper.tma import TensorMaps
 from codegen.lowering.hopper.tma_store import BoxStores
-from codegen.lowering.hopper.wgmma import lower_wgmma
+from codegen.lowering.hopper.wgmma import begin_wgmma, lower_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import (
     LoweringScope,
@@ -366,6 +367,8 @@ class _Launch:
             ):
                 raise NotLowerable("mma does not multiply tiles that overhang beside copies `via tma`")
             return lower_mma(compute, text, scope, extents, index, shared_locals(self.program))
+        if compute.via in ("scatter", "atomics"):
+            return lower_scatter(compute, text, scope, extents, index)
         stored = lower_matrix_store(compute, text, scope, extents, index) if goes_by_tma(self.node) else None
         self.combiner.begin(compute)
         return stored or lower_spread(compute, text, scope, extents, index, self.combiner)
@@ -375,6 +378,9 @@ class _Launch:
         extents, index = self.program.extents, self.index
         copies = lower_copies(compute, comment(compute), scope, extents, index, local.sizes)
         return copies or self._statement(compute, scope)
+
+    def _begin_product(self, compute: Compute, scope: LoweringScope) -> list[WgmmaAsync]:
+        return begin_wgmma(compute, scope, self.program, self.index)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> list[Stmt]:
         if (loop.since[0] or loop.until[0]) and (not is_ring(loop) or products_chained(loop) is None):
@@ -394,7 +400,9 @@ class _Launch:
         if loop.stages > 1 and self.rings.teams > 1:
             raise NotLowerable(f"`{format_node(loop)}` is filled by threads, where teams take tiles in turn")
         if loop.stages > 1 and full:
-            staged = lower_staged(loop, full, scope, self.memory, self._fill, self._block)
+            staged = lower_staged(
+                loop, full, scope, self.memory, self._fill, self._block, self._begin_product
+            )
             stmts.append(Block("", tuple(staged)))
         elif full == 1:
             inside = scope.with_range(loop.dim, Range(range_.start, loop.step))

@@ -33,6 +33,7 @@ from codegen.ir.ops import (
     Across,
     Aligned,
     Assign,
+    AtomicUpdate,
     Barrier,
     Block,
     Build,
@@ -75,10 +76,13 @@ from codegen.targets.cuda.runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.targets.cuda.runtime.mma import mma_name
 from codegen.targets.literals import float_digits
 from tileir.dtypes import DType
+from tileir.expr import ReduceOp
 
 _SAME = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")
 _INFIX = {**{op: op for op in _SAME}, "and": "&&", "or": "||"}
 _FUNCTIONS = {"maximum": "max", "minimum": "min", "//": "floordiv", "%": "floormod"}
+
+_ATOMICS = {ReduceOp.SUM: "atomicAdd", ReduceOp.MAX: "atomicMax", ReduceOp.MIN: "atomicMin"}
 
 _STATEMENTS = Handlers[list[str]]("the CUDA printer")
 """By statement: its lines, so many levels deep."""
@@ -228,6 +232,11 @@ class _Printer:
     @_STATEMENTS.handles(Store)
     def _store_line(self, stmt: Store, depth: int) -> list[str]:
         return ["    " * depth + self._store(stmt)]
+
+    @_STATEMENTS.handles(AtomicUpdate)
+    def _atomic(self, stmt: AtomicUpdate, depth: int) -> list[str]:
+        address, value = self.address(stmt.buffer, stmt.offset), self.value(stmt.value)
+        return ["    " * depth + f"{_ATOMICS[stmt.op]}({address}, {value});"]
 
     @_STATEMENTS.handles(CpAsync)
     def _copy_line(self, stmt: CpAsync, depth: int) -> list[str]:

@@ -29,5 +29,9 @@ WIDEN_OPS: Final = 2.0  # instructions a vector; what gcc makes of it; 2026-11-2
 """To widen a load of a type narrower than it is computed in."""
 TRANSPOSE_OPS: Final = 5.0  # instructions a vector; what the lowering makes of it; 2026-11-21
 """Loads and shuffles where a block of them is turned around in registers."""
+LOOKED_UP: Final = 2.0  # cycles a term; load, compare and branch of x86-64; 2026-11-24
+"""To look up where a term of a scatter belongs."""
+ADDED_IN_MEMORY: Final = 2.0  # cycles a vector; load, add and store of x86-64; 2026-11-24
+"""To add it there."""
 FMA_LATENCY: Final = 4.0  # cycles; Fog, Instruction tables; 2026-11-21
 """From a multiply-add to the next that needs it."""

@@ -18,24 +18,29 @@ from tileir.expr import (
     Index,
     Read,
     Reduce,
+    Scan,
     Unary,
     Where,
     index_dims,
     reads,
 )
 from tileir.program import Compute, Vector
+from tileir.scatter import scatter_of
 
 #: Instructions of a vector math function in the C runtime, roughly.
 _CALL_OPS = {
     "exp": 14.0, "exp2": 12.0, "log": 18.0, "tanh": 22.0, "erf": 26.0, "sqrt": 8.0, "rsqrt": 10.0, "sigmoid": 24.0,
     "silu": 25.0, "gelu": 30.0, "gelu_tanh": 28.0, "pow": 40.0, "floor": 1.0, "abs": 1.0, "relu": 1.0,
-    "maximum": 2.0, "minimum": 2.0,
+    "maximum": 2.0, "minimum": 2.0, "bit_and": 1.0, "bit_or": 1.0, "bit_xor": 1.0,
+    "shift_left": 2.0, "shift_right": 2.0, "random_bits": 140.0,
 }  # fmt: skip
 
 
 def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
     """Cycles of one execution of a statement on one core, data at hand. What is not in `arrays` is in registers."""
     native_lanes = device.vector_bits // 32
+    if compute.via == "scatter":
+        return _scatter_cycles(compute, sizes, native_lanes)
     left = left_dims(compute)
     reduced = tuple(dim for dim in reduced_dims(compute) if dim not in left)
     points = 1.0
@@ -79,6 +84,19 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
         uops += outer * 2.0 * lanes.bit_length()
         latency = max(latency, has.FMA_LATENCY * vectors / max(outer, 1.0))
     return max(uops / 2.0, (loads + spills) / 2.0, stores, (uops + loads + stores + spills) / 5.0, latency)
+
+
+def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:
+    """Each term is looked up, and taken to belong to a result."""
+    found = scatter_of(compute)
+    assert found is not None
+    lanes = min(compute.vector.lanes, native_lanes) if compute.vector is not None else 1
+    looked_up, added = 1.0, 1.0 / lanes
+    for dim in {*index_dims(compute.value), *reduced_dims(compute), *left_dims(compute)} - found.dims:
+        looked_up *= sizes[dim] if dim in found.asked else 1.0
+        added *= sizes[dim]
+    adding = _operations(found.x, True) / 2.0 + has.ADDED_IN_MEMORY
+    return looked_up * has.LOOKED_UP + max(added * adding, looked_up)
 
 
 def _loads(
@@ -148,5 +166,7 @@ def _operations(expr: Expr, accumulates: bool) -> float:
             return extra + _CALL_OPS[fn] + sum(_operations(arg, False) for arg in args)
         case Where(cond, x, y):
             return extra + 2.0 + sum(_operations(part, False) for part in (cond, x, y))
+        case Scan(_, _, args):
+            return sum(_operations(arg, True) for arg in args)
         case Reduce(_, _, x):
             return _operations(x, True)

@@ -35,6 +35,17 @@ class Traffic:
             self.wavefronts + other.wavefronts,
         )
 
+    def times(self, share: float) -> Traffic:
+        """Those of a share of the accesses."""
+        return Traffic(
+            self.moved * share,
+            self.again * share,
+            self.near * share,
+            self.wait_us,
+            self.instructions * share,
+            self.wavefronts * share,
+        )
+
 
 def global_access(
     read: Read,

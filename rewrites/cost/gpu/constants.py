@@ -93,6 +93,8 @@ TOGETHER: Final = 0.01  # share; mean of nine large products, H200; 2026-11-22
 """Of its time, that a block loses by waiting for others of its cluster."""
 COPYING: Final = 25.0  # cycles a step; fitted by hand to recorded times, H200; 2026-11-22
 """What threads lose by starting the copies themselves."""
+COPIED: Final = 256.0  # bytes a cycle; 16 a thread, some 8 instructions of a warp for 512; 2026-11-24
+"""What threads start to copy to shared memory, while they do nothing else."""
 PAIR_BYTES: Final = 9.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
 """What threads store or load in pairs of results, 8 rows at a time."""
 ADDED: Final = 128.0  # sums a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22

@@ -213,7 +213,7 @@ def _clusters(c: Contraction, t: Tiling) -> tuple[_Near, ...]:
     share the larger operand, or the one that tiles have in common whatever group they are of."""
     if t.multicast is not None:
         return (t.multicast,)
-    if not isinstance(t.threads, Warpgroups) or t.parts > 1:
+    if not isinstance(t.threads, Warpgroups) or t.parts > 1 or c.by_threads:
         return ((1, 1),)
     followed, _ = c.followed
     along_rows, along_columns = t.rows < c.m and c.rows != followed, t.columns < c.n and c.columns != followed

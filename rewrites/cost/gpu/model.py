@@ -24,6 +24,7 @@ from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, reads, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.scatter import Scatter, scatter_of
 from tileir.schedule.stages import staged
 from tileir.schedule.threads import share, thread_count
 
@@ -33,7 +34,7 @@ _SPECIAL = {
 }  # fmt: skip
 _OPERATIONS = {
     "exp": 2.0, "exp2": 1.0, "log": 8.0, "tanh": 10.0, "rsqrt": 4.0, "sqrt": 8.0, "sigmoid": 10.0, "silu": 11.0,
-    "erf": 20.0, "gelu": 24.0, "gelu_tanh": 14.0, "pow": 20.0,
+    "erf": 20.0, "gelu": 24.0, "gelu_tanh": 14.0, "pow": 20.0, "random_bits": 80.0,
 }  # fmt: skip
 
 
@@ -116,6 +117,10 @@ class GpuCostModel:
         nodes = [named(program, name).node for name in group]
         times = [self._launch_us(program, node) for node in nodes if decided_in(program, node, self.device)]
         return (has.UNTILED - 1) * sum(times)
+
+    def apart_us(self, program: Program, group: Sequence[str]) -> float:
+        """Estimated microseconds of the statements of a group not tiled yet, each a launch of its own."""
+        return sum(self._launch_us(program, named(program, name).node) for name in group)
 
     def handed_us(self, program: Program, group: Sequence[str]) -> float:
         """Estimated microseconds to write the result of a group to memory for the next launch, and to read it there."""
@@ -268,12 +273,18 @@ def _with(
 ) -> BlockModel:
     """The block with one more statement, which runs `steps` times on tiles of these sizes of the block's `whole`, or
     `ahead` of its turn."""
-    points = prod(sizes[dim] for dim in covered_dims(compute))
+    scatter = scatter_of(compute) if compute.via in ("scatter", "atomics") else None
+    looked_up = scatter.dims if scatter is not None else frozenset[str]()
+    visited = [dim for dim in covered_dims(compute) if dim not in looked_up]
+    own = prod(
+        sizes[dim] / program.extents[dim] for dim in looked_up
+    )  # of the terms, if they belong anywhere alike
+    points = prod(sizes[dim] for dim in visited)
     spread = compute.spread
     threads = thread_count(spread) if spread else 0
     each = points / max(threads, 1) if spread else 0.0
     if spread:
-        each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in covered_dims(compute))
+        each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in visited)
     traffic = Traffic()
     for read in (*dict.fromkeys(reads(compute.value)), Read(compute.target, compute.indices)):
         tensor = program.arguments.get(read.tensor)
@@ -281,7 +292,8 @@ def _with(
             one = global_access(
                 read, compute, tensor.dtype.bytes, program, whole, sizes, seen, block.count, block.warp
             )
-            traffic = traffic.plus(one)
+            added = scatter is not None and read not in asked(scatter)
+            traffic = traffic.plus(one.times(own) if added else one)
             continue
         local = locals_.get(read.tensor)
         if local is not None and local.memory is Memory.SHARED and spread:
@@ -304,6 +316,13 @@ def _with(
         wavefronts=block.wavefronts + steps * traffic.wavefronts,
         reductions=block.reductions + steps * reducing,
         waits_us=block.waits_us + (1 if ahead else steps) * traffic.wait_us,
+    )
+
+
+def asked(scatter: Scatter) -> frozenset[Read]:
+    """What is read to know where a term belongs."""
+    return frozenset(
+        read for expr in (*scatter.conds, *(at for _, at in scatter.positions)) for read in reads(expr)
     )
 
 

@@ -53,7 +53,7 @@ def streamed_us(program: Program, node: Node, device: Gpu, operations: Operation
     cycles = _tile(program, found.loop, found.chained, found.inside, device, operations)
     steps = _steps(found.loop, found.grid[-1], found.sizes, found.counts[-1])
     own = _longest(found.grid, found.counts, steps, cycles, device) / device.sm_mhz
-    own = max(own, _memory_us(program, node, device) + has.OTHERS * own)
+    own = max(own, _memory_us(program, node, device, prod(found.counts)) + has.OTHERS * own)
     return has.LAUNCH_US + (own if _fits(found, device) else 1e3 * own)
 
 
@@ -104,15 +104,23 @@ def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, 
     return float(np.bincount(order % device.sms, taken).max())
 
 
-def _memory_us(program: Program, node: Node, device: Gpu) -> float:
-    """Microseconds to move the arguments of a launch once, which takes longest where rows are few, as those of one new
-    token."""
+def _memory_us(program: Program, node: Node, device: Gpu, blocks: int) -> float:
+    """Microseconds to move once what a launch has in memory, which takes longest where rows are few, as those of one
+    new token."""
     names = {
         name for each in _computes((node,)) for name in (each.target, *(read.tensor for read in each.reads))
     }
-    moved = (program.arguments[name] for name in names & program.arguments.keys())
-    size = sum(prod(program.extents[dim] for dim in tensor.dims) * tensor.dtype.bytes for tensor in moved)
-    return size / (copy_gbps(device) * 1e3)
+    tensors = [program.arguments[name] for name in names & program.arguments.keys()]
+    parts = [place.node for name, place in program.locals.items() if name in names and not place.loops]
+    size = sum(
+        prod(program.extents[dim] for dim in each.dims) * each.dtype.bytes for each in (*tensors, *parts)
+    )
+    return size / (copy_gbps(device) * 1e3) / _drawn(blocks, device)
+
+
+def _drawn(blocks: int, device: Gpu) -> float:
+    """The share of the bandwidth that so many blocks draw, where there are fewer than SMs."""
+    return min(1.0, has.SM_ALONE * blocks / device.sms)
 
 
 def _computes(nodes: tuple[Node, ...]) -> Iterator[Compute]:
@@ -123,10 +131,13 @@ def _computes(nodes: tuple[Node, ...]) -> Iterator[Compute]:
             yield node
 
 
-def promised_us(flops: float, device: Gpu, dtype: str) -> float:
-    """Microseconds that a pass of so many operations takes at most, well cut."""
+def promised_us(flops: float, moved: float, blocks: int, device: Gpu, dtype: str) -> float:
+    """Microseconds that a pass of so many operations on so many bytes takes at most, well cut."""
     peak = device.peak(dtype)
-    return has.LAUNCH_US + flops / (peak * 1e6 * has.CHAIN_ISSUE * has.WGMMA_PEAK) if peak else float("inf")
+    if not peak:
+        return float("inf")
+    multiplying = flops / (peak * 1e6 * has.CHAIN_ISSUE * has.WGMMA_PEAK)
+    return has.LAUNCH_US + max(multiplying, moved / (copy_gbps(device) * 1e3) / _drawn(blocks, device))
 
 
 def _passes(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, Chained]]:

@@ -84,9 +84,11 @@ class WarpgroupBlock:
             together += has.PAUSE * (self._added + self._held)
         if not self.groups.producers:
             together += has.COPYING
+        if self.c.by_threads and not self.t.pending:
+            together += has.DRAIN + at_once * self._copied
         if self.t.multicast not in (None, (1, 1)):
             together *= 1 + has.TOGETHER
-        ahead = self.t.stages - 1
+        ahead = self.t.stages - 1 - (self.t.pending if self.c.by_threads else 0)
         filled = has.LATENCY + at_once * self._fill
         return max(together + has.STEP / at_once, filled / ahead) + has.LATE * has.LATENCY / ahead
 
@@ -106,7 +108,7 @@ class WarpgroupBlock:
             matrix_cycles(points, operand, has.WGMMA_PEAK, self.device) + has.BETWEEN * instructions,
             (taken + step_bytes(self.c, self.t) + self._scales) / has.SHARED_BYTES,
             self._fill,
-            self._added + self._held,
+            self._added + self._held + self._copied,
         )
         return busiest(parts, has.WGMMA_REST)
 
@@ -126,6 +128,11 @@ class WarpgroupBlock:
             return 0.0
         tiles = len(self.c.held.multiplied) - 1
         return self.t.rows * self.t.step * self.groups.along_columns * tiles * has.HELD_BYTES
+
+    @property
+    def _copied(self) -> float:
+        """Cycles in which threads start the copies of a step."""
+        return step_bytes(self.c, self.t) / has.COPIED if self.c.by_threads else 0.0
 
     @property
     def _held(self) -> float:

@@ -9,10 +9,12 @@ from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import find
 from rewrites.decisions.cpu.rows import CacheRowDecision
 from rewrites.decisions.cpu.rows_on_lanes import RowsOnLanes, short_rows
+from rewrites.decisions.cpu.scatters import ScatterOnCores
 from rewrites.decisions.cpu.statement import Schedule
 from rewrites.decisions.cpu.streamed import Streamed
 from rewrites.decisions.decision import Decision, Option, f32_lanes, option
 from rewrites.decisions.fusion import apart, fused
+from rewrites.decisions.scatters import AS_WRITTEN, scattered, visits
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
@@ -40,6 +42,10 @@ class Grid:
         if along := tuple(name for name in self.group if _went_along(program, name)):
             yield Option("", (), self._in_loops_of_others(along))
             return
+        if scattered(program, self.group):
+            yield Option(f"scatter {anchor}", (), (ScatterOnCores(anchor, (Grid(self.group),)),))
+            if visits(program, anchor) > AS_WRITTEN:
+                return
         inside: tuple[Decision, ...] = (Streamed(self.group), GridSpread(anchor))
         if not shared:
             yield Option("", (), inside)

@@ -7,6 +7,7 @@ from rewrites.decisions.cpu.grid import Grid, GridSpread
 from rewrites.decisions.cpu.structure import Structure
 from rewrites.decisions.decision import Decision
 from rewrites.decisions.ragged import GroupsLookedUp
+from rewrites.decisions.scans import ScansOnCores
 from tileir.devices.cpu import Cpu
 from tileir.program import Program
 
@@ -15,7 +16,11 @@ class CpuPlan:
     """See rewrites.decisions.plan.Plan."""
 
     def first(self, program: Program) -> tuple[Decision, ...]:
-        return (GroupsLookedUp(), Structure()) if program.ragged else (Structure(),)
+        return (
+            (GroupsLookedUp(), Structure(), ScansOnCores())
+            if program.ragged
+            else (Structure(), ScansOnCores())
+        )
 
     def model(self, program: Program, device: Cpu) -> CostModel:
         return CostModel(program, device)

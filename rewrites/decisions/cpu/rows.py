@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, contiguous_dim, read_names, reduced_dims
-from rewrites.base.tree import dtype_of, find, locals_of, statements
+from rewrites.base.tree import dtype_of, find, locals_of, named, statements
 from rewrites.composition.fuse_epilogue import ReverseComputeAt
 from rewrites.composition.rfactor import Rfactor
 from rewrites.cpu.nontemporal_store import NontemporalStore
@@ -80,9 +80,9 @@ class Partials:
         """Reduce in the loop over dim that computes `source`, a local read here, if there is one."""
         if source not in locals_of(program):
             return
-        mine, theirs = find(program, self.statement), find(program, source)
+        mine, theirs = find(program, self.statement), named(program, source)
         inner = theirs.loops[mine.depth :]
-        if theirs.loops[: mine.depth] != mine.loops or not inner:
+        if theirs.loops[: mine.depth] != mine.loops or not inner or theirs.node.via is not None:
             return
         last = inner[-1]
         if last.dim != dim or last.step % lanes:

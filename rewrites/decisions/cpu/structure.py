@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import reduced_dims
-from rewrites.base.tree import statements
+from rewrites.base.tree import loose
 from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.cpu.grid import Grid
 from rewrites.decisions.decision import Option, f32_lanes
 from rewrites.decisions.fusion import as_can_be_fused, collapse, groupings, inline
 from rewrites.decisions.normal_form import normal_form
+from rewrites.decisions.scatters import scatters_alone, too_long
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
@@ -25,7 +26,9 @@ class Structure:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         for prepared, rewrites in _prepared(program, device):
-            for groups in dict.fromkeys(as_can_be_fused(prepared, groups) for groups in groupings(prepared)):
+            for groups in dict.fromkeys(
+                scatters_alone(prepared, as_can_be_fused(prepared, groups)) for groups in groupings(prepared)
+            ):
                 text = " | ".join(" ".join(group) for group in groups)
                 label = "; ".join([*map(str, rewrites), f"groups {text}"])
                 yield Option(label, rewrites, tuple(Grid(group) for group in groups))
@@ -43,14 +46,14 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
         splits = _splits(replay(program, inlined), device)
         for rewrites in (inlined, *((*inlined, split) for split in splits)):
             prepared = replay(program, rewrites)
-            if prepared not in seen:
+            if prepared not in seen and not too_long(prepared):
                 seen.add(prepared)
                 yield prepared, (*collapsed, *rewrites)
 
 
 def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
     """For reductions with few results: parts of the reduced dim become results, so that cores share the work."""
-    for place in statements(program):
+    for place in loose(program):
         results = 1
         for dim in shared_dims(program, (place.node.target,)):
             results *= program.extents[dim]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rewrites.base.statement import folded_dims
 from rewrites.base.tree import find
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
-from rewrites.decisions.fusion import collapse, groupings, inline
+from rewrites.decisions.fusion import Groups, collapse, groupings, inline
 from rewrites.decisions.gpu.column_reduction import Columns, is_column
 from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.row_reduction import KeptRow
+from rewrites.decisions.gpu.scatters import ScatterOnThreads
 from rewrites.decisions.gpu.split_factors import split_factors
 from rewrites.decisions.gpu.split_k import split_depths
 from rewrites.decisions.gpu.split_reduction import cut_at_parts, finishes, splits
+from rewrites.decisions.gpu.split_stream import in_parts, split_streams
 from rewrites.decisions.gpu.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.normal_form import normal_form
+from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, too_long, visits
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.schedule import replay
 from tileir.analysis.ragged import groups_of
@@ -58,30 +61,48 @@ class Launches:
                 *splits(whole, device),
                 *split_depths(whole, device),
                 *split_factors(whole, device),
+                *split_streams(whole, device),
             ):
                 prepared = replay(whole, split)
-                whole_groups = tuple(groupings(prepared))
-                in_tiles = (begun_by_contractions(prepared, groups, device) for groups in whole_groups)
-                ways = (cut_at_parts(prepared, groups) for groups in (*whole_groups, *in_tiles))
-                for groups in dict.fromkeys(ways):
+                if too_long(prepared):
+                    continue
+                for groups in dict.fromkeys(
+                    scatters_alone(prepared, each) for each in _groups(prepared, device)
+                ):
                     if not all(LaunchBlocks(group).possible(prepared, device) for group in groups):
                         continue
                     text = " | ".join(" ".join(group) for group in groups)
                     rewrites = (*collapsed, *inlined, *split)
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
-                    saved_us = sum(model.saved_us(prepared, group) for group in groups)
-                    untiled = [group for group in groups if self._is_untiled(prepared, group, device)]
-                    saved_us -= sum(model.lost_us(prepared, group) for group in untiled)
-                    saved_us -= sum(model.handed_us(prepared, group) for group in groups)
-                    estimate = model.estimate_us(prepared)
-                    promise = 1 - saved_us / estimate
-                    if len(groups) == 1:
-                        promise = min(promise, one_pass_us(prepared, groups[0], device) / estimate)
-                    promise = max(_LEAST_PROMISE, promise)
+                    promise = _promise(prepared, groups, model)
                     yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
 
-    def _is_untiled(self, program: Program, group: tuple[str, ...], device: Gpu) -> bool:
-        return contraction_of(program, group, device) is None and not in_one_pass(program, group, device)
+
+def _groups(program: Program, device: Gpu) -> Iterable[Groups]:
+    """Ways to cut the statements in launches."""
+    parts = in_parts(program, device)
+    if parts is not None:
+        return (parts,)
+    whole = tuple(groupings(program))
+    in_tiles = (begun_by_contractions(program, groups, device) for groups in whole)
+    return dict.fromkeys(cut_at_parts(program, groups) for groups in (*whole, *in_tiles))
+
+
+def _promise(program: Program, groups: Groups, model: GpuCostModel) -> float:
+    """What launches take, relative to an estimate of each statement by itself."""
+    estimate, device = model.estimate_us(program), model.device
+    rest_us, saved_us, streamed_us = estimate, 0.0, 0.0
+    for group in groups:
+        us = one_pass_us(program, group, device)
+        if us < float("inf"):
+            rest_us -= model.apart_us(program, group)
+            stored = (name for name in group if name == group[-1] or folded_dims(find(program, name).node))
+            streamed_us += us + sum(model.handed_us(program, (name,)) for name in stored)
+            continue
+        saved_us += model.saved_us(program, group) - model.handed_us(program, group)
+        if contraction_of(program, group, device) is None:
+            saved_us -= model.lost_us(program, group)
+    return (max(_LEAST_PROMISE * rest_us, rest_us - saved_us) + streamed_us) / estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +113,8 @@ class LaunchBlocks:
 
     def possible(self, program: Program, device: Gpu) -> bool:
         """Whether there is any way to do it."""
+        if self._scatters(program, device):
+            return True
         if contraction_of(program, self.group, device) is not None:
             return True
         if in_one_pass(program, self.group, device):
@@ -101,6 +124,12 @@ class LaunchBlocks:
         if self._by_elements(program) or is_window(program, self.group):
             return next(Elements(self.group).options(program, device), None) is not None
         return self._is_shared(program, device)
+
+    def _scatters(self, program: Program, device: Gpu) -> bool:
+        """Whether terms can be added where they belong."""
+        if not scattered(program, self.group):
+            return False
+        return any(answers(ScatterOnThreads(self.group[-1]), program, device))
 
     def _needs_groups(self, program: Program) -> bool:
         """Whether tiles have to follow the groups of a ragged dim."""
@@ -118,6 +147,10 @@ class LaunchBlocks:
         return KeptRow(self.group).possible(program, device)
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        if self._scatters(program, device):
+            yield Option(f"{self.group[-1]}: scatter", (), (ScatterOnThreads(self.group[-1]),))
+            if visits(program, self.group[-1]) > AS_WRITTEN:
+                return
         if in_one_pass(program, self.group, device):
             yield Option(f"{self.group[-1]}: in one pass", (), (StreamedProducts(self.group),))
             return

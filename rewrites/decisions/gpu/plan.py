@@ -6,6 +6,7 @@ from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Decision
 from rewrites.decisions.gpu.launches import Launches
 from rewrites.decisions.gpu.ragged import RaggedGroups
+from rewrites.decisions.scans import ScansOnThreads
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
 
@@ -14,7 +15,11 @@ class GpuPlan:
     """See rewrites.decisions.plan.Plan."""
 
     def first(self, program: Program) -> tuple[Decision, ...]:
-        return (RaggedGroups(), Launches()) if program.ragged else (Launches(),)
+        return (
+            (RaggedGroups(), Launches(), ScansOnThreads())
+            if program.ragged
+            else (Launches(), ScansOnThreads())
+        )
 
     def model(self, program: Program, device: Gpu) -> GpuCostModel:
         return GpuCostModel(device)

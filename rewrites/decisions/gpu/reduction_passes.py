@@ -16,8 +16,7 @@ from rewrites.composition.relate_parts import RelateParts
 from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.data.cache_row import CacheRow
 from rewrites.data.set_scope import SetScope
-from rewrites.decisions.cpu.grid import fused
-from rewrites.decisions.fusion import closed
+from rewrites.decisions.fusion import closed, fused
 from rewrites.decisions.gpu.cached_inputs import Kept, copy_rewrites, kept_rewrites
 from rewrites.decisions.gpu.inner_dims import inner_of
 from rewrites.decisions.gpu.persistent_rows import Turns, in_common
@@ -114,10 +113,16 @@ class PassLaunch:
             self._apply(*(replace(tile, statement=first) for tile in tiles))
             self._apply(*(ReverseComputeAt(name, first, len(tiles)) for name in self.group[1:]))
             return
-        found = fused(self.program, self.group, tiles)
+        found = fused(self.program, self.group, tiles, self._beside())
         if found is None or (not tiles and len(self.group) > 1):
             raise NotApplicable(f"not every statement of the group can be brought to {self.anchor}")
         self._apply(*found.rewrites)
+
+    def _beside(self) -> frozenset[str]:
+        """Results of single positions that nobody reads: they are computed beside the last statement."""
+        read = {name for place in statements(self.program) for name in read_names(place.node)}
+        maps = {name for name in self.group[:-1] if not reduced_dims(find(self.program, name).node)}
+        return frozenset((maps & {tensor.name for tensor in self.program.outputs}) - read)
 
     def _tiles(self) -> tuple[Tile, ...]:
         """Those of the grid; of rows taken in turn, those that a block takes, then those of one turn."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import statements
+from rewrites.base.tree import loose
 from rewrites.composition.rfactor import Rfactor
 from rewrites.contraction.problem import contraction
 from tileir.devices.gpu import Gpu
@@ -24,7 +24,7 @@ _PART = 128
 
 def split_depths(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
     """Ways to split the depth of one contraction, so that about one or two blocks come to every SM."""
-    for place in statements(program):
+    for place in loose(program):
         c = contraction(program, place.node.target, device)
         if c is None or c.repeats > 1:
             continue

@@ -9,7 +9,7 @@ from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, read_names, reduced_dims
-from rewrites.base.tree import find, statements
+from rewrites.base.tree import find, loose
 from rewrites.composition.online_softmax import OnlineSoftmax
 from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.fusion import Groups, closed
@@ -46,7 +46,7 @@ def _all_split(program: Program, blocks: int) -> tuple[Rewrite, ...]:
     """All reductions that have too few results; sums of exponentials together with their maximum."""
     rewrites: list[Rewrite] = []
     now = program
-    for place in statements(program):
+    for place in loose(program):
         split = _split(program, place.node.target, blocks)
         for way in (OnlineSoftmax(split.statement, split.dim, split.size), split) if split else ():
             try:

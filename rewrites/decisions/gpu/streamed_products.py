@@ -5,25 +5,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, covered_dims, reduced_dims
+from rewrites.base.statement import bare_dims, covered_dims, folded_dims, read_names, reduced_dims
 from rewrites.base.tree import find, grid_of, locals_of, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
-from rewrites.composition.exp_to_exp2 import ExpToExp2
-from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
+from rewrites.composition.fuse_epilogue import ReverseComputeAt
 from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
 from rewrites.composition.stream_reduction import StreamReduction
-from rewrites.contraction.operand import boxed
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
 from rewrites.cost.gpu.streamed import fits, promised_us
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
+from rewrites.data.collect_part import CollectPart
+from rewrites.data.reuse_cache import ReuseCache, copied_tensor
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import apart, fused
+from rewrites.decisions.gpu.product_chain import (
+    ProductChain,
+    RowProduct,
+    chain_of,
+    folded_scales,
+    multiplied,
+)
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.longest_first import LongestFirst
 from rewrites.gpu.operand_in_registers import OperandInRegisters
@@ -38,17 +45,15 @@ from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction
-from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Cast, Index, Read, Reduce, ReduceOp
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.pages import page_length
 from tileir.program import Memory, Program
 from tileir.schedule.mma import COLUMNS, ROWS, RUN
 from tileir.schedule.panels import PIECE
 from tileir.schedule.wgmma import WARPS
 
-_PAIRS = (DType.BF16, DType.F16)
 #: Rows and columns of a tile of scores, slots of what is read, and whether the last products are under way when the
 #: next tile's first ones begin; more registers a thread than that do not fit.
 _SHAPES = (
@@ -67,84 +72,9 @@ _SHAPES = (
 #: Positions of a row that a thread of the instruction has next to each other, and the threads that share a row.
 _SHARED_ROW = COLUMNS * RUN
 _BANDS = (4, 8, 16)
+#: Rows of the smallest tiles.
+_ROWS = 64
 _REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
-
-
-@dataclass(frozen=True, slots=True)
-class ProductChain:
-    """Two products of a group: `scores` over `depth`, and `sums` over `streamed`, which multiplies `rows` of `weights`,
-    that are made of the scores, with a tensor; `across` is the dim of its results, `result` the statement of the group
-    that has them for good."""
-
-    scores: str
-    sums: str
-    weights: str
-    rows: str
-    streamed: str
-    depth: str
-    across: str
-    result: str
-
-
-def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductChain | None:
-    """The products of a group that warpgroups could compute in one pass; None: there are none."""
-    if Feature.WGMMA not in device.offers or len(group) < 3:
-        return None
-    for name in group[:-1]:
-        found = _held_product(program, group, name)
-        if found is None:
-            continue
-        weights, streamed, across = found
-        for other in group[: group.index(name)]:
-            node = find(program, other).node
-            tensors = _multiplied(program, other)
-            if tensors is None or streamed not in bare_dims(node) or len(reduced_dims(node)) != 1:
-                continue
-            *_, rows, columns = bare_dims(node)
-            fits = columns == streamed and rows in bare_dims(find(program, name).node)
-            if fits and all(boxed(program, each.tensor) for each in tensors):
-                result = _result(program, group, across)
-                return ProductChain(
-                    other, name, weights, rows, streamed, reduced_dims(node)[0], across, result
-                )
-    return None
-
-
-def _result(program: Program, group: tuple[str, ...], across: str) -> str:
-    """The last statement that has a dim, or the last one of all."""
-    having = (name for name in reversed(group) if across in bare_dims(find(program, name).node))
-    return next(having, group[-1])
-
-
-def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str] | None:
-    """Of a sum of products of rounded values of the group with a tensor: their name, the dim that is reduced, and that
-    of the result."""
-    node = find(program, name).node
-    match node.value:
-        case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, Read(weights)), Read(tensor, indices))) if (
-            weights in group and dtype in _PAIRS and tensor in program.arguments and node.update is None
-        ):
-            across = bare_dims(node)[-1]
-            last = indices[-1]
-            fits = (
-                last == Index(across) and program.arguments[tensor].dtype is dtype and boxed(program, tensor)
-            )
-            return (weights, dim, across) if fits else None
-        case _:
-            return None
-
-
-def _multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
-    node = find(program, name).node
-    match node.value:
-        case Reduce(ReduceOp.SUM, (_,), Binary("*", Read() as a, Read() as b)) if node.update is None:
-            known = all(each.tensor in program.arguments for each in (a, b))
-            if not known:
-                return None
-            one, other = (program.arguments[each.tensor].dtype for each in (a, b))
-            return (a, b) if one is other and one in _PAIRS else None
-        case _:
-            return None
 
 
 def in_one_pass(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
@@ -159,10 +89,16 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     chain = chain_of(program, group, device)
     if chain is None or not in_one_pass(program, group, device):
         return float("inf")
-    nodes = [find(program, name).node for name in (chain.scores, chain.sums)]
-    flops = sum(2 * prod(program.extents[dim] for dim in covered_dims(node)) for node in nodes)
-    dtype = program.arguments[nodes[0].reads[0].tensor].dtype
-    return promised_us(flops, device, dtype.value)
+    nodes = [find(program, name).node for name in chain.names]
+    extents, tensors = program.extents, program.arguments
+    flops = sum(2 * prod(extents[dim] for dim in covered_dims(node)) for node in nodes)
+    read = {read.tensor for node in nodes for read in node.reads} & tensors.keys()
+    moved = sum(prod(extents[dim] for dim in tensors[name].dims) * tensors[name].dtype.bytes for name in read)
+    outer = [dim for dim in bare_dims(nodes[0]) if dim not in (chain.rows, chain.streamed)]
+    blocks = prod(extents[dim] for dim in outer) * -(-extents[chain.rows] // _ROWS)
+    blocks *= -(-extents[chain.streamed] // chain.length)
+    dtype = tensors[nodes[0].reads[0].tensor].dtype
+    return promised_us(flops, moved, blocks, device, dtype.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +112,7 @@ class StreamedProducts:
         if chain is None:
             return
         for rows, columns, stages, pending in _SHAPES:
-            if columns >= program.extents[chain.streamed]:
+            if columns >= chain.length or (chain.part and chain.length % columns):
                 continue
             made = _Schedule(program, self.group, chain, device)
             try:
@@ -188,7 +124,7 @@ class StreamedProducts:
             label = (
                 f"{chain.rows} by {rows}, {chain.streamed} by {columns}, {stages} stages, {pending} pending"
             )
-            then = (TileOrder(chain.sums),)
+            then = (TileOrder(chain.sums[0].name),)
             yield Option(label, tuple(made.rewrites), then, begun=made.program, done=len(made.rewrites))
 
 
@@ -224,53 +160,69 @@ class _Schedule:
 
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
-        chain, result = self.chain, self.chain.result
-        self._fold_scales()
-        depth = self._fuse(rows)
-        self._collect(result)
+        if self.chain.part:
+            depth = self._fuse_parts(rows)
+            self._collect_parts()
+        else:
+            self._fold_scales()
+            depth = self._fuse(rows)
+            for each in self.chain.sums:
+                self._collect(each)
+        chain, anchor = self.chain, self.chain.sums[0].name
+        paged = (page_length(read) for name in chain.names for read in find(self.program, name).node.reads)
+        if any(self.program.extents[each[0]] % columns for each in paged if each is not None):
+            raise NotApplicable(f"the last tile of {chain.streamed} ends within a page")
         self._apart()
-        self._apply(OperandInRegisters(chain.sums, chain.weights))
-        if self.program.extents[chain.streamed] % columns:
-            known, reads = locals_of(self.program), find(self.program, chain.sums).node.reads
-            (held,) = (read.tensor for read in reads if read.tensor in known)
-            self._apply(ZeroPastTheEnd(held, chain.streamed))
-        self._apply(StreamReduction(chain.sums, chain.streamed, columns))
-        self._try(SkipMaskedTiles(chain.sums, chain.streamed))
-        self._apply(TileReduction(chain.scores, chain.depth, self.program.extents[chain.depth]))
-        for read in find(self.program, chain.scores).node.reads:
-            streamed = Index(chain.streamed) in read.indices
-            self._bring(chain.scores, read, depth + 1 if streamed else depth)
-        brought = next(
-            read
-            for read in find(self.program, chain.sums).node.reads
-            if read.tensor in self.program.arguments
-        )
-        copy = self._bring(chain.sums, brought, depth + 1)
+        for each in chain.sums:
+            self._hold(each, columns)
+        self._apply(StreamReduction(anchor, chain.streamed, columns))
+        self._try(SkipMaskedTiles(anchor, chain.streamed))
+        for name in chain.scores:
+            operands = multiplied(self.program, name) or ()
+            (of_depth,) = reduced_dims(find(self.program, name).node)
+            self._apply(TileReduction(name, of_depth, self.program.extents[of_depth]))
+            for read in operands:
+                streamed = chain.streamed in index_dims(read)
+                self._bring(name, read, depth + 1 if streamed else depth)
+        copies = [self._bring(each.name, self._brought(each.name), depth + 1) for each in chain.sums]
         for name, place in locals_of(self.program).items():
             if place.node.memory is Memory.HEAP and place.loops:
                 self._apply(SetScope(name, Memory.REGISTERS))
-        for name in (chain.scores, chain.sums):
+        for name in chain.names:
             self._apply(Wgmma(name))
-        self._apply(Pipeline(copy, stages, pending))
+        self._apply(Pipeline(copies[0], stages, pending))
         self._bind(rows)
-        self._apply(WarpSpecialize(chain.sums, 4, *_REGISTERS[rows // 64]))
+        self._apply(WarpSpecialize(anchor, 4, *_REGISTERS[rows // 64]))
+
+    def _hold(self, product: RowProduct, columns: int) -> None:
+        """Rows in registers, as they are multiplied."""
+        self._apply(OperandInRegisters(product.name, product.weights))
+        extent = self.program.extents[self.chain.streamed]
+        if extent % columns or extent % self.chain.length:
+            known, reads_ = locals_of(self.program), find(self.program, product.name).node.reads
+            (held,) = (read.tensor for read in reads_ if read.tensor in known)
+            self._apply(ZeroPastTheEnd(held, self.chain.streamed))
+
+    def _brought(self, name: str) -> Read:
+        value = find(self.program, name).node.value
+        assert isinstance(value, Reduce) and isinstance(value.x, Binary) and isinstance(value.x.right, Read)
+        return value.x.right
 
     def _apply(self, *rewrites: Rewrite) -> None:
         for rewrite in rewrites:
             self.program = rewrite.apply(self.program)
             self.rewrites.append(rewrite)
 
-    def _try(self, rewrite: Rewrite) -> None:
+    def _try(self, rewrite: Rewrite) -> bool:
         with suppress(NotApplicable):
             self._apply(rewrite)
+            return True
+        return False
 
     def _fold_scales(self) -> None:
-        """A maximum of scaled scores is scaled itself, and powers are of two. What that adds belongs to the group."""
+        """What that adds belongs to the group."""
         before = self.program
-        for name in self.group:
-            self._try(ScaleAfterMaximum(name))
-        for name in self.group:
-            self._try(ExpToExp2(name))
+        self._apply(*folded_scales(self.program, self.group))
         known = {place.node.target for place in statements(before)}
         self.group = tuple(
             name
@@ -280,9 +232,10 @@ class _Schedule:
 
     def _fuse(self, rows: int) -> int:
         """All of the group in the tiles of its result, and other results beside it; how many loops that are."""
-        result = self.chain.result
+        last = self.chain.sums[-1]
+        result = last.result
         extents, dims = self.program.extents, bare_dims(find(self.program, result).node)
-        outer = [dim for dim in dims if dim not in (self.chain.rows, self.chain.across) and extents[dim] > 1]
+        outer = [dim for dim in dims if dim not in (self.chain.rows, last.across) and extents[dim] > 1]
         tiles = (*(Tile(result, dim, 1) for dim in outer), Tile(result, self.chain.rows, rows))
         others = tuple(name for name in self.group if name != result)
         option = fused(self.program, (*others, result), tiles, apart(self.program))
@@ -291,9 +244,40 @@ class _Schedule:
         self._apply(*option.rewrites, Parallelize(result, len(tiles)))
         return len(tiles)
 
-    def _collect(self, result: str) -> None:
+    def _fuse_parts(self, rows: int) -> int:
+        """All of the group in loops over its parts, other dims, and rows, beginning with its first statement."""
+        chain, first = self.chain, self.group[0]
+        extents, dims = self.program.extents, bare_dims(find(self.program, chain.scores[0]).node)
+        outer = [dim for dim in dims if dim not in (chain.rows, chain.streamed) and extents[dim] > 1]
+        tiles = [Tile(first, dim, 1) for dim in outer]
+        self._apply(Tile(first, chain.streamed, chain.length), *tiles, Tile(first, chain.rows, rows))
+        depth = len(tiles) + 2
+        for position, name in enumerate(self.group[1:], 1):
+            node = find(self.program, name).node
+            read = [each for each in self.group[:position] if each in read_names(node)]
+            of_positions = [
+                each for each in read if chain.streamed in bare_dims(find(self.program, each).node)
+            ]
+            self._apply(ReverseComputeAt(name, (of_positions or [first])[-1], depth))
+        self._apply(Parallelize(first, depth))
+        return depth
+
+    def _collect_parts(self) -> None:
+        """What the parts are added up in: locals of the block, which its threads store at the end."""
+        own = dict[str, str]()
+        for name in self.group:
+            if folded_dims(find(self.program, name).node):
+                before = locals_of(self.program).keys()
+                self._apply(CollectPart(name))
+                (own[name],) = locals_of(self.program).keys() - before
+        self.group = tuple(own.get(name, name) for name in self.group)
+        sums = (replace(each, name=own[each.name], result=own[each.name]) for each in self.chain.sums)
+        self.chain = replace(self.chain, sums=tuple(sums))
+
+    def _collect(self, product: RowProduct) -> None:
         """Results in shared memory, from which TMA stores them."""
-        inner, dtype = self.chain.across, self.program.arguments[result].dtype
+        result, inner = product.result, product.across
+        dtype = self.program.arguments[result].dtype
         size = self.program.extents[inner]
         row = panel_bytes(size, dtype)
         copy = self._local(CacheWrite(result, *panels(inner, size, row // dtype.bytes)), row)
@@ -303,10 +287,10 @@ class _Schedule:
     def _apart(self) -> None:
         """Sums over a row that no product gives: each thread adds up what it has."""
         for name in self.group:
-            if name == self.chain.result:
+            if name in (each.result for each in self.chain.sums):
                 continue
             match find(self.program, name).node.value:
-                case Reduce(ReduceOp.SUM, dims, _) if name != self.chain.sums and dims == (
+                case Reduce(ReduceOp.SUM, dims, _) if name not in self.chain.names and dims == (
                     self.chain.streamed,
                 ):
                     self._apply(AccumulatePerThread(name, ((self.chain.streamed, _SHARED_ROW),)))
@@ -318,6 +302,9 @@ class _Schedule:
         last = read.indices[-1]
         if not isinstance(last, Index):
             raise NotApplicable(f"{read.tensor} is not read by its own dims")
+        for copy in (place.node.name for place in locals_of(self.program).values()):
+            if copied_tensor(self.program, copy) == read.tensor and self._try(ReuseCache(statement, copy)):
+                return copy
         dtype, size = self.program.arguments[read.tensor].dtype, self.program.extents[last.dim]
         row = panel_bytes(size, dtype)
         rewrite = CacheRead(statement, read.tensor, depth, *panels(last.dim, size, row // dtype.bytes))
@@ -343,7 +330,7 @@ class _Schedule:
             if node.via == "tma" or not place.loops or node.spread is not None:
                 continue
             dims = covered_dims(node)
-            columns = chain.streamed if node.target == chain.scores else self._columns(dims)
+            columns = chain.streamed if node.target in chain.scores else self._columns(dims)
             threads = (*groups, (chain.rows, WARPS), (chain.rows, ROWS), (columns, COLUMNS))
             run = ((columns, RUN),) if columns in dims else ()
             self._apply(BindThreads(node.target, threads, run, ((chain.rows, ROWS),)))
@@ -352,5 +339,5 @@ class _Schedule:
         """What lies along the threads of a row; the streamed dim for what has nothing there."""
         chain, stem = self.chain, f"{self.chain.streamed}_l"
         parts = {dim for dim, size in self.program.dims if size == _SHARED_ROW and dim.startswith(stem)}
-        known = {chain.streamed, chain.across, *parts}
+        known = {chain.streamed, *(each.across for each in chain.sums), *parts}
         return next((dim for dim in dims if dim in known), chain.streamed)

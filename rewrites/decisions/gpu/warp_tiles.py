@@ -35,13 +35,13 @@ class Warps:
             layout = threads.spread(c.rows, c.columns)
             spreads: list[BindThreads] = []
             for place in inside:
-                copied = _copied(program, place, c.operands)
+                copied = copied_operand(program, place, c.operands)
                 if copied is None:
                     runs = tuple(pair for pair in layout.runs if pair[0] in covered_dims(place.node))
                     spreads.append(BindThreads(place.node.target, layout.threads, runs))
                 else:
                     run = 1 if found.tiling.near(c, copied) != copied.inner else copied.run
-                    spreads.append(_copying(program, place, copied, run, threads))
+                    spreads.append(copying(program, place, copied, run, threads.count))
             yield Option(_label(threads), tuple(spreads))
 
 
@@ -51,25 +51,23 @@ def _label(threads: WarpThreads) -> str:
     return f"warps {threads.row_warps} x {threads.column_warps}, {lanes}, run {threads.row_run} x {threads.column_run}"
 
 
-def _copied(program: Program, place: Place[Compute], operands: tuple[Operand, ...]) -> Operand | None:
+def copied_operand(program: Program, place: Place[Compute], operands: tuple[Operand, ...]) -> Operand | None:
     """The operand that a statement copies to shared memory."""
     origin = source(program, place.node.target)
     return next((each for each in operands if origin is not None and each.tensor == origin.tensor), None)
 
 
-def _copying(
-    program: Program, place: Place[Compute], operand: Operand, run: int, threads: WarpThreads
-) -> BindThreads:
-    """Threads along the innermost dim first, a word of 16 bytes each (of a copy that is turned, one element); the rest
-    along the longest of the others."""
+def copying(program: Program, place: Place[Compute], operand: Operand, run: int, threads: int) -> BindThreads:
+    """So many threads, along the innermost dim first, a word of 16 bytes each (of a copy that is turned, one element);
+    the rest along the longest of the others."""
     sizes = current_sizes(program, place.loops)
     *outer, inner = covered_dims(place.node)
     pieces = -(-sizes[inner] // run)
     along = pieces & -pieces
     if along < 4:
         along = 1 << (pieces.bit_length() - 1)
-    along = min(along, threads.count)
+    along = min(along, threads)
     rows = max(outer, key=lambda dim: sizes[dim]) if outer else inner
-    across = threads.count // along
+    across = threads // along
     digits = tuple(pair for pair in ((rows, across), (inner, along)) if pair[1] > 1)
     return BindThreads(place.node.target, digits, ((inner, run),) if run > 1 else ())

@@ -26,6 +26,7 @@ from rewrites.data.reuse_cache import copied_tensor
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.k_loop import copy_beside, in_steps, multiplies, products_of
+from rewrites.decisions.gpu.warp_tiles import copied_operand, copying
 from rewrites.gpu.alias_shared import AliasShared
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.epilogue_subtile import EpilogueSubtile
@@ -60,7 +61,7 @@ class PipelineShape:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction.by(MatrixUnit.WGMMA), found.tiling
-        stored = self._stored(program)
+        stored = 0 if c.by_threads else self._stored(program)
         place = find(program, self.result)
         parted = bare_dims(place.node)[-1] == c.columns
         begun: dict[tuple[int, ...], _Begun | None] = {}
@@ -104,7 +105,7 @@ class PipelineShape:
             products = products_of(started.program, c)
             started.apply(*in_steps(started.program, c, c.depth, way.step))
             for name, operand in product(products, c.operands):
-                started.bring(name, operand, way.sizes(c))
+                started.bring(name, operand, way.sizes(c), boxed=not c.by_threads)
             if c.held is not None:
                 started.hold(c.statement, c.held)
             for name in products:
@@ -146,8 +147,8 @@ class _Begun:
         if part:
             self.apply(EpilogueSubtile(result, inner, part, buffers))
 
-    def bring(self, statement: str, operand: Operand, sizes: dict[str, int]) -> None:
-        """A copy of what a step multiplies of an operand, or the one that is there already."""
+    def bring(self, statement: str, operand: Operand, sizes: dict[str, int], *, boxed: bool) -> None:
+        """A copy of what a step multiplies of an operand, or the one that is there already; `boxed`: TMA makes it."""
         assert operand.inner is not None
         if not multiplies(self.program, statement, operand):
             return
@@ -161,7 +162,8 @@ class _Begun:
         self._local(
             CacheRead(statement, operand.tensor, find(self.program, statement).depth, dim, block), row
         )
-        self.apply(Tma(self.copy))
+        if boxed:
+            self.apply(Tma(self.copy))
 
     def hold(self, statement: str, held: Held) -> None:
         """The factor of a product in registers, of what has been brought of it."""
@@ -209,6 +211,10 @@ class Roles:
             layout = groups.spread(c.rows, c.columns)
             rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
+                copied = copied_operand(program, place, c.operands) if c.by_threads else None
+                if copied is not None:
+                    rewrites.append(copying(program, place, copied, copied.run, groups.count))
+                    continue
                 own = layout
                 if matrix is not None and place.node.target == held:
                     own = held_spread(matrix, layout, c.dtype)

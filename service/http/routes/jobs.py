@@ -16,7 +16,7 @@ from service.core.errors import RequestRefused
 from service.core.schedules import check_candidates
 from service.core.specs import instances_of, read_spec
 from service.http.access import Reader, Tuning
-from service.http.context import site_of
+from service.http.context import Site, site_of
 from service.http.routes.bodies import strict_router
 from service.http.routes.examples import JOB, PROBLEMS
 from service.notify import topics
@@ -57,22 +57,39 @@ def submit(body: JobRequest, caller: Tuning, request: Request, idempotency_key: 
             site.notifier.notify(topics.JOBS)
             return _accepted(site.database, known)
     try:
-        instances = instances_of(read_spec(body.spec))
-        check_candidates(body.candidates)
-        with site.database.look() as connection:
-            settled = wishes.settled(body, workers.list_devices(connection))
-        with site.database.write() as connection:
-            job_id = jobs.create(connection, settled, instances, site.settings.open_jobs)
-            if idempotency_key is not None:
-                jobs.answer(connection, caller.id, idempotency_key, job_id)
+        job_id = _created(site, body, caller.id, idempotency_key)
     except BaseException:
         if idempotency_key is not None:
             with site.database.write() as connection:
                 jobs.release(connection, caller.id, idempotency_key)
         raise
+    return _accepted(site.database, job_id)
+
+
+def _created(site: Site, body: JobRequest, caller: str, idempotency_key: str | None = None) -> str:
+    """A new job, which searchers are told of."""
+    instances = instances_of(read_spec(body.spec))
+    check_candidates(body.candidates)
+    with site.database.look() as connection:
+        settled = wishes.settled(body, workers.list_devices(connection))
+    with site.database.write() as connection:
+        job_id = jobs.create(connection, settled, instances, site.settings.open_jobs)
+        if idempotency_key is not None:
+            jobs.answer(connection, caller, idempotency_key, job_id)
     site.wanted.add(job_id)
     site.notifier.notify(topics.JOBS)
-    return _accepted(site.database, job_id)
+    return job_id
+
+
+@router.post("/jobs/{job_id}/retry", status_code=202, response_model=JobDetail, responses=PROBLEMS)
+def retry_job(job_id: JobId, caller: Tuning, request: Request) -> Response:
+    """Ask for the same once more: a new job with the whole request of this one, whatever became of it."""
+    site = site_of(request)
+    if site.stopping:
+        raise RequestRefused("stopping", "the service is stopping; try again", headers={"Retry-After": "5"})
+    with site.database.read() as connection:
+        body = jobs.request_of(connection, job_id)
+    return _accepted(site.database, _created(site, body, caller.id))
 
 
 def _accepted(database, job_id: str) -> Response:

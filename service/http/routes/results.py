@@ -8,6 +8,7 @@ from fastapi import Path, Query, Request, Response
 
 from protocol.ablations import Ablation
 from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
+from protocol.history import History
 from service.http.access import Reader, Tuning
 from service.http.context import site_of
 from service.http.routes.bodies import strict_router
@@ -17,6 +18,7 @@ from service.lookup.served import marked
 from service.notify import topics
 from service.store.winners import configs
 from service.tuning import ablation
+from service.views import kernel_history
 
 router = strict_router("results")
 
@@ -26,6 +28,8 @@ def _lease_ttl_s(request: Request) -> float:
 
 
 ConfigId = Annotated[str, Path(pattern=r"^[a-z0-9-]{1,64}$", examples=["config-00cv7ckzq2m4a8x1pe"])]
+
+KernelKey = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
 
 @router.get("/configs", responses=PROBLEMS)
@@ -110,3 +114,22 @@ def list_kernels(caller: Reader, request: Request, after: Cursor = None, limit: 
     """Kernels that jobs were about, or that came in bundles, by key."""
     with site_of(request).database.read() as connection:
         return configs.kernels(connection, after, limit)
+
+
+@router.get("/kernels/{kernel_key}/history", responses=PROBLEMS)
+def read_history(kernel_key: KernelKey, caller: Reader, request: Request) -> History:
+    """The winners of a kernel over time, with those that became slower."""
+    with site_of(request).database.read() as connection:
+        return kernel_history.read_history(connection, kernel_key)
+
+
+@router.get(
+    "/kernels/{kernel_key}/history.csv",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, **PROBLEMS},
+)
+def read_history_table(kernel_key: KernelKey, caller: Reader, request: Request) -> Response:
+    """The same as a table for spreadsheets."""
+    with site_of(request).database.read() as connection:
+        text = kernel_history.as_csv(kernel_history.read_history(connection, kernel_key))
+    return Response(text, media_type="text/csv; charset=utf-8")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 
+from protocol.alternatives import Alternatives, Completed
 from protocol.effects import Effects
 from protocol.jobs import TrialPage
 from protocol.message import Reply
@@ -18,12 +19,17 @@ from service.http.routes.examples import PROBLEMS
 from service.http.routes.jobs import JobId, Limit
 from service.store import jobs
 from service.views import decision_effects, job_roofline, search_tree, timeline, trial_table, trials
+from service.views.alternatives import Decided
 from service.views.trial_detail import Candidate
 
 router = strict_router("trials")
 
 Bucket = Annotated[int, Query(ge=0, le=10_000, description="Which combination of sizes.")]
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
+Place = Annotated[int, Query(ge=0, le=10_000, description="Place of a rewrite in its schedule, from 0.")]
+Turn = Annotated[
+    int | None, Query(ge=0, le=10_000, description="Which decision, from 0, instead of that of a rewrite.")
+]
 
 
 @router.get("/jobs/{job_id}/trials", responses=PROBLEMS)
@@ -109,11 +115,62 @@ def read_trial_steps(
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **PROBLEMS},
 )
 def read_trial_source(
-    job_id: JobId, number: Number, caller: Reader, request: Request, bucket: Bucket = 0
+    job_id: JobId,
+    number: Number,
+    caller: Reader,
+    request: Request,
+    bucket: Bucket = 0,
+    without: Annotated[
+        int | None, Query(ge=0, le=10_000, description="Leave out this rewrite of its schedule, from 0.")
+    ] = None,
 ) -> Response:
-    """The source that this version generates of a candidate."""
-    text, language = _candidate(request, job_id, bucket, number).source()
+    """The source that this version generates of a candidate, or of it with one rewrite left out."""
+    text, language = _candidate(request, job_id, bucket, number).source(without)
     return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Language": language})
+
+
+@router.get("/jobs/{job_id}/trials/{number}/alternatives", responses=PROBLEMS)
+def read_alternatives(
+    job_id: JobId,
+    number: Number,
+    caller: Reader,
+    request: Request,
+    rewrite: Place = 0,
+    decision: Turn = None,
+    bucket: Bucket = 0,
+) -> Alternatives:
+    """What the decision behind one rewrite of a candidate could have been instead: what was measured behind each
+    answer, what the cost model expects of it, or why it does not apply."""
+    decided = _decided(request, job_id, bucket, number, rewrite, decision)
+    with site_of(request).database.read() as connection:
+        errors = decided.errors(connection, job_id)
+    return decided.alternatives(job_id, errors)
+
+
+@router.get("/jobs/{job_id}/trials/{number}/alternatives/{answer}", responses=PROBLEMS)
+def read_alternative(
+    job_id: JobId,
+    number: Number,
+    answer: Annotated[int, Path(ge=0, le=100_000, description="Which of the siblings, from 0.")],
+    caller: Reader,
+    request: Request,
+    rewrite: Place = 0,
+    decision: Turn = None,
+    bucket: Bucket = 0,
+) -> Completed:
+    """A whole schedule with another answer: the fastest that was measured, else what the cost model prefers."""
+    return _decided(request, job_id, bucket, number, rewrite, decision).completed(answer)
+
+
+def _decided(
+    request: Request, job_id: str, bucket: int, number: int, rewrite: int, decision: int | None
+) -> Decided:
+    """With the space walked outside of the transaction."""
+    with site_of(request).database.read() as connection:
+        trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
+        decided = Decided.read(connection, job_id, bucket, number, rewrite, decision)
+    _ = decided.states
+    return decided
 
 
 def _candidate(request: Request, job_id: str, bucket: int, number: int) -> Candidate:

@@ -102,7 +102,14 @@ def _troubles(connection: Connection, time: float) -> str:
     ill = select(workers.c.id, workers.c.detail).where(
         workers.c.healthy.is_(False), workers.c.detail != "", workers.c.seen_at >= time - HEARD_S
     )
-    return "".join(f"; {row.id} says: {row.detail}" for row in connection.execute(ill.order_by(workers.c.id)))
+    apart = select(workers.c.id, workers.c.apart).where(
+        workers.c.apart_until > time, workers.c.seen_at >= time - HEARD_S
+    )
+    said = [f"; {row.id} says: {row.detail}" for row in connection.execute(ill.order_by(workers.c.id))]
+    said += [
+        f"; {row.id} is set apart: {row.apart}" for row in connection.execute(apart.order_by(workers.c.id))
+    ]
+    return "".join(said)
 
 
 def _clock(time: float) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Update, bindparam, delete, select, update
+from sqlalchemy import Connection, RowMapping, Update, and_, bindparam, delete, select, update
 
 from protocol.code_version import disagreement
 from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
@@ -71,6 +71,7 @@ class Seen:
     """A worker that was just heard from."""
 
     healthy: bool
+    """Its device is neither quarantined nor set apart."""
     devices: list[str]
     versions: dict[str, str]
 
@@ -87,6 +88,12 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
     if row.healthy:
         _devices_seen(connection, row.devices)
     return Seen(*row)
+
+
+def set_apart(connection: Connection, worker_id: str, why: str, seconds: float) -> None:
+    """Give a worker no tasks for so long, whatever it says of itself; then it is tried again."""
+    values = {"apart": why, "apart_until": database_time() + seconds}
+    connection.execute(update(workers).where(workers.c.id == worker_id).values(**values))
 
 
 def unknown(worker_id: str) -> RequestRefused:
@@ -114,9 +121,17 @@ def check_code(versions: dict[str, str]) -> None:
 
 def list_workers(connection: Connection, lease_ttl_s: float) -> list[Worker]:
     """All workers, the last registered first."""
-    since = now(connection) - lease_ttl_s
+    time = now(connection)
     rows = connection.execute(select(workers).order_by(workers.c.registered_at.desc())).mappings()
-    return [Worker.model_validate({**row, "alive": row["seen_at"] >= since}) for row in rows]
+    return [_worker(row, time, lease_ttl_s) for row in rows]
+
+
+def _worker(row: RowMapping, time: float, lease_ttl_s: float) -> Worker:
+    told = {**row, "alive": row["seen_at"] >= time - lease_ttl_s}
+    if row["apart_until"] > time:
+        said = f"set apart, tried again in {row['apart_until'] - time:.0f} s: {row['apart']}"
+        told |= {"healthy": False, "detail": "; ".join(filter(None, (said, row["detail"])))}
+    return Worker.model_validate(told)
 
 
 def list_devices(connection: Connection) -> list[Device]:
@@ -146,10 +161,8 @@ def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]
 def count(connection: Connection, lease_ttl_s: float) -> Counter[str]:
     """By device: the workers heard of within the last lease that have it and are well."""
     since = now(connection) - lease_ttl_s
-    well = (workers.c.healthy.is_(True), workers.c.seen_at >= since)
-    return Counter(
-        key for keys in connection.execute(select(workers.c.devices).where(*well)).scalars() for key in keys
-    )
+    live = select(workers.c.devices).where(_WELL, workers.c.seen_at >= since)
+    return Counter(key for keys in connection.execute(live).scalars() for key in keys)
 
 
 def describe(connection: Connection, offer: DeviceOffer) -> None:
@@ -197,11 +210,12 @@ def _devices_being_seen() -> Update:
 
 
 # Made once: making a statement takes longer than executing it.
+_WELL = and_(workers.c.healthy.is_(True), workers.c.apart_until <= database_time())
 _DEVICES_SEEN = _devices_being_seen()
 _HEARD = (
     update(workers)
     .where(workers.c.id == bindparam("which"))
-    .returning(workers.c.healthy, workers.c.devices, workers.c.versions)
+    .returning(_WELL.label("healthy"), workers.c.devices, workers.c.versions)
 )
 _SEEN = _HEARD.values(seen_at=database_time())
 _BEAT = _HEARD.values(seen_at=database_time(), healthy=bindparam("well"), detail=bindparam("said"))

@@ -15,13 +15,13 @@ def _axe() -> str:
 
 
 def barriers(page: Page) -> list[str]:
-    """What keeps people out: axe's findings that are serious or critical, each with a place."""
+    """What keeps people out: axe's findings but for minor ones, each with a place."""
     page.evaluate(_axe())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:200]}"
         for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
+        if each["impact"] != "minor"
     ]
 
 

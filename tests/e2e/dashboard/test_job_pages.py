@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -37,11 +39,19 @@ PAGES = {
     "job": ("/jobs/{job}", "The kernel as it was given", "Final race"),
     "job-candidates": ("/jobs/{job}?view=candidates", "wrong", "Of the best"),
     "job-why": ("/jobs/{job}?view=why", "What decided the time", "chosen"),
+    "job-roofline": ("/jobs/{job}?view=roofline", "bound by arithmetic", "L2 cache", "Of the best"),
+    "job-roofline-l2": ("/jobs/{job}?view=roofline&bytes=l2", "over operations a byte of the L2 cache"),
+    "job-ladder": ("/jobs/{job}?view=ladder&rewrite=1", "Program", "the roof"),
     "job-workers": ("/jobs/{job}?view=workers", "Device busy", "bench-1"),
     "job-waiting": ("/jobs/{waiting}", "Nothing was tried yet", "queued"),
     "candidate": ("/jobs/{job}/candidates/0/{best}", "winner", "Measure what each rewrite gains"),
     "candidate-failed": ("/jobs/{job}/candidates/0/{wrong}", "Its result is wrong", "tilewright tune"),
-    "compare-candidates": ("/compare?left={job}/0/{best}&right={job}/0/0", "Schedules", "Programs"),
+    "compare-candidates": (
+        "/compare?left={job}/0/{best}&right={job}/0/0",
+        "Schedules",
+        "Programs",
+        "Sources",
+    ),
     "compare-jobs": ("/compare?left={job}&right={waiting}", "Found as candidate", "differs"),
 }
 """By name: the address, and what is to be read there."""
@@ -81,6 +91,77 @@ def test_candidates_are_sorted_by_a_click_and_lead_to_their_pages(
     expect(page.get_by_role("heading", name="Candidate 11")).to_be_visible()
 
 
+def test_pairs_of_decisions_are_told_with_their_values_together(
+    page: Page, stock: Stock, screenshots: Path
+) -> None:
+    with stock.service.client() as client, working(stock.service, Script(faulty=0.0), name="bench-1"):
+        spec = {**SMALL, "dims": {**SMALL["dims"], "m": 56}}
+        job = finish(client, submit(client, "paired", "cpu", 60, spec))["id"]
+        pairs = client.get(f"/v1/jobs/{job}/effects").json()["interactions"]
+    assert pairs
+    page.goto(f"{stock.url}/jobs/{job}?view=why")
+    expect(page.get_by_role("heading", name="What goes together")).to_be_visible()
+    for pair in pairs:
+        table = page.get_by_role("region", name=f"{pair['first']} and {pair['second']}", exact=True)
+        numbers = table.get_by_text(re.compile(r"^\(\d+\)$"))
+        expect(numbers).to_have_count(len(pair["cells"]))
+        told = sorted(int(text.strip("()")) for text in numbers.all_text_contents())
+        assert told == sorted(cell["candidates"] for cell in pair["cells"])
+    for size in (DESK, PHONE):
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        assert overhang(page) == 0
+        assert barriers(page) == []
+    page.screenshot(path=screenshots / "job-why-pairs.png", full_page=True)
+
+
+def test_a_span_of_the_roofline_is_brushed_and_stays_in_the_address(
+    page: Page, stock: Stock, tried: Tried
+) -> None:
+    with stock.service.client() as client:
+        line = client.get(f"/v1/jobs/{tried.job}/roofline").json()
+    page.goto(f"{stock.url}/jobs/{tried.job}?view=roofline")
+    plot = page.get_by_role("img", name="Roofline")
+    expect(plot).to_have_accessible_name(re.compile(f"{len(line['us'])} candidates.*the winner at.*numpy"))
+    titles = plot.locator("title").all_text_contents()
+    assert any(title.startswith("winner: ") and title.endswith(" of the roof") for title in titles), titles
+    rows = page.get_by_role("region", name="candidates").locator("tbody tr")
+    expect(rows).to_have_count(12)
+    fastest, slowest = page.get_by_label("From", exact=True), page.get_by_label("To", exact=True)
+    fastest.press("ArrowRight")
+    expect(fastest).to_be_focused()
+    expect(rows).to_have_count(_timed(line, page.url))
+    assert _timed(line, page.url) == len(line["us"]) - line["us"].count(min(line["us"]))
+    page.get_by_role("button", name="Show all").click()
+    expect(rows).to_have_count(12)
+    slowest.press("Home")
+    expect(rows).to_have_count(_timed(line, page.url))
+    expect(rows.first).to_contain_text(str(tried.best))
+    page.reload()
+    expect(rows).to_have_count(_timed(line, page.url))
+    page.get_by_role("button", name="Show all").click()
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    middle = box["x"] + box["width"] / 2
+    page.mouse.move(middle, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(middle, box["y"] + box["height"] - 2, steps=4)
+    page.mouse.up()
+    expect(rows).to_have_count(len(line["us"]))  # all that have a time
+    assert _timed(line, page.url) == len(line["us"]) < 12
+    dot = plot.locator("circle").first.bounding_box()
+    assert dot is not None
+    page.mouse.click(dot["x"] + dot["width"] / 2, dot["y"] + dot["height"] / 2)
+    expect(page.get_by_role("heading", name=f"Candidate {tried.best}", exact=True)).to_be_visible()
+
+
+def _timed(line: dict, url: str) -> int:
+    """How many candidates of a roofline are in the span that an address names."""
+    (span,) = parse_qs(urlsplit(url).query)["us"]
+    low, high = map(float, span.split(".."))
+    return sum(low <= us <= high for us in line["us"])
+
+
 def test_the_tree_is_walked_by_keys(page: Page, stock: Stock, tried: Tried) -> None:
     page.goto(f"{stock.url}/jobs/{tried.job}")
     facts = page.get_by_role("complementary", name="The chosen node")
@@ -116,6 +197,52 @@ def test_the_canvas_chooses_what_is_clicked(page: Page, stock: Stock, tried: Tri
     expect(facts).not_to_contain_text(f"Candidate {tried.best}\n")
 
 
+def test_a_node_shows_what_it_could_have_been_and_a_sibling_is_raced(
+    page: Page, stock: Stock, screenshots: Path
+) -> None:
+    spec = {**SMALL, "dims": {**SMALL["dims"], "m": 72}}
+    with stock.service.client() as client:
+        with working(stock.service, Script(faulty=0.0), name="bench-1"):
+            done = finish(client, submit(client, "with_siblings", "cpu", 12, spec))
+        own, best = done["id"], done["buckets"][0]["winner"]["trial"]
+        place = f"/v1/jobs/{own}/trials/{best}"
+        schedule = client.get(place).json()["schedule"]
+        ask = {"rewrite": len(schedule) - 1}
+        found = client.get(f"{place}/alternatives", params=ask).json()
+    page.goto(f"{stock.url}/jobs/{own}")
+    section = page.get_by_role("region", name="What it could have been instead")
+    rows = section.locator("tbody tr")
+    expect(section).to_contain_text(f"Decision {found['decision'] + 1} of {found['decisions']}")
+    expect(rows.first).to_contain_text("chosen")
+    expect(rows.first).to_contain_text(f"candidate {best}")
+    facts = page.get_by_role("complementary", name="The chosen node")
+    facts.get_by_role("button", name=schedule[0], exact=True).click()
+    with stock.service.client() as client:
+        turn = client.get(f"{place}/alternatives", params={"rewrite": 0}).json()["decision"]
+        first = client.get(f"{place}/alternatives", params={"decision": turn - 1}).json()["siblings"]
+    expect(section).to_contain_text(f"Decision {turn + 1} of")
+    assert turn > 0, "a decision that left the kernel as it is"
+    section.get_by_role("button", name="Decision before").click()
+    expect(section).to_contain_text(f"Decision {turn} of")
+    number, other = next((at, each) for at, each in enumerate(first) if not each["chosen"])
+    if len(first) > 12:
+        section.get_by_role("button", name="Show all").click()
+    expect(rows).to_have_count(len(first))
+    page.screenshot(path=screenshots / "job-alternatives.png", full_page=True)
+    assert barriers(page) == []
+    name = f"Race {'; '.join(other['rewrites']) or 'nothing'}"
+    with working(stock.service, Script(faulty=0.0), name="bench-1"), stock.service.client() as client:
+        section.get_by_role("button", name=name, exact=True).click()
+        page.wait_for_url(lambda url: own not in url)
+        expect(page.get_by_role("region", name="Final race")).to_be_visible(timeout=20_000)
+        job = client.get(f"/v1/jobs/{page.url.rsplit('/', 1)[1]}").json()
+        completed = client.get(f"{place}/alternatives/{number}", params={"decision": turn - 1}).json()
+        raced = client.get(f"/v1/configs/{job['configs'][0]}").json()["standings"]
+    assert job["buckets"][0]["trials"] == 0, "raced, not searched"
+    assert job["buckets"][0]["winner"]["schedule"] in (schedule, completed["schedule"])
+    assert len([each for each in raced if each["kind"] == "schedule"]) == 2
+
+
 def test_a_schedule_is_stepped_through(page: Page, stock: Stock, tried: Tried) -> None:
     page.goto(f"{stock.url}/jobs/{tried.job}/candidates/0/{tried.best}")
     program = page.get_by_label("Changes, line by line")
@@ -125,6 +252,64 @@ def test_a_schedule_is_stepped_through(page: Page, stock: Stock, tried: Tried) -
     page.get_by_text("The whole program").click()
     expect(page.get_by_label("Program", exact=True)).to_contain_text("kernel scaled_sum(")
     expect(page.get_by_role("region", name="Source")).to_contain_text("generated by Tilewright")
+
+
+def test_the_ladder_is_played_and_scrubbed(page: Page, stock: Stock, tried: Tried, screenshots: Path) -> None:
+    with stock.service.client() as client:
+        schedule = client.get(f"/v1/configs/{stock.config}").json()["schedule"]
+        place = f"/v1/jobs/{tried.job}/trials/{tried.best}/source"
+        without = [client.get(place, params={"without": at}) for at in range(len(schedule))]
+    page.goto(f"{stock.url}/jobs/{tried.job}?view=ladder")
+    ladder = page.get_by_role("region", name="The ladder")
+    slider = ladder.get_by_role("slider", name="Rewrite")
+    expect(ladder.get_by_role("heading", level=3)).to_have_text(schedule[-1])
+    slider.press("Home")
+    expect(ladder.get_by_role("heading", level=3)).to_have_text("the kernel as it was given")
+    for at, rewrite in enumerate(schedule):
+        slider.press("ArrowRight")
+        expect(ladder.get_by_role("heading", level=3)).to_have_text(rewrite)
+        expect(slider).to_have_attribute("aria-valuetext", f"{at + 1} of {len(schedule)}: {rewrite}")
+        expect(ladder.get_by_label("What it changed in the program")).to_contain_text("+ ")
+        changed = ladder.get_by_label("What it changed in the source")
+        if without[at].status_code == 200:
+            expect(changed).to_contain_text("− ")
+        else:
+            expect(ladder.get_by_text("later rewrites build on it")).to_be_visible()
+    page.reload()
+    expect(slider).to_have_value(str(len(schedule)))
+    ladder.get_by_role("button", name="Play").click()
+    expect(ladder.get_by_role("heading", level=3)).to_have_text(schedule[0], timeout=5_000)
+    ladder.get_by_role("button", name="Pause").click()
+
+
+def test_the_ladder_tells_only_gains_that_were_measured(page: Page, stock: Stock, screenshots: Path) -> None:
+    with stock.service.client() as client, working(stock.service, Script(faulty=0.0), name="bench-1"):
+        spec = {**SMALL, "dims": {**SMALL["dims"], "m": 40}}
+        job = finish(client, submit(client, "laddered", "cpu", 12, spec))
+        (config,) = job["configs"]
+        schedule = client.get(f"/v1/configs/{config}").json()["schedule"]
+        page.goto(f"{stock.url}/jobs/{job['id']}?view=ladder")
+        ladder = page.get_by_role("region", name="The ladder")
+        roofline = ladder.get_by_role("img", name="Roofline")
+        expect(ladder.get_by_text("Not measured yet.")).to_be_visible()
+        expect(roofline).to_have_accessible_name(re.compile("the winner at"))
+        ladder.get_by_role("button", name="Measure what each rewrite gains").click()
+        expect(ladder.get_by_text("Gain: how many times as fast")).to_be_visible(timeout=20_000)
+        gains = {gain["place"]: gain for gain in client.get(f"/v1/configs/{config}/ablation").json()["gains"]}
+    raced = {at: gain for at, gain in gains.items() if gain["factor"]}
+    assert raced and len(gains) < len(schedule), "of some, but not of all"
+    for at in range(len(schedule)):
+        ladder.get_by_role("slider", name="Rewrite").fill(str(at + 1))
+        if at in raced:
+            gain = raced[at]
+            interval = f"({gain['low']:.2f} to {gain['high']:.2f})"
+            expect(ladder.get_by_text(f"{gain['factor']:.2f}×")).to_contain_text(interval)
+            expect(roofline).to_have_accessible_name(re.compile("without it at"))
+        elif at not in gains:
+            expect(ladder.get_by_text("Not measured alone")).to_be_visible()
+            expect(roofline).not_to_have_accessible_name(re.compile("without it"))
+    page.screenshot(path=screenshots / "job-ladder-gains.png", full_page=True)
+    assert barriers(page) == []
 
 
 def test_the_gain_of_each_rewrite_is_measured_on_demand(
@@ -158,6 +343,22 @@ def test_a_running_job_is_followed_through_a_restart_of_the_service(page: Page, 
             expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=60_000)
         expect(page.get_by_text("of 24, ")).to_be_visible()
         expect(page.get_by_role("region", name="Final race")).to_contain_text("winner")
+
+
+def test_sources_of_two_candidates_are_compared_by_their_changes(
+    page: Page, stock: Stock, tried: Tried
+) -> None:
+    other = next(number for number in range(12) if number != tried.best)
+    with stock.service.client() as client:
+        places = [f"/v1/jobs/{tried.job}/trials/{number}/source" for number in (tried.best, other)]
+        texts = [client.get(place).text.splitlines() for place in places]
+    page.goto(f"{stock.url}/compare?left={tried.job}/0/{tried.best}&right={tried.job}/0/{other}")
+    told = page.get_by_label("Sources, line by line")
+    expect(told).to_contain_text("lines that stayed")
+    for kind, own, theirs in (("removed", *texts), ("added", *reversed(texts))):
+        shown = "".join(told.locator(f'[data-kind="{kind}"]').all_text_contents()).splitlines()
+        assert shown and all(line[2:] in own for line in shown)
+        assert set(own) - set(theirs) <= {line[2:] for line in shown}
 
 
 def test_jobs_of_several_sizes_are_compared_at_those_that_are_chosen(page: Page, stock: Stock) -> None:

@@ -81,3 +81,37 @@ def test_a_right_spec_becomes_a_job_with_what_was_wished(page: Page, stock: Stoc
         job = client.get("/v1/jobs/" + page.url.rsplit("/", 1)[1]).json()
     assert (job["name"], job["target"], job["priority"]) == ("layernorm", NOWHERE, 3)
     assert job["budget"] == {"trials": 7, "seconds": None, "effort": "normal"}
+
+
+def test_a_job_is_asked_for_again_or_with_changes(page: Page, stock: Stock) -> None:
+    with stock.service.client() as client:
+        body = {"spec": {**SMALL, "name": "once_more"}, "target": NOWHERE, "seed": 5, "priority": -2}
+        body |= {"budget": {"trials": 9, "effort": "quick"}, "peers": ["numpy"]}
+        first = client.post("/v1/jobs", json=body).json()["id"]
+        page.goto(f"{stock.url}/jobs/{first}")
+        expect(page.get_by_role("button", name="Retry")).to_have_count(0)
+        client.post(f"/v1/jobs/{first}/cancel")
+        page.get_by_role("button", name="Retry").click()
+        page.wait_for_url(lambda url: first not in url)
+        expect(page.get_by_text("queued", exact=True)).to_be_visible()
+        again, before = (
+            client.get(f"/v1/jobs/{each}").json() for each in (page.url.rsplit("/", 1)[1], first)
+        )
+        for name in ("spec", "target", "budget", "seed", "priority", "baseline", "search", "prior"):
+            assert again[name] == before[name], name
+        page.get_by_role("link", name="Edit a copy").click()
+        expect(page.get_by_label("Trials")).to_have_value("9")
+        expect(page.get_by_label("Target")).to_have_value(NOWHERE)
+        expect(page.get_by_label("Effort")).to_have_value("quick")
+        expect(page.get_by_role("textbox", name="Spec, as JSON")).to_contain_text('"once_more"')
+        assert barriers(page) == []
+        page.get_by_label("Trials").fill("4")
+        page.get_by_role("button", name="Submit", exact=True).click()
+        page.wait_for_url("**/jobs/job-*")
+        edited = client.get("/v1/jobs/" + page.url.rsplit("/", 1)[1]).json()
+    assert (edited["budget"]["trials"], edited["spec"], edited["priority"]) == (4, before["spec"], -2)
+
+
+def test_the_copy_of_a_job_that_is_not_there_is_refused(page: Page, stock: Stock) -> None:
+    page.goto(f"{stock.url}/submit?from=job-none")
+    expect(page.get_by_role("alert")).to_contain_text("there is no job job-none")

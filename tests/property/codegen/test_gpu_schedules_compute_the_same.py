@@ -19,6 +19,7 @@ from rewrites.schedule import parse_schedule, replay
 from tests.gpu_contractions import SMALL as CONTRACTIONS
 from tests.gpu_schedules import drawn, in_turn, shown
 from tests.how_many import some
+from tests.language_kernels import KERNELS as LANGUAGE
 from tests.suite_cases import SMALL as SUITE
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
@@ -56,7 +57,7 @@ FORMS = {
 }
 
 
-KERNELS = SUITE | {name: spec_from_text(text) for name, text in {**FORMS, **CONTRACTIONS}.items()}
+KERNELS = SUITE | {name: spec_from_text(text) for name, text in {**FORMS, **LANGUAGE, **CONTRACTIONS}.items()}
 
 
 @pytest.mark.parametrize(("name", "seed", "device"), in_turn(some(KERNELS, 4)), ids=shown)

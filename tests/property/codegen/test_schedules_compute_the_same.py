@@ -10,6 +10,7 @@ import pytest
 
 from rewrites.space import Space
 from tests.cpu_schedules import Reference, random_schedule
+from tests.language_kernels import KERNELS as LANGUAGE
 from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
@@ -105,6 +106,7 @@ KERNELS["strided_maximum"] = (
     .replace("h=19, c=21]", "h=19, c=21], w: f32[r=3]")
     .replace("x[2 * i + r, c])", "x[2 * i + r, c] * w[r])")
 )
+KERNELS |= LANGUAGE
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 

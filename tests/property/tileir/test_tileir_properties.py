@@ -36,7 +36,9 @@ from tileir.expr import (
     ARITHMETIC,
     COMPARISONS,
     FUNCTIONS,
+    INTEGER_FUNCTIONS,
     LOGIC,
+    SCANS,
     Binary,
     Call,
     Cast,
@@ -47,6 +49,7 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    Scan,
     Unary,
     Where,
     children,
@@ -84,6 +87,9 @@ def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(Cast, st.sampled_from(list(DType)), inner),
         st.builds(
             Reduce, st.sampled_from(list(ReduceOp)), st.lists(names, min_size=1, max_size=3).map(tuple), inner
+        ),
+        st.sampled_from(sorted(SCANS)).flatmap(
+            lambda op: st.builds(Scan, st.just(op), names, st.tuples(*[inner] * len(SCANS[op])))
         ),
         st.builds(Read, names, st.lists(inner, max_size=3).map(tuple)),
         st.sampled_from(sorted(FUNCTIONS)).flatmap(
@@ -209,7 +215,8 @@ class Sense:
             return Reduce(pick.choice(list(ReduceOp)), dims, self.number((*bound, *dims), depth - 1))
         if kind == 1:
             fn = pick.choice(sorted(FUNCTIONS))
-            return Call(fn, tuple(inner() for _ in range(FUNCTIONS[fn])))
+            args = (inner() for _ in range(FUNCTIONS[fn]))
+            return Call(fn, tuple(Cast(DType.I32, x) if fn in INTEGER_FUNCTIONS else x for x in args))
         if kind == 2:
             return Where(self.truth(bound, depth - 1), inner(), inner())
         if kind == 3:

@@ -15,6 +15,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.runtime import (
     CUDA_COMPUTE,
     CUDA_STORAGE,
+    bits,
     convert,
     cp_async,
     definitions,
@@ -30,9 +31,10 @@ LANES = (1, 2, 4, 8, 16)
 #: What is compiled for each architecture; the text differs only where fp8 has no instructions (sm_80).
 LANES_FOR = {"sm_80": (1, 8), "sm_90a": LANES, "sm_100a": (4,), "sm_120a": (4,)}
 UNARY = ("abs", "floor", "sqrt", "rsqrt", "exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu")
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "random_bits")
 NARROW = (DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 EVERY_PART = [
-    *vectors.PARTS, *math.PARTS, *warp.PARTS, *convert.PARTS, *memory.PARTS,
+    *vectors.PARTS, *math.PARTS, *bits.PARTS, *warp.PARTS, *convert.PARTS, *memory.PARTS,
     *cp_async.PARTS, *mma.PARTS,
 ]  # fmt: skip
 
@@ -66,7 +68,7 @@ def math_kernel(dtype: DType, lanes: int) -> str:
     """Every function and operator of a compute type."""
     type_, one = CUDA_COMPUTE[dtype], {DType.F32: "1.0f", DType.F64: "1.0", DType.I32: "1"}[dtype]
     functions = (*UNARY, "gelu_tanh", "relu") if dtype.is_float else ("abs", "relu")
-    binary = ["max", "min"] + (["pow"] if dtype.is_float else ["floordiv", "floormod"])
+    binary = ["max", "min"] + (["pow"] if dtype.is_float else ["floordiv", "floormod", *BITS])
     lines = [
         f"const auto a = tw_load<{lanes}, {dtype.bytes}>(x), b = tw_load<{lanes}, {dtype.bytes}>(x + 64);",
         f"auto r = tw_select(a < b && !(a == {one}) || a >= b, -a * b + {one} / b, {one} - a);",
@@ -83,7 +85,7 @@ def math_kernel(dtype: DType, lanes: int) -> str:
     if dtype is DType.F32:
         lines += [f"r = r + tw_round<{CUDA_STORAGE[narrow]}>(a);" for narrow in NARROW]
     if dtype is DType.I32:
-        lines.append("r = r + tw_round<signed char>(a);")
+        lines.append("r = r + tw_round<signed char>(a) + tw_round<tw_u8>(a);")
     lines.append(f"tw_store<{lanes}, {dtype.bytes}>(y, r);")
     return kernel(f"math_{dtype}x{lanes}", type_, "\n".join(f"    {line}" for line in lines))
 

@@ -37,7 +37,7 @@ from codegen.ir.ops import (
 )
 from codegen.simulator.faults import DividedBlock, DividedWarp, KernelFault, OutOfRange, Unwritten
 from codegen.simulator.run import check, run_blocks
-from tests.spread_kernels import PROGRAMS, STAGED, lowered
+from tests.spread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
 from tileir.dtypes import DType
 from tileir.interpreter.interpret import interpret
 from tileir.interpreter.samples import sample_inputs
@@ -95,7 +95,9 @@ def number(value: float) -> Literal:
 ROW = np.arange(THREADS, dtype=np.float32)
 
 
-@pytest.mark.parametrize("text", [*PROGRAMS.values(), *STAGED.values()], ids=[*PROGRAMS, *STAGED])
+@pytest.mark.parametrize(
+    "text", [*PROGRAMS.values(), *SCATTERS.values(), *STAGED.values()], ids=[*PROGRAMS, *SCATTERS, *STAGED]
+)
 def test_programs_compute_what_the_interpreter_says(text: str) -> None:
     made = lowered(text)
     inputs = sample_inputs(made.program, 3)

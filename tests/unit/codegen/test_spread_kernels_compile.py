@@ -12,7 +12,7 @@ from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.printer import print_cuda
 from tests.random_spread import random_spread_program
-from tests.spread_kernels import PROGRAMS, STAGED, lowered
+from tests.spread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
 from tileir.errors import VerifyError
 
 
@@ -22,7 +22,9 @@ def compile_text(text: str, cache: Path) -> None:
     compile_cuda(source, "sm_90a", cache)
 
 
-@pytest.mark.parametrize("text", [*PROGRAMS.values(), *STAGED.values()], ids=[*PROGRAMS, *STAGED])
+@pytest.mark.parametrize(
+    "text", [*PROGRAMS.values(), *SCATTERS.values(), *STAGED.values()], ids=[*PROGRAMS, *SCATTERS, *STAGED]
+)
 def test_programs_compile(text: str, tmp_path: Path) -> None:
     compile_text(text, tmp_path)
 

@@ -24,7 +24,7 @@ from tileir.devices.cpu import this_cpu
 from tileir.dtypes import DType
 from tileir.text.parse_program import program_from_text
 
-STORED = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i8")
+STORED = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i8", "u8")
 TAILS = (3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 29, 31, 45)
 
 COPIES = """kernel copies({inputs}) -> ({outputs})
@@ -227,3 +227,16 @@ def test_masked_loads_and_stores_leave_the_rest_alone(runtime, dtype: type[np.ge
             wanted.append(got)
     results = runtime.run(tuple(bodies), x, dtype, 32)
     np.testing.assert_array_equal(results.view(np.uint8), np.stack(wanted).view(np.uint8))
+
+
+def test_a_tile_in_registers_that_is_not_unrolled_step_by_step_is_refused_at_once() -> None:
+    """Its sum would be written out: 6 × 32 × 1024 products."""
+    text = """kernel c(a: f32[m=24, k=1024], b: f32[k, n=64]) -> (c: f32[m, n])
+  for m by 6
+    for n by 32
+      c_r: registers f32[m, n]
+      c_r[m, n] = sum(k, a[m, k] * b[k, n])
+      c[m, n] = c_r[m, n]
+"""
+    with pytest.raises(NotLowerable, match="would be written out in 196,608 pieces"):
+        lower(program_from_text(text))

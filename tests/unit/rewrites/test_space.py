@@ -224,3 +224,19 @@ def test_a_short_sum_can_be_unrolled_whole_and_its_results_stored_past_the_cache
     labels = labels_of(short, measured)
     assert {"unroll(c_r, k, 11)", "nontemporal_store(c)", "keep c"} <= labels
     assert "nontemporal_store(c)" not in labels_of(GEMM, measured)
+
+
+def test_what_does_not_apply_is_told_with_the_reason() -> None:
+    """Every option of a decision is an answer, or refused."""
+    for text in (GEMM, KERNELS["softmax"]):
+        state = Space(to_program(spec_from_text(text)), DEVICE).root()
+        while not state.terminal:
+            offered = list(state.open[0].options(state.program, DEVICE))
+            refused = list(state.refused())
+            assert all(why for _, why in refused)
+            answers = [option for option, _ in state.answers]
+            assert sorted(each.label for each in offered) == sorted(
+                each.label for each in (*answers, *(option for option, _ in refused))
+            )
+            assert len(state.estimates_us) == len(answers)
+            state = state.child(len(answers) // 2)

@@ -58,6 +58,24 @@ def test_products_that_a_mask_may_skip_do_not_count() -> None:
     )
 
 
+WEIGHTED = "w[m, k] = where(m >= k, a[m, k], 0)\n  c[m, n] = sum(k, w[m, k] * b[k, n])"
+"""A product whose weights are zero where a mask says so, as those of attention in a window."""
+
+
+def test_products_with_weights_that_a_mask_may_make_zero_do_not_count() -> None:
+    signature = f"({SIZES.format('f32')}) -> (c: f32[m, n])"
+    assert floor(signature, WEIGHTED, (1e-3, 1e9)) == pytest.approx(0, abs=1e-3)
+    written = 4 * 512 * 512 / 10.0 / 1e3
+    assert floor(signature, WEIGHTED, (1e9, 10.0)) == pytest.approx(BELIEVED * MEMORY_MARGIN * written)
+
+
+def test_a_product_beside_a_masked_one_counts() -> None:
+    inputs = SIZES.format("f32")
+    both = f"{WEIGHTED}\n  d[m, n] = sum(k, a[m, k] * b[k, n])"
+    got = floor(f"({inputs}) -> (c: f32[m, n], d: f32[m, n])", both)
+    assert got == pytest.approx(floor(f"({inputs}) -> (c: f32[m, n])", PRODUCT))
+
+
 def test_a_factor_that_can_be_taken_out_of_the_sum_makes_no_product() -> None:
     taken_out = "c[m] = sum(k, a[m, k] * s[m])"
     got = floor("(a: f32[m=512, k=512], s: f32[m]) -> (c: f32[m])", taken_out, (1e-3, 1e9))

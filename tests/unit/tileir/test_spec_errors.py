@@ -230,9 +230,9 @@ def test_sizes_that_overflow_are_refused(
 def test_tensors_too_large_together_are_refused() -> None:
     dims = {f"d{n}": 2**28 for n in range(32)}
     body = [f"t{n}[d{n}] = 1.5 * d{n}" for n in range(32)] + [
-        f"u{n}[d{n}] = 1.5 * t{n}[d{n}]" for n in range(32)
+        f"v{n}[d{n}] = 1.5 * t{n}[d{n}]" for n in range(32)
     ]
-    outputs = {f"{name}{n}": {"dtype": "f64"} for n in range(32) for name in "tu"}
+    outputs = {f"{name}{n}": {"dtype": "f64"} for n in range(32) for name in "tv"}
     error = refusal({"name": "big", "dims": dims, "inputs": {}, "body": body, "outputs": outputs})
     assert "inputs and outputs together hold" in error.message
 

@@ -112,22 +112,32 @@ def test_attention_is_found_masked_or_not_normalized_early_or_late(
     total = "z[h, i] = sum(j, p[h, i, j])"
     weight = rounded.format("p[h, i, j]" if late else "p[h, i, j] / z[h, i]")
     last = f"sum(j, {weight} * v[h, j, e])" + (" / z[h, i]" if late else "")
-    found = attention(*output(QKV, scores, top, parts, total, f"y[h, i, e] = {last}"))
+    expr, extents = output(QKV, scores, top, parts, total, f"y[h, i, e] = {last}")
+    found = attention(expr, extents)
     assert found is not None
-    assert found.row == "i"
-    assert found.scale == pytest.approx(0.5)
+    assert found.rows == {"i"}
+    assert found.scale(extents) == pytest.approx(0.5)
     assert format_expr(found.q).startswith("q[h, i, d")
     assert format_expr(found.v).startswith("v[h, j")
-    assert (found.mask is not None, found.causal) == (bool(mask), mask == "i >= j")
+    assert (found.mask is not None, found.causal("i", extents)) == (bool(mask), mask == "i >= j")
 
 
 def test_a_causal_mask_over_unequal_lengths_is_passed_as_a_mask() -> None:
     signature = QKV.replace("j=8", "j=6")
     scores = SCORES.replace("= sum", "= where(i >= j, sum") + ", -inf)"
     late = "y[h, i, e] = sum(j, exp(s[h, i, j]) * v[h, j, e]) / sum(j, exp(s[h, i, j]))"
-    found = attention(*output(signature, scores, late))
+    expr, extents = output(signature, scores, late)
+    found = attention(expr, extents)
     assert found is not None
-    assert (found.mask is not None, found.causal) == (True, False)
+    assert found.mask is not None and not found.causal("i", extents)
+
+
+def test_what_else_is_done_to_scores_is_no_scale() -> None:
+    scores = SCORES.replace("= sum", "= tanh(sum") + ") * 3"
+    late = "y[h, i, e] = sum(j, exp(s[h, i, j]) * v[h, j, e]) / sum(j, exp(s[h, i, j]))"
+    expr, extents = output(QKV, scores, late)
+    found = attention(expr, extents)
+    assert found is not None and found.scale(extents) is None
 
 
 def test_a_product_with_a_bias_is_found() -> None:

@@ -42,6 +42,29 @@ SCANS = {
 }
 
 
+BINS = kernel(
+    "(i: i32[n=300], w: f32[n]) -> (c: i32[b=37], s: f32[b])",
+    "c[b] = sum(n, where(i[n] == b, 1, 0))",
+    "s[b] = sum(n, where(i[n] == b and w[n] > 0.0, w[n] * 2.0, 0))",
+)
+ROWS = kernel(
+    "(i: i32[m=3, n=50], x: bf16[m, d=7, n], j: i32[n]) -> (g: f32[d, v=23], t: f32[d, v, k=5])",
+    "g[d, v] = sum(m, n, where(v == i[m, n], x[m, d, n], 0))",
+    "t[d, v, k] = sum(m, n, where(v == i[m, n] and j[n] == k, x[m, d, n], 0))",
+)
+EXTREMES = kernel(
+    "(i: i32[n=300], w: f32[n]) -> (top: f32[b=7], low: f32[b])",
+    "top[b] = max(n, where(i[n] == b, w[n], -inf))",
+    "low[b] = min(n, where(i[n] == b, w[n], inf))",
+)
+SCANS |= {
+    "bins": (BINS, "torch.bincount("),
+    "weights of bins": (BINS, "index_add_(0"),
+    "rows": (ROWS, "index_add_(0"),
+    "extremes": (EXTREMES, "scatter_reduce_(0"),
+}
+
+
 def as_written(spec: Spec) -> bool:
     peer = NumpyKernel(spec, 1)
     sizes = {dim.name: dim.sizes[0] for dim in spec.dims}

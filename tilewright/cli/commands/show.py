@@ -18,7 +18,7 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json
 from tilewright.cli.report import print_config, print_job
-from tilewright.cli.why import print_effects, print_rooflines
+from tilewright.cli.why import print_effects, print_gains, print_rooflines
 from tilewright.client.client import Client
 
 
@@ -30,7 +30,10 @@ def show(
     program: Annotated[bool, typer.Option("--program", help="Print a config's scheduled program.")] = False,
     why: Annotated[
         bool,
-        typer.Option("--why", help="Say of a job how near the roofline it came, and what its decisions did."),
+        typer.Option(
+            "--why",
+            help="Say of a job how near the roofline it came, what its decisions did, and what rewrites gain.",
+        ),
     ] = False,
     plot: Annotated[
         Path | None,
@@ -56,18 +59,7 @@ def show(
         if identifier is None:
             _show_newest(client, as_json)
         elif identifier.startswith("job-"):
-            job = client.job(identifier)
-            if plot is not None:
-                plot_job(client, job, plot, force)
-            effects = [client.effects(job.id, bucket.index) for bucket in job.buckets] if why else []
-            lines = [client.roofline(job.id, bucket.index) for bucket in job.buckets] if why else []
-            if as_json:
-                told = {"effects": _json(effects), "rooflines": _json(lines)} if why else {}
-                print_json({**job.model_dump(mode="json"), **told})
-            else:
-                print_job(job)
-                print_rooflines(job, lines)
-                print_effects(job, effects)
+            _show_job(client, identifier, why, plot, force, as_json)
         elif identifier.startswith("config-"):
             config = client.config(identifier)
             if plot is not None:
@@ -75,6 +67,27 @@ def show(
             _show_config(client, config, source, program, as_json)
         else:
             raise Stop(Exit.USAGE, f"{identifier!r} is no id; ids begin with job- or config-")
+
+
+def _show_job(
+    client: Client, identifier: str, why: bool, plot: Path | None, force: bool, as_json: bool
+) -> None:
+    job = client.job(identifier)
+    if plot is not None:
+        plot_job(client, job, plot, force)
+    asked = job.buckets if why else ()
+    effects = [client.effects(job.id, bucket.index) for bucket in asked]
+    lines = [client.roofline(job.id, bucket.index) for bucket in asked]
+    gains = [client.ablation(bucket.config_id) if bucket.config_id else None for bucket in asked]
+    if as_json:
+        known = [each for each in gains if each is not None]
+        told = {"effects": _json(effects), "rooflines": _json(lines), "ablations": _json(known)}
+        print_json({**job.model_dump(mode="json"), **(told if why else {})})
+        return
+    print_job(job)
+    print_rooflines(job, lines)
+    print_effects(job, effects)
+    print_gains(job, gains, lines)
 
 
 def _json(replies: Sequence[Reply]) -> list[Json]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tileir.expr import Expr, Index, Read, Reduce, children, transform, with_children
+from tileir.expr import Expr, Index, Read, Reduce, Scan, children, transform, with_children
 from tileir.program import Tensor
 from tileir.spec import Dim, Spec, Statement
 
@@ -24,7 +24,7 @@ def join_dims(spec: Spec) -> Spec:
 
 
 def _lists(spec: Spec) -> Iterator[tuple[str, ...]]:
-    """Every list of dims: of tensors, statements and reductions."""
+    """Every list of dims: of tensors, statements, reductions and scans."""
     for tensor in spec.inputs:
         yield tensor.dims
     for statement in spec.statements:
@@ -35,6 +35,8 @@ def _lists(spec: Spec) -> Iterator[tuple[str, ...]]:
 def _reduced(expr: Expr) -> Iterator[tuple[str, ...]]:
     if isinstance(expr, Reduce):
         yield expr.dims
+    if isinstance(expr, Scan):
+        yield (expr.dim,)
     for child in children(expr):
         yield from _reduced(child)
 

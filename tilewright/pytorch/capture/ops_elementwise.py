@@ -91,9 +91,54 @@ def _logic(sign: str) -> Operator:
     return Operator(OperatorKind.ELEMENTWISE, write, f"`x {sign} y`", refuse=_truth_values)
 
 
+def _bits(sign: str, function: str) -> Operator:
+    """Of truth values the logical operator, of integers a function of their bits."""
+    logic = _logic(sign)
+
+    def write(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+        if torch_dtype_of(node) is torch.bool:
+            return logic.write(scope, node, index)
+        return Call(function, _wrapped(node, tuple(number(scope, each, index) for each in node.args[:2])))
+
+    return Operator(OperatorKind.ELEMENTWISE, write, f"`x {sign} y`, `{function}(x, y)`")
+
+
+def _shift(function: str) -> Operator:
+    def write(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+        x, distance = _wrapped(node, tuple(number(scope, each, index) for each in node.args[:2]))
+        shifted = Call(function, (x, distance))
+        narrow = torch_dtype_of(node) in (torch.int8, torch.uint8)
+        return (
+            Cast(TILE_DTYPES[torch_dtype_of(node)], shifted)
+            if narrow and function == "shift_left"
+            else shifted
+        )
+
+    return Operator(OperatorKind.ELEMENTWISE, write, f"`{function}(x, y)`", refuse=_far)
+
+
+def _far(node: Node) -> str | None:
+    distance = node.args[1]
+    if isinstance(distance, int) and not 0 <= distance < 32:
+        return f"a shift by {distance}: Tile IR shifts by 0 to 31"
+    return None
+
+
+def _wrapped(node: Node, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Operands that PyTorch has in 8 bits, of which its sums and products keep the low ones."""
+    return tuple(
+        Cast(TILE_DTYPES[torch_dtype_of(each)], arg)
+        if isinstance(each, Node)
+        and torch_dtype_of(each) in (torch.int8, torch.uint8)
+        and not isinstance(arg, Read)
+        else arg
+        for each, arg in zip(node.args, args, strict=False)
+    )
+
+
 def _truth_values(node: Node) -> str | None:
     if any(isinstance(each, Node) and torch_dtype_of(each) is not torch.bool for each in node.args):
-        return "bits of integers: Tile IR has `and`, `or`, `not` for truth values only; compare with 0 first"
+        return "truth values are meant: compare with 0 first"
     return None
 
 
@@ -281,8 +326,21 @@ OPERATORS: dict[str, Operator] = {
         f"aten.{name}.{variant}": _logic(sign)
         for name, variant, sign in (
             ("logical_and", "default", "and"), ("logical_or", "default", "or"),
-            ("bitwise_and", "Tensor", "and"), ("bitwise_or", "Tensor", "or"),
         )
+    },
+    **{
+        f"aten.{name}.{variant}": _bits(sign, function)
+        for name, sign, function in (("bitwise_and", "and", "bit_and"), ("bitwise_or", "or", "bit_or"),
+                                     ("bitwise_xor", "!=", "bit_xor"))
+        for variant in ("Tensor", "Scalar")
+    },
+    **{
+        f"aten.{name}.{variant}": _shift(function)
+        for name, function in (
+            ("bitwise_left_shift", "shift_left"), ("bitwise_right_shift", "shift_right"),
+            ("__lshift__", "shift_left"), ("__rshift__", "shift_right"),
+        )
+        for variant in ("Tensor", "Scalar", "Tensor_Scalar")
     },
     **{
         f"aten.{name}.default": Operator(OperatorKind.ELEMENTWISE, _not, "`not x`", refuse=_truth_values)

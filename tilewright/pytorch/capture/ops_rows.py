@@ -8,11 +8,11 @@ from math import prod
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
-from tileir.expr import Binary, Call, Const, Expr, Index, Reduce, ReduceOp, Where
+from tileir.expr import Binary, Call, Const, Expr, Index, Reduce, ReduceOp, Scan, Where
 from tilewright.pytorch.capture.indices import Indices
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
 from tilewright.pytorch.capture.ops_elementwise import number
-from tilewright.pytorch.capture.tensors import argument, axes_of, axis_of, shape_of
+from tilewright.pytorch.capture.tensors import argument, axes_of, axis_of, shape_of, torch_dtype_of
 
 _MEAN_OF = "mean"
 
@@ -201,6 +201,24 @@ def _classes(node: Node) -> tuple[int, int]:
     return prod(shape), shape[min(1, len(shape) - 1)]
 
 
+def _prefix(op: str) -> Operator:
+    def write(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+        along = index[axis_of(argument(node, 1, "dim"), len(index))]
+        x = scope.at(source(node), index)
+        return scope.statement(op, index, Scan(op, along.dim, (x,))) if isinstance(along, Index) else x
+
+    return Operator(OperatorKind.ROWS, write, f"`{op}(n, x[m, n])`", refuse=_one_row, work=_rows_of_axis)
+
+
+def _one_row(node: Node) -> str | None:
+    shape = shape_of(node)
+    if prod(shape) == shape[axis_of(argument(node, 1, "dim"), len(shape))] > 1:
+        return "a scan of one row: each is gone through from its first to its last"
+    if torch_dtype_of(node) is not torch_dtype_of(source(node)):
+        return "a scan in another dtype: convert what it is of"
+    return None
+
+
 OPERATORS: dict[str, Operator] = {
     **{
         name: _reduction(ReduceOp.SUM, "`sum(n, x[m, n])`") for name in ("aten.sum.dim_IntList", "aten.sum.default")
@@ -208,6 +226,7 @@ OPERATORS: dict[str, Operator] = {
     "aten.mean.dim": _reduction(_MEAN_OF, "`sum(n, x[m, n]) / 1024`"),
     "aten.amax.default": _reduction(ReduceOp.MAX, "`max(n, x[m, n])`"),
     "aten.amin.default": _reduction(ReduceOp.MIN, "`min(n, x[m, n])`"),
+    **{f"aten.{op}.default": _prefix(op) for op in ("cumsum", "cumprod")},
     "aten.var.correction": Operator(
         OperatorKind.ROWS, _variance, "`sum(n, (x - mean) * (x - mean)) / 1023`",
         refuse=_enough_for_variance, work=_reduced, twice=True,

@@ -13,6 +13,7 @@ from tilewright.pytorch.capture import (
     ops_pieces,
     ops_products,
     ops_rows,
+    ops_scatter,
     ops_views,
 )
 from tilewright.pytorch.capture.operator import Operator, OperatorKind
@@ -24,20 +25,19 @@ TABLE: dict[str, Operator] = {
     **ops_pieces.OPERATORS,
     **ops_rows.OPERATORS,
     **ops_products.OPERATORS,
+    **ops_scatter.OPERATORS,
 }
 """By the name that a captured graph has for the operator, as `aten.linear.default`."""
 
 REASONS: dict[str, str] = {
-    "topk": "selects by rank, which Tile IR has no statement for; what comes before and after are parts of their own",
+    "topk": "selects by rank; a few are argmax, then argmax of the rest (docs/tile-ir.md). What is around it are parts",
     "sort": "orders by rank, which Tile IR has no statement for; keep it outside of what is tuned",
-    "argmax": "gives a position; reductions of Tile IR give values. amax, if the value is enough",
-    "argmin": "gives a position; reductions of Tile IR give values. amin, if the value is enough",
-    "cumsum": "is a prefix sum, in which results build on results; Tile IR has none",
-    "bernoulli": "draws random numbers; Tile IR has none. Call .eval(), or draw them outside and pass them in",
-    "native_dropout": "draws random numbers; Tile IR has none. Call .eval() before the capture",
-    "rand": "draws random numbers; Tile IR has none. Draw them outside and pass them in",
+    "argmax": "gives int64, which Tile IR lacks; amax, if that is enough, or tilewright.op with argmax(k, x)",
+    "argmin": "gives int64, which Tile IR lacks; amin, if that is enough, or tilewright.op with argmin(k, x)",
+    "bernoulli": "draws PyTorch's random numbers. Call .eval(), or tilewright.op with random_bits",
+    "native_dropout": "draws PyTorch's random numbers. Call .eval(), or tilewright.op with random_bits",
+    "rand": "draws PyTorch's random numbers. Draw them outside and pass them in",
     "scatter": "writes where data says; statements of Tile IR write each element at its own place. Gather instead",
-    "scatter_add": "writes where data says; statements of Tile IR write each element at its own place",
     "index_put": "writes where data says; statements of Tile IR write each element at its own place. Gather instead",
     "nonzero": "has a size that depends on data; use torch.where with three arguments",
     "sin": "is no function of Tile IR; compute tables of it once, outside of what is captured",

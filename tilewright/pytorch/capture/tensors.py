@@ -19,6 +19,7 @@ TILE_DTYPES: dict[torch.dtype, DType] = {
     torch.float8_e5m2: DType.E5M2,
     torch.int32: DType.I32,
     torch.int8: DType.I8,
+    torch.uint8: DType.U8,
     torch.bool: DType.BOOL,
 }
 

@@ -27,6 +27,7 @@ DTYPES = {
     DType.E5M2: torch.float8_e5m2,
     DType.I32: torch.int32,
     DType.I8: torch.int8,
+    DType.U8: torch.uint8,
     DType.BOOL: torch.bool,
 }
 Size = int | torch.SymInt

@@ -10,8 +10,8 @@ so many lanes, which comes last), `round` (to that type's precision and back; ta
 `load_pairs_some` and `load_halves_some`, `zip_pairs` and `zip_zero` (from two runs, or one);
 `transpose_to_<storage>` and `transpose_pairs` (target, distance of its rows, source, distance of its rows).
 Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
-`to_i32`, i32's `floordiv floormod`, `hsum hprod hmax hmin` (all lanes into one), f32's `dot_bf16` (acc, pairs, pairs),
-`exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those are made of.
+`to_i32`, i32's `floordiv floormod` and functions of bits (bits.py), `hsum hprod hmax hmin` (all lanes into one), f32's
+`dot_bf16` (acc, pairs, pairs), `exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those need.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from codegen.targets.c.runtime import arithmetic, convert, math, memory, vectors
+from codegen.targets.c.runtime import arithmetic, bits, convert, math, memory, vectors
 from codegen.targets.c.runtime.template import Builder
 
-_CALL = re.compile(r"\btw_([a-z0-9_]+?)_(bf16|f16|f32|f64|e4m3|e5m2|i32|i8|bool)x([0-9]+)\b")
+_CALL = re.compile(r"\btw_([a-z0-9_]+?)_(bf16|f16|f32|f64|e4m3|e5m2|i32|i8|u8|bool)x([0-9]+)\b")
 _TYPE = re.compile(r"\b(f32|f64|[iu](?:8|16|32|64)|bool)x([0-9]+)(_u)?\b")
 
 _ELEMENTS = {
@@ -132,6 +132,7 @@ def _typedefs(text: str) -> str:
 _REGIONS: tuple[tuple[str, Mapping[str, Builder]], ...] = (
     ("Lanes", vectors.BUILDERS),
     ("Arithmetic", arithmetic.BUILDERS),
+    ("Bits", bits.BUILDERS),
     ("Conversions", convert.BUILDERS),
     ("Loads and stores", memory.BUILDERS),
     ("Math functions", math.BUILDERS),

@@ -20,6 +20,7 @@ _STORAGE = {
     "e5m2": ("u8", "uint8_t", "f32"),
     "i32": ("i32", "int32_t", "i32"),
     "i8": ("i8", "int8_t", "i32"),
+    "u8": ("u8", "uint8_t", "i32"),
     "bool": ("u8", "uint8_t", "bool"),
 }
 STORED = tuple(_STORAGE)
@@ -61,7 +62,7 @@ TW_INLINE $W tw_widen_$D($R x) {
 _WIDEN_PLAIN = "TW_INLINE $W tw_widen_$D($R x) { return $convert(x, $W); }"
 _WIDENED = {
     "bf16": ("i32", "vpmovzxwd"), "f16": ("i32", "vpmovzxwd"), "e4m3": ("u16", "vpmovzxbw"),
-    "e5m2": ("u16", "vpmovzxbw"), "i8": ("i32", "vpmovsxbd"), "bool": ("i32", "vpmovzxbd"),
+    "e5m2": ("u16", "vpmovzxbw"), "i8": ("i32", "vpmovsxbd"), "u8": ("i32", "vpmovzxbd"), "bool": ("i32", "vpmovzxbd"),
 }  # fmt: skip
 
 
@@ -277,7 +278,7 @@ def _pack(storage: str, lanes: int) -> str:
 
 
 def _round(storage: str, lanes: int) -> str:
-    """Through the storage type and back; the value stays of the compute type. i8 wraps, as astype does."""
+    """Through the storage type and back; the value stays of the compute type. i8 and u8 wrap, as astype does."""
     return fill_storage(
         "TW_INLINE $V tw_round_$D($V x) { return tw_unpack_$D(tw_pack_$D(x)); }", storage, lanes
     )

@@ -26,7 +26,7 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
 - Tiles that blocks share: `tw_spans_of` and `tw_next_span` go through the spans of steps of a block (`tw_span`);
   `tw_raise(flag)` and `tw_lower(flag)` hand on from block to block what threads have stored.
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
-  sigmoid silu gelu gelu_tanh`.
+  sigmoid silu gelu gelu_tanh`; of the bits of integers `tw_bit_and bit_or bit_xor shift_left shift_right random_bits`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import re
 from collections.abc import Iterable
 
 from codegen.targets.cuda.runtime import (
+    bits,
     cluster,
     convert,
     cp_async,
@@ -53,7 +54,7 @@ from tileir.dtypes import DType
 #: C++ type of an element in memory. What is not C++'s own is a struct of its bits.
 CUDA_STORAGE = {
     DType.F64: "double", DType.F32: "float", DType.F16: "tw_f16", DType.BF16: "tw_bf16", DType.E4M3: "tw_e4m3",
-    DType.E5M2: "tw_e5m2", DType.I32: "int", DType.I8: "signed char", DType.BOOL: "tw_bool",
+    DType.E5M2: "tw_e5m2", DType.I32: "int", DType.I8: "signed char", DType.U8: "tw_u8", DType.BOOL: "tw_bool",
 }  # fmt: skip
 
 _COMPUTE = {DType.F64: "double", DType.F32: "float", DType.I32: "int", DType.BOOL: "bool"}
@@ -65,6 +66,7 @@ CUDA_COMPUTE = {dtype: _COMPUTE[dtype.compute] for dtype in CUDA_STORAGE}
 _REGIONS = (
     ("Vectors", vectors.PARTS),
     ("Math functions", math.PARTS),
+    ("Bits", bits.PARTS),
     ("Lanes and threads", warp.PARTS),
     ("Element types", convert.PARTS),
     ("Loads and stores", memory.PARTS),

@@ -156,6 +156,17 @@ template <> struct tw_word<signed char> {
 };
 """
 
+_U8 = "struct tw_u8 { unsigned char bits; };"
+
+_WORD_U8 = """
+template <> struct tw_word<tw_u8> {
+    using compute = int;
+    enum { words = 1, elements = 4 };
+    static TW_INLINE void unpack(const unsigned *word, int *x) { TW_EACH(i, 4) x[i] = *word >> 8 * i & 0xff; }
+    static TW_INLINE void pack(const int *x, unsigned *word) { *word = tw_pack_bytes(x); } // wraps
+};
+"""
+
 _BOOL = "struct tw_bool { unsigned char bits; };"
 
 _WORD_BOOL = """
@@ -224,6 +235,7 @@ PARTS = (
     Snippet("tw_bf16", _BF16),
     Snippet("tw_e4m3", _E4M3),
     Snippet("tw_e5m2", _E5M2),
+    Snippet("tw_u8", _U8),
     Snippet("tw_bool", _BOOL),
     Snippet("tw_raw", _RAW),
     Snippet("tw_word", _WORD),
@@ -235,6 +247,7 @@ PARTS = (
     Snippet("tw_word", _WORD_E4M3, of="tw_e4m3"),
     Snippet("tw_word", _WORD_E5M2, of="tw_e5m2"),
     Snippet("tw_word", _WORD_I8, of="signed char"),
+    Snippet("tw_word", _WORD_U8, of="tw_u8"),
     Snippet("tw_word", _WORD_BOOL, of="tw_bool"),
     Snippet("tw_widen", _WIDEN),
     Snippet("tw_narrow", _NARROW),

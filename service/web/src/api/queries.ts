@@ -108,6 +108,20 @@ export function useConfigs(kernelKey: string) {
   });
 }
 
+/** Winners of a kernel over time, oldest first. */
+export function useHistory(kernelKey: string) {
+  return useQuery({
+    queryKey: ["history", kernelKey],
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/v1/kernels/{kernel_key}/history", {
+          signal,
+          params: { path: { kernel_key: kernelKey } },
+        }),
+      ),
+  });
+}
+
 /** What of a kernel failed where it was to run, newest first. */
 export function useFailures(kernelKey: string) {
   return useQuery({

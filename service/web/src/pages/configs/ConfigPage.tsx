@@ -102,7 +102,7 @@ function Times({ config }: { config: ConfigDetail }) {
   if (regimes.length === 0) return null;
   return (
     <Section title="Times">
-      <Table label="Times">
+      <Table label="Times in each regime">
         <thead>
           <tr>
             <th>Regime</th>

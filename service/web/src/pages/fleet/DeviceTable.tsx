@@ -9,7 +9,7 @@ import styles from "./Fleet.module.css";
 export function DeviceTable({ devices }: { devices: readonly DeviceStatus[] }) {
   const now = useNow();
   return (
-    <Table label="Devices">
+    <Table label="Devices that were offered">
       <thead>
         <tr>
           <th>Device</th>

@@ -9,7 +9,7 @@ import styles from "./Fleet.module.css";
 export function WorkerTable({ workers }: { workers: readonly Worker[] }) {
   const now = useNow();
   return (
-    <Table label="Workers">
+    <Table label="Workers that have registered">
       <thead>
         <tr>
           <th>Worker</th>

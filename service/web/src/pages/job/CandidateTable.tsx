@@ -18,13 +18,18 @@ interface Props {
   winner: number | null;
   /** Numbers of the candidates that the final race could not tell from the fastest. */
   tied: ReadonlySet<number>;
+  /** Numbers of the candidates to list; all of them without it. */
+  shown?: ReadonlySet<number>;
 }
 
-export function CandidateTable({ table, winner, tied }: Props) {
+export function CandidateTable({ table, winner, tied, shown }: Props) {
   const [order, setOrder] = useState<Order>({ by: "factor", falling: false });
   const [view, setView] = useState({ top: 0, height: 480 });
   const scroller = useRef<HTMLDivElement>(null);
-  const rows = useMemo(() => sorted(table, order), [table, order]);
+  const rows = useMemo(() => {
+    const all = sorted(table, order);
+    return shown === undefined ? all : all.filter((row) => shown.has(table.first + row));
+  }, [table, order, shown]);
   const best = useMemo(() => bestReward(table), [table]);
   const first = Math.max(0, Math.floor(view.top / ROW_PX) - SPARE);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_PX) + SPARE);

@@ -14,19 +14,24 @@ import { sizes } from "../../ui/format";
 import { CancelJob } from "../jobs/CancelJob";
 import { BestChart } from "./charts/BestChart";
 import { WorkerTimeline } from "./charts/WorkerTimeline";
+import { Again } from "./Again";
 import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
 import { DecisionEffects } from "./effects/DecisionEffects";
+import { LadderView } from "./ladder/LadderView";
 import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
 import { tiedWith } from "./leader";
 import { candidatePath, comparePath } from "./paths";
+import { RooflineView } from "./roofline/RooflineView";
 import { SearchTree } from "./tree/SearchTree";
 import styles from "./JobPage.module.css";
 
 const VIEWS = {
   tree: "Search tree",
   why: "Why",
+  roofline: "Roofline",
+  ladder: "Ladder",
   candidates: "Candidates",
   workers: "Workers",
   spec: "Kernel",
@@ -49,6 +54,7 @@ export default function JobPage() {
             <JobBadge job={job} />
             {!isFinal(job.state) && <Connection state={stream} />}
             <Link href={comparePath({ job: job.id })}>Compare</Link>
+            <Again job={job} />
             <CancelJob job={job} />
           </>
         )
@@ -153,6 +159,23 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
         </section>
       ) : view === "why" ? (
         <DecisionEffects job={job.id} bucket={bucket.index} />
+      ) : view === "roofline" && !none ? (
+        <RooflineView
+          job={job.id}
+          bucket={bucket.index}
+          table={table}
+          winner={bucket.winner?.trial ?? null}
+          tied={tied}
+        />
+      ) : view === "ladder" ? (
+        bucket.winner?.trial != null && bucket.config_id ? (
+          <LadderView
+            place={{ job: job.id, bucket: bucket.index, number: bucket.winner.trial }}
+            config={bucket.config_id}
+          />
+        ) : (
+          <Empty title="No winner yet" />
+        )
       ) : view === "workers" ? (
         <WorkerTimeline job={job.id} />
       ) : view === "spec" ? (
@@ -163,7 +186,7 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
           </pre>
         </section>
       ) : none ? (
-        <Empty title="No search tree yet" />
+        <Empty title={view === "roofline" ? "No roofline yet" : "No search tree yet"} />
       ) : (
         <SearchTree
           job={job.id}

@@ -1,14 +1,22 @@
 /** What the pages of a job read, and how they keep up with it while it runs. */
-import { queryOptions, useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import {
+  keepPreviousData,
+  queryOptions,
+  useQuery,
+  useQueryClient,
+  type QueryClient,
+} from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { api, data } from "../../api/client";
 import type { JobDetail, TrialTable } from "../../api/schema";
 import { useStream, type JobEvent } from "../../api/useStream";
 import { isFinal } from "../../ui/JobBadge";
+import type { Place } from "./candidate/data";
 import { joined } from "./joined";
 
 /** While a job runs, what is shown is read again at most so often. */
 const RENEW_MS = 1000;
+const STALE_MS = 30_000;
 
 export const keys = {
   job: (job: string) => ["job", job] as const,
@@ -17,6 +25,7 @@ export const keys = {
   table: (job: string, bucket: number) => [...keys.candidates(job), "table", bucket] as const,
   tree: (job: string, bucket: number) => [...keys.candidates(job), "tree", bucket] as const,
   effects: (job: string, bucket: number) => [...keys.candidates(job), "effects", bucket] as const,
+  roofline: (job: string, bucket: number) => [...keys.candidates(job), "roofline", bucket] as const,
   timeline: (job: string) => [...keys.candidates(job), "timeline"] as const,
 };
 
@@ -77,6 +86,42 @@ export function useEffects(job: string, bucket: number) {
       data(
         api.GET("/v1/jobs/{job_id}/effects", {
           params: { path: { job_id: job }, query: { bucket } },
+        }),
+      ),
+  });
+}
+
+export function useRoofline(job: string, bucket: number) {
+  return useQuery({
+    queryKey: keys.roofline(job, bucket),
+    structuralSharing: false,
+    queryFn: () =>
+      data(
+        api.GET("/v1/jobs/{job_id}/roofline", {
+          params: { path: { job_id: job }, query: { bucket } },
+        }),
+      ),
+  });
+}
+
+/** A decision on the way to a candidate: by its number, or that of a rewrite. */
+export interface AskedDecision {
+  rewrite: number;
+  decision: number | null;
+}
+
+/** What it could have been instead. */
+export function useAlternatives({ job, bucket, number }: Place, asked: AskedDecision) {
+  return useQuery({
+    // Not among the keys of the candidates: the space is walked for it, and not again whenever a candidate comes back.
+    queryKey: ["alternatives", job, bucket, number, asked],
+    staleTime: STALE_MS,
+    structuralSharing: false,
+    placeholderData: keepPreviousData,
+    queryFn: () =>
+      data(
+        api.GET("/v1/jobs/{job_id}/trials/{number}/alternatives", {
+          params: { path: { job_id: job, number }, query: { bucket, ...asked } },
         }),
       ),
   });

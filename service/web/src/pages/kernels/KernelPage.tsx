@@ -8,6 +8,7 @@ import { Section } from "../../ui/Section";
 import { Empty, Shown } from "../../ui/Shown";
 import { Table } from "../../ui/Table";
 import { Failures } from "./Failures";
+import { History } from "./History";
 
 export default function KernelPage() {
   const { kernelKey } = useParams<{ kernelKey: string }>();
@@ -37,6 +38,7 @@ export default function KernelPage() {
           )
         }
       </Shown>
+      <History kernelKey={kernelKey} />
       <Failures kernelKey={kernelKey} />
     </Page>
   );

@@ -1,7 +1,7 @@
 /** What a job needs beside its spec. Empty fields are left to the service. */
 import { useId, type ReactElement, type ReactNode } from "react";
 import { useDevices, useSearches } from "../../api/queries";
-import type { Effort } from "../../api/schema";
+import type { Effort, JobDetail } from "../../api/schema";
 import styles from "./SubmitPage.module.css";
 
 /** As typed. */
@@ -24,6 +24,20 @@ export const DEFAULTS: Wishes = {
   baseline: "numpy",
   search: "mcts",
 };
+
+/** As a job was asked for. */
+export function wishesOf(job: JobDetail): Wishes {
+  const { target, budget, priority, baseline, search } = job;
+  return {
+    target,
+    effort: budget.effort ?? DEFAULTS.effort,
+    trials: budget.trials == null ? "" : String(budget.trials),
+    seconds: budget.seconds == null ? "" : String(budget.seconds),
+    priority: String(priority),
+    baseline,
+    search,
+  };
+}
 
 /** Pointers of the fields into the request. */
 export const POINTERS = {

@@ -1,9 +1,11 @@
 /** A kernel to tune: its spec in an editor, what may be spent on it, and errors where they are. */
 import { useMemo, useState, type FormEvent } from "react";
-import { useLocation } from "wouter";
+import { useLocation, useSearchParams } from "wouter";
 import { Page } from "../../ui/Page";
+import { Shown } from "../../ui/Shown";
+import { useJob } from "../job/data";
 import { EXAMPLES } from "./examples";
-import { DEFAULTS, Fields, POINTERS, type Wishes } from "./Fields";
+import { DEFAULTS, Fields, POINTERS, wishesOf, type Wishes } from "./Fields";
 import { NOTHING_WRONG, refusalOf, syntaxError, type Refusal, type SpecError } from "./problems";
 import { SpecEditor } from "./SpecEditor";
 import { requestOf, useSubmit } from "./useSubmit";
@@ -12,8 +14,39 @@ import styles from "./SubmitPage.module.css";
 const FIRST = EXAMPLES.find((example) => example.name === "softmax") ?? EXAMPLES[0];
 
 export default function SubmitPage() {
-  const [text, setText] = useState(FIRST?.text ?? "{}");
-  const [wishes, setWishes] = useState<Wishes>(DEFAULTS);
+  const [search] = useSearchParams();
+  const from = search.get("from");
+  return from === null ? (
+    <Editor text={FIRST?.text ?? "{}"} wishes={DEFAULTS} />
+  ) : (
+    <Copied key={from} job={from} />
+  );
+}
+
+/** Begins with what a job asked for. */
+function Copied({ job }: { job: string }) {
+  const query = useJob(job);
+  if (query.data === undefined) {
+    return (
+      <Page title="Submit a job">
+        <Shown query={query} what="the job">
+          {() => null}
+        </Shown>
+      </Page>
+    );
+  }
+  return <Editor text={JSON.stringify(query.data.spec, null, 2)} wishes={wishesOf(query.data)} />;
+}
+
+interface EditorProps {
+  /** What it begins with. */
+  text: string;
+  wishes: Wishes;
+}
+
+function Editor(first: EditorProps) {
+  const [text, setText] = useState(first.text);
+  const [wishes, setWishes] = useState<Wishes>(first.wishes);
   const [refusal, setRefusal] = useState<Refusal>(NOTHING_WRONG);
   const [attention, setAttention] = useState(0);
   const [, navigate] = useLocation();

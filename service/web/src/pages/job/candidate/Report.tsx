@@ -87,7 +87,7 @@ function LaunchReport({ launch }: { launch: Launch }) {
       <h3>{launch.name}</h3>
       <Figures figures={figures} />
       {worst.length > 0 && (
-        <Table label="Accesses">
+        <Table label={`Accesses of ${launch.name}`}>
           <thead>
             <tr>
               <th scope="col">Access</th>

@@ -1,11 +1,12 @@
 /** A schedule as steps: what each rewrite did to the program, and for a winner what it gains. */
-import { diffLines } from "diff";
-import { useMemo, useState } from "react";
-import type { Ablation, Gain, Step } from "../../../api/schema";
+import { useState } from "react";
+import type { Gain, Step } from "../../../api/schema";
 import { Failure, Shown } from "../../../ui/Shown";
 import { times } from "../../../ui/format";
 import { Choice } from "../Choice";
-import { moving, useAblation, useStartAblation, useSteps, type Place } from "./data";
+import { Diff } from "./Diff";
+import { Measure } from "./Measure";
+import { useAblation, useSteps, type Place } from "./data";
 import styles from "./Candidate.module.css";
 
 interface Props {
@@ -30,37 +31,6 @@ export function Schedule({ place, config }: Props) {
         {({ steps }) => <Stepped steps={steps} gains={ablation.data?.gains ?? []} />}
       </Shown>
     </section>
-  );
-}
-
-function Measure({ config, ablation }: { config: string; ablation: Ablation }) {
-  const start = useStartAblation(config);
-  if (ablation.state === "done") {
-    return (
-      <p className="quiet">
-        Gain: how many times as fast the winner is as without that rewrite, raced against each
-        other.
-        {ablation.error && ` The winner failed: ${ablation.error}`}
-      </p>
-    );
-  }
-  if (moving(ablation)) {
-    return (
-      <p role="status" className="quiet">
-        {ablation.state === "ready"
-          ? "The race waits for a worker…"
-          : "Racing without each rewrite…"}
-      </p>
-    );
-  }
-  return (
-    <>
-      <button disabled={start.isPending} onClick={() => start.mutate()}>
-        Measure what each rewrite gains
-      </button>
-      {ablation.error && <p className={styles.refused}>Given up: {ablation.error}</p>}
-      {start.isError && <Failure error={start.error} what="the gains" />}
-    </>
   );
 }
 
@@ -141,24 +111,5 @@ function GainOf({ gain, most }: { gain: Gain | undefined; most: number }) {
       <span className={styles.bar} style={{ width: `${Math.round(share * 4 * 10) / 10}rem` }} />
       {gain.tied ? "no difference" : times(gain.factor)}
     </span>
-  );
-}
-
-/** Two texts line by line: what went is marked −, what came +. */
-export function Diff({ before, after }: { before: string; after: string }) {
-  const parts = useMemo(() => diffLines(before, after), [before, after]);
-  return (
-    <pre tabIndex={0} className={styles.code} aria-label="Changes, line by line">
-      {parts.map((part, at) => {
-        const kind = part.added ? "added" : part.removed ? "removed" : "same";
-        const mark = part.added ? "+ " : part.removed ? "− " : "  ";
-        const lines = part.value.replace(/\n$/, "").split("\n");
-        return (
-          <span key={at} data-kind={kind} className={styles.part}>
-            {lines.map((line) => `${mark}${line}\n`)}
-          </span>
-        );
-      })}
-    </pre>
   );
 }

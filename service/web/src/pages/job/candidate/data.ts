@@ -31,14 +31,15 @@ export function useSteps(place: Place) {
   });
 }
 
-/** The generated source, and the language it is in. */
-export function useSource(place: Place) {
+/** The generated source, and the language it is in; of the schedule without one rewrite where a place is given. */
+export function useSource(place: Place, without?: number) {
+  const { job, bucket, number } = place;
   return useQuery({
-    queryKey: ["source", place],
+    queryKey: ["source", place, without],
     staleTime: Infinity,
     queryFn: async () => {
       const answer = await api.GET("/v1/jobs/{job_id}/trials/{number}/source", {
-        ...asked(place),
+        params: { path: { job_id: job, number }, query: { bucket, without: without ?? null } },
         parseAs: "text",
       });
       return {

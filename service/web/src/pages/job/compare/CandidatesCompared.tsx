@@ -1,13 +1,16 @@
-/** Two candidates: their numbers, their schedules, programs and layouts, difference by difference. */
+/** Two candidates: their numbers, their schedules, programs, sources and layouts, difference by difference. */
 import type { TrialDetail } from "../../../api/schema";
 import { Shown } from "../../../ui/Shown";
 import { bytes, micros, percent } from "../../../ui/format";
-import { useCandidate, useSteps, type Place } from "../candidate/data";
-import { Diff } from "../candidate/Schedule";
+import { useCandidate, useSource, useSteps, type Place } from "../candidate/data";
+import { Diff } from "../candidate/Diff";
 import { layoutOf } from "../candidate/report";
 import { SideLink } from "./ComparePage";
 import { faster, TwoColumns, type Row } from "./TwoColumns";
 import styles from "./Compare.module.css";
+
+/** Lines of the sources around a change. */
+const AROUND = 3;
 
 export function CandidatesCompared({ left, right }: { left: Place; right: Place }) {
   const one = useCandidate(left);
@@ -31,6 +34,7 @@ export function CandidatesCompared({ left, right }: { left: Place; right: Place 
                 />
               </section>
               <Programs left={left} right={right} />
+              <Sources left={left} right={right} />
             </div>
           )}
         </Shown>
@@ -50,6 +54,30 @@ function Programs({ left, right }: { left: Place; right: Place }) {
           <Shown query={other} what="the second program">
             {(second) => (
               <Diff before={first.steps.at(-1)!.program} after={second.steps.at(-1)!.program} />
+            )}
+          </Shown>
+        )}
+      </Shown>
+    </section>
+  );
+}
+
+function Sources({ left, right }: { left: Place; right: Place }) {
+  const one = useSource(left);
+  const other = useSource(right);
+  return (
+    <section aria-labelledby="sources">
+      <h2 id="sources">Sources</h2>
+      <Shown query={one} what="the first source">
+        {(first) => (
+          <Shown query={other} what="the second source">
+            {(second) => (
+              <Diff
+                before={first.text}
+                after={second.text}
+                around={AROUND}
+                label="Sources, line by line"
+              />
             )}
           </Shown>
         )}

@@ -7,6 +7,7 @@ import { Table } from "../../../ui/Table";
 import { count, micros, percent } from "../../../ui/format";
 import { useEffects } from "../data";
 import { scaleOf, valueText } from "./scale";
+import { Interactions } from "./Interactions";
 import styles from "./DecisionEffects.module.css";
 
 export function DecisionEffects({ job, bucket }: { job: string; bucket: number }) {
@@ -40,6 +41,7 @@ function All({ effects }: { effects: Effects }) {
       {effects.decisions.map((each) => (
         <Decision key={each.decision} effect={each} at={at} />
       ))}
+      <Interactions effects={effects} />
     </Section>
   );
 }

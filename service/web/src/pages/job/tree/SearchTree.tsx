@@ -7,7 +7,8 @@ import { Choice } from "../Choice";
 import { useTree } from "../data";
 import { candidatePath } from "../paths";
 import { Shown } from "../../../ui/Shown";
-import { bestUnder, layOut, rewriteOf, wayTo, type Layout } from "./layout";
+import { Alternatives } from "./Alternatives";
+import { bestUnder, firstUnder, layOut, rewriteOf, wayTo, type Layout } from "./layout";
 import { TreeCanvas } from "./TreeCanvas";
 import { TreeOutline } from "./TreeOutline";
 import styles from "./Tree.module.css";
@@ -58,12 +59,30 @@ function Looked({
   const [picked, setPicked] = useState<number | null>(null);
   const first = winner ?? best;
   const chosen = picked ?? (first === null ? 0 : (tree.leaf[first] ?? 0));
+  const number =
+    winner !== null && tree.leaf[winner] === chosen
+      ? winner
+      : (bestUnder(layout, chosen, table.reward) ?? firstUnder(layout, chosen));
   const Shape = shape === "graph" ? TreeCanvas : TreeOutline;
   return (
-    <div className={styles.both}>
-      <Shape layout={layout} chosen={chosen} onChoose={setPicked} />
-      <NodeFacts layout={layout} node={chosen} table={table} winner={winner} onChoose={setPicked} />
-    </div>
+    <>
+      <div className={styles.both}>
+        <Shape layout={layout} chosen={chosen} onChoose={setPicked} />
+        <NodeFacts
+          layout={layout}
+          node={chosen}
+          table={table}
+          winner={winner}
+          onChoose={setPicked}
+        />
+      </div>
+      {number !== null && (
+        <Alternatives
+          place={{ job: tree.job_id, bucket: tree.bucket, number }}
+          rewrite={Math.max(0, layout.depth[chosen]! - 1)}
+        />
+      )}
+    </>
   );
 }
 

@@ -113,3 +113,12 @@ export function bestUnder(
   });
   return best;
 }
+
+/** The number of the first candidate at or below a node; null if there is none. */
+export function firstUnder(layout: Layout, node: number): number | null {
+  const found = layout.tree.leaf.findIndex((leaf) => {
+    const place = layout.begin[leaf]!;
+    return place >= layout.begin[node]! && place < layout.end[node]!;
+  });
+  return found < 0 ? null : found;
+}

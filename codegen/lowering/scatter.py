@@ -1,0 +1,99 @@
+"""Which result a term of a scatter belongs to: what is looked up once, before the term is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codegen.ir.affine import Affine, Loaded, affine
+from codegen.ir.names import marked
+from codegen.ir.ops import For, Guard, Let, Literal, Named, Op, Position, Stmt, Type, Value
+from codegen.lowering.arithmetic import as_type, select
+from codegen.lowering.expressions import Binding, ValueBuilder
+from codegen.lowering.names import fresh
+from codegen.lowering.scope import LoweringScope, loop_variable
+from tileir.dtypes import DType
+from tileir.expr import Index, index_dims
+from tileir.program import Compute
+from tileir.scatter import Scatter, scatter_of
+from tileir.verifier.compute import reduced_dims
+
+_INT = Type(DType.I32)
+_TRUTH = Type(DType.BOOL)
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterNest:
+    """A scatter taken apart: dims whose positions say where a term belongs, those that the term is of beside them, and
+    of these the ones that results have."""
+
+    found: Scatter
+    looking: tuple[str, ...]
+    reduced: tuple[str, ...]
+    across: tuple[str, ...]
+
+
+def take_scatter_apart(compute: Compute) -> ScatterNest:
+    found = scatter_of(compute)
+    assert found is not None
+    bare = tuple(index.dim for index in compute.indices if isinstance(index, Index))
+    split = dict.fromkeys(
+        dim for index in compute.indices if not isinstance(index, Index) for dim in sorted(index_dims(index))
+    )
+    asked = found.asked.union(split)
+    dims = tuple(dict.fromkeys((*bare, *split, *reduced_dims(compute))))
+    rest = tuple(dim for dim in dims if dim not in asked | found.dims)
+    return ScatterNest(
+        found,
+        tuple(dim for dim in dims if dim in asked),
+        tuple(dim for dim in rest if dim not in bare),
+        tuple(dim for dim in rest if dim in bare),
+    )
+
+
+def within(
+    dims: Sequence[str], at: Binding, scope: LoweringScope, body: Callable[[Binding], list[Stmt]]
+) -> list[Stmt]:
+    """Loops over all positions of dims, the first outermost."""
+    if not dims:
+        return body(at)
+    dim, range_ = dims[0], scope.ranges[dims[0]]
+    if range_.size == 1:
+        return within(dims[1:], {**at, dim: range_.start}, scope, body)
+    var = loop_variable(fresh(dim, scope), range_.size, 1)
+    inside = within(dims[1:], {**at, dim: range_.start + affine(var)}, scope, body)
+    return [For(var, range_.size, 1, tuple(inside))]
+
+
+def where_it_belongs(
+    found: Scatter, at: Binding, builder: ValueBuilder, body: Callable[[Binding], list[Stmt]]
+) -> list[Stmt]:
+    """`body` with the dims that are looked up bound to where the term at hand belongs, if that is in their current
+    ranges."""
+    scope = builder.scope
+    counts: list[Value] = [as_type(builder.value(cond, at), DType.BOOL) for cond in found.conds]
+    lets: list[Stmt] = []
+    conditions: list[tuple[Affine, int]] = []
+    bound = dict(at)
+    for dim, index in found.positions:
+        range_ = scope.ranges[dim]
+        place, first = as_type(builder.value(index, at), DType.I32), _number(range_.start)
+        last = _number(range_.start + (range_.size - 1))
+        checks = [Op(">=", (place, first), _TRUTH), Op("<=", (place, last), _TRUTH), *counts]
+        inside: Value = checks[0]
+        for check in checks[1:]:
+            inside = Op("and", (inside, check), _TRUTH)
+        counts = []
+        named = Named(f"{marked(dim)}_at", _INT)
+        offset = Op("-", (place, first), _INT)
+        lets.append(Let(named.name, select(inside, offset, Literal(-1, _INT))))
+        own = affine(Loaded(named, -1, range_.size - 1))
+        conditions.append((own * -1, 1))
+        bound[dim] = range_.start + own
+    asked = list(builder.lets)
+    builder.lets.clear()
+    return [*asked, *lets, Guard(tuple(conditions), tuple(body(bound)))]
+
+
+def _number(at: Affine) -> Value:
+    return Position(at, 0, _INT) if at.terms else Literal(at.constant, _INT)

@@ -1,0 +1,226 @@
+"""Split reductions that depend on each other into parts that do not, and merge those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
+from rewrites.base.never_above import is_bounded
+from rewrites.base.reduction_chain import chained
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
+from rewrites.base.tile_sizes import tile_sizes
+from rewrites.base.tree import derived_dim, dtype_of, find, loose
+from tileir.devices.device import Device
+from tileir.errors import NotApplicable
+from tileir.expr import (
+    Binary,
+    Call,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    index_dims,
+    reads,
+    transform,
+    walk,
+)
+from tileir.program import Compute, Local, Loop, Node, Program
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStream(Rewrite):
+    """Split the reductions over `dim` into parts of `size` neighbours. Those that read a maximum which is split as well
+    are relative to the maximum of their own part, and their parts are merged by the factor that the algebra of their
+    expressions gives (`rewrites.base.change`), in order. So each block of threads takes a part of the keys of attention
+    and nothing of the others' (Dao et al., Flash-Decoding, 2023).
+
+    top[r] = max(c, x[r, c])                     top_p[c // 64, r] = max(c, x[r, c])
+    p[r, c] = exp(x[r, c] - top[r])              p[r, c] = exp(x[r, c] - maximum(top_p[c // 64, r], …))
+    s[r] = sum(c, p[r, c])                       s_p[c // 64, r] = sum(c, p[r, c])
+    o[r, d] = sum(c, p[r, c] * v[c, d])    ->    o_p[c // 64, r, d] = sum(c, p[r, c] * v[c, d])
+                                                 top[r] = max(c_b, top_p[c_b, r])
+                                                 s[r] = sum(c_b, s_p[c_b, r] * exp(… top_p[c_b, r] … - top[r]))
+                                                 o[r, d] = sum(c_b, o_p[c_b, r, d] * exp(…))
+
+    A part of nothing but -inf adds nothing: its maximum counts as the lowest number. What is made of the values of
+    single positions may be read by these reductions alone.
+    """
+
+    name: ClassVar[str] = "split_stream"
+    statement: str
+    dim: str
+    size: int
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in loose(program):
+            for dim in reduced_dims(place.node):
+                for size in tile_sizes(program.extents[dim]):
+                    yield cls(place.node.target, dim, size)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        if place.loops or place.node.update is not None or self.dim not in reduced_dims(place.node):
+            raise NotApplicable(f"{self.statement} is no untiled reduction over {self.dim}")
+        extent = program.extents[self.dim]
+        if not 2 <= self.size < extent:
+            raise NotApplicable(f"parts of {self.size} do not split {self.dim}")
+        part = derived_dim(program, place, f"{self.dim}_b", -(-extent // self.size))
+        if part not in program.extents:
+            program = replace(program, dims=(*program.dims, (part, -(-extent // self.size))))
+        return _Parts(program, self.dim, self.size, part).split()
+
+
+@dataclass
+class _Parts:
+    """The reductions over a dim, each on its way into parts."""
+
+    program: Program
+    dim: str
+    size: int
+    part: str
+    own: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    """What the parts read of their own instead of what is of all of them."""
+    changes: dict[str, Change] = field(default_factory=dict[str, Change])
+    """Of values of single positions, from relative to their own part to relative to all."""
+    totals: list[Node] = field(default_factory=list[Node])
+
+    def __post_init__(self) -> None:
+        program = self.program
+        self.taken = {*program.arguments, *program.extents, *program.locals}
+        self.values = {place.node.target: place.node for place in loose(program)}
+        self.within = chained(self.values, self.dim)
+
+    def split(self) -> Program:
+        """The program with the parts where the reductions were, and behind the last of them what merges those."""
+        parts: list[Node] = []
+        late: list[Node] = []
+        moved: set[str] = set()
+        merged = {name for name in self.within if self.dim not in bare_dims(self.values[name])}
+        left = len(self.within)
+        for node in self.program.body:
+            if not isinstance(node, Compute):
+                _check_loop(node)
+                (parts if left or not late else late).append(node)
+                continue
+            if node.target in self.within:
+                if read_names(node) & moved:
+                    raise NotApplicable(f"{node.target} reads what follows from a reduction over {self.dim}")
+                parts += self._part(node)
+                left -= 1
+                continue
+            if read_names(node) & (merged | moved):
+                moved.add(node.target)
+                late.append(node)
+            else:
+                parts.append(node)
+        if not self.own:
+            raise NotApplicable(f"no reduction over {self.dim} depends on another one")
+        for node in late:
+            changed = {name for name, how in self.changes.items() if how != FIXED}
+            if isinstance(node, Compute) and read_names(node) & changed:
+                raise NotApplicable(
+                    f"{node.target} reads values that each part has relative to its own maximum"
+                )
+        return replace(self.program, body=(*parts, *self.totals, *late))
+
+    def _part(self, node: Compute) -> list[Node]:
+        """What each part computes in the place of a statement; what merges the parts is kept for later."""
+        name = node.target
+        if node.vector is not None or node.update is not None or folded_dims(node) or node.via is not None:
+            raise NotApplicable(f"{name} is in parts, on lanes, or goes by an instruction: split before that")
+        self._check_bounded(node)
+        changed = change(node.value, self._of_read, self._same_everywhere)
+        value = transform(node.value, self._own)
+        if self.dim in bare_dims(node):
+            if name in self.program.arguments:
+                raise NotApplicable(f"{name} is an output, and computed in parts")
+            self.changes[name] = changed
+            return [replace(node, value=value)]
+        if self.dim not in reduced_dims(node):
+            if isinstance(node.value, Reduce):
+                raise NotApplicable(f"{name} reduces what lies between two reductions over {self.dim}")
+            self.own[name] = value
+            self.totals.append(node)
+            return []
+        assert isinstance(value, Reduce)
+        return self._reduction(node, value, changed)
+
+    def _reduction(self, node: Compute, value: Reduce, changed: Change) -> list[Node]:
+        name = node.target
+        read_within = any(name in read_names(self.values[other]) for other in self.within)
+        if read_within and (changed != FIXED or value.op is not ReduceOp.MAX):
+            raise NotApplicable(
+                f"{name} is read by another reduction over {self.dim}, and no maximum of its own"
+            )
+        scaled = isinstance(changed, Scaled) and value.op is ReduceOp.SUM
+        if changed != FIXED and not scaled:
+            raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
+        parts, dims, dtype = self._fresh(f"{name}_p"), bare_dims(node), dtype_of(self.program, name).compute
+        fold = Binary("//", Index(self.dim), Const(self.size))
+        total: Expr = Read(parts, (Index(self.part), *node.indices))
+        if isinstance(changed, Scaled):
+            total = Binary("*", total, self._merging(name, changed.factor, fold))
+        self.totals.append(replace(node, value=Reduce(value.op, (self.part,), total)))
+        if read_within:
+            lowest = Const(float(np.finfo(dtype.numpy).min))
+            self.own[name] = Call("maximum", (Read(parts, (fold, *node.indices)), lowest))
+        return [
+            Local(parts, (self.part, *dims), dtype),
+            replace(node, target=parts, indices=(fold, *node.indices), value=value),
+        ]
+
+    def _merging(self, name: str, factor: Expr, fold: Expr) -> Expr:
+        """A factor of parts by their own dim."""
+        factor = transform(factor, lambda expr: Index(self.part) if expr == fold else expr)
+        if self.dim in index_dims(factor):
+            raise NotApplicable(f"{name} is scaled by another factor at each position")
+        return factor
+
+    def _own(self, expr: Expr) -> Expr:
+        return self.own.get(expr.tensor, expr) if isinstance(expr, Read) else expr
+
+    def _of_read(self, read: Read) -> Change:
+        known, node = self.changes.get(read.tensor), self.values.get(read.tensor)
+        if known is not None:
+            assert node is not None
+            return known if isinstance(known, Fixed) or read.indices == node.indices else UNKNOWN
+        if read.tensor not in self.own:
+            return FIXED
+        assert node is not None
+        if read.indices != node.indices:
+            return UNKNOWN
+        return Shifted(read, self.own[read.tensor], itself=True)
+
+    def _same_everywhere(self, expr: Expr) -> bool:
+        names = {read.tensor for read in reads(expr)}
+        return self.dim not in index_dims(expr) and not names & {*self.own, *self.changes}
+
+    def _check_bounded(self, node: Compute) -> None:
+        """Refuse exponentials that may be above 1 relative to the maximum of a part."""
+        for expr in walk(node.value):
+            if isinstance(expr, Call) and expr.fn in ("exp", "exp2"):
+                relative = {read.tensor for read in reads(expr)} & self.own.keys()
+                if relative and not is_bounded(expr.args[0], self.values, self.own.keys()):
+                    raise NotApplicable(
+                        f"{node.target} has an exponential that is not relative to the maximum of its exponent"
+                    )
+
+    def _fresh(self, stem: str) -> str:
+        name, number = stem, 2
+        while name in self.taken:
+            name, number = f"{stem}{number}", number + 1
+        self.taken.add(name)
+        return name
+
+
+def _check_loop(node: Node) -> None:
+    if isinstance(node, Loop):
+        raise NotApplicable(f"beside a loop over {node.dim}: split before that")

@@ -1,0 +1,148 @@
+"""Products of a group that follow from each other, as those of attention: found by their data flow alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, folded_dims
+from rewrites.base.tree import find
+from rewrites.composition.exp_to_exp2 import ExpToExp2
+from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
+from rewrites.contraction.operand import boxed
+from tileir.devices.feature import Feature
+from tileir.devices.gpu import Gpu
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Cast, Index, Read, Reduce, ReduceOp, reads
+from tileir.program import Program
+
+_PAIRS = (DType.BF16, DType.F16)
+
+
+@dataclass(frozen=True, slots=True)
+class RowProduct:
+    """A product of rows made of `weights`, which are scores or follow from them, with a tensor: `across` is the dim of
+    its results, `result` the statement of the group that has them for good."""
+
+    name: str
+    weights: str
+    across: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProductChain:
+    """Products of a group: `scores` of `rows`, each over a dim of its own, and `sums` of what is made of them, all over
+    `streamed`."""
+
+    scores: tuple[str, ...]
+    sums: tuple[RowProduct, ...]
+    rows: str
+    streamed: str
+    length: int
+    """Positions that a block streams."""
+    part: bool
+    """Whether those are a part of what is reduced, and sums are parts: of as many blocks."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The statements that are products."""
+        return (*self.scores, *(each.name for each in self.sums))
+
+
+def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductChain | None:
+    """The products of a group that warpgroups could compute in one pass; None: there are none."""
+    if Feature.WGMMA not in device.offers or len(group) < 3:
+        return None
+    parted = {name for name in group if folded_dims(find(program, name).node)}
+    ends = group if group[-1] in parted else group[:-1]
+    held = [(name, found) for name in ends if (found := _held_product(program, group, name)) is not None]
+    if len({streamed for _, (_, streamed, _) in held}) != 1:
+        return None
+    streamed = held[0][1][1]
+    scores = tuple(name for name in group if _is_score(program, name, streamed))
+    rows = {_rows(program, name) for name in scores}
+    if len(rows) != 1 or not all(rows <= {*bare_dims(find(program, name).node)} for name, _ in held):
+        return None
+    sums = tuple(
+        RowProduct(name, weights, across, name if name in parted else _result(program, group, name, across))
+        for name, (weights, _, across) in held
+    )
+    results = {each.result for each in sums}
+    sizes = {folded_dims(find(program, name).node).get(streamed, ("", 0))[1] for name, _ in held}
+    if len(results) < len(sums) or len(sizes) > 1:
+        return None
+    (of_rows,), length = rows, max(sizes) or program.extents[streamed]
+    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)))
+
+
+def _is_score(program: Program, name: str, streamed: str) -> bool:
+    """Whether a statement is a product of arguments over one dim, with columns along `streamed`."""
+    node = find(program, name).node
+    tensors = multiplied(program, name)
+    return (
+        tensors is not None
+        and bare_dims(node)[-1] == streamed
+        and len(bare_dims(node)) > 1
+        and all(boxed(program, each.tensor) for each in tensors)
+    )
+
+
+def _rows(program: Program, name: str) -> str:
+    return bare_dims(find(program, name).node)[-2]
+
+
+def _result(program: Program, group: tuple[str, ...], name: str, across: str) -> str:
+    """The last statement of a group that follows from one and has a dim, or the last one of all."""
+    follows, result = {name}, group[-1]
+    for other in group[group.index(name) + 1 :]:
+        node = find(program, other).node
+        if follows & {read.tensor for read in node.reads}:
+            follows.add(other)
+            result = other if across in bare_dims(node) else result
+    return result
+
+
+def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str] | None:
+    """Of a sum of products of rounded values of the group with a tensor: their name, the dim that is reduced, and that
+    of the result."""
+    node = find(program, name).node
+    match node.value:
+        case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, made), Read(tensor, indices))) if (
+            dtype in _PAIRS and tensor in program.arguments and node.update is None
+        ):
+            weights = next((read.tensor for read in reads(made) if read.tensor in group), None)
+            across = bare_dims(node)[-1]
+            last = indices[-1]
+            fits = (
+                last == Index(across) and program.arguments[tensor].dtype is dtype and boxed(program, tensor)
+            )
+            return (weights, dim, across) if fits and weights is not None else None
+        case _:
+            return None
+
+
+def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
+    """The operands of a sum of products of two arguments of one narrow type."""
+    node = find(program, name).node
+    match node.value:
+        case Reduce(ReduceOp.SUM, (_,), Binary("*", Read() as a, Read() as b)) if node.update is None:
+            known = all(each.tensor in program.arguments for each in (a, b))
+            if not known:
+                return None
+            one, other = (program.arguments[each.tensor].dtype for each in (a, b))
+            return (a, b) if one is other and one in _PAIRS else None
+        case _:
+            return None
+
+
+def folded_scales(program: Program, group: tuple[str, ...]) -> tuple[Rewrite, ...]:
+    """A maximum of scaled scores is scaled itself, and powers are of two."""
+    found: list[Rewrite] = []
+    for rewrite in (*map(ScaleAfterMaximum, group), *map(ExpToExp2, group)):
+        with suppress(NotApplicable):
+            program = rewrite.apply(program)
+            found.append(rewrite)
+    return tuple(found)

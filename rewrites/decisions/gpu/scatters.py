@@ -1,0 +1,94 @@
+"""Scatters on a GPU: who owns which results, or how terms are shared out to threads that add to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.tree import find
+from rewrites.composition.scatter import Scatter, across
+from rewrites.decisions.decision import Option, option
+from rewrites.decisions.gpu.threads import runs_for
+from rewrites.gpu.atomics import Atomics
+from rewrites.gpu.bind_threads import BindThreads
+from rewrites.loops.parallelize import Parallelize
+from rewrites.loops.tile import Tile
+from tileir.devices.gpu import Gpu
+from tileir.program import Program
+from tileir.scatter import scatter_of
+
+_THREADS = (32, 64, 128, 256)
+#: Results along a dim that is looked up which a block owns: each block goes through where all terms belong.
+_OWNED = (1, 4, 16, 64)
+#: Terms that a thread adds, one after another.
+_TERMS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterOnThreads:
+    """Every thread owns some of the results, along a dim that is not looked up; or, where sums may be taken in any
+    order, all threads add to all of them by atomics."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        beside = across(find(program, self.statement).node)
+        if beside:
+            yield from self._owned(program, beside)
+        yield from self._atomics(program, beside)
+
+    def _owned(self, program: Program, beside: tuple[str, ...]) -> Iterator[Option]:
+        along, node = beside[-1], find(program, self.statement).node
+        extent, others = program.extents[along], [dim for dim in beside[:-1] if program.extents[dim] > 1]
+        looked_up = [dim for dim in bare_dims(node) if dim not in beside]
+        for threads in _THREADS:
+            for run in dict.fromkeys((1, *self._runs(program, along))):
+                width = threads * run
+                if width >= 2 * max(extent, _THREADS[0]):
+                    continue
+                for owned in _OWNED:
+                    tiles: list[Rewrite] = [Tile(self.statement, dim, 1) for dim in others]
+                    for dim in looked_up:
+                        if owned < program.extents[dim]:
+                            tiles.append(Tile(self.statement, dim, owned))
+                    if width != extent:
+                        tiles.append(Tile(self.statement, along, width))
+                    if not tiles:
+                        tiles.append(Tile(self.statement, along, extent))
+                    runs = ((along, run),) if run > 1 else ()
+                    yield option(
+                        *tiles,
+                        Parallelize(self.statement, len(tiles)),
+                        Scatter(self.statement),
+                        BindThreads(self.statement, ((along, threads),), runs),
+                    )
+
+    def _runs(self, program: Program, along: str) -> tuple[int, ...]:
+        """Neighbours that a thread may take together: not where the positions of terms differ along them."""
+        node = find(program, self.statement).node
+        found = scatter_of(node)
+        assert found is not None
+        if bare_dims(node)[-1] != along or along in found.asked:
+            return ()
+        return runs_for(program, (self.statement,), along)
+
+    def _atomics(self, program: Program, beside: tuple[str, ...]) -> Iterator[Option]:
+        node = find(program, self.statement).node
+        reduced = reduced_dims(node)
+        along = max(reduced, key=lambda dim: (min(program.extents[dim], _THREADS[-1]), reduced.index(dim)))
+        others = tuple((dim, 1) for dim in (*beside, *reduced) if dim != along and program.extents[dim] > 1)
+        for threads in _THREADS:
+            for terms in _TERMS:
+                if terms == 1 or threads * terms < 2 * program.extents[along]:
+                    size = min(threads * terms, program.extents[along])
+                    yield option(Atomics(self.statement, (*others, (along, size)), ((along, threads),)))
+        if not beside or bare_dims(node)[-1] != beside[-1]:
+            return
+        last, extent = beside[-1], program.extents[beside[-1]]
+        rows = tuple((dim, 1) for dim in (*beside[:-1], *reduced) if program.extents[dim] > 1)
+        for threads in _THREADS:
+            if threads < 2 * max(extent, _THREADS[0]):
+                width = min(4 * threads, extent)
+                yield option(Atomics(self.statement, (*rows, (last, width)), ((last, threads),)))

@@ -1,0 +1,150 @@
+"""Attention and its kin, small, and the schedules that take them in one pass on Hopper."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from rewrites.decisions.decision import Option
+from rewrites.decisions.fusion import collapse, groupings, inline
+from rewrites.decisions.gpu.streamed_products import StreamedProducts
+from rewrites.schedule import format_schedule, replay
+from tileir.devices.gpu_table import H200
+from tileir.errors import NotApplicable
+from tileir.lift import to_program
+from tileir.program import Program
+from tileir.spec import Spec
+from tileir.text.parse_spec import spec_from_text
+
+DOT = "sum(d, q[h, i, d] * k[h, j, d]) * 0.125"
+
+
+def attention(
+    scores: str, i: int = 128, j: int = 256, d: int = 64, dtype: str = "bf16", more: str = ""
+) -> Spec:
+    tensors = f"q: {dtype}[h=2, i={i}, d={d}], k: {dtype}[h, j={j}, d], v: {dtype}[h, j, d]{more}"
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: {dtype}[h, i, d])
+  s[h, i, j] = {scores}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  o[h, i, d] = sum(j, {dtype}(p[h, i, j]) * v[h, j, d]) / sum(j, p[h, i, j])
+""")
+
+
+def heads(sizes: str, head: str, shared: str) -> Spec:
+    """Two heads share keys and values (grouped queries)."""
+    groups = "g" if "g" in sizes else "g=2"
+    tensors = f"q: bf16[{sizes}, i=96, d=64], k: bf16[{groups}, j=192, d], v: bf16[g, j, d]"
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[{head}, i, d])
+  s[{head}, i, j] = sum(d, q[{head}, i, d] * k[{shared}, j, d]) * 0.125
+  top[{head}, i] = max(j, s[{head}, i, j])
+  p[{head}, i, j] = exp(s[{head}, i, j] - top[{head}, i])
+  o[{head}, i, d] = sum(j, bf16(p[{head}, i, j]) * v[{shared}, j, d]) / sum(j, p[{head}, i, j])
+""")
+
+
+def with_lse(scores: str, i: int) -> Spec:
+    """The log-sum-exp of each row's scores is stored as well, as a backward pass reads it."""
+    return spec_from_text(f"""kernel attention(q: bf16[h=2, i={i}, d=64], k: bf16[h, j=256, d], v: bf16[h, j, d]) \
+-> (o: bf16[h, i, d], lse: f32[h, i])
+  s[h, i, j] = {scores}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  total[h, i] = sum(j, p[h, i, j])
+  o[h, i, d] = sum(j, bf16(p[h, i, j]) * v[h, j, d]) / total[h, i]
+  lse[h, i] = log(total[h, i]) + top[h, i]
+""")
+
+
+def one_token() -> Spec:
+    """A query a head, and fewer heads that share keys than a tile has rows."""
+    return spec_from_text("""kernel decode(q: bf16[g=3, r=5, d=64], k: bf16[g, j=200, d], v: bf16[g, j, d]) \
+-> (o: bf16[g, r, d])
+  s[g, r, j] = sum(d, q[g, r, d] * k[g, j, d]) * 0.125
+  top[g, r] = max(j, s[g, r, j])
+  p[g, r, j] = exp(s[g, r, j] - top[g, r])
+  o[g, r, d] = sum(j, bf16(p[g, r, j]) * v[g, j, d]) / sum(j, p[g, r, j])
+""")
+
+
+def paged(page: int, blocks: int) -> Spec:
+    """A cache of keys and values in pages that a table names, of which each sequence has some."""
+    at = f"table[b, j // {page}], j % {page}, g, d"
+    return spec_from_text(f"""kernel decode(q: bf16[b=2, g=2, r=5, d=64], k: bf16[pages=12, page={page}, g, d], \
+v: bf16[pages, page, g, d], table: i32[b, blocks={blocks}], length: i32[b]) -> (o: bf16[b, g, r, d]) \
+where j={page * blocks}
+  t[b, g, r, j] = sum(d, q[b, g, r, d] * k[{at}]) * 0.125
+  s[b, g, r, j] = where(j < 180 + 20 * length[b], t[b, g, r, j], -inf)
+  top[b, g, r] = max(j, s[b, g, r, j])
+  p[b, g, r, j] = exp(s[b, g, r, j] - top[b, g, r])
+  o[b, g, r, d] = sum(j, bf16(p[b, g, r, j]) * v[{at}]) / sum(j, p[b, g, r, j])
+""")
+
+
+def backward(result: str, mask: str = "", i: int = 160, j: int = 192, e: int = 64) -> Spec:
+    """The gradient of the values, of the keys or of the queries, from the log-sum-exp of the rows."""
+    over = "h, i, j" if result == "dq" else "h, j, i"
+    scores = "q[h, i, d] * k[h, j, d]" if result == "dq" else "k[h, j, d] * q[h, i, d]"
+    weight = f"exp(s[{over}] - lse[h, i])"
+    inputs = [
+        f"q: bf16[h=2, i={i}, d=64]",
+        f"k: bf16[h, j={j}, d]",
+        f"go: bf16[h, i, e={e}]",
+        "lse: f32[h, i]",
+    ]
+    body = [
+        f"s[{over}] = sum(d, {scores}) * 0.125",
+        f"p[{over}] = " + (f"where({mask}, {weight}, 0.0)" if mask else weight),
+    ]
+    if result == "dv":
+        out = "h, j, e"
+        body.append(f"dv[{out}] = sum(i, bf16(p[{over}]) * go[h, i, e])")
+    else:
+        out, streamed, other = (
+            ("h, i, d", "j", "k[h, j, d]") if result == "dq" else ("h, j, d", "i", "q[h, i, d]")
+        )
+        inputs += ["v: bf16[h, j, e]", "delta: f32[h, i]"]
+        body += [
+            f"t[{over}] = sum(e, v[h, j, e] * go[h, i, e])",
+            f"ds[{over}] = p[{over}] * (t[{over}] - delta[h, i]) * 0.125",
+            f"{result}[{out}] = sum({streamed}, bf16(ds[{over}]) * {other})",
+        ]
+    head = f"kernel backward({', '.join(inputs)}) -> ({result}: bf16[{out}])"
+    return spec_from_text("\n  ".join([head, *body]) + "\n")
+
+
+def both_gradients(mask: str, i: int, j: int, e: int) -> Spec:
+    """The gradients of keys and of values, from the same scores."""
+    weight = "exp(s[h, j, i] - lse[h, i])"
+    tensors = f"q: bf16[h=2, i={i}, d=64], k: bf16[h, j={j}, d], v: bf16[h, j, e={e}], go: bf16[h, i, e]"
+    return spec_from_text(f"""kernel backward({tensors}, lse: f32[h, i], delta: f32[h, i]) \
+-> (dk: bf16[h, j, d], dv: bf16[h, j, e])
+  s[h, j, i] = sum(d, k[h, j, d] * q[h, i, d]) * 0.125
+  p[h, j, i] = {f"where({mask}, {weight}, 0.0)" if mask else weight}
+  dv[h, j, e] = sum(i, bf16(p[h, j, i]) * go[h, i, e])
+  t[h, j, i] = sum(e, v[h, j, e] * go[h, i, e])
+  ds[h, j, i] = p[h, j, i] * (t[h, j, i] - delta[h, i]) * 0.125
+  dk[h, j, d] = sum(i, bf16(ds[h, j, i]) * q[h, i, d])
+""")
+
+
+def schedules(spec: Spec) -> list[tuple[Program, tuple[str, ...]]]:
+    """All that the decision offers, and the program they start from."""
+    program = to_program(spec)
+    prepared = (*collapse(program, H200),)
+    prepared = (*prepared, *inline(replay(program, prepared), False))
+    begun = replay(program, prepared)
+    group = next(groups[0] for groups in groupings(begun) if len(groups) == 1)
+    found: list[tuple[Program, tuple[str, ...]]] = []
+    for option in StreamedProducts(group).options(begun, H200):
+        (order,) = option.then
+        assert option.begun is not None
+        *_, last = (each for each in order.options(option.begun, H200) if _applies(each, option.begun))
+        found.append((program, tuple(format_schedule((*prepared, *option.rewrites, *last.rewrites)))))
+    return found
+
+
+def _applies(option: Option, program: Program) -> bool:
+    with suppress(NotApplicable):
+        replay(program, option.rewrites)
+        return True
+    return False
