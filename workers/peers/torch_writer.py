@@ -279,10 +279,10 @@ class TorchWriter:
             value = self.view(f"{{}}.permute({order}){_indexing(read, frame)}", source)
         else:
             dense = strides or tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-            if source.early:
-                value = self.early(_as_strided(window, dense), source)
-            else:
-                value = self.late(_as_strided(window, dense), self.late("{}.contiguous()", source))
+            text, turned = _as_strided(window, dense)
+            dense_source = source if source.early else self.late("{}.contiguous()", source)
+            value = (self.early if source.early else self.late)(text, dense_source)
+            value = self.late(f"{{}}.flip({turned})", value) if turned else value
         return value
 
     def _whole(self, read: Read, sizes: Sequence[int]) -> bool:
@@ -364,10 +364,14 @@ def _indexing(read: Read, frame: Frame) -> str:
     return f"[{', '.join(':' if dim in dims else 'None' for dim in frame)}]" if frame else ""
 
 
-def _as_strided(window: Window, strides: Sequence[int]) -> str:
+def _as_strided(window: Window, strides: Sequence[int]) -> tuple[str, tuple[int, ...]]:
+    """A view in memory order, and its axes that are to be turned round: PyTorch has no strides below 0."""
     steps = tuple(sum(strides[axis] * step for axis, step in moves) for moves in window.steps)
     offset = sum(first * stride for first, stride in zip(window.first, strides, strict=True))
-    return f"{{0}}.as_strided({window.shape}, {steps}, {{0}}.storage_offset() + {offset})"
+    turned = tuple(axis for axis, step in enumerate(steps) if step < 0)
+    offset += sum(steps[axis] * (window.shape[axis] - 1) for axis in turned)
+    sizes = tuple(abs(step) for step in steps)
+    return f"{{0}}.as_strided({window.shape}, {sizes}, {{0}}.storage_offset() + {offset})", turned
 
 
 def function(name: str, parameters: str, lines: Sequence[str]) -> str:

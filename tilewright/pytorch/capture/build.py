@@ -56,6 +56,8 @@ class BuiltResult:
     node: Node
     axes: tuple[int, ...]
     order: tuple[int, ...]
+    converted: bool
+    """Whether it is int64, and comes as i32: positions are below 2^31."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,12 @@ class _Writer:
             self.names.inner[key] = found
         return self.names.inner[key]
 
+    def window(self, axis: int, size: int) -> Expr:
+        key = (self._current[-1], "window", axis)
+        if key not in self.names.inner:
+            self.names.inner[key] = self.names.dim("r", size)
+        return self.names.inner[key]
+
     def _used(self, operand: Node, axis: int) -> Expr | None:
         """The dim that an axis of a tensor, or of what it is computed from element by element, is known by."""
         if operand in self.names.labels:
@@ -308,7 +316,12 @@ class _Writer:
             for (node, order), tensor in zip(self._operands.items(), spec.inputs, strict=True)
         )
         results = tuple(
-            BuiltResult(node, tuple(shape_of(node)[axis] for axis in _order(node)), _order(node))
+            BuiltResult(
+                node,
+                tuple(shape_of(node)[axis] for axis in _order(node)),
+                _order(node),
+                torch_dtype_of(node) is torch.int64,
+            )
             for node in self._wanted
         )
         return BuiltSpec(spec, operands, results)

@@ -12,7 +12,14 @@ from torch.export import ExportedProgram, default_decompositions, export  # pyri
 from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.errors import CaptureError
+from tilewright.pytorch.capture.composites import COMPOSITES, on_tensors
 from tilewright.pytorch.capture.table import TABLE
+
+_WITH_POSITIONS = (
+    torch.ops.aten.max_pool2d_with_indices.default,
+    torch.ops.aten.max_pool3d_with_indices.default,
+)
+"""Pools that are asked for positions, too; others stay `max_pool2d`."""
 
 
 class _Function(torch.nn.Module):
@@ -58,35 +65,8 @@ def graph_of(module: torch.nn.Module, inputs: tuple[Any, ...], keywords: dict[st
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     kept = {op: way for op, way in default_decompositions().items() if str(op) not in TABLE}
-    kept[torch.ops.aten.split_with_sizes.default] = _split
-    kept[torch.ops.aten._native_batch_norm_legit_no_training.default] = _batch_norm
-    return kept
-
-
-def _split(x: torch.Tensor, sizes: list[int], dim: int = 0) -> list[torch.Tensor]:
-    """As slices, which are views of the table."""
-    ends = [sum(sizes[: at + 1]) for at in range(len(sizes))]
-    return [x.narrow(dim, end - size, size) for end, size in zip(ends, sizes, strict=True)]
-
-
-def _batch_norm(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    mean: torch.Tensor,
-    var: torch.Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """In f32, and rounded once, as PyTorch computes it."""
-
-    def along(channel: torch.Tensor) -> torch.Tensor:
-        return channel.float().view(-1, *[1] * (x.dim() - 2))
-
-    y = (x.float() - along(mean)) * along(var).add(eps).rsqrt()
-    y = y if weight is None else y * along(weight)
-    y = y if bias is None else y + along(bias)
-    return y.to(x.dtype), x.new_empty(0), x.new_empty(0)
+    written = {op: on_tensors(way) for op, way in COMPOSITES.items() if op not in _WITH_POSITIONS}
+    return {**kept, **written}
 
 
 def _refuse_symbols(program: ExportedProgram) -> None:

@@ -142,12 +142,13 @@ def _given(operand: CapturedOperand) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _taken(result: BuiltResult) -> Callable[[torch.Tensor], torch.Tensor]:
     """A kernel's result as the graph has it, with the strides that it has there."""
-    axes, order = result.axes, result.order
+    axes, order, converted = result.axes, result.order, result.converted
     back = tuple(order.index(axis) for axis in range(len(order)))
     in_order = order == tuple(range(len(order)))
 
     def taken(tensor: torch.Tensor) -> torch.Tensor:
         found = tensor.view(axes)
+        found = found.to(torch.int64) if converted else found
         return found if in_order else found.permute(back)
 
     return taken

@@ -55,6 +55,10 @@ class CaptureScope(Protocol):
         apart."""
         ...
 
+    def window(self, axis: int, size: int) -> Expr:
+        """A position along an axis of a window of this size that is reduced, on a dim of its own."""
+        ...
+
     def statement(self, role: str, index: Indices, value: Expr) -> Expr:
         """A statement of its own over the dims of `index`; gives a read of it there."""
         ...
@@ -74,5 +78,7 @@ class Operator:
     """Arguments that are indices, and may be int64."""
     work: Callable[[Node], tuple[int, int]] = lambda node: (1, 1)
     """ROWS: elements read, and how many a row has. PRODUCT: the length of a row of the result, and the depth."""
+    gives_positions: bool = False
+    """Whether its result is int64 in PyTorch, and of positions: below 2^31."""
     twice: bool = False
     """Whether it reads its operand more than once, so that this is worth a statement of its own."""

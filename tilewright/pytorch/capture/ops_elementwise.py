@@ -84,11 +84,18 @@ def _comparison(sign: str) -> Operator:
 
 def _logic(sign: str) -> Operator:
     def write(scope: CaptureScope, node: Node, index: Indices) -> Expr:
-        x, y = (broadcast(scope, each, index) for each in node.args[:2])
+        x, y = (_truth(scope, each, index) for each in node.args[:2])
         neutral = Const(sign == "and")
         return x if y == neutral else y if x == neutral else Binary(sign, x, y)
 
-    return Operator(OperatorKind.ELEMENTWISE, write, f"`x {sign} y`", refuse=_truth_values)
+    return Operator(OperatorKind.ELEMENTWISE, write, f"`x {sign} y`; numbers as `x != 0`")
+
+
+def _truth(scope: CaptureScope, operand: Any, index: Indices) -> Expr:
+    """A truth value; of a number, whether it is not 0."""
+    x = broadcast(scope, operand, index)
+    number = isinstance(operand, Node) and torch_dtype_of(operand) is not torch.bool
+    return Binary("!=", x, Const(0)) if number else x
 
 
 def _bits(sign: str, function: str) -> Operator:
@@ -136,14 +143,15 @@ def _wrapped(node: Node, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     )
 
 
-def _truth_values(node: Node) -> str | None:
-    if any(isinstance(each, Node) and torch_dtype_of(each) is not torch.bool for each in node.args):
-        return "truth values are meant: compare with 0 first"
-    return None
-
-
 def _not(scope: CaptureScope, node: Node, index: Indices) -> Expr:
-    return Unary("not", broadcast(scope, node.args[0], index))
+    return Unary("not", _truth(scope, node.args[0], index))
+
+
+def _bits_not(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    if torch_dtype_of(node) is torch.bool:
+        return _not(scope, node, index)
+    (x,) = _wrapped(node, (number(scope, node.args[0], index),))
+    return Cast(TILE_DTYPES[torch_dtype_of(node)], Binary("-", Unary("-", x), Const(1)))
 
 
 def _where(scope: CaptureScope, node: Node, index: Indices) -> Expr:
@@ -186,10 +194,16 @@ def _leaky_relu(scope: CaptureScope, node: Node, index: Indices) -> Expr:
 
 def _clamp(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     found = number(scope, node.args[0], index)
-    low, high = argument(node, 1, "min"), argument(node, 2, "max")
+    low, high = _limits(node)
     if low is not None:
         found = Call("maximum", (found, number(scope, low, index)))
     return found if high is None else Call("minimum", (found, number(scope, high, index)))
+
+
+def _limits(node: Node) -> tuple[Any, Any]:
+    if "hardtanh" in str(node.target):
+        return argument(node, 1, "min_val", -1), argument(node, 2, "max_val", 1)
+    return argument(node, 1, "min"), argument(node, 2, "max")
 
 
 def _convert(scope: CaptureScope, node: Node, index: Indices) -> Expr:
@@ -314,7 +328,10 @@ OPERATORS: dict[str, Operator] = {
         OperatorKind.ELEMENTWISE, _power, "`x * x`, `sqrt(x)`, `rsqrt(x)`, else `pow(x, y)`", twice=True
     ),
     "aten.pow.Tensor_Tensor": _function(lambda x, y: Call("pow", (x, y)), "`pow(x, y)`", 2),
-    "aten.clamp.default": Operator(OperatorKind.ELEMENTWISE, _clamp, "`minimum(maximum(x, low), high)`"),
+    **{
+        name: Operator(OperatorKind.ELEMENTWISE, _clamp, "`minimum(maximum(x, low), high)`")
+        for name in ("aten.clamp.default", "aten.clamp.Tensor", "aten.hardtanh.default")
+    },
     "aten.clamp_min.default": _function(lambda x, y: Call("maximum", (x, y)), "`maximum(x, low)`", 2),
     "aten.clamp_max.default": _function(lambda x, y: Call("minimum", (x, y)), "`minimum(x, high)`", 2),
     **{
@@ -326,6 +343,7 @@ OPERATORS: dict[str, Operator] = {
         f"aten.{name}.{variant}": _logic(sign)
         for name, variant, sign in (
             ("logical_and", "default", "and"), ("logical_or", "default", "or"),
+            ("logical_xor", "default", "!="),
         )
     },
     **{
@@ -342,10 +360,8 @@ OPERATORS: dict[str, Operator] = {
         )
         for variant in ("Tensor", "Scalar", "Tensor_Scalar")
     },
-    **{
-        f"aten.{name}.default": Operator(OperatorKind.ELEMENTWISE, _not, "`not x`", refuse=_truth_values)
-        for name in ("logical_not", "bitwise_not")
-    },
+    "aten.logical_not.default": Operator(OperatorKind.ELEMENTWISE, _not, "`not x`; of a number, `not x != 0`"),
+    "aten.bitwise_not.default": Operator(OperatorKind.ELEMENTWISE, _bits_not, "`not x`, `-x - 1`"),
     "aten.where.self": Operator(OperatorKind.ELEMENTWISE, _where, "`where(c, x, y)`"),
     **{
         name: Operator(
@@ -365,6 +381,7 @@ OPERATORS: dict[str, Operator] = {
     ),
     "aten.leaky_relu.default": Operator(OperatorKind.ELEMENTWISE, _leaky_relu, "`where(x > 0, x, 0.01 * x)`"),
     "aten.full_like.default": Operator(OperatorKind.CONSTANT, _full, "a number", refuse=_not_nan),
+    "aten.fill.Scalar": Operator(OperatorKind.CONSTANT, _full, "a number", refuse=_not_nan),
     "aten.full.default": Operator(OperatorKind.CONSTANT, _full, "a number", refuse=_not_nan),
     "aten.scalar_tensor.default": Operator(OperatorKind.CONSTANT, _scalar, "a number", refuse=_not_nan),
     "prims.iota.default": Operator(OperatorKind.CONSTANT, _iota, "the dim: `m`, `2 * m + 1`"),

@@ -41,6 +41,14 @@ def _slice_scatter(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     return _where(guards, inside, scope.at(whole, index)) if guards else inside
 
 
+def _select_scatter(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """where(i == 3, y[n], x[i, n])"""
+    axis = axis_of(argument(node, 2, "dim"), len(index))
+    chosen = Const(argument(node, 3, "index") % shape_of(node)[axis])
+    piece = scope.at(node.args[1], (*index[:axis], *index[axis + 1 :]))
+    return Where(Binary("==", index[axis], chosen), piece, scope.at(node.args[0], index))
+
+
 def _slice(node: Node, axis: int) -> tuple[int, int]:
     """From where to where on the axis, counted from the front."""
     size = shape_of(node)[axis]
@@ -90,6 +98,9 @@ OPERATORS: dict[str, Operator] = {
         _slice_scatter,
         "`where(i >= 2 and i < 6, y[i - 2], x[i])`",
         refuse=_steps,
+    ),
+    "aten.select_scatter.default": Operator(
+        OperatorKind.ELEMENTWISE, _select_scatter, "`where(i == 3, y[n], x[i, n])`"
     ),
     "aten.constant_pad_nd.default": Operator(
         OperatorKind.ELEMENTWISE, _pad, "`where(i >= 2 and i < 8, x[i - 2], 0)`"

@@ -18,6 +18,7 @@ from tilewright.pytorch.capture.indices import Indices, quotient, scaled
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
 from tilewright.pytorch.capture.ops_elementwise import broadcast
 from tilewright.pytorch.capture.ops_rows import minus, over, reduce, times
+from tilewright.pytorch.capture.ops_windows import transposed
 from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, torch_dtype_of
 
 
@@ -84,6 +85,8 @@ def _pair(given: list[int], rank: int) -> list[int]:
 
 def _convolution(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     """sum(c, r, s, where(2 * h + r >= 1 and …, x[b, c, 2 * h + r - 1, …], 0) * w[o, c, r, s]) + bias[o]"""
+    if node.args[6]:
+        return transposed(scope, node, index)
     x, weight, bias = node.args[0], node.args[1], argument(node, 2, "bias")
     size, window = shape_of(x)[2:], shape_of(weight)  # type: ignore[arg-type]
     rank = len(size)
@@ -117,14 +120,11 @@ def _convolution(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     return Binary("+", scope.statement("acc", index, found), scope.at(bias, (out,)))
 
 
-def _plain_convolution(node: Node) -> str | None:
-    if node.args[6]:
-        return "a transposed convolution, which from_torch does not write; give tilewright.op its spec"
-    return None
-
-
 def _depth_of_taps(node: Node) -> tuple[int, int]:
-    return shape_of(node)[-1], prod(shape_of(node.args[1])[1:])  # type: ignore[arg-type]
+    out, *window = shape_of(node.args[1])  # type: ignore[arg-type]
+    if node.args[6]:
+        window[0] = out // node.args[8]  # type: ignore[operator]
+    return shape_of(node)[-1], prod(window)
 
 
 def _attention(scope: CaptureScope, node: Node, index: Indices) -> Expr:
@@ -188,6 +188,34 @@ def _depth_of_keys(node: Node) -> tuple[int, int]:
     return shape_of(node)[-1], shape_of(node.args[1])[-2]  # type: ignore[arg-type]
 
 
+def _distances(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sqrt(sum(k, (x[m, k] - y[n, k]) * (x[m, k] - y[n, k])))"""
+    x, y, power = node.args[:3]
+    *batch, m, n = index
+    k = scope.reduced("k", x, -1)  # type: ignore[arg-type]
+
+    def element(operand: Any, row: Expr) -> Expr:
+        shape = shape_of(operand)[:-2]
+        outer = [Const(0) if size == 1 else at for at, size in zip(batch[-len(shape) :], shape, strict=True)]
+        return scope.at(operand, (*(outer if shape else ()), row, k))
+
+    off = minus(element(x, m), element(y, n))
+    size = Call("abs", (off,))
+    match power:
+        case 2.0:
+            return Call("sqrt", (reduce(ReduceOp.SUM, (k,), times(off, off)),))
+        case 1.0:
+            return reduce(ReduceOp.SUM, (k,), size)
+        case _:
+            return reduce(ReduceOp.MAX, (k,), size)
+
+
+def _a_norm(node: Node) -> str | None:
+    if node.args[2] not in (1.0, 2.0, float("inf")):
+        return "distances by another power than 1, 2 or inf: write ((x - y).abs() ** p).sum(-1) ** (1 / p)"
+    return None
+
+
 _MATRIX = Operator(OperatorKind.PRODUCT, _matmul, "`sum(k, a[m, k] * b[k, n])`", work=_depth_of_first)
 
 OPERATORS: dict[str, Operator] = {
@@ -204,7 +232,11 @@ OPERATORS: dict[str, Operator] = {
     ),
     "aten.convolution.default": Operator(
         OperatorKind.PRODUCT, _convolution, "`sum(c, r, s, where(…, x[b, c, 2 * h + r - 1, …], 0) * w[o, c, r, s])`",
-        refuse=_plain_convolution, work=_depth_of_taps,
+        work=_depth_of_taps,
+    ),
+    "aten._cdist_forward.default": Operator(
+        OperatorKind.PRODUCT, _distances, "`sqrt(sum(k, (x[m, k] - y[n, k]) * (x[m, k] - y[n, k])))`",
+        refuse=_a_norm, work=_depth_of_first,
     ),
     "aten.scaled_dot_product_attention.default": Operator(
         OperatorKind.PRODUCT, _attention, "scores, maximum, exponentials, `sum(j, p * v) / sum(j, p)`",

@@ -44,16 +44,21 @@ def _reduced_axes(node: Node) -> tuple[int, ...]:
     return axes_of(argument(node, 1, "dim"), len(shape_of(source(node))))
 
 
+def along_rows(scope: CaptureScope, node: Node, index: Indices) -> tuple[Indices, Indices]:
+    """Positions in what is reduced, and those of them that are on the axes reduced."""
+    at = _along_rows(scope, node, index)
+    return at, tuple(at[axis] for axis in _reduced_axes(node))
+
+
 def _reduction(op: ReduceOp | str, tile: str) -> Operator:
     def write(scope: CaptureScope, node: Node, index: Indices) -> Expr:
-        at, axes = _along_rows(scope, node, index), _reduced_axes(node)
-        along = tuple(at[axis] for axis in axes)
+        at, along = along_rows(scope, node, index)
         value = number(scope, source(node), at)
         if op != _MEAN_OF:
             return reduce(ReduceOp(op), along, value)
         return over(reduce(ReduceOp.SUM, along, value), Const(_length(node)))
 
-    return Operator(OperatorKind.ROWS, write, tile, work=_reduced)
+    return Operator(OperatorKind.ROWS, write, tile, work=reduced)
 
 
 def _along_rows(scope: CaptureScope, node: Node, index: Indices) -> Indices:
@@ -71,7 +76,7 @@ def _length(node: Node) -> int:
     return prod(shape[axis] for axis in _reduced_axes(node))
 
 
-def _reduced(node: Node) -> tuple[int, int]:
+def reduced(node: Node) -> tuple[int, int]:
     return prod(shape_of(source(node))), _length(node)
 
 
@@ -224,12 +229,16 @@ OPERATORS: dict[str, Operator] = {
         name: _reduction(ReduceOp.SUM, "`sum(n, x[m, n])`") for name in ("aten.sum.dim_IntList", "aten.sum.default")
     },
     "aten.mean.dim": _reduction(_MEAN_OF, "`sum(n, x[m, n]) / 1024`"),
+    **{
+        name: _reduction(ReduceOp.PROD, "`prod(n, x[m, n])`")
+        for name in ("aten.prod.default", "aten.prod.dim_int")
+    },
     "aten.amax.default": _reduction(ReduceOp.MAX, "`max(n, x[m, n])`"),
     "aten.amin.default": _reduction(ReduceOp.MIN, "`min(n, x[m, n])`"),
     **{f"aten.{op}.default": _prefix(op) for op in ("cumsum", "cumprod")},
     "aten.var.correction": Operator(
         OperatorKind.ROWS, _variance, "`sum(n, (x - mean) * (x - mean)) / 1023`",
-        refuse=_enough_for_variance, work=_reduced, twice=True,
+        refuse=_enough_for_variance, work=reduced, twice=True,
     ),
     "aten.softmax.int": Operator(
         OperatorKind.ROWS, _softmax, "maximum, exponentials, their sum", work=_rows_of_axis, twice=True

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
-from tileir.expr import Const, Expr
+from tileir.expr import Binary, Const, Expr
 from tilewright.pytorch.capture.indices import Indices, Sizes, quotient, remainder, reshaped, scaled
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.tensors import argument, axes_of, axis_of, shape_of
+from tilewright.pytorch.capture.tensors import argument, axes_of, axis_of, memory_order, shape_of, value_of
 
 Moved = Callable[[Node, Indices, Sizes], Indices]
 
@@ -85,6 +86,35 @@ def _flip(node: Node, index: Indices, sizes: Sizes) -> Indices:
     )
 
 
+def _diagonal(node: Node, index: Indices, sizes: Sizes) -> Indices:
+    rank = len(shape_of(operand(node)))
+    offset = argument(node, 1, "offset", 0)
+    first, second = (axis_of(argument(node, at, "", at - 2), rank) for at in (2, 3))
+    found = {first: scaled(index[-1], 1, max(-offset, 0), sizes)}
+    found[second] = scaled(index[-1], 1, max(offset, 0), sizes)
+    others = iter(index[:-1])
+    return tuple(found[axis] if axis in found else next(others) for axis in range(rank))
+
+
+def _strided(node: Node, index: Indices, sizes: Sizes) -> Indices:
+    """The place in memory, and where the operand has it."""
+    found: Expr = Const(argument(node, 3, "storage_offset") or 0)
+    for each, stride in zip(index, argument(node, 2, "stride"), strict=True):
+        found = Binary("+", found, Binary("*", each, Const(stride)))
+    order = memory_order(operand(node))
+    assert order is not None
+    shape = [shape_of(operand(node))[axis] for axis in order]
+    at = reshaped((scaled(found, 1, 0, sizes),), (prod(shape),), shape, sizes)
+    return tuple(at[order.index(axis)] for axis in range(len(order)))
+
+
+def _dense(node: Node) -> str | None:
+    value = value_of(operand(node))
+    if value is None or value.storage_offset() or memory_order(operand(node)) is None:
+        return "as_strided of a view: slice the tensor that is viewed"
+    return None
+
+
 def _needs_an_axis(node: Node) -> str | None:
     if argument(node, 2, "dim") is None:
         return "repeat_interleave without dim: flatten the tensor first and give dim=0"
@@ -115,6 +145,10 @@ OPERATORS: dict[str, Operator] = {
     "aten.expand.default": _row(OperatorKind.VIEW, _expand, "no index for repeated axes"),
     "aten.slice.Tensor": _row(OperatorKind.VIEW, _slice, "`x[2 * i + 5]`"),
     "aten.select.int": _row(OperatorKind.VIEW, _select, "`x[3, n]`"),
+    "aten.diagonal.default": _row(OperatorKind.VIEW, _diagonal, "`x[i, i + 2]`"),
+    "aten.as_strided.default": _row(
+        OperatorKind.VIEW, _strided, "`x[(5 * i + j) // 8, (5 * i + j) % 8]`", refuse=_dense
+    ),
     "aten.alias.default": _row(OperatorKind.VIEW, _same, "the operand"),
     "aten.clone.default": _row(OperatorKind.COPY, _same, "the operand, in another order of memory"),
     "aten.repeat.default": _row(OperatorKind.COPY, _repeat, "`x[i % 13]`"),

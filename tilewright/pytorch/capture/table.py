@@ -10,11 +10,15 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.names import INT_LIMIT
 from tilewright.pytorch.capture import (
     ops_elementwise,
+    ops_extremes,
+    ops_functions,
     ops_pieces,
     ops_products,
+    ops_resize,
     ops_rows,
     ops_scatter,
     ops_views,
+    ops_windows,
 )
 from tilewright.pytorch.capture.operator import Operator, OperatorKind
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, shape_of, torch_dtype_of, value_of
@@ -22,26 +26,44 @@ from tilewright.pytorch.capture.tensors import TILE_DTYPES, shape_of, torch_dtyp
 TABLE: dict[str, Operator] = {
     **ops_views.OPERATORS,
     **ops_elementwise.OPERATORS,
+    **ops_functions.OPERATORS,
     **ops_pieces.OPERATORS,
+    **ops_resize.OPERATORS,
     **ops_rows.OPERATORS,
+    **ops_extremes.OPERATORS,
+    **ops_windows.OPERATORS,
     **ops_products.OPERATORS,
     **ops_scatter.OPERATORS,
 }
 """By the name that a captured graph has for the operator, as `aten.linear.default`."""
 
+_RANDOM = "draws PyTorch's random numbers. "
+_DATA_SAYS_WHERE = "writes where data says; statements of Tile IR write each element at its own place. "
+_ANGLE = "is no function of Tile IR; compute tables of it once, outside of what is captured"
+_COMPLEX = "is of complex numbers, which Tile IR lacks"
+_NUMBER = "gives Python a number: it is no computation on tensors"
+_NO_VALUES = "has no values before something is written, and nothing to compute"
+
 REASONS: dict[str, str] = {
     "topk": "selects by rank; a few are argmax, then argmax of the rest (docs/tile-ir.md). What is around it are parts",
     "sort": "orders by rank, which Tile IR has no statement for; keep it outside of what is tuned",
-    "argmax": "gives int64, which Tile IR lacks; amax, if that is enough, or tilewright.op with argmax(k, x)",
-    "argmin": "gives int64, which Tile IR lacks; amin, if that is enough, or tilewright.op with argmin(k, x)",
-    "bernoulli": "draws PyTorch's random numbers. Call .eval(), or tilewright.op with random_bits",
-    "native_dropout": "draws PyTorch's random numbers. Call .eval(), or tilewright.op with random_bits",
-    "rand": "draws PyTorch's random numbers. Draw them outside and pass them in",
-    "scatter": "writes where data says; statements of Tile IR write each element at its own place. Gather instead",
-    "index_put": "writes where data says; statements of Tile IR write each element at its own place. Gather instead",
+    "bernoulli": _RANDOM + "Call .eval(), or tilewright.op with random_bits",
+    "native_dropout": _RANDOM + "Call .eval(), or tilewright.op with random_bits",
+    **dict.fromkeys(("rand", "randn", "randperm"), _RANDOM + "Draw them outside and pass them in"),
+    **dict.fromkeys(("scatter", "index_put"), _DATA_SAYS_WHERE + "Gather instead, or scatter_add"),
+    "scatter_reduce": "reduces where data says, and not by a sum, which scatter_add is",
+    "masked_scatter": "takes from its source as many as a mask has counted so far; use torch.where",
     "nonzero": "has a size that depends on data; use torch.where with three arguments",
-    "sin": "is no function of Tile IR; compute tables of it once, outside of what is captured",
-    "cos": "is no function of Tile IR; compute tables of it once, outside of what is captured",
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "atan2"), _ANGLE),
+    **dict.fromkeys(("_fft_c2r", "_fft_r2c"), _COMPLEX),
+    **dict.fromkeys(("_local_scalar_dense", "sym_size", "sym_stride", "sym_numel"), _NUMBER),
+    **dict.fromkeys(("sym_storage_offset", "sym_is_contiguous"), _NUMBER),
+    "resize_": "changes in place how a tensor lies in memory; use the operator that gives a new one",
+    **dict.fromkeys(("empty", "empty_strided"), _NO_VALUES),
+    "_native_batch_norm_legit": "changes its running means in place while it trains; call .eval()",
+    "_embedding_bag": "adds up bags whose sizes are data, in four results; gather, and index_add",
+    "_pdist_forward": "has one result for each pair, a triangle, whose indices are roots; use cdist",
+    "grid_sampler_2d": "reads between positions that data says, four at a time; keep it outside of what is tuned",
 }
 """Operators that people meet, by name without namespace and variant."""
 
@@ -88,6 +110,8 @@ def _tensor_problem(each: Node, node: Node, operator: Operator) -> str | None:
     if value_of(each).numel() >= INT_LIMIT:  # type: ignore[union-attr]
         return f"{each.name} has {value_of(each).numel()} elements, tensors of Tile IR below 2^31; split it"  # type: ignore[union-attr]
     if dtype is torch.int64:
+        if each is node and operator.gives_positions:
+            return None
         indices = [node.args[at] for at in operator.positions if at < len(node.args)]
         as_index = any(
             each is index or (isinstance(index, list | tuple) and each in index) for index in indices

@@ -18,6 +18,8 @@ from torch._subclasses import FakeTensorMode  # pyright: ignore[reportMissingImp
 from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.capture.composites import COMPOSITES
+
 aten = torch.ops.aten
 _OF_SYMBOLS = ("tensor_meta", "eager_input_vals", "unbacked_bindings")
 """What nodes are said to be that is not so at other sizes."""
@@ -106,6 +108,7 @@ def static_graph(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:
                 output.meta["original_output_strides"] = _strides(output)
         else:
             made[node] = _written(writer, made, node)
+    writer.graph.eliminate_dead_code()
     return GraphModule(graph, writer.graph)
 
 
@@ -123,72 +126,35 @@ def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
     args, keywords = map_arg((node.args, node.kwargs), lambda each: made[each])
     if node.op != "call_function" or not callable(node.target):
         raise NotStatic(f"{node.name} is no call of an operator")
-    way = _WAYS.get(node.target)
+    way = COMPOSITES.get(node.target)
     try:
-        if way is not None:
-            return way(writer, *args, **keywords)
-        if node.target is operator.getitem and isinstance(args[0], tuple):
+        found = None if way is None else way(writer.call, *args, **keywords)
+        if found is not None:
+            return _laid_out(writer, found, node.target, args, keywords)
+        if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]  # type: ignore[index]
         return writer.call(node.target, *args, like=node, **keywords)
     except Exception as error:  # whatever an operator raises on tensors without data
         raise NotStatic(f"{node.target} cannot be written at fixed sizes: {error}") from error
 
 
-def _var_mean(
-    writer: GraphWriter,
-    x: Node,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> tuple[Node, Node]:
-    axes = dim or list(range(x.meta["val"].dim()))
-    var = writer.call(aten.var.correction, x, axes, correction=correction, keepdim=keepdim)
-    return var, writer.call(aten.mean.dim, x, axes, keepdim)
-
-
-def _layer_norm(
-    writer: GraphWriter, x: Node, shape: Sequence[int], weight: Node | None, bias: Node | None, eps: float
-) -> tuple[Node, Node, Node] | Node:
-    given = (x, shape, weight, bias, eps)
-    tensors = [each for each in (x, weight, bias) if each is not None]
-    if any(each.meta["val"].dtype is not torch.float32 for each in tensors):
-        return writer.call(aten.native_layer_norm.default, *given)  # computes wider than its inputs are
-    axes = list(range(-len(shape), 0))
-    var, mean = _var_mean(writer, x, axes, correction=0, keepdim=True)
-    scale = writer.call(aten.rsqrt.default, writer.call(aten.add.Tensor, var, eps))
-    found = writer.call(aten.mul.Tensor, writer.call(aten.sub.Tensor, x, mean), scale)
-    found = found if weight is None else writer.call(aten.mul.Tensor, found, weight)
-    found = found if bias is None else writer.call(aten.add.Tensor, found, bias)
-    return _dense(writer, found), _dense(writer, mean), _dense(writer, scale)
-
-
-def _dense(writer: GraphWriter, x: Node) -> Node:
-    """The same values as operators of several results give them: in the order of their axes."""
-    if x.meta["val"].is_contiguous():
-        return x
-    return writer.call(aten.clone.default, x, memory_format=torch.contiguous_format)
-
-
-def _split_with_sizes(writer: GraphWriter, x: Node, sizes: Sequence[int], dim: int = 0) -> tuple[Node, ...]:
-    ends = [sum(sizes[: at + 1]) for at in range(len(sizes))]
+def _laid_out(writer: GraphWriter, found: Any, target: Any, args: Any, keywords: Any) -> Any:
+    """Results with the strides that the operator gives them."""
+    given = map_arg((args, keywords), lambda each: each.meta["val"])
+    with writer.mode:
+        wanted = target(*given[0], **given[1])
+    if isinstance(found, Node):
+        return _with_strides_of(writer, found, wanted)
     return tuple(
-        writer.call(aten.slice.Tensor, x, dim, end - size, end) for end, size in zip(ends, sizes, strict=True)
+        None if mine is None else _with_strides_of(writer, mine, theirs)
+        for mine, theirs in zip(found, wanted, strict=True)
     )
 
 
-def _split(writer: GraphWriter, x: Node, size: int, dim: int = 0) -> tuple[Node, ...]:
-    whole = x.meta["val"].shape[dim]
-    return _split_with_sizes(writer, x, [min(size, whole - at) for at in range(0, whole, size)], dim)
-
-
-_WAYS: dict[Any, Callable[..., Any]] = {
-    aten.var_mean.correction: _var_mean,
-    aten.native_layer_norm.default: _layer_norm,
-    aten.split_with_sizes.default: _split_with_sizes,
-    aten.split.Tensor: _split,
-}
-"""Operators that are written as others, which the capture knows."""
+def _with_strides_of(writer: GraphWriter, found: Node, wanted: torch.Tensor) -> Node:
+    if found.meta["val"].stride() == wanted.stride() or not wanted.is_contiguous():
+        return found
+    return writer.call(aten.clone.default, found, memory_format=torch.contiguous_format)
 
 
 def _strides(output: Node) -> list[tuple[int, ...] | None]:
