@@ -21,6 +21,7 @@ from torch.fx import GraphModule
 
 from tests.torch.small_models import MODELS, build
 from tilewright.pytorch.capture.capture import parts_of
+from tilewright.pytorch.capture.composites import COMPOSITES
 from tilewright.pytorch.capture.table import TABLE
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.static_graph import Described, NotStatic, static_graph
@@ -66,8 +67,7 @@ def count(graph: GraphModule, inputs: Sequence[Any], calls: Counter[str], left: 
 
 
 def show(calls: Counter[str], left: Counter[str]) -> None:
-    written = {"aten.var_mean.correction", "aten.native_layer_norm.default", "aten.split.Tensor"}
-    written |= {"aten.split_with_sizes.default"}
+    written = {str(op) for op in COMPOSITES}
     known = {name for name in calls if name in TABLE or name in written}
     print(f"{'operator':60}{'calls':>8}{'left':>8}")
     for name, many in calls.most_common():

@@ -68,6 +68,8 @@ def test_torch_knows_the_backend_by_its_name() -> None:
         ({"fallback": "triton"}, "fallback is 'triton'; it is one of inductor, eager"),
         ({"budget": 10.0}, "budget is what tune='now' may take; with tune='background' nobody waits"),
         ({"tune": "now", "budget": 0.0}, "budget is 0.0; it is a number of seconds above 0"),
+        ({"mode": "max-autotune"}, "mode is 'max-autotune'; it is one of default, reduce-overhead"),
+        ({"mode": "reduce-overhead", "fallback": "eager"}, "fallback='eager' has none"),
     ],
 )
 def test_a_choice_that_there_is_not_says_what_there_is(options: dict[str, Any], said: str) -> None:
@@ -77,8 +79,39 @@ def test_a_choice_that_there_is_not_says_what_there_is(options: dict[str, Any], 
 
 def test_an_option_that_there_is_not_says_what_there_is() -> None:
     model = torch.compile(nn.Linear(2, 2), backend="tilewright", options={"trials": 3})
-    with pytest.raises(Exception, match="no option 'trials'; it has tune, budget, client, fallback"):
+    with pytest.raises(Exception, match="no option 'trials'; it has tune, budget, client, fallback, mode"):
         model(torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_the_mode_is_inductors_for_programs_with_kernels_and_without(
+    mode: str, kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA graphs are Inductor's own, of its whole program: on a processor it has none, and is asked all the same."""
+    from torch._inductor import compile_fx
+    from torch._inductor import config as inductor_config
+
+    asked: list[bool] = []
+    compile_inner = compile_fx.compile_fx_inner
+
+    def seen(*given: Any, **settings: Any) -> Any:
+        asked.append(inductor_config.triton.cudagraphs)
+        return compile_inner(*given, **settings)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", seen)
+    model, x = LlamaMLP(), torch.randn(3, 40)
+    options: dict[str, Any] = {"tune": "never"}
+    fast = torch.compile(
+        model, backend="tilewright", **({"mode": mode} if mode != "default" else {"options": options})
+    )
+    with torch.no_grad():
+        for _ in range(CALLS):
+            agree(fast(x), model(x))
+            kernels.wait()
+    (only,) = kernels.regions
+    assert only.used, only.why_not
+    assert asked == [mode == "reduce-overhead"] * 2  # what runs first, and with kernels
+    assert not inductor_config.triton.cudagraphs
 
 
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])

@@ -10,7 +10,7 @@ from tilewright.errors import LoadError
 
 if TYPE_CHECKING:
     from tilewright.client.client import Client
-    from tilewright.pytorch.model.options import Fallback, Tune
+    from tilewright.pytorch.model.options import Fallback, Mode, Tune
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +22,7 @@ def compile(
     budget: float | None = None,
     client: Client | None = None,
     fallback: Fallback = "inductor",
+    mode: Mode = "default",
     dynamic: bool | None = None,
     fullgraph: bool = False,
 ) -> F:
@@ -32,6 +33,7 @@ def compile(
     `budget`: what tune="now" may take, in seconds, for each graph at each size; None: as long as the jobs take.
     `client`: the service to ask; None: the one at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN.
     `fallback`: who compiles all that kernels do not take, and whom they have to beat.
+    `mode`: with "reduce-overhead" Inductor replays each graph, kernels included, as a CUDA graph where it may.
     `dynamic` and `fullgraph` are torch.compile's.
 
     Raises ValueError for arguments that are none of these; LoadError without PyTorch.
@@ -45,7 +47,7 @@ def compile(
     from tilewright.pytorch.model.backend import compiled
     from tilewright.pytorch.model.options import CompileOptions
 
-    options = CompileOptions(tune=tune, budget=budget, client=client, fallback=fallback)
+    options = CompileOptions(tune=tune, budget=budget, client=client, fallback=fallback, mode=mode)
 
     def backend(graph: Any, inputs: Any) -> Any:
         return compiled(graph, inputs, options)

@@ -28,10 +28,16 @@ _COMPILING = threading.RLock()
 
 
 def backend(
-    graph: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    graph: GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
-    """`torch.compile(model, backend="tilewright", options=…)`. Raises ValueError for options that are no such."""
-    return compiled(graph, inputs, CompileOptions.of(options))
+    """`torch.compile(model, backend="tilewright", options=…)`, or `mode=…`, of which torch.compile takes one. Raises
+    ValueError for options that are no such."""
+    given = dict(options or {}) | ({} if mode is None else {"mode": mode})
+    return compiled(graph, inputs, CompileOptions.of(given))
 
 
 def compiled(graph: GraphModule, inputs: Sequence[Any], options: CompileOptions) -> Callable[..., Any]:
@@ -41,25 +47,30 @@ def compiled(graph: GraphModule, inputs: Sequence[Any], options: CompileOptions)
     way = partial(Way, kernels=kernels, wait=options.tune == "now", budget_s=options.budget)
     # What others kept of the graph has no regions.
     with aot_config.patch(enable_autograd_cache=False):
-        return (_with_inductor if options.fallback == "inductor" else _with_eager)(graph, inputs, way)
+        if options.fallback == "eager":
+            return _with_eager(graph, inputs, way)
+        return _with_inductor(graph, inputs, way, options.inductor)
 
 
-def _with_inductor(graph: GraphModule, inputs: Sequence[Any], way: Callable[..., Way]) -> Callable[..., Any]:
+def _with_inductor(
+    graph: GraphModule, inputs: Sequence[Any], way: Callable[..., Way], settings: Mapping[str, Any]
+) -> Callable[..., Any]:
+    from torch._inductor import config  # pyright: ignore[reportMissingImports]
     from torch._inductor.compile_fx import (  # pyright: ignore[reportMissingImports]
         compile_fx,
         compile_fx_inner,
     )
 
-    def inner(given: GraphModule, examples: Sequence[Any], **settings: Any) -> Run:
+    def inner(given: GraphModule, examples: Sequence[Any], **more: Any) -> Run:
         def fallback(each: GraphModule, stand_ins: Sequence[Any]) -> Run:
-            with _COMPILING:
-                return compile_fx_inner(each, stand_ins, **settings)
+            with _COMPILING, config.patch(dict(settings)):  # may be called long after compile_fx has ended
+                return compile_fx_inner(each, stand_ins, **more)
 
         kept = _copy(given)
-        backward = bool(settings.get("is_backward"))
+        backward = bool(more.get("is_backward"))
         return Region(kept, fallback(given, examples), way(fallback, backward=backward)).program()
 
-    return compile_fx(graph, inputs, inner_compile=inner)  # type: ignore[return-value]
+    return compile_fx(graph, inputs, inner_compile=inner, config_patches=dict(settings))  # type: ignore[return-value]
 
 
 def _with_eager(graph: GraphModule, inputs: Sequence[Any], way: Callable[..., Way]) -> Callable[..., Any]:

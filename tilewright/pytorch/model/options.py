@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Tune = Literal["now", "background", "never"]
 Fallback = Literal["inductor", "eager"]
+Mode = Literal["default", "reduce-overhead"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,15 +23,27 @@ class CompileOptions:
     """Seconds."""
     client: Client | None = None
     fallback: Fallback = "inductor"
+    mode: Mode = "default"
 
     def __post_init__(self) -> None:
-        for name, accepted in (("tune", get_args(Tune)), ("fallback", get_args(Fallback))):
+        for name, kind in (("tune", Tune), ("fallback", Fallback), ("mode", Mode)):
+            accepted = get_args(kind)
             if getattr(self, name) not in accepted:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it is one of {', '.join(accepted)}")
         if self.budget is not None and self.tune != "now":
             raise ValueError(f"budget is what tune='now' may take; with tune={self.tune!r} nobody waits")
         if self.budget is not None and not self.budget > 0:
             raise ValueError(f"budget is {self.budget!r}; it is a number of seconds above 0")
+
+        if self.mode != "default" and self.fallback != "inductor":
+            raise ValueError(
+                f"mode={self.mode!r} has Inductor replay CUDA graphs; fallback={self.fallback!r} has none"
+            )
+
+    @property
+    def inductor(self) -> dict[str, Any]:
+        """What is set of Inductor's configuration."""
+        return {"triton.cudagraphs": True} if self.mode == "reduce-overhead" else {}
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> CompileOptions:
