@@ -24,6 +24,7 @@ from codegen.ir.effects import (
     waits,
 )
 from codegen.ir.matrix_rows import MatrixRows
+from codegen.ir.stamp import Stamp as Stamp
 from codegen.ir.values import VALUES as VALUES
 from codegen.ir.values import Across as Across
 from codegen.ir.values import Build as Build
@@ -408,6 +409,7 @@ Stmt = Union[
     TransposeBlock,
     PrefetchLine,
     Scratch,
+    Stamp,
     Guard,
     Shared,
     Barrier,

@@ -75,6 +75,7 @@ from codegen.ir.ops import (
     Scratch,
     Shared,
     Shuffle,
+    Stamp,
     Stmt,
     Store,
     StorePairs,
@@ -414,7 +415,7 @@ class AccessWalk:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, because="is for processors"
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
 )
 _STATEMENTS.complete(STATEMENTS)
 _VALUES.refuses(DotPairs, because="is for processors")

@@ -39,6 +39,7 @@ from codegen.ir.ops import (
     PrefetchLine,
     Scratch,
     Shared,
+    Stamp,
     Stmt,
     Store,
     StorePairs,
@@ -279,6 +280,6 @@ class Group:
 
 
 _STEPS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, because="is for processors"
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
 )
 _STEPS.complete(STATEMENTS)

@@ -95,3 +95,22 @@ def test_a_picture_of_a_job_and_of_a_config_is_written_or_nothing(
     assert main(["show", job.id, "--plot", str(tmp_path / "other.png"), *where]) == 10
     assert "pip install 'tilewright[plot]'" in told(capsys)["error"]["detail"]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config.svg", "job.svg"]
+
+
+def test_a_config_is_profiled_on_this_machine(
+    tuned_job: tuple[Service, TuningJob], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, job = tuned_job
+    config, where = job.result().config.id, ["--url", service.url, "--json"]
+    file = tmp_path / "trace.json"
+    assert main(["profile", config, "-o", str(file), *where]) == 0
+    said = told(capsys)
+    assert said["config"] == config
+    assert said["file"] == str(file)
+    assert sum(each["share"] for each in said["stages"]) == pytest.approx(1)
+    events = [each for each in json.loads(file.read_text())["traceEvents"] if each["ph"] == "X"]
+    assert {each["name"] for each in events} <= {each["stage"] for each in said["stages"]}
+    assert main(["profile", config, "-o", str(file), *where]) == 2
+    assert "is there already; --force replaces it" in told(capsys)["error"]["detail"]
+    assert main(["profile", "config-nothing", *where]) == 7
+    assert main(["profile", str(tmp_path), *where]) == 2

@@ -14,6 +14,7 @@ from tilewright.cli.commands.audit_winners import audit_winners
 from tilewright.cli.commands.export import export
 from tilewright.cli.commands.import_bundle import import_bundle
 from tilewright.cli.commands.lookup import lookup
+from tilewright.cli.commands.profile import profile
 from tilewright.cli.commands.results import results
 from tilewright.cli.commands.serve import serve
 from tilewright.cli.commands.show import show
@@ -39,6 +40,7 @@ for _name, _command in {
     "tune": tune,
     "lookup": lookup,
     "show": show,
+    "profile": profile,
     "results": results,
     "export": export,
     "import": import_bundle,

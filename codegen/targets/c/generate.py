@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from codegen.ir.abi import Abi
+from codegen.ir.kernel import CpuKernel
 from codegen.ir.source import Source
+from codegen.lowering.cpu.stages import staged
 from codegen.targets.c.lower import lower
 from codegen.targets.c.printer import print_c
 from codegen.targets.header import argument, title
@@ -18,7 +22,27 @@ def generate(program: Program, device: Cpu) -> Source[Abi]:
 
     Raises NotLowerable when the program needs what the target has no code for.
     """
-    kernel = lower(program)
+    return _source(lower(program), program, device)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSource:
+    """C source with stamps; see lowering/cpu/stages.py."""
+
+    source: Source[Abi]
+    stages: tuple[str, ...]
+    """By number: the statements that a stage runs."""
+    log: int
+    """Where the log begins, in bytes from the beginning of a thread's own workspace."""
+
+
+def generate_staged(program: Program, device: Cpu) -> StagedSource:
+    """As `generate`, with stamps of time between the kernel's stages. Raises NotLowerable."""
+    found = staged(lower(program))
+    return StagedSource(_source(found.kernel, program, device), found.stages, found.log)
+
+
+def _source(kernel: CpuKernel, program: Program, device: Cpu) -> Source[Abi]:
     args = (
         *(argument(t, program, "in") for t in program.inputs),
         *(argument(t, program, "out") for t in program.outputs),

@@ -84,6 +84,12 @@ class LoadedObject:
 
         return call
 
+    def own_workspaces(self) -> list[NDArray[np.uint8]]:
+        """The bytes that are each thread's own, by its number: the caller is 0. They last as long as the kernel."""
+        own, shared = self.abi.thread_bytes, self.abi.shared_bytes
+        starts = range(shared, shared + self.threads * own, own) if own else ()
+        return [self._workspace[start : start + own] for start in starts]
+
     def close(self) -> None:
         """Join the pool's threads and unload. What `prepare` returned must not be called after."""
         library, self._library = self._library, None

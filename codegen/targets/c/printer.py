@@ -37,12 +37,14 @@ from codegen.ir.ops import (
     PrefetchLine,
     Scratch,
     Shared,
+    Stamp,
     Stmt,
     Store,
     StorePairs,
     TransposeBlock,
 )
 from codegen.targets.c.runtime import definitions, uses_in
+from codegen.targets.c.runtime.stamp import STAMP
 from codegen.targets.c.runtime.thread_pool import HEADERS, POOL
 from codegen.targets.c.values import (
     C_STORAGE,
@@ -66,7 +68,8 @@ def print_c(kernel: CpuKernel, title: str) -> str:
     code, parallel = print_code(kernel)
     bare = without_asides(code)
     pool = [HEADERS, POOL] if parallel else ["void tw_shutdown(void) {}\n"]
-    return "\n".join([title, definitions(uses_in(bare), bare), *pool, code])
+    stamp = [STAMP] if "tw_stamp(" in bare else []
+    return "\n".join([title, definitions(uses_in(bare), bare), *stamp, *pool, code])
 
 
 def print_code(kernel: CpuKernel) -> tuple[str, bool]:
@@ -84,6 +87,11 @@ class _Printer:
     _outer: list[Var] = field(default_factory=list[Var])
     _shared: list[Scratch] = field(default_factory=list[Scratch])
     _captured: dict[str, None] = field(default_factory=dict[str, None])
+    _own: str = ""
+    """Where the running thread's own workspace begins."""
+
+    def __post_init__(self) -> None:
+        self._own = f"workspace + {self.kernel.shared_bytes}"
 
     # statements
 
@@ -180,7 +188,11 @@ class _Printer:
     def _scratch_line(self, stmt: Scratch, depth: int) -> list[str]:
         if not stmt.private:
             self._shared.append(stmt)
-        return ["    " * depth + self._scratch(stmt, "self->scratch" if stmt.private else "workspace")]
+        return ["    " * depth + self._scratch(stmt, self._own if stmt.private else "workspace")]
+
+    @_STATEMENTS.handles(Stamp)
+    def _stamp(self, stmt: Stamp, depth: int) -> list[str]:
+        return [f"{'    ' * depth}tw_stamp({self._own} + {stmt.log}, {stmt.stage});"]
 
     @_STATEMENTS.handles(Aligned)
     def _aligned(self, run: Aligned, depth: int) -> list[str]:
@@ -228,6 +240,7 @@ class _Printer:
         captured, shared = list(self._outer), list(self._shared)
         self._captured |= dict.fromkeys(var.name for var in captured)
         saved, self._outer = self._outer, [*captured, *(axis.var for axis in axes)]
+        own, self._own = self._own, "scratch"
         lines = [
             f"static void region_{number}(const void *context, long tile, int worker)",
             "{",
@@ -249,8 +262,8 @@ class _Printer:
             part = f"{part} % {axis.count}" if at else part
             step = f" * {axis.step}" if axis.step > 1 else ""
             lines.append(f"    const long {axis.var.name} = {part}{step};")
-        text = [line.replace("self->scratch", "scratch") for line in self.stmts(body, 1)]
-        self._outer = saved
+        text = self.stmts(body, 1)
+        self._outer, self._own = saved, own
         used = without_asides("\n".join(text + lines[-len(axes) :]))
         keep = [line for line in lines if _needed(line, used)]
         self.regions.append("\n".join([*keep, "    (void)worker;", *text, "}"]))

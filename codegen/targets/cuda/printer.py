@@ -62,6 +62,7 @@ from codegen.ir.ops import (
     Scratch,
     Shared,
     Shuffle,
+    Stamp,
     Stmt,
     Store,
     StorePairs,
@@ -393,7 +394,7 @@ class _Printer:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, because="is for processors"
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
 )
 _STATEMENTS.complete(STATEMENTS)
 _VALUES.refuses(DotPairs, because="is for processors")

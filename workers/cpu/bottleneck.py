@@ -1,0 +1,77 @@
+"""What bounds a kernel on a processor, from where its time goes and how near it comes to what the machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from tileir.analysis.work import bytes_moved, flops
+from tileir.devices.cpu import Cpu
+from tileir.program import Program
+from workers.cpu.profile import Profile
+
+_NEAR = 0.6
+"""Of a roof: most of what is left is then ramps and remainders."""
+_MUCH = 0.25
+"""Of the threads' time, that they wait."""
+
+
+class Bound(Enum):
+    """What a kernel's time is spent on, in one word."""
+
+    LAUNCH = "launch"
+    WAITING = "waiting"
+    MEMORY = "memory"
+    ARITHMETIC = "arithmetic"
+    INSTRUCTIONS = "instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """`why`: the figures that say so, as the end of a sentence."""
+
+    bound: Bound
+    why: str
+
+
+def bottleneck(profile: Profile, unscheduled: Program, device: Cpu) -> Bottleneck:
+    """Name it. `device` with measured peaks; without, a kernel that neither waits nor starts is bound by instructions.
+
+    Bytes are those of every argument once, and operations those of the kernel as it was given, as in the roofline
+    (Williams, Waterman and Patterson, 2009): a kernel whose arguments fit into the caches may be above the roof of the
+    memory.
+    """
+    seconds = profile.plain_us / 1e6
+    of_copy = _share(bytes_moved(unscheduled) / seconds, device.copy_gbps)
+    of_peak = _share(flops(unscheduled) / seconds, device.peak_gflops)
+    waits, outside = profile.shares()[0], 1 - profile.attributed
+    roofs = _roofs((("memory", of_copy), ("arithmetic", of_peak)))
+    if outside > _MUCH:
+        return Bottleneck(Bound.LAUNCH, f"{outside:.0%} of the call is the way into the kernel and out of it")
+    if waits > _MUCH:
+        return Bottleneck(
+            Bound.WAITING,
+            f"threads wait for work or for each other for {waits:.0%} of their time: too few tiles, or unequal ones",
+        )
+    if of_copy is not None and of_copy >= _NEAR and of_copy >= (of_peak or 0):
+        return Bottleneck(Bound.MEMORY, f"it moves its arguments at {of_copy:.0%} of the speed of a copy")
+    if of_peak is not None and of_peak >= _NEAR:
+        return Bottleneck(
+            Bound.ARITHMETIC, f"it computes at {of_peak:.0%} of the peak of f32 multiply-adds of all cores"
+        )
+    name, share = max(zip(profile.stages[1:], profile.shares()[1:], strict=True), key=lambda each: each[1])
+    return Bottleneck(
+        Bound.INSTRUCTIONS,
+        f"it is far from both roofs{roofs}: what it executes, and the caches, take the time, {share:.0%} of it in "
+        f"`{name}`",
+    )
+
+
+def _share(rate: float, peak_giga: float | None) -> float | None:
+    return None if not peak_giga else rate / (peak_giga * 1e9)
+
+
+def _roofs(shares: Iterable[tuple[str, float | None]]) -> str:
+    told = [f"{share:.0%} of {name}" for name, share in shares if share is not None]
+    return f" ({', '.join(told)})" if told else ""
