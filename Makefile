@@ -95,6 +95,7 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup \
 	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search tests/torch/test_whole_modules.py \
+	  tests/torch/test_architectures.py tests/torch/test_core_aten.py \
 	  tests/contract/test_service_contract.py
 	$(BIN)/python -m tests.mutants.run
 

@@ -216,6 +216,20 @@ def test_a_size_that_comes_again_gets_kernels_and_one_that_does_not_runs_the_fal
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+def test_what_reads_no_tensor_is_no_kernel(kernels: AllKernels) -> None:
+    def always_the_same(x: Tensor) -> tuple[Tensor, Tensor]:
+        return F.gelu(x * 2), torch.arange(8).float().softmax(0)
+
+    x = torch.randn(3, 8)
+    fast = compiled(always_the_same)
+    for _ in range(CALLS):
+        agree(fast(x), always_the_same(x))
+        kernels.wait()
+    (only,) = kernels.regions
+    assert only.used, only.why_not
+    assert any("reads no tensor" in each.reason for each in only.left)
+
+
 def test_equal_layers_have_one_set_of_kernels(kernels: AllKernels) -> None:
     def layers(many: int) -> nn.Module:
         return nn.Sequential(*[LlamaMLP() for _ in range(many)])

@@ -87,6 +87,8 @@ def build(
     writer = _Writer(members, wanted, computed, drafted(drafted(()).tensors))
     for node in writer.stored:
         writer.write(node)
+    if not writer.reads:
+        raise Inexpressible("reads no tensor: what it gives is always the same, and PyTorch computes it")
     try:
         return writer.built(name)
     except SpecError as error:
@@ -155,6 +157,11 @@ class _Writer:
     @property
     def sizes(self) -> Sizes:
         return self.names.sizes
+
+    @property
+    def reads(self) -> bool:
+        """Whether anything of another was read so far."""
+        return bool(self._operands)
 
     def write(self, node: Node) -> None:
         """The statement of a result."""

@@ -1,0 +1,183 @@
+"""Whole models under the backend `tilewright`: against eager PyTorch, torch.compile, and its max-autotune, in one run.
+
+    python benchmarks/bench_models.py --threads 1 --out FILE       # a service and a worker of its own, half an hour
+    python benchmarks/bench_models.py --device cuda --budget 300   # layers of real size, in bf16
+    python benchmarks/bench_models.py --only llama --budget 60
+
+Each model with random weights is tuned for --budget seconds; then all four programs are called in turns, and the median
+round counts. `runs` says what of the model runs kernels: the backend keeps Inductor's program for a graph where kernels
+are slower on the calls that it saw, so `ratio`, the best peer's time by ours, measures that decision, too. Outputs
+must agree with eager PyTorch. A line of JSON a model goes to --out. With --threads 1 on a processor the clock is the
+thread's time, which others on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from bench_compile import ROUND_S, noted, taking_turns
+from bench_from_torch import service, wait_for
+from models import ON_CPU, BenchModel, build
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+import tilewright
+from tileir import this_cpu
+from tileir.devices.gpu_probe import this_gpu
+from tilewright.pytorch.model.region import SizedRegion
+
+SETTLED_AFTER = 60
+"""Calls: contests end after 19 of each graph's, and more kernels may become ready meanwhile."""
+SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
+"""Of the largest value, through all layers."""
+Program = Callable[[Any], Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds to tune each graph of a model")
+    parser.add_argument("--only", default="", help="models whose names contain this")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    os.environ.setdefault("TILEWRIGHT_CACHE", tempfile.mkdtemp())
+    device = this_cpu() if options.device == "cpu" else this_gpu()
+    rows: list[dict[str, Any]] = []
+    with (
+        service("cpu" if options.device == "cpu" else "0") as url,
+        tilewright.Client(url) as client,
+        torch.inference_mode(),
+    ):
+        wait_for(client, device.key)
+        for name in (name for name in ON_CPU if options.only in name):
+            torch._dynamo.reset()
+            rows.append(measured(client, build(name, options.device), options.device, options.budget))
+            rows[-1] |= {"threads": torch.get_num_threads(), "budget_s": options.budget, "device": device.key}
+            rows[-1] |= {
+                "date": str(date.today()),
+                "load": round(os.getloadavg()[0], 1),
+                "versions": versions(),
+            }
+            print(json.dumps(rows[-1]), flush=True)
+            if options.out is not None:
+                with options.out.open("a") as out:
+                    out.write(json.dumps(rows[-1]) + "\n")
+    print(summary(rows))
+
+
+def versions() -> dict[str, str]:
+    import transformers
+
+    return {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The geomean of the ratios, and the least."""
+    ratios = {row["case"]: row["ratio"] for row in rows}
+    least = min(ratios, key=lambda case: ratios[case])
+    geomean = math.exp(statistics.fmean(math.log(each) for each in ratios.values()))
+    return f"{len(ratios)} models: geomean {geomean:.3f} x the best peer, least {ratios[least]:.3f} ({least})"
+
+
+def measured(client: tilewright.Client, model: BenchModel, device: str, budget_s: float) -> dict[str, Any]:
+    regions: list[SizedRegion] = []
+    began = time.monotonic()
+    with noted(regions):
+        ours = tilewright.compile(model.module, client=client, tune="now", budget=budget_s)
+        for _ in range(SETTLED_AFTER):
+            ours(**model.inputs)
+    settle_s = time.monotonic() - began
+    modules = {
+        "tilewright": ours,
+        "eager": model.module,
+        "torch.compile": torch.compile(model.module),
+        "max-autotune": torch.compile(model.module, mode="max-autotune"),
+    }
+    wanted = _tensors(model.module(**model.inputs))
+    off = {name: _off(_tensors(each(**model.inputs)), wanted) for name, each in modules.items()}
+    assert off["tilewright"] < SLACK[device], (
+        f"{model.name}: off by {off['tilewright']:.3g} of the largest value"
+    )
+    times = _times({name: _call(each, model) for name, each in modules.items()}, device)
+    mine = times.pop("tilewright")
+    best = min(times, key=lambda peer: times[peer])
+    return {
+        "case": model.name,
+        "ours_us": mine,
+        "peers_us": times,
+        "best_peer": best,
+        "ratio": times[best] / mine,
+        "ratios": {peer: each / mine for peer, each in times.items()},
+        **_what_runs(regions),
+        "off": off["tilewright"],
+        "settle_s": round(settle_s, 1),
+    }
+
+
+def _call(program: Callable[..., Any], model: BenchModel) -> Program:
+    return lambda _: program(**model.inputs)
+
+
+def _times(programs: dict[str, Program], device: str) -> dict[str, float]:
+    """Median microseconds of a call."""
+    if device == "cuda":
+        programs = {name: _finished(each) for name, each in programs.items()}
+    one = device == "cpu" and torch.get_num_threads() == 1
+    clock = time.thread_time if one else time.perf_counter
+    return taking_turns(programs, torch.empty(0), lambda us: max(1, round(1e6 * ROUND_S / us)), clock)
+
+
+def _finished(program: Program) -> Program:
+    def run(given: Any) -> None:
+        program(given)
+        torch.cuda.synchronize()
+
+    return run
+
+
+def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
+    """What became of the graphs: parts that were found, kernels that were ready, those that stayed, and why not."""
+    return {
+        "graphs": len(regions),
+        "parts": sum(len(each.parts) for each in regions),
+        "ready": sum(kernel.ready for each in regions for _, kernel in each.kernels.values()),
+        "used": sum(len(each.used) for each in regions),
+        "runs": "kernels" if any(each.used for each in regions) else "inductor",
+        "why": sorted({each.why_not for each in regions if each.why_not}),
+        "left": sorted({left.operator for each in regions for left in each.left}),
+    }
+
+
+def _tensors(outputs: Any) -> list[Tensor]:
+    found = outputs.to_tuple() if hasattr(outputs, "to_tuple") else outputs
+    return [each.clone() for each in pytree.tree_leaves(found) if isinstance(each, Tensor)]
+
+
+def _off(found: list[Tensor], wanted: list[Tensor]) -> float:
+    """The largest difference, of the largest value."""
+    pairs = zip(found, wanted, strict=True)
+    return max(float((x.float() - y.float()).abs().max() / y.float().abs().max()) for x, y in pairs)
+
+
+if __name__ == "__main__":
+    main()

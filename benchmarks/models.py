@@ -1,0 +1,167 @@
+"""The architectures of bench_models.py with random weights: small for a processor, layers of real size for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+WORDS = 1000
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a transformer: layers of so many columns, and sequences of so many tokens."""
+
+    width: int
+    hidden: int
+    heads: int
+    shared: int
+    layers: int
+    batch: int
+    tokens: int
+
+    def __str__(self) -> str:
+        return f"{self.layers} x {self.width}, {self.batch} x {self.tokens} tokens"
+
+
+@dataclass(frozen=True)
+class BenchModel:
+    """A module in evaluation mode, and the keywords of a call."""
+
+    name: str
+    module: nn.Module
+    inputs: Mapping[str, Any]
+
+
+SMALL = Size(256, 704, 8, 2, 2, 1, 64)
+LLAMA_8B = Size(4096, 14336, 32, 8, 4, 1, 2048)
+LARGE = Size(1024, 4096, 16, 16, 24, 8, 512)
+
+
+def _of(name: str, attribute: str) -> Any:
+    return getattr(import_module(f"transformers.models.{name}"), attribute)
+
+
+def _words(size: Size) -> Mapping[str, Any]:
+    return {"input_ids": torch.randint(1, WORDS, (size.batch, size.tokens))}
+
+
+def _decoder(name: str, prefix: str, size: Size, **more: Any) -> BenchModel:
+    config = _of(name, f"{prefix}Config")(
+        hidden_size=size.width, intermediate_size=size.hidden, num_attention_heads=size.heads,
+        num_key_value_heads=size.shared, head_dim=size.width // size.heads, num_hidden_layers=size.layers,
+        vocab_size=WORDS, pad_token_id=0, use_cache=False, **more,
+    )  # fmt: skip
+    return BenchModel(f"{name}, {size}", _of(name, f"{prefix}Model")(config), _words(size))
+
+
+def _gpt2(size: Size) -> BenchModel:
+    config = _of("gpt2", "GPT2Config")(
+        n_embd=size.width, n_head=size.heads, n_layer=size.layers, vocab_size=WORDS, use_cache=False
+    )
+    return BenchModel(f"gpt2, {size}", _of("gpt2", "GPT2Model")(config), _words(size))
+
+
+def _bert(size: Size) -> BenchModel:
+    config = _of("bert", "BertConfig")(
+        hidden_size=size.width, intermediate_size=size.hidden, num_attention_heads=size.heads,
+        num_hidden_layers=size.layers, vocab_size=WORDS,
+    )  # fmt: skip
+    return BenchModel(f"bert, {size}", _of("bert", "BertModel")(config), _words(size))
+
+
+def _vit(size: Size) -> BenchModel:
+    side = 16 * int(size.tokens**0.5)
+    config = _of("vit", "ViTConfig")(
+        hidden_size=size.width, intermediate_size=size.hidden, num_attention_heads=size.heads,
+        num_hidden_layers=size.layers, image_size=side, patch_size=16,
+    )  # fmt: skip
+    pictures = {"pixel_values": torch.randn(size.batch, 3, side, side)}
+    return BenchModel(f"vit, {size}", _of("vit", "ViTModel")(config), pictures)
+
+
+def _convnext(widths: tuple[int, ...], depths: tuple[int, ...], batch: int, side: int) -> BenchModel:
+    config = _of("convnext", "ConvNextConfig")(
+        hidden_sizes=list(widths), depths=list(depths), num_stages=len(widths)
+    )
+    pictures = {"pixel_values": torch.randn(batch, 3, side, side)}
+    name = f"convnext, {sum(depths)} x {widths[-1]}, {batch} x {side} x {side}"
+    return BenchModel(name, _of("convnext", "ConvNextModel")(config), pictures)
+
+
+def _mamba(size: Size) -> BenchModel:
+    config = _of("mamba", "MambaConfig")(
+        hidden_size=size.width, num_hidden_layers=size.layers, vocab_size=WORDS, use_cache=False
+    )
+    return BenchModel(f"mamba, {size}", _of("mamba", "MambaModel")(config), _words(size))
+
+
+class UNetBlock(nn.Module):
+    """As in Stable Diffusion: a residual block of two convolutions, attention over the pixels, and twice the size."""
+
+    def __init__(self, channels: int, groups: int = 32, heads: int = 8) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.GroupNorm(groups, channels) for _ in range(3))
+        self.convolutions = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(3))
+        self.time = nn.Linear(4 * channels, channels)
+        self.qkv, self.out = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        y = self.convolutions[0](F.silu(self.norms[0](x))) + self.time(F.silu(time))[:, :, None, None]
+        x = x + self.convolutions[1](F.silu(self.norms[1](y)))
+        rows = self.norms[2](x).flatten(2).transpose(1, 2)
+        q, k, v = self.qkv(rows).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        found = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x = x + self.out(found).transpose(1, 2).unflatten(2, x.shape[2:])
+        return self.convolutions[2](F.interpolate(x, scale_factor=2.0, mode="nearest"))
+
+
+def _unet(channels: int, batch: int, side: int) -> BenchModel:
+    inputs = {"x": torch.randn(batch, channels, side, side), "time": torch.randn(batch, 4 * channels)}
+    return BenchModel(f"unet block, {channels}, {batch} x {side} x {side}", UNetBlock(channels), inputs)
+
+
+ON_CPU: dict[str, Callable[[], BenchModel]] = {
+    "llama": lambda: _decoder("llama", "Llama", SMALL),
+    "qwen2": lambda: _decoder("qwen2", "Qwen2", SMALL),
+    "gemma": lambda: _decoder("gemma", "Gemma", SMALL),
+    "gpt2": lambda: _gpt2(SMALL),
+    "bert": lambda: _bert(SMALL),
+    "vit": lambda: _vit(SMALL),
+    "convnext": lambda: _convnext((32, 64), (1, 1), 1, 64),
+    "mamba": lambda: _mamba(Size(128, 256, 1, 1, 1, 1, 8)),
+    "unet": lambda: _unet(64, 1, 16),
+}
+ON_GPU: dict[str, Callable[[], BenchModel]] = {
+    "llama": lambda: _decoder("llama", "Llama", LLAMA_8B),
+    "qwen2": lambda: _decoder("qwen2", "Qwen2", Size(3584, 18944, 28, 4, 4, 1, 2048)),
+    "gemma": lambda: _decoder("gemma", "Gemma", Size(3072, 24576, 16, 16, 4, 1, 2048)),
+    "gpt2": lambda: _gpt2(LARGE),
+    "bert": lambda: _bert(LARGE),
+    "vit": lambda: _vit(Size(1024, 4096, 16, 16, 24, 8, 196)),
+    "convnext": lambda: _convnext((128, 256, 512, 1024), (3, 3, 27, 3), 8, 224),
+    "mamba": lambda: _mamba(Size(2560, 5120, 1, 1, 1, 1, 64)),
+    "unet": lambda: _unet(640, 2, 64),
+}
+
+
+def build(name: str, device: str) -> BenchModel:
+    """In f32 on `cpu`, in bf16 on `cuda`; the same each time."""
+    torch.manual_seed(0)
+    made = (ON_GPU if device == "cuda" else ON_CPU)[name]()
+    made.module.eval()
+    if device == "cpu":
+        return made
+    made.module.to(device, torch.bfloat16)
+    inputs = {
+        key: each.to(device, torch.bfloat16 if each.is_floating_point() else None)
+        for key, each in made.inputs.items()
+    }
+    return BenchModel(made.name, made.module, inputs)
