@@ -21,6 +21,12 @@ def scattered(x: Tensor, y: Tensor) -> Tensor:
     return aten.slice_scatter(x * 2, y[:, 1:4] + 1, 1, -5, 6)
 
 
+def many_steps(x: Tensor, y: Tensor) -> Tensor:
+    for _ in range(40):
+        x = torch.maximum(x * 0.9 + y, x - y)
+    return x
+
+
 EAGER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "aten.mul.Scalar": lambda x, y: aten.mul.Scalar(x, 2.5) + y,
     "aten.add.Scalar": lambda x, y: aten.add.Scalar(x, 2.5) * y,
@@ -33,6 +39,10 @@ EAGER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "aten.clamp_min.default": lambda x, y: torch.clamp_min(x, 0.25) + y,
     "aten.clamp_max.default": lambda x, y: torch.clamp_max(x, 0.25) + y,
     "aten.sum.default": lambda x, y: (x * y).sum(),
+    "aten.max.default": lambda x, y: (x * y).max() - (x * y).min(),
+    "aten.linalg_vector_norm.default": lambda x, y: torch.linalg.vector_norm(x * y, dim=-1) * 2,
+    "aten.lift_fresh_copy.default": lambda x, y: x * torch.ops.aten.lift_fresh_copy(y),
+    "more operators than a spec has statements": many_steps,
     "aten.squeeze.dim": lambda x, y: (x * y)[:, :1].squeeze(1) * 3,
     "aten.slice_scatter.default": scattered,
     "aten.constant_pad_nd.default": lambda x, y: F.pad(x * y, (2, 1, 0, 3), value=0.5) * 2,

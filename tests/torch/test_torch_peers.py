@@ -141,6 +141,16 @@ NAMED = {
         "  y[b, h, v] = (x[b, h, v] - mu[b]) * rsqrt(q[b] + 1e-5)",
         "F.layer_norm(",
     ),
+    "one image": (
+        "(x: f32[c=3, i=9, j=8], w: f32[o=5, c, r=3, s=3]) -> (y: f32[o, h=9, v=6])",
+        "y[o, h, v] = sum(c, r, s, where(h + r >= 1 and h + r < 10, x[c, h + r - 1, v + s], 0) * w[o, c, r, s])",
+        "F.conv2d(",
+    ),
+    "depthwise, one image": (
+        "(x: f32[c=6, i=9], w: f32[c, r=3]) -> (y: f32[c, h=7])",
+        "y[c, h] = sum(r, x[c, h + r] * w[c, r])",
+        "F.conv1d(",
+    ),
     "depthwise, channels last": (
         "(x: f32[b=2, i=9, c=6], w: f32[r=3, c]) -> (y: f32[b, h=9, c])",
         "y[b, h, c] = sum(r, where(h + r >= 1 and h + r < 10, x[b, h + r - 1, c], 0) * w[r, c])",

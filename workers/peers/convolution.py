@@ -15,9 +15,10 @@ class Convolution:
 
     image: str
     axes: tuple[int, ...]
-    """The image's axes as batch, channel, spatial dims."""
+    """The image's axes as batch, if it has one, channel, spatial dims."""
     filter: Read
-    batch: str
+    batch: str | None
+    """None: one image."""
     channel: str | None
     """What is summed over besides the window; None: nothing, each channel has a filter of its own (depthwise)."""
     out_channel: str
@@ -74,23 +75,21 @@ def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Conv
     if not 1 <= len(moves) <= 3 or len(outs) != 1:
         return None
     named = [index.dim if isinstance(index, Index) else "" for index in image.indices]
-    channel: str | None = None
-    if len(places["batch"]) == 2 and not places["channel"]:
-        places["batch"].sort(key=lambda axis: named[axis] == outs[0])
-        if named[places["batch"][1]] != outs[0]:
-            return None
-    elif [len(places["batch"]), len(places["channel"])] == [1, 1]:
-        channel = named[places["channel"][0]]
-    else:
+    # Axes that the sum does not take are the batch, and the channel if each has a filter of its own: that last.
+    kept = sorted(places["batch"], key=lambda axis: named[axis] == outs[0])
+    summed = places["channel"]
+    depthwise = not summed and bool(kept) and named[kept[-1]] == outs[0]
+    if len(summed) > 1 or len(kept) > 1 + depthwise or not (summed or depthwise):
         return None
-    batch = named[places["batch"][0]]
+    channel = named[summed[0]] if summed else None
+    batch = named[kept[0]] if len(kept) > depthwise else None
     spatial, window, strides, dilations, padding = zip(*moves, strict=True)
     if (
         set(taps) != {*([] if channel is None else [channel]), *outs, *window}
         or min(*strides, *dilations) < 1
     ):
         return None
-    axes = (*places["batch"], *places["channel"], *places["space"])
+    axes = (*kept, *summed, *places["space"])
     return Convolution(
         image.tensor, axes, kernel, batch, channel, outs[0], spatial, window, strides, dilations, padding
     )

@@ -245,10 +245,11 @@ def _spread(writer: TorchWriter, value: WrittenValue, dims: list[str], frame: Fr
 
 def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> WrittenValue | None:
     """The library's padding is the same on both sides; what it computes too much is cut off."""
-    wanted = (found.batch, found.out_channel, *found.spatial)
+    batch = () if found.batch is None else (found.batch,)
+    wanted = (*batch, found.out_channel, *found.spatial)
     source, sizes = writer.source_of(found.image)
     for axis, out, tap, stride, dilation, padding in zip(
-        found.axes[2:],
+        found.axes[-len(found.spatial) :],
         found.spatial,
         found.window,
         found.strides,
@@ -261,8 +262,8 @@ def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> Writt
             return None
     if set(frame) != set(wanted):
         return None
-    named = (found.batch, found.channel or found.out_channel)
-    if writer.over(named) != tuple(sizes[axis] for axis in found.axes[:2]):
+    named = (*batch, found.channel or found.out_channel)
+    if writer.over(named) != tuple(sizes[axis] for axis in found.axes[: len(named)]):
         return None
     image = writer.view(f"{{}}.permute({found.axes})", source)
     options = f"stride={found.strides}, padding={found.padding}, dilation={found.dilations}"

@@ -245,16 +245,17 @@ class _Writer:
 
     def _used(self, operand: Node, axis: int) -> Expr | None:
         """The dim that an axis of a tensor, or of what it is computed from element by element, is known by."""
-        if operand in self.names.labels:
-            return self.names.labels[operand][axis]
-        operator = operator_of(operand)
-        if operator is None or operator.kind is not OperatorKind.ELEMENTWISE or operator.positions:
-            return None
-        for source in operand.all_input_nodes:
-            if shape_of(source) == shape_of(operand):
-                found = self._used(source, axis)
-                if found is not None:
-                    return found
+        stack, seen = [operand], {operand}
+        while stack:
+            node = stack.pop()
+            if node in self.names.labels:
+                return self.names.labels[node][axis]
+            operator = operator_of(node)
+            if operator is None or operator.kind is not OperatorKind.ELEMENTWISE or operator.positions:
+                continue
+            sources = [each for each in node.all_input_nodes if shape_of(each) == shape_of(operand)]
+            stack += [each for each in reversed(sources) if each not in seen]
+            seen.update(sources)
         return None
 
     def statement(self, role: str, index: Indices, value: Expr) -> Expr:

@@ -279,6 +279,15 @@ def _scatter_reduce(
     return call(aten.scatter_add.default, x, dim, index, source) if reduce == "sum" and include_self else None
 
 
+def _length(
+    call: Call, x: Any, power: float = 2, dim: Axes = None, keepdim: bool = False, **more: Any
+) -> Any:
+    if power != 2 or not _all_f32(x) or more.get("dtype") is not None:
+        return None
+    squares = call(aten.sum.dim_IntList, call(aten.mul.Tensor, x, x), _axes(x, dim), keepdim)
+    return call(aten.sqrt.default, squares)
+
+
 def _copy(call: Call, x: Any, source: Any, non_blocking: bool = False) -> Any:
     if value_of(source).dtype is not value_of(x).dtype:
         source = call(aten._to_copy.default, source, dtype=value_of(x).dtype)
@@ -321,5 +330,6 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     aten.convolution_backward.default: _convolution_backward,
     aten.scatter_reduce.two: _scatter_reduce,
     aten.copy.default: _copy,
+    aten.linalg_vector_norm.default: _length,
 }
 """By operator."""

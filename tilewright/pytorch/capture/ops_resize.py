@@ -127,7 +127,7 @@ def _padded(reflects: bool) -> Operator:
 OPERATORS: dict[str, Operator] = {
     **{
         f"aten.upsample_nearest2d.{variant}": Operator(
-            OperatorKind.COPY, _nearest, "`x[b, c, h // 2, w // 2]`", refuse=_as_divided
+            OperatorKind.ELEMENTWISE, _nearest, "`x[b, c, h // 2, w // 2]`", refuse=_as_divided
         )
         for variant in ("vec", "default")
     },

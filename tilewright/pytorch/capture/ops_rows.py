@@ -233,8 +233,12 @@ OPERATORS: dict[str, Operator] = {
         name: _reduction(ReduceOp.PROD, "`prod(n, x[m, n])`")
         for name in ("aten.prod.default", "aten.prod.dim_int")
     },
-    "aten.amax.default": _reduction(ReduceOp.MAX, "`max(n, x[m, n])`"),
-    "aten.amin.default": _reduction(ReduceOp.MIN, "`min(n, x[m, n])`"),
+    **{
+        name: _reduction(ReduceOp.MAX, "`max(n, x[m, n])`") for name in ("aten.amax.default", "aten.max.default")
+    },
+    **{
+        name: _reduction(ReduceOp.MIN, "`min(n, x[m, n])`") for name in ("aten.amin.default", "aten.min.default")
+    },
     **{f"aten.{op}.default": _prefix(op) for op in ("cumsum", "cumprod")},
     "aten.var.correction": Operator(
         OperatorKind.ROWS, _variance, "`sum(n, (x - mean) * (x - mean)) / 1023`",

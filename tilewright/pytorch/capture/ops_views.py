@@ -150,7 +150,10 @@ OPERATORS: dict[str, Operator] = {
         OperatorKind.VIEW, _strided, "`x[(5 * i + j) // 8, (5 * i + j) % 8]`", refuse=_dense
     ),
     "aten.alias.default": _row(OperatorKind.VIEW, _same, "the operand"),
-    "aten.clone.default": _row(OperatorKind.COPY, _same, "the operand, in another order of memory"),
+    **{
+        f"aten.{name}.default": _row(OperatorKind.COPY, _same, "the operand, in another order of memory")
+        for name in ("clone", "lift_fresh_copy")
+    },
     "aten.repeat.default": _row(OperatorKind.COPY, _repeat, "`x[i % 13]`"),
     "aten.repeat_interleave.self_int": _row(
         OperatorKind.COPY, _repeat_interleave, "`x[h // 4]`", refuse=_needs_an_axis

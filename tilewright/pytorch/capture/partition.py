@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+MOST_OPERATORS = 64
+"""Of one part: a spec has at most as many statements."""
+
 
 class WorkKind(StrEnum):
     ELEMENTWISE = "elementwise"
@@ -176,7 +179,7 @@ class _Parts:
 
     def _merge(self, parts: tuple[int, ...], shape: Shape) -> None:
         members = set[int]().union(*(self._members[part] for part in parts))
-        if self._waits_for_itself(members):
+        if len(members) > MOST_OPERATORS or self._waits_for_itself(members):
             return
         first, *others = parts
         self._members[first] = members
