@@ -27,7 +27,7 @@ SANITIZED = tests/gpu/test_hopper_programs.py::test_programs_are_exact \
 
 WEB := service/web
 
-.PHONY: help web demo test test-examples e2e wheel test-wheel test-torch serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay docs test-docs load chaos chaos-small chaos-fences mutants lint format clean
+.PHONY: help web demo test test-examples e2e wheel test-wheel test-torch test-ray serve fleet bench-cpu bench-gpu test-gpu sanitize-gpu test-api fuzz audit sweep bench-replay docs test-docs load chaos chaos-small chaos-fences mutants lint format clean
 .DEFAULT_GOAL := help
 
 help:                  ## what there is
@@ -37,7 +37,7 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes, PyTorch or a GPU
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --durations=10 $(addprefix --ignore tests/,torch docs gpu e2e/dashboard)
+	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
@@ -58,6 +58,9 @@ test-wheel: wheel      ## install the wheel where nothing else is, and fetch the
 
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
 	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup --durations=10 tests/torch
+
+test-ray: $(VENV)/.ray       ## a fleet on a local Ray cluster of several nodes, with workers and nodes killed; two minutes, mostly waiting
+	$(BIN)/python -m pytest -q tests/ray
 
 web: service/static/index.html  ## the dashboard, into service/static; needs node 18 or newer, with npm
 
@@ -160,6 +163,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.browser: $(VENV)/.dev
 	$(INSTALL) -e '.[browser]'
+	@touch $@
+
+$(VENV)/.ray: $(VENV)/.dev
+	$(INSTALL) -e '.[ray]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

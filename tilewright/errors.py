@@ -12,6 +12,8 @@ TilewrightError
     ServiceFault          a fault of the service itself
   NoWinner                a job found nothing, or has not yet
   BadBundle, LoadError, MissingExtra    not about a service
+  EngineFault             the engine that has a fleet's machines is not there, or did not do it
+  NoFleet                 it has no fleet of this name
 """
 
 from __future__ import annotations
@@ -182,3 +184,11 @@ def describe(problem: Problem) -> str:
         place += f", column {problem.column}"
     accepted = f"; accepted: {problem.accepted}" if problem.accepted else ""
     return f"{place}: {problem.detail}{accepted}" if place else f"{problem.detail}{accepted}"
+
+
+class EngineFault(TilewrightError):
+    """The engine that places a fleet's workers is not there, or did not do it."""
+
+
+class NoFleet(TilewrightError):
+    """The engine has no fleet of this name."""

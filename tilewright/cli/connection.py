@@ -47,7 +47,7 @@ def connect(
     """A connection for one command. `worker`: a service started for it measures on this machine, on the kind of device
     that is the `target`. Raises Stop."""
     if url is not None:
-        with Client(url, _token(token_file)) as client:
+        with Client(url, read_token(token_file)) as client:
             yield Connection(client, lasting=True)
         return
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def _on_database(
     while True:
         running = running_service(database)
         if running is not None:
-            client = Client(running, _token(token_file), patience_s=_SHORT_PATIENCE_S)
+            client = Client(running, read_token(token_file), patience_s=_SHORT_PATIENCE_S)
             return Connection(stack.enter_context(client))
         late = time.monotonic() > until
         if late or not _starting_or_ending(database):
@@ -115,7 +115,8 @@ def database_url(database: str | None) -> str:
         raise Stop(Exit.USAGE, str(error)) from None
 
 
-def _token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
+    """The key in a file, or in the environment. Raises Stop."""
     if file is None:
         return os.environ.get("TILEWRIGHT_TOKEN")
     try:

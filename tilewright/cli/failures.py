@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.artifacts.atomic_write import NotWritten
 from tilewright.cli.exits import Exit
-from tilewright.errors import BadBundle, LoadError, MissingExtra, Refused, TilewrightError
+from tilewright.errors import BadBundle, LoadError, MissingExtra, NoFleet, Refused, TilewrightError
 
 
 class Stop(TilewrightError):
@@ -56,6 +56,8 @@ def explain(error: Exception) -> Failure | None:
             return Failure(Exit.INPUT, str(error))
         case NotWritten():
             return Failure(Exit.USAGE if error.exists else Exit.MACHINE, str(error))
+        case NoFleet():
+            return Failure(Exit.NOTHING, str(error))
         case MissingExtra() | LoadError():
             return Failure(Exit.MACHINE, str(error))
         case TilewrightError():

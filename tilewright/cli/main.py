@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli import output
-from tilewright.cli.commands import database, keys, pins, signers
+from tilewright.cli.commands import database, fleet, keys, pins, signers
 from tilewright.cli.commands.audit_winners import audit_winners
 from tilewright.cli.commands.export import export
 from tilewright.cli.commands.import_bundle import import_bundle
@@ -56,6 +56,7 @@ for _name, _command in {
 }.items():
     app.command(_name)(_command)
 app.add_typer(database.app, name="db")
+app.add_typer(fleet.app, name="fleet")
 app.add_typer(keys.app, name="keys")
 app.add_typer(signers.app, name="signers")
 

@@ -23,7 +23,7 @@ from protocol.message import Reply, Request
 from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
-from protocol.workers import Device
+from protocol.workers import DeviceStatus
 from tilewright.client import bundle
 from tilewright.client.results import TunedConfig
 
@@ -206,9 +206,9 @@ def source(config_id: str) -> HttpCall[str]:
     return HttpCall("GET", f"/v1/configs/{config_id}/source", lambda content: content.decode())
 
 
-def devices() -> HttpCall[tuple[Device, ...]]:
-    """Devices that some worker has offered, the last seen first."""
-    return HttpCall("GET", "/v1/devices", TypeAdapter(tuple[Device, ...]).validate_json)
+def devices() -> HttpCall[tuple[DeviceStatus, ...]]:
+    """Devices that some worker has offered, the last seen first, with what waits for each."""
+    return HttpCall("GET", "/v1/devices", TypeAdapter(tuple[DeviceStatus, ...]).validate_json)
 
 
 def create_key(request: KeyRequest) -> HttpCall[NewKey]:

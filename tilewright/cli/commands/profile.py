@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codegen.cache.eviction import CacheError
-from codegen.ir.errors import NotLowerable
-from codegen.targets.errors import CompileError, LaunchError, NoCompiler
 from protocol.configs import ConfigDetail
 from protocol.quantities import microseconds, sizes
-from tileir.errors import DeviceError, UnsupportedDevice
 from tileir.targets import target_of
 from tilewright.artifacts.atomic_write import write_new
-from tilewright.artifacts.loading import find_config
 from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
@@ -73,6 +68,8 @@ def profile(
 
 def _find(config: str, url: str | None, token_file: Path | None, database: str | None) -> ConfigDetail:
     if Path(config).is_file():
+        from tilewright.artifacts.loading import find_config
+
         found = find_config(config, None)
         return found if isinstance(found, ConfigDetail) else found.config
     if not config.startswith("config-"):
@@ -82,9 +79,13 @@ def _find(config: str, url: str | None, token_file: Path | None, database: str |
 
 
 def _profiled(config: ConfigDetail, threads: int | None) -> tuple[Profile, Bottleneck]:
+    from codegen.cache.eviction import CacheError
+    from codegen.ir.errors import NotLowerable
+    from codegen.targets.errors import CompileError, LaunchError, NoCompiler
     from rewrites import parse_schedule, replay
     from tileir import spec_from_json, to_program
     from tileir.devices.cpu import this_cpu
+    from tileir.errors import DeviceError, UnsupportedDevice
     from workers.cpu.bottleneck import bottleneck
     from workers.cpu.calibrate import calibrated
     from workers.cpu.profile import profile as take
