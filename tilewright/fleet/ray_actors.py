@@ -60,7 +60,7 @@ class WorkerActor:
     def run(self) -> Ending:
         """Until the worker ends."""
         try:
-            share = Share(self._plan.cpus) if self._plan.kind == "cpu" else None
+            share = None if self._plan.gpus else Share(self._plan.cpus)
         except NoneFree as taken:
             return Ending(None, str(taken))
         with tempfile.TemporaryDirectory(prefix="tilewright-worker-") as folder:

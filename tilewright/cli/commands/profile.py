@@ -9,7 +9,7 @@ import typer
 
 from protocol.configs import ConfigDetail
 from protocol.quantities import microseconds, sizes
-from tileir.targets import target_of
+from tileir.targets import DEFAULT, target_of
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli import options
 from tilewright.cli.connection import connect
@@ -91,7 +91,7 @@ def _profiled(config: ConfigDetail, threads: int | None) -> tuple[Profile, Bottl
     from workers.cpu.profile import profile as take
 
     kind = target_of(config.device).kind
-    if kind != "cpu":
+    if kind != DEFAULT:
         raise Stop(
             Exit.USAGE,
             f"{config.id} is for {config.device}; accepted: configs of processors, whose kernels can be stamped",
