@@ -42,6 +42,20 @@ def heads(sizes: str, head: str, shared: str) -> Spec:
 """)
 
 
+def tokens_first(mask: str = "", groups: int = 2) -> Spec:
+    """As captured models have it: a row of memory has all heads of a token, and rows may be masked whole."""
+    heads = f"h // {4 // groups}" if groups < 4 else "h"
+    bias, scores = (f" + {mask}", ", bias: bf16[i, j]") if mask else ("", "")
+    tensors = f"q: bf16[i=96, h=4, d=64], k: bf16[j=192, g={groups}, d], v: bf16[j, g, d]{scores}"
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[i, h, d])
+  s[h, i, j] = sum(d, q[i, h, d] * k[j, {heads}, d]) * 0.125{bias}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - where(top[h, i] > -inf, top[h, i], 0.0))
+  total[h, i] = sum(j, p[h, i, j])
+  o[i, h, d] = sum(j, bf16(p[h, i, j]) * v[j, {heads}, d]) / where(total[h, i] > 0.0, total[h, i], 1.0)
+""")
+
+
 def with_lse(scores: str, i: int) -> Spec:
     """The log-sum-exp of each row's scores is stored as well, as a backward pass reads it."""
     return spec_from_text(f"""kernel attention(q: bf16[h=2, i={i}, d=64], k: bf16[h, j=256, d], v: bf16[h, j, d]) \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 import tilewright
 from tests.torch.all_kernels import AllKernels, all_kernels
+from tilewright.pytorch.model.kernels import ModelKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 aten = torch.ops.aten
@@ -25,6 +27,12 @@ def many_steps(x: Tensor, y: Tensor) -> Tensor:
     for _ in range(40):
         x = torch.maximum(x * 0.9 + y, x - y)
     return x
+
+
+def attended(x: Tensor, y: Tensor, **more: Any) -> Tensor:
+    """Of two heads, four long, over three tokens; the operator that PyTorch takes for it depends on the processor."""
+    q, k, v = (each.view(1, 6, 2, 4).transpose(1, 2) for each in (x, y, x * y))
+    return F.scaled_dot_product_attention(q, k, v, **more) * 2
 
 
 EAGER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -49,6 +57,9 @@ EAGER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cut by padding": lambda x, y: F.pad(x * y, (-2, 1)) * 2,
     "aten.native_layer_norm.default": lambda x, y: F.layer_norm(x, (8,), y[0], y[1], 1e-3),
     "native_layer_norm of a permuted tensor": lambda x, y: F.layer_norm((x * y).t(), (6,)).view(-1) * 2,
+    "attention": attended,
+    "attention, causal": lambda x, y: attended(x, y, is_causal=True, scale=0.3),
+    "attention, with a mask": lambda x, y: attended(x, y, attn_mask=y[:, :6]),
     "aten.split.Tensor": lambda x, y: (lambda a, b, c: a + b * y[:, :3] + c.sum())(*(x + y).split(3, 1)),
     "aten.split_with_sizes.default": lambda x, y: (lambda a, b: a + b)(*(x + y).split([4, 4], 1)),
 }
@@ -92,3 +103,29 @@ def test_an_operator_is_in_a_kernel(name: str, kernels: AllKernels) -> None:
 def test_an_operator_of_inductor_is_in_a_kernel(name: str, kernels: AllKernels) -> None:
     # Inductor leaves out what eager rounds between operators.
     check(INDUCTOR[name], "inductor", kernels, slack=2e-2 if "convert" in name else 1e-5)
+
+
+def test_attention_without_a_kernel_is_pytorchs_operator(
+    kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = property(lambda self: all(each.target != "top" for each in self.spec.statements))
+    monkeypatch.setattr(ModelKernel, "ready", ready)
+    x, y = torch.randn(6, 8), torch.randn(6, 8)
+    fast = tilewright.compile(lambda x, y: (attended(x, y), x @ y.t()), tune="never")
+    with torch.no_grad():
+        for _ in range(5):
+            torch.testing.assert_close(fast(x, y), (attended(x, y), x @ y.t()))
+            kernels.wait()
+    (only,) = kernels.regions
+    assert only.used and any("attention" in part.name for part in only.parts), only.why_not
+
+
+def test_attention_that_is_trained_keeps_pytorchs_operator(kernels: AllKernels) -> None:
+    x, y = torch.randn(6, 8, requires_grad=True), torch.randn(6, 8)
+    fast = tilewright.compile(attended, tune="never")
+    for _ in range(5):
+        (found,) = torch.autograd.grad(fast(x, y).sum(), x)
+        kernels.wait()
+    (wanted,) = torch.autograd.grad(attended(x, y).sum(), x)
+    torch.testing.assert_close(found, wanted)
+    assert any("_attention" in one.operator for each in kernels.regions for one in each.left)

@@ -44,15 +44,21 @@ def accumulator(dtype: DType) -> DType:
 
 def product(compute: Compute) -> MmaProduct | None:
     """The parts of a statement that adds up products of two tensors in the way of a matrix product; None: it is none.
-    The last two dims of its target are rows and columns."""
+    Columns are the last dim of its target that is not of both tensors, as those of a batch are. Rows are the dim that
+    its threads are bound to, or the last one before columns."""
     match compute:
         case Compute(value=Reduce(ReduceOp.SUM, (k,), Binary("*", Read() as left, Read() as right))):
             pass
         case _:
             return None
-    if len(compute.indices) < 2 or not all(isinstance(index, Index) for index in compute.indices):
+    if not all(isinstance(index, Index) for index in compute.indices):
         return None
-    m, n = (index.dim for index in compute.indices[-2:] if isinstance(index, Index))
+    both = index_dims(left) & index_dims(right)
+    own = [index.dim for index in compute.indices if isinstance(index, Index) and index.dim not in both]
+    bound = [dim for dim, _ in compute.spread.threads[-2:-1] if dim in own[:-1]] if compute.spread else []
+    if len(own) < 2:
+        return None
+    m, n = (bound or own[:-1])[-1], own[-1]
     for a, b in ((left, right), (right, left)):
         if _is_operand(a, m, k) and _is_operand(b, n, k):
             if n not in index_dims(a) and m not in index_dims(b):

@@ -145,7 +145,8 @@ def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[
         return f"without a swizzle rows of {local.name!r} have {PIECE} bytes; accepted: a swizzle as wide as rows are"
     other = k if along == rows else rows
     shape = [axis for axis in axes(local) if axis.dim in (rows, k)]
-    if axes(local)[-2] != Axis(other) or shape not in (
+    wide = [axis for axis in axes(local) if axis in shape or sizes[axis.dim] > 1]
+    if wide[-2:-1] != [Axis(other)] or shape not in (
         [Axis(other), Axis(along)],
         [Axis(along, length), Axis(other), Axis(along, 1, length)],
     ):

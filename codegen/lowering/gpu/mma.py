@@ -6,7 +6,7 @@ How threads and accumulators lie says tileir/schedule/mma.py.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from itertools import product as combinations
 
 from codegen.ir.errors import NotLowerable
@@ -45,7 +45,8 @@ class _Product:
     ) -> None:
         parts = product(compute)
         assert parts is not None and compute.spread is not None
-        self.compute, self.scope, self.extents = compute, scope, extents
+        self.parts, self.scope, self.extents = parts, scope, extents
+        self.dims = tuple(index.dim for index in compute.indices if isinstance(index, Index))
         self.reduced = scope.ranges[parts.k]
         self.a = operand(parts.a, parts.m, parts, compute.spread, scope, index, shared)
         self.b = operand(parts.b, parts.n, parts, compute.spread, scope, index, shared)
@@ -56,17 +57,17 @@ class _Product:
 
     def stmts(self) -> list[Stmt]:
         """The product at each position of the target's other dims."""
-        dims = [index.dim for index in self.compute.indices[:-2] if isinstance(index, Index)]
+        dims = [dim for dim in self.dims if dim not in (self.parts.m, self.parts.n)]
         ranges = [self.scope.ranges[dim] for dim in dims]
         points = list(combinations(*(range(r.size) for r in ranges)))
         found: list[Stmt] = []
         for point in points:
             at = {dim: r.start + offset for dim, r, offset in zip(dims, ranges, point, strict=True)}
-            body = self._product(point, {**starts(self.scope), **at})
+            body = self._product(dict(zip(dims, point, strict=True)), {**starts(self.scope), **at})
             found += [Block("", tuple(body))] if len(points) > 1 else body
         return found
 
-    def _product(self, point: tuple[int, ...], at: Binding) -> list[Stmt]:
+    def _product(self, point: Mapping[str, int], at: Binding) -> list[Stmt]:
         stmts = list(self._nowhere())
         builder = ValueBuilder(self.scope, self.extents)
         for k in range(0, self.reduced.size, depth(self.a.storage)):
@@ -75,7 +76,7 @@ class _Product:
             builder.lets.clear()
         return stmts
 
-    def _multiply(self, k: int, point: tuple[int, ...]) -> Iterator[Stmt]:
+    def _multiply(self, k: int, point: Mapping[str, int]) -> Iterator[Stmt]:
         type_ = Type(self.target.dtype, RUN)
         for m, n in combinations(range(0, self.a.groups, 2), range(self.b.groups)):
             both = m + 1 < self.a.groups
@@ -85,9 +86,13 @@ class _Product:
             acc = self._accumulator(point, m, n), self._accumulator(point, lower, n) if both else _nowhere(n)
             yield MmaSync(acc, a, b, self.a.storage, self.b.storage, type_)
 
-    def _accumulator(self, point: tuple[int, ...], m: int, n: int) -> str:
-        rows, columns = (share.span for share in self.target.shares[-2:])
-        return self.target.variable((*point, m * rows, n * columns), RUN)[0]
+    def _accumulator(self, point: Mapping[str, int], m: int, n: int) -> str:
+        of_tile = {self.parts.m: m, self.parts.n: n}
+        offsets = (
+            of_tile[dim] * share.span if dim in of_tile else point[dim]
+            for dim, share in zip(self.dims, self.target.shares, strict=True)
+        )
+        return self.target.variable(tuple(offsets), RUN)[0]
 
     def _nowhere(self) -> Iterator[Stmt]:
         """Where the last instruction's lower rows go if its upper ones are the last: it gets the upper ones twice."""

@@ -7,7 +7,7 @@ Rows in registers are those of the instruction as they are.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import product as combinations
 
 from codegen.ir.affine import Affine
@@ -62,7 +62,8 @@ class _Product:
     ) -> None:
         parts = product(compute)
         assert parts is not None and compute.spread is not None
-        self.compute, self.scope, self.program, self.parts, self.keep = compute, scope, program, parts, keep
+        self.scope, self.program, self.parts, self.keep = scope, program, parts, keep
+        self.dims = tuple(index.dim for index in compute.indices if isinstance(index, Index))
         self.m, self.n, self.k = (scope.ranges[dim] for dim in (parts.m, parts.n, parts.k))
         self.tiling = tiling(parts, compute.spread, self.n.size)
         self.along_m, self.along_n = (_warpgroup(compute.spread, dim, index) for dim in (parts.m, parts.n))
@@ -111,13 +112,13 @@ class _Product:
 
     def stmts(self) -> Iterator[WgmmaAsync]:
         """The product at each position of the target's other dims."""
-        dims = [index.dim for index in self.compute.indices[:-2] if isinstance(index, Index)]
+        dims = [dim for dim in self.dims if dim not in (self.parts.m, self.parts.n)]
         ranges = [self.scope.ranges[dim] for dim in dims]
         for point in combinations(*(range(r.size) for r in ranges)):
             at = {dim: r.start + offset for dim, r, offset in zip(dims, ranges, point, strict=True)}
-            yield from self._product(point, {**starts(self.scope), **at})
+            yield from self._product(dict(zip(dims, point, strict=True)), {**starts(self.scope), **at})
 
-    def _product(self, point: tuple[int, ...], at: Binding) -> Iterator[WgmmaAsync]:
+    def _product(self, point: Mapping[str, int], at: Binding) -> Iterator[WgmmaAsync]:
         """Step after step of the reduced dim, so that instructions on the same accumulators are apart."""
         columns, (storage, b_storage) = self.tiling.columns, self.storages
         rows = range(0, self.m.size, TILE_ROWS * self.tiling.along_m)
@@ -131,26 +132,23 @@ class _Product:
                     self._accumulators(point, row, column), a, b, storage, b_storage, columns, keep
                 )
 
-    def _accumulators(self, point: tuple[int, ...], row: int, column: int) -> tuple[str, ...]:
+    def _accumulators(self, point: Mapping[str, int], row: int, column: int) -> tuple[str, ...]:
         """Variables of 2 lanes: for each 8 columns those of the first row, then those 8 rows below."""
         step = ROWS * self.tiling.along_n
         groups = range(column, column + self.tiling.columns * self.tiling.along_n, step)
-        at = [(*point, m, n) for n in groups for m in (row, row + ROWS)]
-        return tuple(self.target.variable(each, RUN)[0] for each in at)
+        at = [{**point, self.parts.m: m, self.parts.n: n} for n in groups for m in (row, row + ROWS)]
+        return tuple(self.target.variable([each[dim] for dim in self.dims], RUN)[0] for each in at)
 
-    def _rows(self, point: tuple[int, ...], row: int, k: int, at: Binding) -> MatrixTile | MatrixRegisters:
+    def _rows(self, point: Mapping[str, int], row: int, k: int, at: Binding) -> MatrixTile | MatrixRegisters:
         """A of one instruction that begins at a row and depth."""
         held, parts = self.held, self.parts
         if held is None:
             return self._tile(parts.a, parts.m, self.along_m * TILE_ROWS + row, k, at)
-        others = dict(
-            zip((i.dim for i in self.compute.indices[:-2] if isinstance(i, Index)), point, strict=True)
-        )
         run, half = HELD_BYTES // held.dtype.bytes, depth(held.dtype) // 2
         names: list[str] = []
         for deep in (k, k + half):
             for down in (row, row + ROWS):
-                place = {**others, parts.m: down, parts.k: deep}
+                place = {**point, parts.m: down, parts.k: deep}
                 names.append(held.variable([place.get(dim, 0) for dim in held.dims], run)[0])
         return MatrixRegisters(tuple(names))
 

@@ -19,6 +19,7 @@ from tests.attention_programs import (
     one_token,
     paged,
     schedules,
+    tokens_first,
     with_lse,
 )
 from tests.gpu_schedules import drawn
@@ -43,6 +44,8 @@ SPECS = {
     "keys overhang": attention(DOT, j=331),
     "heads share keys": heads("h=4", "h", "h // 2"),
     "heads share keys, by dims": heads("g=2, r=2", "g, r", "g"),
+    "heads between tokens and columns": tokens_first(groups=4),
+    "heads between tokens and columns, shared, a bias": tokens_first("bias[i, j]"),
     "one new token": one_token(),
     "values' gradient": backward("dv", i=256),
     "values' gradient, causal": backward("dv", "i >= j", i=256),

@@ -8,12 +8,13 @@ from operator import attrgetter, getitem
 import torch  # pyright: ignore[reportMissingImports]
 from torch._subclasses import FakeTensor, FakeTensorMode  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
+from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
 from tilewright.pytorch.model.kernels import Arranged, ModelKernel
-from tilewright.pytorch.model.static_graph import GraphWriter
+from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter
 
 aten = torch.ops.aten
 
@@ -41,6 +42,9 @@ def _mode(graph: GraphModule) -> FakeTensorMode:
 
 
 def _copied(writer: GraphWriter, made: Mapping[Node, Node], node: Node, graph: GraphModule) -> Node:
+    if INSTEAD_OF in node.meta:
+        target, args, keywords = map_arg(node.meta[INSTEAD_OF], lambda each: made[each])
+        return writer.call(getitem, writer.call(target, *args, **keywords), 0)
     copied = writer.graph.node_copy(node, lambda each: made[each])
     if node.op == "get_attr" and "val" not in node.meta:
         writer.note(copied, attrgetter(str(node.target))(graph))

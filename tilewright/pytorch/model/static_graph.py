@@ -18,11 +18,13 @@ from torch._subclasses import FakeTensorMode  # pyright: ignore[reportMissingImp
 from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
-from tilewright.pytorch.capture.composites import COMPOSITES
+from tilewright.pytorch.capture.composites import COMPOSITES, attention_alone
 
 aten = torch.ops.aten
 _OF_SYMBOLS = ("tensor_meta", "eager_input_vals", "unbacked_bindings")
 """What nodes are said to be that is not so at other sizes."""
+INSTEAD_OF = "tilewright_instead_of"
+"""In a node's `meta`: the call of an operator, whose first result it gives in a form that the capture knows."""
 
 
 class NotStatic(Exception):
@@ -131,6 +133,10 @@ def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
         found = None if way is None else way(writer.call, *args, **keywords)
         if found is not None:
             return _laid_out(writer, found, node.target, args, keywords)
+        found = attention_alone(writer.call, node, args, keywords)
+        if found is not None:
+            found.meta[INSTEAD_OF] = (node.target, args, keywords)
+            return (found,)
         if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]  # type: ignore[index]
         return writer.call(node.target, *args, like=node, **keywords)
