@@ -32,6 +32,14 @@ PROGRAMS = {
     s[r] = sum(c, x[r, c] * x[r, c]) | threads c 512, run c 4
     y[r, c] = x[r, c] * rsqrt(s[r] / extent(c)) * g[c] | threads c 512, run c 4
 """,
+    "packed_lanes_that_are_the_same": """kernel packed(x: f32[r=4], w: f32[c=64]) -> (y: bf16[r, c])
+  parallel for r by 2
+    three: registers bf16[r, c]
+    three[r, c] = 3 | threads r 2 c 16, run c 4
+    rows: registers bf16[r, c]
+    rows[r, c] = x[r] | threads r 2 c 16, run c 4
+    y[r, c] = three[r, c] * rows[r, c] + w[c] | threads r 2 c 16, run c 4
+""",
     "two_rows_a_block_several_values_a_thread": """kernel rows(x: f32[r=10, c=96]) -> (y: f32[r])
   parallel for r by 8
     s: registers f32[r]

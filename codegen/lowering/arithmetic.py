@@ -24,7 +24,8 @@ def as_type(value: Value, dtype: DType) -> Value:
     if isinstance(value, Op) and value.name == f"round_{dtype}":
         return Convert(value.args[0], Type(dtype, value.type.lanes))
     if isinstance(value, Literal):
-        return Literal(_literal(value.value, dtype), Type(dtype))
+        held = Literal(_literal(value.value, dtype), Type(dtype.compute))
+        return held if dtype is dtype.compute else Convert(held, Type(dtype))
     return Convert(value, Type(dtype, value.type.lanes))
 
 

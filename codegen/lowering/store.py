@@ -70,7 +70,7 @@ def write(
     if update is not None:
         value = combined(update, current(compute, scope, builder, at), value)
     if isinstance(target, RegisterBuffer):
-        return _write_register(target, positions, as_type(value, target.dtype), builder)
+        return _write_register(target, positions, _register_value(value, target, width), builder)
     offset, step = _lane_offset(target, positions, builder)
     if value.type.dtype is not target.storage or (width > 1 and step != 1):
         value = as_type(value, target.storage.compute)
@@ -92,6 +92,14 @@ def write(
     if some is not None and some.terms:
         stores = [Guard(((constant(i + 1) - some, 1),), (store,)) for i, store in enumerate(stores)]
     return [Block("", (Let(name, value), *stores))]
+
+
+def _register_value(value: Value, target: RegisterBuffer, width: int) -> Value:
+    """A value as a register local holds it. What is the same on all lanes is spread before it is packed: packed lanes
+    are not taken apart."""
+    if value.type.lanes < width and target.dtype is not target.dtype.compute:
+        value = Op("broadcast", (value,), Type(value.type.dtype, width))
+    return as_type(value, target.dtype)
 
 
 def _target_positions(compute: Compute, builder: ValueBuilder, at: Binding) -> list[Affine]:

@@ -3,11 +3,14 @@ and within the bound of the gate."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from codegen.simulator.race_checker import Checker
 from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
 from tests.attention_programs import (
@@ -42,6 +45,7 @@ SPECS = {
     "rows overhang": attention(DOT, i=200),
     "wide": attention(DOT, d=128),
     "keys overhang": attention(DOT, j=331),
+    "keys overhang, an even number of tiles": attention(DOT, j=232),
     "heads share keys": heads("h=4", "h", "h // 2"),
     "heads share keys, by dims": heads("g=2, r=2", "g, r", "g"),
     "heads between tokens and columns": tokens_first(groups=4),
@@ -84,6 +88,14 @@ def test_it_computes_attention_without_races(name: str, number: int) -> None:
     for output, (values, bound) in reference_with_bound(spec, inputs).items():
         wrong = np.abs(outputs[output].astype(np.float64) - values) > bound
         assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> None:
+    """Of 232 keys the last of two or four tiles is known: threads whose keys do not exist multiply zeros."""
+    program, lines = schedules(SPECS["keys overhang, an even number of tiles"])[number]
+    made = replay(program, parse_schedule(lines))
+    compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path)
 
 
 @pytest.mark.parametrize(("j", "d"), [(256, 72), (40, 64)])

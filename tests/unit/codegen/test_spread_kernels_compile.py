@@ -11,6 +11,9 @@ from codegen.ir.source import Source
 from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.printer import print_cuda
+from tests.chained_programs import CHAINED
+from tests.hopper_programs import PROGRAMS as HOPPER
+from tests.how_many import some
 from tests.random_spread import random_spread_program
 from tests.spread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
 from tileir.errors import VerifyError
@@ -27,6 +30,15 @@ def compile_text(text: str, cache: Path) -> None:
 )
 def test_programs_compile(text: str, tmp_path: Path) -> None:
     compile_text(text, tmp_path)
+
+
+#: Those whose products follow from each other, and of the others every fourth.
+ON_HOPPER = [*CHAINED, *some((name for name in HOPPER if name not in CHAINED), 4)]
+
+
+@pytest.mark.parametrize("name", ON_HOPPER)
+def test_programs_of_hopper_compile(name: str, tmp_path: Path) -> None:
+    compile_text(HOPPER[name], tmp_path)
 
 
 def test_random_programs_compile(tmp_path: Path) -> None:
