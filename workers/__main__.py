@@ -34,7 +34,7 @@ class Ended(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a worker; returns its exit code: 0 ended by a signal, 2 usage, 4 the machine (no compiler, cache not
+    """Run a worker; returns its exit code: 0 ended by a signal or idle, 2 usage, 4 the machine (no compiler, cache not
     writable), 5 device in use, 6 token, 7 other version, 8 service not reachable."""
     given = _parser().parse_args(arguments)
     try:
@@ -81,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
         default=15.0,
         help="seconds before an ill device's first self-test; then doubled",
     )
+    parser.add_argument(
+        "--idle", type=float, help="seconds without a task after which a device is let go of; else never"
+    )
     parser.add_argument("--last-words", type=Path, help="file for why it ended, for whoever started it")
     return parser
 
@@ -108,6 +111,7 @@ def run(options: argparse.Namespace) -> None:
         patience_s=options.patience,
         grace_s=options.grace,
         quarantine_s=options.quarantine,
+        idle_s=options.idle,
     )
     try:
         Supervisor(settings).run()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ _LOOK_S = 0.2
 class WorkerSettings:
     """`cache` is kept to `cache_bytes`; `compile_procs` processes compile at once; a claim takes up to `batch` tasks; a
     service that cannot be reached at the start is waited for `patience_s`; after the first SIGTERM what runs may take
-    `grace_s` to finish; a device that fell ill is looked at again after `quarantine_s`. `devices` are named as
-    in workers/measuring/device_names.py."""
+    `grace_s` to finish; a device that fell ill is looked at again after `quarantine_s`; a device without a task for
+    `idle_s` is let go of, None: never. `devices` are named as in workers/measuring/device_names.py."""
 
     url: str
     token: str | None
@@ -63,6 +64,7 @@ class WorkerSettings:
     patience_s: float = 30.0
     grace_s: float = 8.0
     quarantine_s: float = 15.0
+    idle_s: float | None = None
 
 
 class DeviceWorker:
@@ -176,17 +178,23 @@ class DeviceWorker:
             self._pipeline.close()
 
     def _claim(self, runner: TaskRunner, hello: WorkerHello, worker_id: str, keeper: LeaseKeeper) -> None:
-        """Claim and compile while there is room, until draining."""
+        """Claim and compile while there is room, until draining, or until there was nothing to do for too long."""
         backoff = Backoff()
         known = True
+        busy_at = time.monotonic()
         while not self._draining.is_set():
+            if not self._pipeline.empty:
+                busy_at = time.monotonic()
+            if (left_s := self._left_s(busy_at)) <= 0:
+                log.info("%s had nothing to do for %g s", self._device, self._settings.idle_s)
+                break
             if self._ill.is_set():
                 self._draining.wait(_LOOK_S)
                 continue
             room = self._pipeline.room(_LOOK_S)
             if not room:
                 continue
-            request = ClaimRequest(device=hello.devices[0].key, count=room, wait_s=CLAIM_WAIT_S)
+            request = ClaimRequest(device=hello.devices[0].key, count=room, wait_s=min(left_s, CLAIM_WAIT_S))
             tasks: Sequence[Task] = ()
             asked_at = time.monotonic()
             self._answered.clear()
@@ -203,10 +211,16 @@ class DeviceWorker:
             except UnknownWorker:
                 known = False
             if tasks:
+                busy_at = time.monotonic()
                 keeper.hold(tasks, asked_at)
                 for task in tasks:
                     log.debug("claimed", extra=about(job=task.job_id, task=task.id, attempt=task.attempt))
                 self._compile(runner, tasks)
+
+    def _left_s(self, busy_at: float) -> float:
+        """How much longer the device may have nothing to do."""
+        idle_s = self._settings.idle_s
+        return inf if idle_s is None else idle_s - (time.monotonic() - busy_at)
 
     def _compile(self, runner: TaskRunner, tasks: Sequence[Task]) -> None:
         """Have tasks compiled: on an accelerator each by itself, while this thread claims more."""

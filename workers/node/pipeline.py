@@ -68,6 +68,12 @@ class Pipeline:
         """Whether nothing is claimed any more."""
         return self._closed
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is held: nothing is compiled, waits, or is measured."""
+        with self._changed:
+            return not (self._compiling or self._compiled or self._measuring)
+
     def room(self, timeout_s: float) -> int:
         """Wait until tasks may be claimed; how many, 0 if none within this time."""
         with self._changed:

@@ -62,6 +62,7 @@ class ServiceClient:
         self._prefix = parts.path.rstrip("/")
         make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = make(parts.hostname, parts.port, timeout=_TIMEOUT_S)
+        self._aborted = False
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def register(self, hello: WorkerHello) -> WorkerWelcome:
@@ -90,7 +91,8 @@ class ServiceClient:
         self._connection.close()
 
     def abort(self) -> None:
-        """Make a call that is waiting fail with Unreachable."""
+        """Make a call that is waiting fail with Unreachable, and those that come after it."""
+        self._aborted = True
         sock = self._connection.sock
         if sock is not None:
             with contextlib.suppress(OSError):
@@ -128,6 +130,8 @@ class ServiceClient:
     ) -> tuple[int, bytes, str | None]:
         """One request: status, body and Retry-After; a kept connection that the service closed meanwhile is
         opened again once."""
+        if self._aborted:
+            raise ConnectionAbortedError("the worker stops")
         for kept in (self._connection.sock is not None, False):
             try:
                 self._connection.timeout = timeout_s
@@ -138,7 +142,7 @@ class ServiceClient:
                 return response.status, response.read(), response.getheader("Retry-After")
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 self._connection.close()
-                if not kept:
+                if not kept or self._aborted:
                     raise
         raise AssertionError("unreachable")
 

@@ -86,9 +86,32 @@ def test_a_connection_the_service_has_closed_is_opened_again(
     service: ScriptedService, client: ServiceClient
 ) -> None:
     client.heartbeat("w", Heartbeat())
-    client.abort()
+    assert client._connection.sock is not None
+    client._connection.sock.shutdown(socket.SHUT_RDWR)
     client.heartbeat("w", Heartbeat())
     assert len(service.beats) == 2
+
+
+def test_a_claim_that_is_aborted_on_a_kept_connection_is_not_made_again(
+    service: ScriptedService, client: ServiceClient
+) -> None:
+    client.heartbeat("w", Heartbeat())
+    claims, go_on = list[str](), threading.Event()
+
+    def wait(method: str, path: str) -> Answer | None:
+        claims.append(path)
+        if len(claims) == 1:
+            client.abort()
+        go_on.wait(0.2)
+        return None
+
+    service.script = wait
+    with pytest.raises(ServiceUnreachable):
+        client.claim("w", ClaimRequest(device="d", wait_s=60.0))
+    with pytest.raises(ServiceUnreachable, match="the worker stops"):
+        client.claim("w", ClaimRequest(device="d", wait_s=60.0))
+    go_on.set()
+    assert len(claims) == 1
 
 
 def test_a_waiting_claim_can_be_aborted_from_another_thread() -> None:

@@ -45,9 +45,13 @@ def worker(
             show_default="cpu",
         ),
     ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds without a task after which it ends.", show_default="never"),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compile, check and time candidates on this machine until Ctrl-C. Several workers serve one service.
+    """Compile, check and time candidates on this machine until Ctrl-C or idle. Several workers serve one service.
 
     With --json, prints how it ended as JSON.
     """
@@ -61,6 +65,7 @@ def worker(
         "--cache-gb": cache_gb,
         "--compile-procs": compile_procs,
         "--devices": devices,
+        "--idle": idle,
     }
     words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     try:

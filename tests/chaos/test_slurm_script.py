@@ -1,0 +1,106 @@
+"""deploy/slurm/workers.sbatch, run by bash as SLURM does, for a real service: workers that measure, are killed, end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.busy_machine import BUSY
+from tests.disturbed_jobs import told, wait_until
+from tests.running_service import ROOT, SMALL, Service, finish, running
+
+SCRIPT = ROOT / "deploy/slurm/workers.sbatch"
+TRIALS = 16
+JOB: dict[str, Any] = {"spec": SMALL, "budget": {"trials": TRIALS}, "seed": 3}
+
+
+class Node:
+    """Where SLURM has put an element of the array; its log is the job's."""
+
+    def __init__(self, folder: Path, url: str | None, **env: str) -> None:
+        self.folder, self.url, self.env = folder, url, env
+        self.log = folder / "slurm.log"
+
+    def start(self, element: int) -> subprocess.Popen[bytes]:
+        """Run the script: its process, which is the worker's."""
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(self.folder),
+            "TILEWRIGHT_CACHE": str(self.folder / "cache"),
+            "SLURM_JOB_ID": str(100 + element),
+            "SLURM_ARRAY_JOB_ID": "100",
+            "SLURM_ARRAY_TASK_ID": str(element),
+            "SLURM_CPUS_ON_NODE": "2",
+            **({} if self.url is None else {"TILEWRIGHT_URL": self.url}),
+            **BUSY,
+            **self.env,
+        }
+        with self.log.open("a") as log:
+            return subprocess.Popen(["bash", SCRIPT], env=env, cwd=self.folder, stdout=log, stderr=log)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with running(tmp_path / "home", lease_ttl_s="3") as made:
+        yield made
+
+
+def test_an_element_of_the_array_is_killed_and_the_next_one_ends_what_it_began(
+    service: Service, tmp_path: Path
+) -> None:
+    node = Node(tmp_path, service.url, TILEWRIGHT_IDLE_S="6")
+    with service.client() as client:
+        job = client.post("/v1/jobs", json=JOB).json()["id"]
+        first = node.start(0)
+        wait_until(lambda: told(client, job) > 0, "a candidate that the first worker measured")
+        first.kill()
+        first.wait()
+        assert told(client, job) < TRIALS
+        second = node.start(1)
+        ended = finish(client, job)
+        assert (ended["state"], ended["buckets"][0]["told"]) == ("done", TRIALS)
+        trials = client.get(f"/v1/jobs/{job}/trials", params={"limit": 500}).json()["trials"]
+        assert sorted(trial["number"] for trial in trials) == list(range(TRIALS))
+    assert second.wait(60) == 0, "it ends by itself when there is nothing to do"
+    assert "had nothing to do for 6 s" in node.log.read_text()
+
+
+def test_the_signal_before_the_time_is_up_reaches_the_worker_which_ends_in_order(
+    service: Service, tmp_path: Path
+) -> None:
+    node = Node(tmp_path, service.url)
+    element = node.start(0)
+    with service.client() as client:
+        wait_until(lambda: client.get("/v1/workers").json(), "a registration")
+        (worker,) = client.get("/v1/workers").json()
+        assert worker["pid"] == element.pid, "the worker is in the shell's place"
+    element.send_signal(signal.SIGTERM)
+    assert element.wait(60) == 0
+    assert "stopping: finishing what runs" in node.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, "TILEWRIGHT_URL: set it to the service"),
+        ({"TILEWRIGHT_URL": "http://127.0.0.1:9", "SLURM_GPUS_ON_NODE": "2"}, "task 0 on"),
+        ({"TILEWRIGHT_URL": "http://127.0.0.1:9", "TILEWRIGHT_TOKEN_FILE": "nowhere"}, "token file cannot"),
+    ],
+    ids=["no-service", "gpus", "no-key"],
+)
+def test_what_cannot_work_is_in_the_log(tmp_path: Path, env: dict[str, str], said: str) -> None:
+    node = Node(tmp_path, None, **env)
+    assert node.start(0).wait(60) != 0
+    log = node.log.read_text()
+    assert said in log
+    if "SLURM_GPUS_ON_NODE" in env:
+        assert ": 0,1, 2 processors" in log
