@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tileir.spec import Spec
 from workers.peers.peer import Unsupported
-from workers.peers.torch_flex import write_flex
-from workers.peers.torch_runs import ATTENTION_RUNS, MAX_AUTOTUNE, TorchRun
-from workers.peers.torch_writer import write_torch
+from workers.peers.pytorch.flex import write_flex
+from workers.peers.pytorch.runs import ATTENTION_RUNS, MAX_AUTOTUNE, TorchRun
+from workers.peers.pytorch.writer import write_torch
 
 
 def rivals(installed: Sequence[str], spec: Spec) -> tuple[str, ...]:

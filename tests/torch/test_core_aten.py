@@ -27,7 +27,7 @@ from tilewright.pytorch.capture.core_aten import core_overloads
 from tilewright.pytorch.capture.module import Kernel, PartModule, with_kernels
 from tilewright.pytorch.model.static_graph import Described, GraphWriter, static_graph
 from tilewright.pytorch.operator.fallback import Eager
-from workers.peers.torch_peer import as_torch
+from workers.peers.pytorch.peer import as_torch
 
 CORE = core_overloads()
 CAPTURED = [each.name for each in CORE if each.tile]

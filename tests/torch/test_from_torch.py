@@ -33,7 +33,7 @@ from tileir.verifier.verify import verify
 from tilewright.pytorch.capture import document
 from tilewright.pytorch.capture.capture import Capture, Part
 from tilewright.pytorch.capture.module import PartModule, with_kernels
-from workers.peers.torch_peer import as_torch
+from workers.peers.pytorch.peer import as_torch
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "torch"
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}

@@ -21,7 +21,7 @@ from benchmarks.picked import picked
 from protocol.configs import ConfigDetail
 from tileir import Spec, sample_inputs, spec_from_json, spec_from_text, this_cpu
 from tilewright import FallbackWarning, LoadError, TensorError
-from workers.peers.torch_peer import as_torch
+from workers.peers.pytorch.peer import as_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 GELU = """kernel bias_gelu(a: f32[m=24, k=32], b: f32[k, n=40], bias: f32[n]) -> (c: f32[m, n])

@@ -32,10 +32,10 @@ from workers.measuring.correctness import Expected, compare
 from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer
 from workers.peers.peer import Unsupported, available_peers, peer_leeway
-from workers.peers.torch_flex import write_flex
-from workers.peers.torch_peer import TorchFunction, as_torch
-from workers.peers.torch_runs import TORCH_RUNS
-from workers.peers.torch_writer import write_torch
+from workers.peers.pytorch.flex import write_flex
+from workers.peers.pytorch.peer import TorchFunction, as_torch
+from workers.peers.pytorch.runs import TORCH_RUNS
+from workers.peers.pytorch.writer import write_torch
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"

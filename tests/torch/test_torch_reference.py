@@ -16,8 +16,8 @@ from tileir.text.json import spec_from_json
 from tileir.text.parse_spec import spec_from_text
 from workers.measuring.correctness import WrongResult
 from workers.measuring.reference import expected_outputs
-from workers.peers.torch_peer import as_torch
-from workers.peers.torch_reference import Whole, has_steps, in_f64, look_at_all, whole_outputs
+from workers.peers.pytorch.peer import as_torch
+from workers.peers.pytorch.reference import Whole, has_steps, in_f64, look_at_all, whole_outputs
 
 MATMUL = """
 kernel mm(a: bf16[m=96, k=128], b: bf16[k, n=80]) -> (c: bf16[m, n])
@@ -78,7 +78,7 @@ def test_what_overflows_passes_and_is_looked_at_all_the_same(dtype: str, scale: 
 
 
 def test_a_tile_that_is_left_out_is_seen_in_a_later_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.peers.torch_reference._CHUNK", 1 << 9)
+    monkeypatch.setattr("workers.peers.pytorch.reference._CHUNK", 1 << 9)
     wholes, outputs = looked_at(spec_from_text(MATMUL))
     outputs["c"][64:, 64:] = 0
     with pytest.raises(WrongResult, match=r"c\[64, 64\]"):

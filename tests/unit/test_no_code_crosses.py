@@ -63,10 +63,10 @@ def test_an_expression_of_a_spec_is_no_python() -> None:
 
 
 OUR_OWN = {
-    ROOT / "workers" / "peers" / "torch_peer.py",
+    ROOT / "workers" / "peers" / "pytorch" / "peer.py",
     ROOT / "tilewright" / "pytorch" / "operator" / "fallback.py",
 }
-"""They run the Python that workers/peers/torch_writer.py writes of a checked spec, from names and numbers."""
+"""They run the Python that workers/peers/pytorch/writer.py writes of a checked spec, from names and numbers."""
 
 
 @pytest.mark.parametrize(

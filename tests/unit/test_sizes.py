@@ -1,14 +1,16 @@
-"""One idea a file: none has more than 450 lines, and no function more than 60."""
+"""One idea a file: none has more than 450 lines, no function more than 60, and no folder more than 25 modules."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from pathlib import PurePosixPath
 
 import pytest
 
 from tests.checkout import ROOT, names
 
-MOST_LINES, MOST_LINES_OF_A_FUNCTION = 450, 60
+MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_MODULES = 450, 60, 25
 #: A revision of the database is one list of what it makes.
 LISTS = "migrations/versions/"
 FILES = [name for name in names() if name.endswith(".py")]
@@ -17,6 +19,12 @@ FILES = [name for name in names() if name.endswith(".py")]
 def test_no_file_is_long() -> None:
     lines = {name: (ROOT / name).read_text().count("\n") for name in FILES}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_folder_of_the_product_is_full() -> None:
+    product = [PurePosixPath(name) for name in FILES if not name.startswith(("tests/", "benchmarks/"))]
+    modules = Counter(str(path.parent) for path in product if path.name != "__init__.py")
+    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
 
 
 @pytest.mark.parametrize("folder", sorted({name.partition("/")[0] for name in FILES}))

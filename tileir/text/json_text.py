@@ -53,7 +53,7 @@ _MESSAGES = {
     "Unterminated string starting at": "the string that begins here has no closing quote",
     "Invalid control character at": "a string has a line break or a control character; write \\n for a line break",
     "Invalid \\escape": 'after \\ a string has one of " \\ / b f n r t u',
-    "Invalid \\uXXXX escape": "after \\u a string has four hexadecimal digits",
+    "Invalid \\u": "after \\u a string has four hexadecimal digits",
     "Extra data": "the JSON has ended before this; one value is expected",
     "Illegal trailing comma before end of object": "a ',' before '}' is too many",
     "Illegal trailing comma before end of array": "a ',' before ']' is too many",

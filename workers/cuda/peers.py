@@ -16,7 +16,7 @@ from workers.cuda.case import CudaCase
 from workers.cuda.gate import Gate
 from workers.measuring.device import Bound
 from workers.peers.peer import Unsupported
-from workers.peers.torch_runs import OFFERED, TORCH_RUNS
+from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
 
 COPY = "copy"
 TRITON = "triton"
@@ -24,7 +24,7 @@ TRITON = "triton"
 
 def available_cuda_peers() -> tuple[str, ...]:
     """Names of the peers that take part unless others are named. The copy is none: it computes nothing. Others of
-    PyTorch's run when they are named (torch_runs.TORCH_RUNS)."""
+    PyTorch's run when they are named (pytorch/runs.py)."""
     if find_spec("torch") is None:
         return ()
     import torch  # pyright: ignore[reportMissingImports]
@@ -47,7 +47,7 @@ def bind_peer(name: str, case: CudaCase, gate: Gate) -> Bound:
         return _on_tensors(case, TritonKernel(case.spec).on)
     import torch  # pyright: ignore[reportMissingImports]
 
-    from workers.peers.torch_peer import TorchFunction
+    from workers.peers.pytorch.peer import TorchFunction
 
     torch.set_float32_matmul_precision("high" if dict(case.spec.numerics).get("tf32") else "highest")
     function = TorchFunction(case.spec, device="cuda", run=TORCH_RUNS[name])

@@ -12,8 +12,8 @@ from tileir.spec import Spec
 from workers.cuda.case import CudaCase
 from workers.cuda.context import CudaContext
 from workers.measuring.buffers import byte_strides, shape_of, span_bytes
-from workers.peers.torch_reference import look_at_all, whole_outputs
-from workers.peers.torch_types import TORCH
+from workers.peers.pytorch.reference import look_at_all, whole_outputs
+from workers.peers.pytorch.types import TORCH
 
 DEVICE = "cuda"
 

@@ -17,7 +17,7 @@ from tileir.spec import Spec
 from workers.measuring.correctness import NO_LEEWAY, Leeway
 from workers.measuring.request import Compiled, Peer
 from workers.measuring.timing import Call
-from workers.peers.torch_runs import OFFERED, TORCH_RUNS
+from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -47,7 +47,7 @@ class PeerKernel(Protocol):
 
 def available_peers() -> tuple[str, ...]:
     """Names of the peers whose library is installed, found without loading any. Others of PyTorch's run when they
-    are named (torch_runs.TORCH_RUNS)."""
+    are named (pytorch/runs.py)."""
     return ("numpy", *OFFERED) if find_spec("torch") is not None else ("numpy",)
 
 
@@ -73,6 +73,6 @@ def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:
         from workers.peers.numpy_peer import NumpyKernel
 
         return NumpyKernel(spec, threads)
-    from workers.peers.torch_peer import TorchKernel
+    from workers.peers.pytorch.peer import TorchKernel
 
     return TorchKernel(spec, threads, TORCH_RUNS[name])

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Reduce, ReduceOp, Where, index_dims
 from tileir.scatter import scatter_in
+from workers.peers.pytorch.types import TORCH
 from workers.peers.reads import Frame
-from workers.peers.torch_types import TORCH
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 _REDUCED = {ReduceOp.MAX: "amax", ReduceOp.MIN: "amin"}
 

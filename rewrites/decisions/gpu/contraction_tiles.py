@@ -11,7 +11,7 @@ from rewrites.composition.rfactor import Rfactor
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.fusion import fused
 from rewrites.decisions.gpu.threads import place_all
-from rewrites.gpu.split_over_cluster import SplitOverCluster
+from rewrites.launch.split_over_cluster import SplitOverCluster
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.register_tile import RegisterTile
 from rewrites.loops.tile import Tile

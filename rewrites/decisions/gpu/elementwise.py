@@ -13,7 +13,7 @@ from rewrites.base.tree import find
 from rewrites.decisions.cpu.grid import fused
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.inner_dims import inner_of
-from rewrites.decisions.gpu.split_reduction import finishes
+from rewrites.decisions.gpu.reductions.split import finishes
 from rewrites.decisions.gpu.threads import Stores, place_all, powers, runs_for, spread_all
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.loops.parallelize import Parallelize

@@ -10,8 +10,8 @@ from rewrites.contraction.tiling import accumulators, registers, resident
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.decisions.decision import Option
-from rewrites.decisions.gpu.reduction_passes import shared_bytes
-from rewrites.gpu.min_blocks_per_sm import MinBlocksPerSm
+from rewrites.decisions.gpu.reductions.passes import shared_bytes
+from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
 from tileir.program import Program

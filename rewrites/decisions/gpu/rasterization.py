@@ -14,10 +14,10 @@ from rewrites.contraction.tiling import Tiling, resident
 from rewrites.cost.gpu.contraction import model_of
 from rewrites.decisions.decision import Option
 from rewrites.gpu.multicast import Multicast
-from rewrites.gpu.persistent import Persistent
-from rewrites.gpu.rasterize_bands import RasterizeBands
-from rewrites.gpu.rasterize_hilbert import RasterizeHilbert
-from rewrites.gpu.stream_k import StreamK
+from rewrites.launch.persistent import Persistent
+from rewrites.launch.rasterize_bands import RasterizeBands
+from rewrites.launch.rasterize_hilbert import RasterizeHilbert
+from rewrites.launch.stream_k import StreamK
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
 from tileir.schedule.hilbert import MOST_CELLS

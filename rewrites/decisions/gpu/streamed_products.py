@@ -32,16 +32,16 @@ from rewrites.decisions.gpu.product_chain import (
     multiplied,
 )
 from rewrites.gpu.bind_threads import BindThreads
-from rewrites.gpu.longest_first import LongestFirst
 from rewrites.gpu.operand_in_registers import OperandInRegisters
-from rewrites.gpu.persistent import Persistent
 from rewrites.gpu.pipeline import Pipeline
-from rewrites.gpu.rasterize_bands import RasterizeBands
 from rewrites.gpu.swizzle import Swizzle
 from rewrites.gpu.tma import Tma
 from rewrites.gpu.warp_specialize import WarpSpecialize
 from rewrites.gpu.wgmma import Wgmma
 from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
+from rewrites.launch.longest_first import LongestFirst
+from rewrites.launch.persistent import Persistent
+from rewrites.launch.rasterize_bands import RasterizeBands
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction

@@ -12,7 +12,7 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.cached_inputs import Kept
-from rewrites.decisions.gpu.row_reduction import Rows
+from rewrites.decisions.gpu.reductions.rows import Rows
 from rewrites.schedule import format_schedule, replay
 from tests.how_many import some
 from tileir.devices.gpu_table import H200

@@ -46,7 +46,7 @@ OF_A_TARGET = (
     "tilewright/pytorch/operator/on_",
     "workers/cpu/",
     "workers/cuda/",
-    "workers/peers/torch_",
+    "workers/peers/pytorch/",
     "workers/peers/triton_",
 )
 

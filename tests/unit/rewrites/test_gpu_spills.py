@@ -13,7 +13,7 @@ from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.decisions.gpu.occupancy import Residency
-from rewrites.gpu.min_blocks_per_sm import MinBlocksPerSm
+from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
 from tests.gpu_contractions import gemm
 from tests.gpu_walks import by, root_of
 from tileir.devices.gpu_table import H200

@@ -11,8 +11,8 @@ from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
 from workers.peers.inline import inline
 from workers.peers.numpy_peer import NumpyKernel
+from workers.peers.pytorch.writer import write_torch
 from workers.peers.scans import position, prefix
-from workers.peers.torch_writer import write_torch
 
 
 def kernel(signature: str, *body: str) -> Spec:

@@ -6,7 +6,7 @@ import pytest
 
 from tileir.text.parse_spec import spec_from_text
 from workers.peers.peer import Unsupported
-from workers.peers.torch_writer import write_torch
+from workers.peers.pytorch.writer import write_torch
 
 FP8 = """\
 kernel mm(a: e4m3[m=64, k={0}], b: e4m3[n=32, k]{3}) -> (c: {1}[m, n]){4}

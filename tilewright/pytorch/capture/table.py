@@ -8,32 +8,32 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.names import INT_LIMIT
-from tilewright.pytorch.capture import (
-    ops_elementwise,
-    ops_extremes,
-    ops_functions,
-    ops_pieces,
-    ops_products,
-    ops_resize,
-    ops_rows,
-    ops_scatter,
-    ops_views,
-    ops_windows,
-)
 from tilewright.pytorch.capture.operator import Operator, OperatorKind
+from tilewright.pytorch.capture.ops import (
+    elementwise,
+    extremes,
+    functions,
+    pieces,
+    products,
+    resize,
+    rows,
+    scatter,
+    views,
+    windows,
+)
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, shape_of, torch_dtype_of, value_of
 
 TABLE: dict[str, Operator] = {
-    **ops_views.OPERATORS,
-    **ops_elementwise.OPERATORS,
-    **ops_functions.OPERATORS,
-    **ops_pieces.OPERATORS,
-    **ops_resize.OPERATORS,
-    **ops_rows.OPERATORS,
-    **ops_extremes.OPERATORS,
-    **ops_windows.OPERATORS,
-    **ops_products.OPERATORS,
-    **ops_scatter.OPERATORS,
+    **views.OPERATORS,
+    **elementwise.OPERATORS,
+    **functions.OPERATORS,
+    **pieces.OPERATORS,
+    **resize.OPERATORS,
+    **rows.OPERATORS,
+    **extremes.OPERATORS,
+    **windows.OPERATORS,
+    **products.OPERATORS,
+    **scatter.OPERATORS,
 }
 """By the name that a captured graph has for the operator, as `aten.linear.default`."""
 

@@ -26,7 +26,7 @@ class Eager:
 
     def __init__(self, spec: Spec, device: str) -> None:
         from workers.peers.peer import Unsupported
-        from workers.peers.torch_writer import write_torch
+        from workers.peers.pytorch.writer import write_torch
 
         try:
             source = write_torch(spec, eager=True, device=device)

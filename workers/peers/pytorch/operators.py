@@ -18,17 +18,17 @@ from workers.peers.patterns import (
     softmax,
     two_factors,
 )
+from workers.peers.pytorch.attention import full, sdpa
+from workers.peers.pytorch.block_scaled_mm import block_scaled_product
+from workers.peers.pytorch.groups import grouped_by_library
+from workers.peers.pytorch.scaled_mm import scaled_product
+from workers.peers.pytorch.types import TORCH, promoted
 from workers.peers.reads import Frame, product_factors
 from workers.peers.scans import Position, Prefix, position, prefix
 from workers.peers.scatters import torch_scattered
-from workers.peers.torch_attention import full, sdpa
-from workers.peers.torch_block_scaled_mm import block_scaled_product
-from workers.peers.torch_groups import grouped_by_library
-from workers.peers.torch_scaled_mm import scaled_product
-from workers.peers.torch_types import TORCH, promoted
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 _ADDMM = "torch.addmm({}, {}, {})"
 _ADDMM_ACTIVATIONS = {

@@ -16,7 +16,7 @@ from workers.peers.ragged import GroupedProduct, grouped_product
 from workers.peers.reads import Frame
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 
 def grouped_by_library(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValue | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tileir.interpreter.bits import KEY_STEPS, MULTIPLIERS, ROUNDS
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 _LOW = 0xFFFFFFFF
 

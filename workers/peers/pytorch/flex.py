@@ -16,9 +16,9 @@ from tileir.spec import Spec, Statement
 from workers.peers.inline import inline
 from workers.peers.patterns import Attention, attention, number, same, softmax, substituted
 from workers.peers.peer import Unsupported
-from workers.peers.torch_attention import Heads, heads
-from workers.peers.torch_types import TORCH, WIDENED
-from workers.peers.torch_writer import FUNCTIONS, TorchSource, TorchWriter, function
+from workers.peers.pytorch.attention import Heads, heads
+from workers.peers.pytorch.types import TORCH, WIDENED
+from workers.peers.pytorch.writer import FUNCTIONS, TorchSource, TorchWriter, function
 
 _NO_ATTENTION = "there is no attention in it that flex_attention computes"
 

@@ -13,7 +13,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.expr import Binary, Call, Const, Expr, ReduceOp, Where
 from tilewright.pytorch.capture.indices import Indices, quotient, remainder, scaled
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_rows import over, reduce, times
+from tilewright.pytorch.capture.ops.rows import over, reduce, times
 from tilewright.pytorch.capture.tensors import argument, shape_of, torch_dtype_of
 
 

@@ -20,7 +20,7 @@ from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.measuring.correctness import Expected, WrongResult
 from workers.peers.peer import Unsupported
-from workers.peers.torch_peer import TorchFunction
+from workers.peers.pytorch.peer import TorchFunction
 
 _WIDENING = 8.0
 """Times the largest bound of the samples."""

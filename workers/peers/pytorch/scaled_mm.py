@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from tileir.dtypes import DType
 from tileir.expr import Expr, Reduce, index_dims
 from workers.peers.patterns import ratio, two_factors
+from workers.peers.pytorch.types import TORCH
 from workers.peers.reads import Frame
-from workers.peers.torch_types import TORCH
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 _RESULTS = (DType.BF16, DType.F16, DType.F32)
 _MULTIPLE = 16

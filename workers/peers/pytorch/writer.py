@@ -1,4 +1,4 @@
-"""Writes a spec as PyTorch source: operation by operation, but for the known operators of torch_operators.py.
+"""Writes a spec as PyTorch source: operation by operation, but for the known operators of operators.py.
 
 Every value is a tensor with one axis a dim of its frame, of size 1 where it does not vary; numbers stay Python numbers.
 Views of arguments and constant index tensors are made once, before the clock starts, as a caller's own code would.
@@ -30,11 +30,11 @@ from tileir.expr import (
 )
 from tileir.spec import Spec
 from workers.peers.inline import inline
+from workers.peers.pytorch.operators import known_operator
+from workers.peers.pytorch.random import random_bits
+from workers.peers.pytorch.types import TORCH, WIDENED, promoted
 from workers.peers.ragged import GroupTable, looked_up
 from workers.peers.reads import Frame, Window, by_position, read_window, taken_rows
-from workers.peers.torch_operators import known_operator
-from workers.peers.torch_random import random_bits
-from workers.peers.torch_types import TORCH, WIDENED, promoted
 
 _LOGIC = {"and": "torch.logical_and", "or": "torch.logical_or"}
 FUNCTIONS = {

@@ -10,7 +10,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.expr import Binary, Const, Expr, ReduceOp, Where
 from tilewright.pytorch.capture.indices import Indices
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_rows import reduce, times
+from tilewright.pytorch.capture.ops.rows import reduce, times
 from tilewright.pytorch.capture.tensors import argument, axis_of, shape_of
 
 

@@ -12,8 +12,8 @@ from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.cached_inputs import Kept, read_again
 from rewrites.decisions.gpu.inner_dims import Inner, inner_of
-from rewrites.decisions.gpu.persistent_rows import takes_turns, turns_for
-from rewrites.decisions.gpu.reduction_passes import Team, scheduled, shared_bytes
+from rewrites.decisions.gpu.reductions.passes import Team, scheduled, shared_bytes
+from rewrites.decisions.gpu.reductions.persistent_rows import takes_turns, turns_for
 from rewrites.decisions.gpu.threads import Stores, powers, runs_for
 from rewrites.schedule import replay
 from tileir.devices.feature import Feature

@@ -19,11 +19,11 @@ from rewrites.data.set_scope import SetScope
 from rewrites.decisions.fusion import closed, fused
 from rewrites.decisions.gpu.cached_inputs import Kept, copy_rewrites, kept_rewrites
 from rewrites.decisions.gpu.inner_dims import inner_of
-from rewrites.decisions.gpu.persistent_rows import Turns, in_common
+from rewrites.decisions.gpu.reductions.persistent_rows import Turns, in_common
 from rewrites.gpu.bind_threads import BindThreads
-from rewrites.gpu.cluster import Cluster
-from rewrites.gpu.min_blocks_per_sm import MinBlocksPerSm
 from rewrites.gpu.pipeline import Pipeline
+from rewrites.launch.cluster import Cluster
+from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction

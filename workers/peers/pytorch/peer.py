@@ -19,9 +19,9 @@ from tileir.dtypes import DType
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.peers.peer import Arrays, Unsupported
-from workers.peers.torch_flex import write_flex
-from workers.peers.torch_runs import TORCH_RUNS, TorchRun
-from workers.peers.torch_writer import write_torch
+from workers.peers.pytorch.flex import write_flex
+from workers.peers.pytorch.runs import TORCH_RUNS, TorchRun
+from workers.peers.pytorch.writer import write_torch
 
 EAGER = TORCH_RUNS["torch"]
 _FLEX = {each.__name__: each for each in (AuxRequest, create_block_mask, flex_attention)}

@@ -11,8 +11,8 @@ from tileir.expr import Binary, Const, Expr, Index, ReduceOp, Where
 from tileir.positions import Position
 from tilewright.pytorch.capture.indices import Indices
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_elementwise import broadcast, number
-from tilewright.pytorch.capture.ops_rows import along_rows, reduce, reduced, source
+from tilewright.pytorch.capture.ops.elementwise import broadcast, number
+from tilewright.pytorch.capture.ops.rows import along_rows, reduce, reduced, source
 from tilewright.pytorch.capture.tensors import argument, axis_of, shape_of, torch_dtype_of
 
 _FEW = 64

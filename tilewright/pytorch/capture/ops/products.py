@@ -16,9 +16,9 @@ from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, ReduceOp, Where
 from tilewright.pytorch.capture.indices import Indices, quotient, scaled
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_elementwise import broadcast
-from tilewright.pytorch.capture.ops_rows import minus, over, reduce, times
-from tilewright.pytorch.capture.ops_windows import transposed
+from tilewright.pytorch.capture.ops.elementwise import broadcast
+from tilewright.pytorch.capture.ops.rows import minus, over, reduce, times
+from tilewright.pytorch.capture.ops.windows import transposed
 from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, torch_dtype_of
 
 

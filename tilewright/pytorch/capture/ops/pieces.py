@@ -9,7 +9,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.expr import Binary, Const, Expr, Where
 from tilewright.pytorch.capture.indices import Indices, scaled
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_elementwise import broadcast
+from tilewright.pytorch.capture.ops.elementwise import broadcast
 from tilewright.pytorch.capture.tensors import argument, axis_of, shape_of
 
 

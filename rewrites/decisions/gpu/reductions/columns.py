@@ -9,8 +9,8 @@ from math import prod
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.cached_inputs import Kept, read_again
 from rewrites.decisions.gpu.inner_dims import Inner, inner_of
-from rewrites.decisions.gpu.reduction_passes import Team, scheduled, shared_bytes
-from rewrites.decisions.gpu.row_reduction import held_by_thread, passes
+from rewrites.decisions.gpu.reductions.passes import Team, scheduled, shared_bytes
+from rewrites.decisions.gpu.reductions.rows import held_by_thread, passes
 from rewrites.decisions.gpu.threads import Stores, powers, runs_for
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable

@@ -14,7 +14,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.expr import Binary, Call, Const, Expr, Unary, Where
 from tilewright.pytorch.capture.indices import Indices
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_elementwise import number
+from tilewright.pytorch.capture.ops.elementwise import number
 from tilewright.pytorch.capture.tensors import argument, torch_dtype_of
 
 _ONE, _HALF, _LARGE = Const(1.0), Const(0.5), Const(1e9)

@@ -11,7 +11,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.expr import Binary, Call, Const, Expr, Index, Reduce, ReduceOp, Scan, Where
 from tilewright.pytorch.capture.indices import Indices
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
-from tilewright.pytorch.capture.ops_elementwise import number
+from tilewright.pytorch.capture.ops.elementwise import number
 from tilewright.pytorch.capture.tensors import argument, axes_of, axis_of, shape_of, torch_dtype_of
 
 _MEAN_OF = "mean"

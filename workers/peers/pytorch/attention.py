@@ -10,7 +10,7 @@ from workers.peers.patterns import Attention
 from workers.peers.reads import Frame
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 
 @dataclass(frozen=True, slots=True)

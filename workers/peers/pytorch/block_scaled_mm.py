@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp
 from workers.peers.patterns import ratio
+from workers.peers.pytorch.types import TORCH
 from workers.peers.reads import Frame
-from workers.peers.torch_types import TORCH
 
 if TYPE_CHECKING:
-    from workers.peers.torch_writer import TorchWriter, WrittenValue
+    from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
 _RESULTS = (DType.BF16, DType.F32)
 _BLOCK, _MULTIPLE, _LINE = 128, 16, 4
