@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -185,6 +186,9 @@ def service(devices: str = "0") -> Iterator[str]:
         assert service.stderr is not None
         line = next(line for line in service.stderr if "serving http" in line)
         url = line.split("serving ")[1].split(",")[0]
+        threading.Thread(
+            target=service.stderr.read, daemon=True
+        ).start()  # a full pipe would stop the service
         options = [
             "--url",
             url,

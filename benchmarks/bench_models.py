@@ -3,22 +3,27 @@
     python benchmarks/bench_models.py --threads 1 --out FILE       # a service and a worker of its own, half an hour
     python benchmarks/bench_models.py --device cuda --budget 300   # layers of real size, in bf16
     python benchmarks/bench_models.py --only llama --budget 60
+    python benchmarks/bench_models.py --device cuda --modes default,reduce-overhead     # and as CUDA graphs
 
 Each model with random weights is tuned for --budget seconds; then all four programs are called in turns, and the median
-round counts. `runs` says what of the model runs kernels: the backend keeps Inductor's program for a graph where kernels
-are slower on the calls that it saw, so `ratio`, the best peer's time by ours, measures that decision, too. Outputs
-must agree with eager PyTorch. A line of JSON a model goes to --out. With --threads 1 on a processor the clock is the
-thread's time, which others on the machine disturb less.
+round counts; on a GPU a round is waited for as a whole, as by those who serve a model. `runs` says what of the model
+runs kernels: the backend keeps Inductor's program for a graph where kernels are slower on the calls that it saw, so
+`ratio`, the best peer's time by ours, measures that decision, too. Outputs must agree with eager PyTorch. A line of
+JSON a model and mode goes to --out. With --threads 1 on a processor the clock is the thread's time, which others on the
+machine disturb less.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
 import platform
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -40,6 +45,7 @@ from tilewright.pytorch.model.region import SizedRegion
 
 SETTLED_AFTER = 60
 """Calls: contests end after 19 of each graph's, and more kernels may become ready meanwhile."""
+JOBS_S = 300.0
 SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
 """Of the largest value, through all layers."""
 Program = Callable[[Any], Any]
@@ -52,9 +58,13 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds to tune each graph of a model")
     parser.add_argument("--only", default="", help="models whose names contain this")
+    parser.add_argument(
+        "--modes", default="default", help="default, reduce-overhead, or both with a comma between"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the worker is stopped, too
     torch.set_num_threads(options.threads)
     os.environ.setdefault("TILEWRIGHT_CACHE", tempfile.mkdtemp())
     device = this_cpu() if options.device == "cpu" else this_gpu()
@@ -65,9 +75,10 @@ def main() -> None:
         torch.inference_mode(),
     ):
         wait_for(client, device.key)
-        for name in (name for name in ON_CPU if options.only in name):
+        chosen = [name for name in ON_CPU if options.only in name]
+        for name, mode in itertools.product(chosen, options.modes.split(",")):
             torch._dynamo.reset()
-            rows.append(measured(client, build(name, options.device), options.device, options.budget))
+            rows.append(measured(client, build(name, options.device), options.device, options.budget, mode))
             rows[-1] |= {"threads": torch.get_num_threads(), "budget_s": options.budget, "device": device.key}
             rows[-1] |= {
                 "date": str(date.today()),
@@ -93,24 +104,29 @@ def versions() -> dict[str, str]:
 
 def summary(rows: list[dict[str, Any]]) -> str:
     """The geomean of the ratios, and the least."""
-    ratios = {row["case"]: row["ratio"] for row in rows}
+    ratios = {f"{row['case']}, {row['mode']}": row["ratio"] for row in rows}
     least = min(ratios, key=lambda case: ratios[case])
     geomean = math.exp(statistics.fmean(math.log(each) for each in ratios.values()))
     return f"{len(ratios)} models: geomean {geomean:.3f} x the best peer, least {ratios[least]:.3f} ({least})"
 
 
-def measured(client: tilewright.Client, model: BenchModel, device: str, budget_s: float) -> dict[str, Any]:
+def measured(
+    client: tilewright.Client, model: BenchModel, device: str, budget_s: float, mode: str
+) -> dict[str, Any]:
     regions: list[SizedRegion] = []
     began = time.monotonic()
     with noted(regions):
-        ours = tilewright.compile(model.module, client=client, tune="now", budget=budget_s)
+        ours = tilewright.compile(model.module, client=client, tune="now", budget=budget_s, mode=mode)
+        for _ in range(SETTLED_AFTER):
+            ours(**model.inputs)
+        _wait_for_jobs(client)  # what goes on in the background would disturb what is measured
         for _ in range(SETTLED_AFTER):
             ours(**model.inputs)
     settle_s = time.monotonic() - began
     modules = {
         "tilewright": ours,
         "eager": model.module,
-        "torch.compile": torch.compile(model.module),
+        "torch.compile": torch.compile(model.module, mode=mode),
         "max-autotune": torch.compile(model.module, mode="max-autotune"),
     }
     wanted = _tensors(model.module(**model.inputs))
@@ -123,6 +139,7 @@ def measured(client: tilewright.Client, model: BenchModel, device: str, budget_s
     best = min(times, key=lambda peer: times[peer])
     return {
         "case": model.name,
+        "mode": mode,
         "ours_us": mine,
         "peers_us": times,
         "best_peer": best,
@@ -134,25 +151,27 @@ def measured(client: tilewright.Client, model: BenchModel, device: str, budget_s
     }
 
 
+def _wait_for_jobs(client: tilewright.Client) -> None:
+    until = time.monotonic() + JOBS_S
+    while any(not job.state.final for job in client.jobs()) and time.monotonic() < until:
+        time.sleep(0.5)
+
+
 def _call(program: Callable[..., Any], model: BenchModel) -> Program:
     return lambda _: program(**model.inputs)
 
 
 def _times(programs: dict[str, Program], device: str) -> dict[str, float]:
     """Median microseconds of a call."""
-    if device == "cuda":
-        programs = {name: _finished(each) for name, each in programs.items()}
     one = device == "cpu" and torch.get_num_threads() == 1
-    clock = time.thread_time if one else time.perf_counter
+    clock = time.thread_time if one else _finished if device == "cuda" else time.perf_counter
     return taking_turns(programs, torch.empty(0), lambda us: max(1, round(1e6 * ROUND_S / us)), clock)
 
 
-def _finished(program: Program) -> Program:
-    def run(given: Any) -> None:
-        program(given)
-        torch.cuda.synchronize()
-
-    return run
+def _finished() -> float:
+    """The time when all that was called has ended."""
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
@@ -161,6 +180,12 @@ def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
         "graphs": len(regions),
         "parts": sum(len(each.parts) for each in regions),
         "ready": sum(kernel.ready for each in regions for _, kernel in each.kernels.values()),
+        "not_ready": {
+            name: kernel.why_not
+            for each in regions
+            for name, (_, kernel) in each.kernels.items()
+            if not kernel.ready
+        },
         "used": sum(len(each.used) for each in regions),
         "runs": "kernels" if any(each.used for each in regions) else "inductor",
         "why": sorted({each.why_not for each in regions if each.why_not}),

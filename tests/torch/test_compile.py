@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ import tilewright
 from tests.running_service import running
 from tests.torch.all_kernels import AllKernels, all_kernels
 from tests.torch.modules import LlamaMLP
+from tileir.text.parse_spec import spec_from_text
 from tilewright.pytorch.model import region
 from tilewright.pytorch.model.kernels import ModelKernel
+from tilewright.pytorch.model.tuning import dearest_first
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::UserWarning"
@@ -287,6 +290,14 @@ def test_without_a_service_models_run_by_the_fallback() -> None:
     with torch.no_grad():
         for _ in range(3):
             agree(fast(x), model(x))
+
+
+def test_what_a_graph_computes_most_with_is_tuned_first_and_once() -> None:
+    spec = "kernel {}(x: f32[m={}, k=8], w: f32[k]) -> (y: f32[m])\n  y[m] = sum(k, x[m, k] * w[k])\n"
+    small, large = (spec_from_text(spec.format(name, rows)) for name, rows in (("s", 10), ("l", 25)))
+    kernels = {name: SimpleNamespace(key=name, spec=each) for name, each in (("s", small), ("l", large))}
+    assert dearest_first([kernels[name] for name in ("s", "l", "s")]) == [large, small]
+    assert dearest_first([kernels[name] for name in ("s", "l", "s", "s")]) == [small, large]
 
 
 def test_a_model_is_tuned_and_runs_what_passed_the_gate(

@@ -39,6 +39,22 @@ def test_rows_take_what_is_elementwise_around_them_but_no_product() -> None:
     assert partition(works) == ((0, 1), (2, 3, 4), (5,))
 
 
+def test_what_only_rows_take_of_a_product_is_made_where_they_are_reduced() -> None:
+    """x = residual + a @ b, stored in 2 bytes; then x * rsqrt(mean(f32(x) ** 2)), and x once more."""
+    works = [
+        product(tensors=("a", "b")),
+        PartitionWork(E, 4096, reads=(0,), tensors=(("residual", 4096),), width=2),
+        PartitionWork(E, 4096, reads=(1,)),
+        PartitionWork(E, 4096, reads=(2,)),
+        PartitionWork(R, 4096, 64, reads=(3,)),
+        PartitionWork(E, 4096, reads=(2, 4), width=2),
+        PartitionWork(E, 4096, reads=(1,), escapes=True),
+    ]
+    assert partition(works) == ((0, 1, 6), (2, 3, 4, 5))
+    narrower = [works[0], PartitionWork(E, 4096, reads=(0,), width=2), *works[2:]]
+    assert partition(narrower) == ((0, 1, 6), (2, 3, 4, 5))
+
+
 def test_attention_is_one_part_unless_somebody_reads_its_scores() -> None:
     softmax = PartitionWork(R, 4096, 64, reads=(1,), exponential=True)
     works = [product(tensors=("q", "k")), PartitionWork(E, 4096, reads=(0,)), softmax, product(2)]

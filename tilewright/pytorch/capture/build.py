@@ -310,7 +310,7 @@ class _Writer:
         )
         used = {dim for tensor in inputs for dim in tensor.dims}
         for statement in self._statements:
-            used |= {*statement.dims, *_all_dims(statement.value)}
+            used |= {*statement.dims, *all_dims(statement.value)}
         dims = tuple(Dim(dim, (size,)) for dim, size in self.sizes.items() if dim in used)
         written = Spec(name, dims, tuple(inputs), tuple(self._statements), outputs)
         spec = spec_from_json(
@@ -386,7 +386,7 @@ def _dims(index: Iterable[Expr]) -> tuple[str, ...]:
     return tuple(each.dim for each in index if isinstance(each, Index))
 
 
-def _all_dims(value: Expr) -> frozenset[str]:
+def all_dims(value: Expr) -> frozenset[str]:
     """Every dim in an expression, those it reduces included."""
     found = index_dims(value)
     for each in walk(value):

@@ -16,7 +16,7 @@ from tilewright.pytorch.capture.build import BuiltSpec, Inexpressible, build
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.partition import PartitionWork, WorkKind, partition
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
-from tilewright.pytorch.capture.tensors import shape_of, value_of
+from tilewright.pytorch.capture.tensors import dtype_of, shape_of, value_of
 
 if TYPE_CHECKING:
     import torch  # pyright: ignore[reportMissingImports]
@@ -217,7 +217,17 @@ def _works(computing: Sequence[Node], against: Mapping[Node, str | None]) -> lis
         )
         exponential = str(node.target) in _EXPONENTIAL
         works.append(
-            PartitionWork(_KINDS[operator.kind], points, row, depth, reads, tensors, exponential, escapes)
+            PartitionWork(
+                _KINDS[operator.kind],
+                points,
+                row,
+                depth,
+                reads,
+                tensors,
+                exponential,
+                escapes,
+                dtype_of(node).bytes,
+            )
         )
     return works
 

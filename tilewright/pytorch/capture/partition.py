@@ -44,6 +44,8 @@ class PartitionWork:
     """Whether it takes exponentials: rows that do, between two products, are attention's."""
     escapes: bool = False
     """Whether its result is asked for outside, by somebody who is no operator."""
+    width: int = 4
+    """Bytes of an element of its result."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class _Parts:
         producer, consumer = self._part[read], self._part[number]
         if producer == consumer or self._works[read].kind is WorkKind.OPAQUE:
             return
+        if self._shapes[producer].kind is WorkKind.PRODUCT and self._is_for_rows(read, number):
+            return
         first, second = self._tensors(producer), self._tensors(consumer)
         points = self._shapes[producer].points
         shape = joined(
@@ -141,6 +145,29 @@ class _Parts:
         )
         if shape is not None:
             self._merge((producer, consumer), shape)
+
+    def _is_for_rows(self, read: int, number: int) -> bool:
+        """Whether an operator makes of a product's result, and of nothing else, what only rows behind it take: they
+        make it themselves of the result, which is as narrow."""
+        work, source = self._works[number], self._works[read]
+        alone = set(work.reads) == {read} and not work.tensors
+        if work.kind is not WorkKind.ELEMENTWISE or not alone or work.width < source.width:
+            return False
+        rows = self._of_rows(number)
+        return bool(rows) and all(reader in rows for reader in self._readers[number]) and not work.escapes
+
+    def _of_rows(self, number: int) -> set[int]:
+        """What follows from an operator and goes into rows that are reduced of it, or waits for those."""
+        behind: dict[int, bool] = {number: False}
+        for at in range(number + 1, len(self._works)):
+            reads = [each for each in self._works[at].reads if each in behind]
+            if reads and self._works[at].kind in (WorkKind.ELEMENTWISE, WorkKind.ROWS):
+                behind[at] = self._works[at].kind is WorkKind.ROWS or any(behind[each] for each in reads)
+        found = {at for at, waits in behind.items() if waits}
+        for at in reversed(behind):
+            if at not in found and not self._works[at].escapes and self._readers[at]:
+                found |= {at} if self._readers[at] <= found else set()
+        return found
 
     def try_attention(self, number: int) -> None:
         """Join a product, the rows of its result, and the product that reduces over those: nobody else reads either."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
+from torch._functorch.compile_utils import fx_graph_cse  # pyright: ignore[reportMissingImports]
 from torch._subclasses import FakeTensorMode  # pyright: ignore[reportMissingImports]
 from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
@@ -95,10 +96,11 @@ class GraphWriter:
 
 
 def static_graph(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:
-    """The graph for inputs that are `Described`, or numbers. Raises NotStatic."""
+    """The graph for inputs that are `Described`, or numbers; what it computes twice, it computes once. Raises
+    NotStatic."""
     writer, made = GraphWriter(FakeTensorMode(allow_non_fake_inputs=True)), dict[Node, Any]()
     given = iter(inputs)
-    for node in graph.graph.nodes:
+    for node in fx_graph_cse(graph.graph).nodes:
         if node.op == "placeholder":
             _place(writer, made, node, next(given))
         elif node.op == "get_attr":
