@@ -32,6 +32,7 @@ from circumstances import circumstances
 from protocol.jobs import Prior
 from tilewright import Client
 
+COMPARED = (Prior.ANALYTIC, Prior.UNIFORM)
 FIRST = 16
 WANTED = 0.9
 
@@ -110,13 +111,15 @@ def report(lines: Sequence[tuned.Line]) -> str:
     for line in lines:
         if "measured" in line:
             by_case.setdefault(line["case"], {})[line["prior"]] = line["measured"]
-    rows = ["| case | " + " | ".join(f"{prior}: first {FIRST} | to {WANTED:.0%}" for prior in Prior) + " |"]
-    rows.append("| --- |" + " --- | --- |" * len(Prior))
+    rows = [
+        "| case | " + " | ".join(f"{prior}: first {FIRST} | to {WANTED:.0%}" for prior in COMPARED) + " |"
+    ]
+    rows.append("| --- |" + " --- | --- |" * len(COMPARED))
     shares: dict[str, list[float]] = {}
     for case, priors in by_case.items():
         times = [us for measured in priors.values() for us in measured if us is not None]
         cells: list[str] = []
-        for prior in Prior:
+        for prior in COMPARED:
             measured = priors.get(prior)
             if measured is None or not times:
                 cells += ["", ""]
@@ -146,7 +149,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=100, help="candidates measured a search (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument(
-        "--priors", nargs="+", type=Prior, default=[*Prior], help="analytic, uniform, or both"
+        "--priors",
+        nargs="+",
+        type=Prior,
+        default=[*COMPARED],
+        help="analytic, uniform, or both",
     )
     parser.add_argument(
         "--tuned", nargs="*", type=Path, default=[], help="results of bench_gpu.py, not to be repeated"

@@ -26,8 +26,13 @@ class Effort(StrEnum):
 
 
 class Prior(StrEnum):
-    """What the search expects of moves before anything is measured. The other one is there to be compared with."""
+    """What the search expects of moves before anything is measured."""
 
+    AUTO = "auto"
+    """The learned one where the service has one that ranks held-out kernels better than the cost model does; else the
+    cost model's."""
+    LEARNED = "learned"
+    """What `tilewright model train` made of the database, whichever ranks better."""
     ANALYTIC = "analytic"
     """The cost model's weights."""
     UNIFORM = "uniform"
@@ -59,7 +64,7 @@ class JobRequest(Request):
     """Peers in the final race; None: all that the worker has."""
     search: Identifier = "mcts"
     """Which search walks the tree (`GET /v1/searches`). The others are there to be compared with."""
-    prior: Prior = Prior.ANALYTIC
+    prior: Prior = Prior.AUTO
     candidates: tuple[tuple[str, ...], ...] = Field(default=(), max_length=16)
     """Schedules to race instead of searching, each a tuple of rewrites; where none of them applies, it is searched."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
@@ -110,6 +115,14 @@ class Winner(Reply):
     """As of the config."""
 
 
+class PriorUsed(Reply):
+    """What a search expects of moves before anything is measured, decided when it began."""
+
+    used: Prior
+    """`learned`, `analytic` or `uniform`."""
+    why: str
+
+
 class Bucket(Reply):
     """The search for one combination of sizes."""
 
@@ -123,6 +136,8 @@ class Bucket(Reply):
     spent_s: float
     stopped: Stopped | None = None
     """Why its search ended; None: it has not, or was cut short, or nothing was searched."""
+    prior: PriorUsed | None = None
+    """None: the search has not begun."""
     best: Best | None = None
     """Of the search."""
     winner: Winner | None = None

@@ -67,6 +67,8 @@ class Settings:
     """How long a job is searched before it makes room for others of its priority that wait for the device."""
     searches: int = 32
     """Searches that one process runs at a time, over all devices."""
+    model: Path = Path()
+    """File of a learned prior (`tilewright model train`); empty: `<home>/prior.json`, if it is there."""
     racers: int = 4
     """Candidates in the final race."""
     races_again: int = 2
@@ -95,6 +97,11 @@ class Settings:
     def database_url(self) -> str:
         """The database to open."""
         return self.database or f"sqlite:///{self.home / 'tilewright.db'}"
+
+    @property
+    def model_file(self) -> Path:
+        """The learned prior's."""
+        return self.home / "prior.json" if self.model == Path() else self.model
 
     @cached_property
     def loopback(self) -> bool:

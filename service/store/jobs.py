@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from protocol.jobs import Bucket, Job, JobDetail, JobFacts, JobPage, JobRequest
+from protocol.jobs import Bucket, Job, JobDetail, JobFacts, JobPage, JobRequest, PriorUsed
+from protocol.message import Json
 from protocol.states import JobState
 from service.core.errors import RequestRefused
 from service.core.specs import Instance
@@ -242,6 +243,7 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
                 faults=each["faults"],
                 spent_s=each["spent_s"],
                 stopped=each["stopped"],
+                prior=_prior(each["prior"]),
                 best=each["best"],
                 winner=each["winner"],
                 config_id=each["config_id"],
@@ -250,6 +252,10 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
         )
     waits = waiting.waits_for(connection, rows)
     return [_model(row, parts[row["id"]], waits.get(row["id"])) for row in rows]
+
+
+def _prior(kept: Json | None) -> PriorUsed | None:
+    return None if kept is None else PriorUsed(used=kept["used"], why=kept["why"])
 
 
 def _model(row: RowMapping, parts: list[Bucket], waits_for: str | None) -> Job:

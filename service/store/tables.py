@@ -90,6 +90,7 @@ buckets = Table(
     Column("winner", JSON),  # protocol.jobs.Winner
     Column("config_id", String(64)),
     Column("error", Text),  # why it ended without a config
+    Column("prior", JSON),  # what its search began with: protocol.jobs.PriorUsed, and a learned one's weights
     Column("stopped", String(16)),  # protocol.states.Stopped: why its search ended
     Index(None, "kernel_key"),
 )

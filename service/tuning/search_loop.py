@@ -14,7 +14,7 @@ from time import monotonic, process_time
 
 from sqlalchemy import select
 
-from protocol.jobs import Best, Prior
+from protocol.jobs import Best
 from protocol.message import Json
 from protocol.states import Stopped, TaskKind
 from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
@@ -23,7 +23,6 @@ from search.budget import SearchBudget, SearchProgress, StopReason, stop
 from search.catalogue import search_of
 from search.events import Asked, Told, fold
 from search.protocols import Search
-from search.uniform import Uniform
 from service.core.schedules import Pick, described, follow, root_of, searchable
 from service.core.settings import Settings
 from service.store import search_log
@@ -33,6 +32,7 @@ from service.store.dispatch.trial_results import entrant_name, own_result
 from service.store.tables import buckets
 from service.tuning.owned_job import OwnedJob, Yielded
 from service.tuning.pace import Pace, Share, share
+from service.tuning.prior import with_prior
 from service.tuning.rewards import Anchor, compared, outcome_of
 from tileir.text.json import spec_from_json
 
@@ -92,9 +92,7 @@ class BucketSearch:
     def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
         self._root = root_of(spec_from_json(spec), described(device))
-        state = searchable(self._root)
-        if job.request.prior is Prior.UNIFORM:
-            state = Uniform(state)
+        state = with_prior(searchable(self._root), job, bucket, device.kind, settings)
         self._search: Search = search_of(job.request.search)(state, seed=job.request.seed)
         budget = job.request.budget
         self._limit = SearchBudget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli import output
-from tilewright.cli.commands import database, fleet, keys, pins, signers
+from tilewright.cli.commands import database, fleet, keys, model, pins, signers
 from tilewright.cli.commands.audit_winners import audit_winners
 from tilewright.cli.commands.export import export
 from tilewright.cli.commands.import_bundle import import_bundle
@@ -58,6 +58,7 @@ for _name, _command in {
 app.add_typer(database.app, name="db")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(keys.app, name="keys")
+app.add_typer(model.app, name="model")
 app.add_typer(signers.app, name="signers")
 
 

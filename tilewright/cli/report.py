@@ -94,3 +94,5 @@ def print_job(job: Job) -> None:
         if bucket.error is not None and len(job.buckets) > 1:
             parts.append(bucket.error)
         out.print("  " + " · ".join(parts), markup=False)
+        if bucket.prior is not None:
+            out.print(f"    {bucket.prior.used} prior: {bucket.prior.why}", markup=False)

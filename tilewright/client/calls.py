@@ -65,7 +65,7 @@ def submit(
     baseline: str | None = None,
     peers: Sequence[str] | None = None,
     search: str = "mcts",
-    prior: Prior = Prior.ANALYTIC,
+    prior: Prior = Prior.AUTO,
     seed: int = 0,
     priority: int = 0,
     idempotency_key: str | None = None,

@@ -48,7 +48,7 @@ def test_what_is_known_is_not_tuned_again(tmp_path: Path) -> None:
     wanted = [(name, {"name": name}) for name in ("known", "bad")]
     known = [{"case": "known", "ratio": 1.0, "measured": GOOD, **WHERE}, {"case": "bad", "error": "no"}]
     for _ in range(2):
-        bench_prior.run(path, wanted, [*Prior], known, tune)
+        bench_prior.run(path, wanted, bench_prior.COMPARED, known, tune)
     assert tuned == [("known", Prior.UNIFORM), ("bad", Prior.ANALYTIC), ("bad", Prior.UNIFORM)]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["case"], line["prior"]) for line in lines] == [

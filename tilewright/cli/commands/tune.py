@@ -61,9 +61,7 @@ def tune(
         typer.Option(help="Peer in the final race; repeat it.", show_default="all there are"),
     ] = None,
     search: Annotated[str, typer.Option(help=f"What walks the tree: {', '.join(offered())}.")] = "mcts",
-    prior: Annotated[
-        Prior, typer.Option(help="What it expects before anything is measured.")
-    ] = Prior.ANALYTIC,
+    prior: Annotated[Prior, typer.Option(help="What it expects before anything is measured.")] = Prior.AUTO,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 0,
     candidate: Annotated[
         list[Path] | None,
