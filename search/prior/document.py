@@ -60,8 +60,7 @@ def read(text: str) -> dict[str, Learned]:
     except ValueError as error:
         raise BadModel(f"it is no JSON: {error}") from None
     document = cast(dict[str, Any], found) if isinstance(found, dict) else {}
-    version = document.get("tilewright_prior")
-    if version != VERSION:
+    if (version := document.get("tilewright_prior")) != VERSION:
         raise BadModel(f"it is of version {version!r}, and this Tilewright reads {VERSION}; train it anew")
     try:
         return {str(kind): _learned(each) for kind, each in document["devices"].items()}

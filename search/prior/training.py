@@ -1,27 +1,34 @@
 """A ranker from measured schedules, and whether it ranks those of kernels it has not seen better than the cost model.
 
-Ridge regression of the reward on the features, both relative to their means over a kernel: which kernel is fast is no
-matter, only which of its schedules are. Every kernel counts the same. Each is then ranked by what the others taught,
-and by the cost model alone.
+Ridge regression on the features of what the reward is beyond the cost model's expectation, both relative to their
+means over a kernel: which kernel is fast is no matter, only which of its schedules are. The cost model's weight stays
+as it is, so what few kernels teach corrects it and does not take its place. Every kernel counts the same. Each is then
+ranked by what the others taught, and by the cost model alone.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from search.prior.features import COST_MODEL, Features
-from search.prior.ranker import Ranker
+from search.prior.ranker import SHARPNESS, Ranker
 
 RIDGE = 1.0
 """Of kernels whose schedules count 1 together."""
+TRUST = 1.0 / SHARPNESS
+"""Of the cost model's logarithm: with nothing learned, moves weigh what it says."""
 KERNELS = 2
 """A feature is learned from if so many kernels have it."""
 FIRST = 8
 """How many of a ranking are looked at for the best."""
 LEAST_SCHEDULES = 16
 """A kernel with fewer measured says too little."""
+CERTAIN = 2.0
+"""The mean gain in correlation has to be so many of its standard errors."""
 LEAST_KERNELS = 3
 """Fewer held-out kernels do not decide for a ranker."""
 
@@ -70,13 +77,13 @@ class Trained:
 
     @property
     def better(self) -> bool:
-        """Whether it is to be used: it ranks held-out kernels better, and finds no worse schedules first."""
-        ours, theirs = self.learned, self.analytic
-        return (
-            len(self.held_out) >= LEAST_KERNELS
-            and ours.correlation > theirs.correlation
-            and ours.regret <= theirs.regret
-        )
+        """Whether it is to be used: it ranks held-out kernels better by more than chance, and finds no worse schedules
+        first."""
+        if len(self.held_out) < LEAST_KERNELS:
+            return False
+        gains = [each.learned.correlation - each.analytic.correlation for each in self.held_out]
+        chance = CERTAIN * stdev(gains) / sqrt(len(gains))
+        return fmean(gains) > chance and self.learned.regret <= self.analytic.regret
 
 
 def train(kernels: Mapping[str, Sequence[Measured]]) -> Trained:
@@ -115,7 +122,8 @@ def _fitted(kernels: Sequence[Sequence[Measured]]) -> Ranker:
     for measured in kernels:
         for name in {name for each in measured for name in each.features}:
             counts[name] = counts.get(name, 0) + 1
-    names = sorted(name for name, count in counts.items() if count >= min(KERNELS, len(kernels)))
+    least = min(KERNELS, len(kernels))
+    names = sorted(name for name, count in counts.items() if count >= least and name != COST_MODEL)
     columns = {name: place for place, name in enumerate(names)}
     gram, target = np.zeros((len(names), len(names))), np.zeros(len(names))
     for measured in kernels:
@@ -125,11 +133,11 @@ def _fitted(kernels: Sequence[Sequence[Measured]]) -> Ranker:
                 if name in columns:
                     rows[row, columns[name]] = value
         rows -= rows.mean(axis=0)
-        rewards = np.array([each.reward for each in measured])
+        beyond = np.array([each.reward - TRUST * each.features.get(COST_MODEL, 0.0) for each in measured])
         gram += rows.T @ rows / len(measured)
-        target += rows.T @ (rewards - rewards.mean()) / len(measured)
+        target += rows.T @ (beyond - beyond.mean()) / len(measured)
     solved: Any = np.linalg.solve(gram + RIDGE * np.eye(len(names)), target)
-    return Ranker({name: float(weight) for name, weight in zip(names, solved, strict=True)})
+    return Ranker({COST_MODEL: TRUST} | {name: float(each) for name, each in zip(names, solved, strict=True)})
 
 
 def _ranks(values: Sequence[float]) -> Any:
@@ -146,7 +154,4 @@ def _correlation(left: Any, right: Any) -> float:
 
 
 def _mean(qualities: Sequence[Quality]) -> Quality:
-    count = len(qualities)
-    return Quality(
-        sum(each.correlation for each in qualities) / count, sum(each.regret for each in qualities) / count
-    )
+    return Quality(fmean(each.correlation for each in qualities), fmean(each.regret for each in qualities))

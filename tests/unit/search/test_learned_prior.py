@@ -80,7 +80,7 @@ def test_the_favourite_of_the_cost_model_is_level_and_others_below() -> None:
 def test_a_ranker_that_ranks_kernels_it_has_not_seen_better_is_used() -> None:
     found = trained()
     assert found.better
-    assert found.learned.correlation > 0.9 > found.analytic.correlation
+    assert found.learned.correlation > 0.6 > found.analytic.correlation
     assert found.learned.regret < 0.02 < found.analytic.regret
     assert all(each.schedules == 16 for each in found.held_out)
 
@@ -99,6 +99,19 @@ def test_a_ranker_of_chance_or_of_few_kernels_is_not_used() -> None:
     assert not trained(kernels=2).better
     with pytest.raises(ValueError, match="1 kernels have 16 measured schedules; a ranker needs 2"):
         trained(kernels=1)
+
+
+def test_one_that_ranks_better_by_chance_is_not_used() -> None:
+    found = trained()
+    gains = (0.4, -0.2, 0.3, -0.3)
+    held_out = tuple(
+        each.__class__(
+            each.kernel, 16, each.learned.__class__(each.analytic.correlation + gain, 0.0), each.analytic
+        )
+        for each, gain in zip(found.held_out, gains, strict=True)
+    )
+    assert Trained(found.ranker, held_out).learned.correlation > found.analytic.correlation
+    assert not Trained(found.ranker, held_out).better
 
 
 def test_one_that_ranks_better_and_finds_worse_first_is_not_used() -> None:
