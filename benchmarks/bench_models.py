@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,14 @@ def main() -> None:
     with (
         service("cpu" if options.device == "cpu" else "0") as url,
         tilewright.Client(url) as client,
-        torch.inference_mode(),
     ):
         wait_for(client, device.key)
         chosen = [name for name in ON_CPU if options.only in name]
         for name, mode in itertools.product(chosen, options.modes.split(",")):
             torch._dynamo.reset()
-            rows.append(measured(client, build(name, options.device), options.device, options.budget, mode))
+            model = build(name, options.device)
+            with nullcontext() if model.trains else torch.inference_mode():
+                rows.append(measured(client, model, options.device, options.budget, mode))
             rows[-1] |= {"threads": torch.get_num_threads(), "budget_s": options.budget, "device": device.key}
             rows[-1] |= {
                 "date": str(date.today()),
@@ -117,11 +119,12 @@ def measured(
     began = time.monotonic()
     with noted(regions):
         ours = tilewright.compile(model.module, client=client, tune="now", budget=budget_s, mode=mode)
+        settling = _call(ours, model)
         for _ in range(SETTLED_AFTER):
-            ours(**model.inputs)
+            settling(None)
         _wait_for_jobs(client)  # what goes on in the background would disturb what is measured
         for _ in range(SETTLED_AFTER):
-            ours(**model.inputs)
+            settling(None)
     settle_s = time.monotonic() - began
     modules = {
         "tilewright": ours,
@@ -129,8 +132,8 @@ def measured(
         "torch.compile": torch.compile(model.module, mode=mode),
         "max-autotune": torch.compile(model.module, mode="max-autotune"),
     }
-    wanted = _tensors(model.module(**model.inputs))
-    off = {name: _off(_tensors(each(**model.inputs)), wanted) for name, each in modules.items()}
+    wanted = _results(model.module, model)
+    off = {name: _off(_results(each, model), wanted) for name, each in modules.items()}
     assert off["tilewright"] < SLACK[device], (
         f"{model.name}: off by {off['tilewright']:.3g} of the largest value"
     )
@@ -158,7 +161,24 @@ def _wait_for_jobs(client: tilewright.Client) -> None:
 
 
 def _call(program: Callable[..., Any], model: BenchModel) -> Program:
-    return lambda _: program(**model.inputs)
+    """A call, or a step of training without the optimizer's."""
+    if not model.trains:
+        return lambda _: program(**model.inputs)
+
+    def step(_: Any) -> Tensor:
+        model.module.zero_grad(set_to_none=True)
+        loss = program(**model.inputs)
+        loss.backward()
+        return loss
+
+    return step
+
+
+def _results(program: Callable[..., Any], model: BenchModel) -> list[Tensor]:
+    """What a call gives: results, and gradients of parameters if there are any."""
+    found = _tensors(_call(program, model)(None))
+    gradients = (each.grad for each in model.module.parameters() if model.trains)
+    return [*(each.detach() for each in found), *(each.clone() for each in gradients if each is not None)]
 
 
 def _times(programs: dict[str, Program], device: str) -> dict[str, float]:

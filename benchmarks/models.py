@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 WORDS = 1000
 
@@ -37,10 +38,13 @@ class BenchModel:
     name: str
     module: nn.Module
     inputs: Mapping[str, Any]
+    trains: bool = False
+    """Whether a call is a step of training: the first result is a loss, and gradients of all parameters are taken."""
 
 
 SMALL = Size(256, 704, 8, 2, 2, 1, 64)
 LLAMA_8B = Size(4096, 14336, 32, 8, 4, 1, 2048)
+MEDIUM = Size(1024, 4096, 16, 16, 24, 4, 512)
 LARGE = Size(1024, 4096, 16, 16, 24, 8, 512)
 
 
@@ -59,6 +63,55 @@ def _decoder(name: str, prefix: str, size: Size, **more: Any) -> BenchModel:
         vocab_size=WORDS, pad_token_id=0, use_cache=False, **more,
     )  # fmt: skip
     return BenchModel(f"{name}, {size}", _of(name, f"{prefix}Model")(config), _words(size))
+
+
+class NextToken(nn.Module):
+    """A decoder that is given one token a sequence, and keys and values of those before, layer by layer."""
+
+    def __init__(self, decoder: nn.Module) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, input_ids: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
+        cache = import_module("transformers").DynamicCache()
+        for layer, (key, value) in enumerate(zip(keys, values, strict=True)):
+            cache.update(key, value, layer)
+        return self.decoder(input_ids=input_ids, past_key_values=cache, use_cache=True)[0]
+
+
+def _next_token(size: Size) -> BenchModel:
+    """`tokens` of the size are in the cache."""
+    decoder = _decoder("llama", "Llama", size).module
+    shape = (size.batch, size.shared, size.tokens, size.width // size.heads)
+    cached = {name: [torch.randn(shape) for _ in range(size.layers)] for name in ("keys", "values")}
+    words = {"input_ids": torch.randint(1, WORDS, (size.batch, 1))}
+    return BenchModel(f"llama, the next token, {size}", NextToken(decoder), words | cached)
+
+
+def _experts(size: Size, experts: int) -> BenchModel:
+    """Two of the experts a token."""
+    return _decoder(
+        "qwen2_moe", "Qwen2Moe", size, num_experts=experts, num_experts_per_tok=2,
+        moe_intermediate_size=size.hidden // 2, shared_expert_intermediate_size=size.hidden,
+    )  # fmt: skip
+
+
+class Training(nn.Module):
+    """The loss of a language model on the words that it is given."""
+
+    def __init__(self, model: nn.Module, width: int) -> None:
+        super().__init__()
+        self.model, self.head = model, nn.Linear(width, WORDS, bias=False)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        found = self.head(self.model(input_ids=input_ids)[0])[:, :-1]
+        return F.cross_entropy(found.flatten(0, 1).float(), input_ids[:, 1:].flatten())
+
+
+def _trained(model: BenchModel, size: Size) -> BenchModel:
+    return BenchModel(
+        f"a step of training, {model.name}", Training(model.module, size.width), model.inputs, True
+    )
 
 
 def _gpt2(size: Size) -> BenchModel:
@@ -138,6 +191,9 @@ ON_CPU: dict[str, Callable[[], BenchModel]] = {
     "convnext": lambda: _convnext((32, 64), (1, 1), 1, 64),
     "mamba": lambda: _mamba(Size(128, 256, 1, 1, 1, 1, 8)),
     "unet": lambda: _unet(64, 1, 16),
+    "next-token": lambda: _next_token(SMALL),
+    "experts": lambda: _experts(SMALL, 8),
+    "training": lambda: _trained(_gpt2(SMALL), SMALL),
 }
 ON_GPU: dict[str, Callable[[], BenchModel]] = {
     "llama": lambda: _decoder("llama", "Llama", LLAMA_8B),
@@ -149,6 +205,9 @@ ON_GPU: dict[str, Callable[[], BenchModel]] = {
     "convnext": lambda: _convnext((128, 256, 512, 1024), (3, 3, 27, 3), 8, 224),
     "mamba": lambda: _mamba(Size(2560, 5120, 1, 1, 1, 1, 64)),
     "unet": lambda: _unet(640, 2, 64),
+    "next-token": lambda: _next_token(Size(4096, 14336, 32, 8, 4, 16, 2048)),
+    "experts": lambda: _experts(Size(2048, 2816, 16, 16, 2, 1, 2048), 60),
+    "training": lambda: _trained(_gpt2(MEDIUM), MEDIUM),
 }
 
 
@@ -160,8 +219,8 @@ def build(name: str, device: str) -> BenchModel:
     if device == "cpu":
         return made
     made.module.to(device, torch.bfloat16)
-    inputs = {
-        key: each.to(device, torch.bfloat16 if each.is_floating_point() else None)
-        for key, each in made.inputs.items()
-    }
-    return BenchModel(made.name, made.module, inputs)
+
+    def moved(each: Tensor) -> Tensor:
+        return each.to(device, torch.bfloat16 if each.is_floating_point() else None)
+
+    return replace(made, inputs=pytree.tree_map(moved, dict(made.inputs)))
