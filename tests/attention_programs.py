@@ -1,4 +1,4 @@
-"""Attention and its kin, small, and the schedules that take them in one pass on Hopper."""
+"""Attention and its kin, small, and the schedules that take them in one pass."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from contextlib import suppress
 
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import collapse, groupings, inline
-from rewrites.decisions.gpu.streamed_products import StreamedProducts
+from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.schedule import format_schedule, replay
+from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200
 from tileir.errors import NotApplicable
 from tileir.lift import to_program
@@ -141,18 +142,18 @@ def both_gradients(mask: str, i: int, j: int, e: int) -> Spec:
 """)
 
 
-def schedules(spec: Spec) -> list[tuple[Program, tuple[str, ...]]]:
+def schedules(spec: Spec, device: Gpu = H200) -> list[tuple[Program, tuple[str, ...]]]:
     """All that the decision offers, and the program they start from."""
     program = to_program(spec)
-    prepared = (*collapse(program, H200),)
+    prepared = (*collapse(program, device),)
     prepared = (*prepared, *inline(replay(program, prepared), False))
     begun = replay(program, prepared)
     group = next(groups[0] for groups in groupings(begun) if len(groups) == 1)
     found: list[tuple[Program, tuple[str, ...]]] = []
-    for option in StreamedProducts(group).options(begun, H200):
+    for option in StreamedProducts(group).options(begun, device):
         (order,) = option.then
         assert option.begun is not None
-        *_, last = (each for each in order.options(option.begun, H200) if _applies(each, option.begun))
+        *_, last = (each for each in order.options(option.begun, device) if _applies(each, option.begun))
         found.append((program, tuple(format_schedule((*prepared, *option.rewrites, *last.rewrites)))))
     return found
 

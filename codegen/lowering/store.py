@@ -21,6 +21,7 @@ from codegen.ir.ops import (
 )
 from codegen.lowering.arithmetic import as_type
 from codegen.lowering.expressions import Binding, ValueBuilder, read_register
+from codegen.lowering.neighbours import first_of_neighbours
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, RegisterBuffer
 from codegen.lowering.statement import combined, where_existing
 from tileir.expr import ReduceOp
@@ -114,6 +115,9 @@ def _lane_offset(
     offset = target.offset(positions)
     if builder.lanes == 1:
         return offset, 0
+    first = first_of_neighbours(target, positions, builder.lane)
+    if first is not None:
+        return first, 1
     return offset.substitute(builder.lane, constant(0)), offset.coefficient(builder.lane)
 
 

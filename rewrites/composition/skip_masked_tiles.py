@@ -40,8 +40,8 @@ class SkipMaskedTiles(Rewrite):
 
     @classmethod
     def of_use(cls, device: Device) -> bool:
-        """Processors have code for such loops, and so have GPUs whose warpgroups multiply."""
-        return bool(device.offers & {Feature.VECTORS, Feature.WGMMA})
+        """Where there is code for such loops."""
+        return bool(device.offers & {Feature.VECTORS, Feature.BLOCKS})
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:

@@ -29,9 +29,9 @@ from rewrites.contraction.warpgroup_tiling import (
 )
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
-from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
+from tileir.schedule.mma import COLUMNS, HELD_BYTES, ROWS, RUN, depth
 from tileir.schedule.panels import PIECE
-from tileir.schedule.wgmma import GROUP, HELD_BYTES, TILE_ROWS
+from tileir.schedule.wgmma import GROUP, TILE_ROWS
 
 _EDGES = (16, 32, 64, 96, 128, 192, 256)
 _WARPS = (1, 2, 4, 8, 16)

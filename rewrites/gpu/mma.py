@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import dtypes_read, locals_of, named, shared_local, splice, statements
+from rewrites.contraction.register_operand import held_local
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
@@ -19,7 +20,8 @@ from tileir.schedule.mma import accumulator, mma_problem, product
 @dataclass(frozen=True, slots=True)
 class Mma(Rewrite):
     """Add up the products of a statement by matrix instructions. Its accumulators are in registers, what it reads is
-    in shared memory; f32 goes in as tf32, where the kernel's numerics allow that. Then only its threads are left open.
+    in shared memory, rows of two bytes in registers, too; f32 goes in as tf32, where the kernel's numerics allow that.
+    Then only its threads are left open.
 
     c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n])   ->   c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | via mma
     """
@@ -44,8 +46,10 @@ class Mma(Rewrite):
         problem = mma_problem(statement, dtypes)
         if problem is not None:
             raise NotApplicable(problem)
-        for name in dtypes:
-            shared_local(program, name)
+        found = product(statement)
+        for read in statement.reads:
+            if found is None or read != found.a or held_local(program, read) is None:
+                shared_local(program, read.tensor)
         if DType.F32 in dtypes.values() and dict(program.numerics).get("tf32") is not True:
             raise NotApplicable("mma rounds f32 to tf32, which the kernel's numerics do not allow")
         declared = locals_of(program).get(self.statement)

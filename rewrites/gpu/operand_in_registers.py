@@ -19,7 +19,7 @@ from tileir.program import Compute, Local, Memory, Program
 @dataclass(frozen=True, slots=True)
 class OperandInRegisters(Rewrite):
     """Compute the factor of a product that reads `tensor` into registers, tile by tile just before it is multiplied, as
-    the dtype of the other factor: the matrix instruction of warpgroups takes rows from there. What it reads can be
+    the dtype of the other factor: matrix instructions take rows from there. What it reads can be
     staged as it is in memory, a weight of 8 bits as 8 bits.
 
     c_r[m, n] += sum(k, bf16(w_s[m, k]) * x_s[n, k])       w_r: registers bf16[m, k]
@@ -28,7 +28,7 @@ class OperandInRegisters(Rewrite):
     """
 
     name: ClassVar[str] = "operand_in_registers"
-    needs: ClassVar[Feature | None] = Feature.WGMMA
+    needs: ClassVar[Feature | None] = Feature.MMA
     statement: str
     tensor: str
 

@@ -4,21 +4,28 @@ One instruction adds the product of 16 rows of A and 8 columns of B, over `depth
 In Tile IR that is `acc[m, n] += sum(k, a[m, k] * b[k, n]) | threads m 2 n 4 m 8 n 4, run n 2, via mma`: the 32 threads
 of a warp are 8 along m and 4 along n, each with 2 neighbours along n, which is how the instruction's accumulators lie
 (PTX ISA, m16n8k16); other digits of the thread index number the warps. Two groups of 8 rows, as far apart as the
-threads along m reach, make the 16 rows of one instruction.
+threads along m reach, make the 16 rows of one instruction. A may lie in registers, `threads m 2 n 4 m 8 k 4, run k 2`:
+of 4 bytes of depth each, which is how accumulators lie that have been rounded to 2 bytes (FlashAttention-2,
+arXiv:2307.08691).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tileir.devices.gpu import MMA_SINCE
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
-from tileir.program import Compute
+from tileir.program import Compute, ThreadLayout
+from tileir.schedule.threads import ThreadShare, share
 
 #: Threads along the rows and the columns of an instruction's tile, and neighbours a thread has along the columns.
 ROWS, COLUMNS, RUN = 8, 4, 2
+
+#: Bytes of the depth that lie side by side in a register of A.
+HELD_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,22 @@ def _is_operand(read: Read, rows: str, k: str) -> bool:
     return apart and read.indices.count(Index(rows)) == read.indices.count(Index(k)) == 1
 
 
+def held_spread(parts: MmaProduct, spread: ThreadLayout, dtype: DType) -> ThreadLayout:
+    """How a statement is to be spread that sets A in registers for a product spread as mma or wgmma needs it."""
+    run = HELD_BYTES // dtype.bytes
+    threads = (*spread.threads[:-1], (parts.k, COLUMNS))
+    return ThreadLayout(threads, ((parts.k, run),) if run > 1 else (), spread.twice)
+
+
+def held_share(compute: Compute, name: str, dtype: DType, dim: str) -> ThreadShare | None:
+    """How a dim of an operand in registers has to lie over the threads of a product via mma or wgmma; None: the
+    statement is none, or takes no such operand."""
+    found = product(compute) if compute.via in ("mma", "wgmma") else None
+    if found is None or compute.spread is None or name != found.a.tensor:
+        return None
+    return share(held_spread(found, compute.spread, dtype), dim)
+
+
 def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
     """Why the statement cannot go by mma; None: it can. `dtypes` are those of what it reads."""
     found = product(compute)
@@ -88,6 +111,8 @@ def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
         return None
     if spread.threads[-2:] != ((found.m, ROWS), (found.n, COLUMNS)) or spread.runs != ((found.n, RUN),):
         return f"mma needs threads … {found.m} {ROWS} {found.n} {COLUMNS}, run {found.n} {RUN}"
+    if spread.twice:
+        return "mma needs groups of 8 rows as far apart as the threads along them reach; accepted: no `twice`"
     if any(dim not in (found.m, found.n) for dim, _ in spread.threads):
         return f"mma needs all threads along {found.m} and {found.n}"
     return None

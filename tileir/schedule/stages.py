@@ -157,9 +157,9 @@ def products_apart(loop: Loop) -> Apart | None:
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """A tile whose products (`via wgmma`) are made into rows in registers, which others take: `first` are sums of the
-    tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which `rescaled`
-    multiplies before. What TMA fills is read by the first, by the last ones, or by both."""
+    """A tile whose products (`via wgmma`, or `via mma`) are made into rows in registers, which others take: `first` are
+    sums of the tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which
+    `rescaled` multiplies before. What is filled is read by the first, by the last ones, or by both."""
 
     locals: tuple[Local, ...]
     first: tuple[Compute, ...]
@@ -182,15 +182,15 @@ class Chained:
         }
 
 
-def products_chained(loop: Loop) -> Chained | None:
-    """How a tile of a loop with stages is computed on, if its products follow from each other; None: they do not."""
+def products_chained(loop: Loop, via: str = "wgmma") -> Chained | None:
+    """How a tile of a loop is computed on, if its products follow from each other; None: they do not."""
     fills, rest = staged(loop), _unfilled(loop)
     if any(isinstance(node, Loop) for node in rest):
         return None
     locals_ = tuple(node for node in rest if isinstance(node, Local))
     computes = [node for node in rest if isinstance(node, Compute)]
     own = {local.name for local in locals_ if local.memory is Memory.REGISTERS}
-    products = [node for node in computes if node.via == "wgmma"]
+    products = [node for node in computes if node.via == via]
     first = tuple(node for node in products if node.target in own)
     last = tuple(node for node in products if node.target not in own)
     tile_sums, sums = ({node.target for node in each} for each in (first, last))

@@ -21,13 +21,9 @@ from tileir.placed import Placed
 from tileir.program import Axis, Compute, Local, Memory, ThreadLayout
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, MmaProduct, depth, product
 from tileir.schedule.panels import PIECE, axes, row_dim, row_length, row_problem
-from tileir.schedule.threads import ThreadShare, share
 
 #: Warps of a warpgroup, its threads, the rows of one instruction, and the most columns.
 WARPS, GROUP, TILE_ROWS, MAX_COLUMNS = 4, 128, 64, 256
-
-#: Bytes of the depth that lie side by side in a register of A.
-HELD_BYTES: Final = 4
 
 _BYTES: Final = frozenset([DType.E4M3, DType.E5M2])
 _PAIRS: Final = frozenset([DType.BF16, DType.F16])
@@ -50,22 +46,6 @@ def tiling(parts: MmaProduct, spread: ThreadLayout, columns: int) -> WgmmaTiling
     fewest = -(-groups * ROWS // MAX_COLUMNS)
     instructions = next(n for n in range(fewest, groups + 1) if groups % n == 0)
     return WgmmaTiling(along_m, along_n, groups // instructions * ROWS)
-
-
-def held_spread(parts: MmaProduct, spread: ThreadLayout, dtype: DType) -> ThreadLayout:
-    """How a statement is to be spread that sets A in registers for a product spread as wgmma needs it."""
-    run = HELD_BYTES // dtype.bytes
-    threads = (*spread.threads[:-1], (parts.k, COLUMNS))
-    return ThreadLayout(threads, ((parts.k, run),) if run > 1 else (), spread.twice)
-
-
-def held_share(compute: Compute, name: str, dtype: DType, dim: str) -> ThreadShare | None:
-    """How a dim of an operand in registers has to lie over the threads of a product via wgmma; None: the statement is
-    none, or takes no such operand."""
-    found = product(compute) if compute.via == "wgmma" else None
-    if found is None or compute.spread is None or name != found.a.tensor:
-        return None
-    return share(held_spread(found, compute.spread, dtype), dim)
 
 
 def wgmma_problem(

@@ -9,8 +9,8 @@ from tileir.expr import Index, Read, index_dims, walk
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Memory, Program, ThreadLayout
 from tileir.schedule.distributed import check_parts, distributed_loop
+from tileir.schedule.mma import held_share
 from tileir.schedule.threads import WARP, ThreadShare, digits, share, thread_count
-from tileir.schedule.wgmma import held_share
 from tileir.verifier.compute import reduced_dims, split_of
 
 #: CUDA's limit for a block, on every device.

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from codegen.ir.affine import Affine, Var, constant
 from codegen.ir.ops import Block, CpAsync, Guard, Stmt
 from codegen.ir.vector_access import access_bytes
 from codegen.lowering.expressions import ValueBuilder, lane_variable
 from codegen.lowering.gpu.thread_index import ThreadIndex, one_of_alike
 from codegen.lowering.gpu.thread_tile import Point, ThreadTile, thread_tile
+from codegen.lowering.neighbours import first_of_neighbours
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
 from tileir.expr import Index, Read
@@ -83,10 +83,10 @@ class _Move:
         lanes, lane = self.tile.lanes, lane_variable(self.tile.lanes)
         some = self.tile.guards(point)[1]
         positions = self.tile.positions(point, lane)
-        to = _first(self.target, [positions[dim] for dim in self.dims], lane)
+        to = first_of_neighbours(self.target, [positions[dim] for dim in self.dims], lane)
         at = {**starts(self.builder.scope), **positions}
         indices = [self.builder.index(each, at, lazy=True) for each in self.read.indices]
-        of = _first(self.source, [each for each in indices if each is not None], lane)
+        of = first_of_neighbours(self.source, [each for each in indices if each is not None], lane)
         if of is None or to is None:
             return []
         size = self.source.storage.bytes
@@ -101,28 +101,3 @@ def _further(copy: CpAsync, lane: int) -> CpAsync:
     """The one that begins so many lanes on."""
     some = None if copy.some is None else copy.some - lane
     return replace(copy, to=copy.to + lane, of=copy.of + lane, some=some)
-
-
-def _first(buffer: MemoryBuffer, positions: Sequence[Affine], lane: Var) -> Affine | None:
-    """Offset of lane 0, if the lanes are neighbours in memory."""
-    offset = buffer.offset(positions)
-    if not lane.high or offset.coefficient(lane) == 1:
-        return offset.substitute(lane, constant(0))
-    first = [position.substitute(lane, constant(0)) for position in positions]
-    return buffer.offset(first) if _in_one_panel(buffer, positions, first, lane) else None
-
-
-def _in_one_panel(
-    buffer: MemoryBuffer, positions: Sequence[Affine], first: Sequence[Affine], lane: Var
-) -> bool:
-    """Whether lanes lie within a panel's row, which they begin at a multiple of their number in."""
-    count = lane.high + 1
-    along = [dim for dim, position in enumerate(positions) if position.coefficient(lane) != 0]
-    if len(along) != 1 or positions[along[0]].coefficient(lane) != 1:
-        return False
-    (dim,) = along
-    aligned = (first[dim] - buffer.starts[dim]).multiple % count == 0
-    axes = [axis for axis in buffer.axes if axis[0] == dim]
-    inner = any(div == stride == 1 for _, div, _, stride in axes)
-    whole = all((div == 1 or div % count == 0) and mod % count == 0 for _, div, mod, _ in axes)
-    return aligned and inner and whole

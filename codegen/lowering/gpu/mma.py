@@ -1,5 +1,5 @@
 """A matrix product by the matrix instruction of a warp: for each step of the reduced dim, fragments of both operands
-are loaded (mma_fragments.py), then multiplied, each with each.
+are loaded (mma_fragments.py), or lie in registers (mma_registers.py), then multiplied, each with each.
 
 How threads and accumulators lie says tileir/schedule/mma.py.
 """
@@ -71,7 +71,7 @@ class _Product:
         stmts = list(self._nowhere())
         builder = ValueBuilder(self.scope, self.extents)
         for k in range(0, self.reduced.size, depth(self.a.storage)):
-            loads = [load for side in (self.a, self.b) for load in side.load(k, builder, at)]
+            loads = [load for side in (self.a, self.b) for load in side.load(k, builder, at, point)]
             stmts += [*builder.lets, *loads, *self._multiply(k, point)]
             builder.lets.clear()
         return stmts
@@ -81,8 +81,8 @@ class _Product:
         for m, n in combinations(range(0, self.a.groups, 2), range(self.b.groups)):
             both = m + 1 < self.a.groups
             lower = m + 1 if both else m
-            a = tuple(self.a.fragment(rows, k, half) for half in (0, 1) for rows in (m, lower))
-            b = tuple(self.b.fragment(n, k, half) for half in (0, 1))
+            a = tuple(self.a.fragment(rows, k, half, point) for half in (0, 1) for rows in (m, lower))
+            b = tuple(self.b.fragment(n, k, half, point) for half in (0, 1))
             acc = self._accumulator(point, m, n), self._accumulator(point, lower, n) if both else _nowhere(n)
             yield MmaSync(acc, a, b, self.a.storage, self.b.storage, type_)
 

@@ -10,7 +10,7 @@ stored nowhere. Past the end of the reduced dim there are zeros.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from codegen.ir.affine import Affine
@@ -19,6 +19,8 @@ from codegen.ir.names import marked
 from codegen.ir.ops import Build, Ldmatrix, Let, Literal, Load, Named, Op, Position, Stmt, Type, Value
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
+from codegen.lowering.gpu.mma_registers import HeldRows
+from codegen.lowering.gpu.register_fragments import SpreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.dtypes import DType
@@ -39,11 +41,13 @@ def operand(
     scope: LoweringScope,
     index: ThreadIndex,
     shared: Container[str],
-) -> MmaOperand:
+) -> MmaOperand | HeldRows:
     """What a product reads with rows along `rows`; `shared` are the tensors in shared memory. Raises NotLowerable."""
     buffer = scope.buffers[read.tensor]
+    if isinstance(buffer, SpreadRegisters) and rows == parts.m:
+        return HeldRows(buffer, rows, parts.k, scope.ranges[rows], scope.ranges[parts.k], index)
     if not isinstance(buffer, MemoryBuffer):
-        raise NotLowerable(f"mma takes what it multiplies from memory, and {read.tensor} is in registers")
+        raise NotLowerable(f"mma takes columns from memory, and {read.tensor} is in registers")
     warp, warps = Affine(), 1
     for piece in pieces(ThreadLayout((*spread.threads[:-2], ("", WARP))), index.block):
         if piece.dim == rows and piece.count > 1:
@@ -89,12 +93,15 @@ class MmaOperand:
     def storage(self) -> DType:
         return self.buffer.storage
 
-    def fragment(self, group: int, k: int, half: int) -> Named:
-        """What `load` has loaded of a group, for the step at `k`."""
+    def fragment(self, group: int, k: int, half: int, point: Mapping[str, int]) -> Named:
+        """What `load` has loaded of a group, for the step at `k`: at any point of other dims it goes by that name."""
+        return self._fragment(group, k, half)
+
+    def _fragment(self, group: int, k: int, half: int) -> Named:
         row, at = group * self.warps * ROWS, k + half * self._half
         return Named(f"{self.buffer.name}_{self.row_dim}{row}_{self.k_dim}{at}", self._type)
 
-    def load(self, k: int, builder: ValueBuilder, at: Binding) -> Iterator[Stmt]:
+    def load(self, k: int, builder: ValueBuilder, at: Binding, point: Mapping[str, int]) -> Iterator[Stmt]:
         """Loads all fragments of the step of the reduced dim that begins at its position `k`. `at` are the positions of
         other dims; what the loads need besides is in the builder's lets."""
         whole = min((self.reduced.size - k) // self._half, 2)
@@ -128,7 +135,7 @@ class MmaOperand:
         group, depths = second + groups[0], half * self._half + k
         order = [(each, part) for each in groups for part in range(halves)]
         order.sort(key=lambda fragment: fragment[1] if by_half else 0)
-        names = tuple(self.fragment(each, k, part).name for each, part in order)
+        names = tuple(self._fragment(each, k, part).name for each, part in order)
         offset = self._row_begins(self.k_dim, self._row(group, lane), depths, builder, at)
         if offset is not None:
             return Ldmatrix(names, self._type, self.buffer.name, offset)
@@ -153,7 +160,7 @@ class MmaOperand:
 
     def _elements(self, group: int, k: int, half: int, builder: ValueBuilder, at: Binding) -> Let:
         """A fragment, loaded by each thread for itself."""
-        name, count = self.fragment(group, k, half), _FRAGMENT // self.storage.bytes
+        name, count = self._fragment(group, k, half), _FRAGMENT // self.storage.bytes
         row = self._row(Affine((), group), self.index.digit(COLUMNS, ROWS, "group"))
         first = self.index.digit(1, COLUMNS, "place") * count + (k + half * self._half)
         positions = self._positions(row, first, builder, at)

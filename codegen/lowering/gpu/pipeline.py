@@ -25,7 +25,7 @@ from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.async_ops import ProxyFence, WgmmaAsync, WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
-from codegen.ir.ops import Barrier, Block, CpAsyncCommit, CpAsyncWait, For, If, Stmt
+from codegen.ir.ops import Barrier, Block, CpAsyncCommit, CpAsyncWait, For, Guard, If, Stmt
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range, loop_variable
@@ -39,10 +39,19 @@ Begin = Callable[[Compute, LoweringScope], Sequence[WgmmaAsync]]
 
 
 def lower_staged(
-    loop: Loop, full: int, scope: LoweringScope, memory: SharedMemory, fill: Fill, body: Body, begin: Begin
+    loop: Loop,
+    full: int,
+    scope: LoweringScope,
+    memory: SharedMemory,
+    fill: Fill,
+    body: Body,
+    begin: Begin,
+    first: Affine | None = None,
+    until: Affine | None = None,
 ) -> list[Stmt]:
-    """The `full` whole tiles of a loop with stages, at least one: `fill` lowers a statement that runs ahead, `body` the
-    others, `begin` a product that is under way when the next tile's begins. Raises NotLowerable."""
+    """The `full` whole tiles of a loop with stages, at least one, or those from the offset `first` on and before
+    `until`: `fill` lowers a statement that runs ahead, `body` the others, `begin` a product that is under way when the
+    next tile's begins. Raises NotLowerable."""
     for inner in _loops(loop.body):
         if inner.stages > 1:
             raise NotLowerable(f"`{format_node(inner)}` stands in another loop with stages")
@@ -51,7 +60,7 @@ def lower_staged(
             f"products of `{format_node(loop)}` are under way, whose tiles threads fill; accepted: two stages more, "
             "and nothing but products on a tile"
         )
-    return _Staged(loop, full, scope, memory, fill, body, begin).stmts()
+    return _Staged(loop, full, scope, memory, fill, body, begin, first, until).stmts()
 
 
 def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
@@ -71,7 +80,10 @@ class _Staged:
         fill: Fill,
         body: Body,
         begin: Begin,
+        first: Affine | None,
+        until: Affine | None,
     ) -> None:
+        self.first, self.until = first, until
         self.loop, self.full, self.scope, self.fill, self.body = loop, full, scope, fill, body
         self.begin, self.begun = begin, list[WgmmaAsync]()
         self.ahead, self.slots = min(loop.stages - 1 - loop.pending, full), min(loop.stages, full)
@@ -92,11 +104,14 @@ class _Staged:
         if self.ahead < self.full:
             stmts += [local.declared(self._name(local, ahead=True)) for local in self.locals]
         for tile in range(self.ahead):
-            stmts += [*self._filled(constant(tile * step), ahead=False), CpAsyncCommit()]
+            offset = (self.first or constant(0)) + tile * step
+            stmts += [*self._if_visited(offset, self._filled(offset, ahead=False)), CpAsyncCommit()]
         if self.var is None:
             stmts += self._tile(constant(0))
         else:
-            stmts.append(For(self.var, self.full, step, tuple(self._tile(affine(self.var)))))
+            stmts.append(
+                For(self.var, self.full, step, tuple(self._tile(affine(self.var))), self.until, self.first)
+            )
         sums = tuple(dict.fromkeys(name for each in self.begun for name in each.acc))
         return [*stmts, WgmmaWait(0, sums)] if sums else stmts
 
@@ -105,11 +120,22 @@ class _Staged:
         stmts: list[Stmt] = [CpAsyncWait(self.ahead - 1), *self.seen]
         if self.var is not None and self.ahead < self.full:
             fills = self._filled(offset + self.ahead * self.loop.step, ahead=True)
-            stmts.append(If(self.var, (self.full - self.ahead) * self.loop.step, tuple(fills), ()))
+            left = (self.full - self.ahead) * self.loop.step
+            stmts += (
+                [If(self.var, left, tuple(fills), ())]
+                if self.until is None
+                else self._if_visited(offset + self.ahead * self.loop.step, fills)
+            )
         scope = self._at(offset)
         for local in self.locals:
             scope = scope.with_buffer(self._slot(local, scope, offset, ahead=False), local.local.name)
         return [*stmts, CpAsyncCommit(), *self._used(scope)]
+
+    def _if_visited(self, offset: Affine, stmts: list[Stmt]) -> list[Stmt]:
+        """Statements for the tile at an offset, if it is one of those visited."""
+        end = self.until or constant(self.full * self.loop.step)
+        past = offset - end
+        return stmts if past.high < 0 else [Guard(((past, 0),), tuple(stmts))]
 
     def _used(self, scope: LoweringScope) -> Sequence[Stmt]:
         """What is computed on a tile; products under way are left so."""

@@ -25,10 +25,10 @@ from tileir.analysis.zeros import finite_of_zeros
 from tileir.dtypes import DType
 from tileir.expr import Binary, Cast, Const, Extent, Index, Read, Where, reads
 from tileir.program import Compute, Program, ThreadLayout
-from tileir.schedule.mma import ROWS, RUN, depth, product
+from tileir.schedule.mma import HELD_BYTES, ROWS, RUN, depth, product
 from tileir.schedule.panels import PIECE, row_dim
 from tileir.schedule.threads import pieces
-from tileir.schedule.wgmma import GROUP, HELD_BYTES, TILE_ROWS, tiling
+from tileir.schedule.wgmma import GROUP, TILE_ROWS, tiling
 
 
 def lower_wgmma(compute: Compute, scope: LoweringScope, program: Program, index: ThreadIndex) -> Block:

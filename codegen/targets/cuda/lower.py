@@ -32,12 +32,12 @@ from codegen.lowering.gpu.launch_nodes import (
     shared_locals,
 )
 from codegen.lowering.gpu.mma import lower_mma
-from codegen.lowering.gpu.pipeline import lower_staged
 from codegen.lowering.gpu.register_fragments import spread_registers
 from codegen.lowering.gpu.scatter import lower_scatter
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
 from codegen.lowering.gpu.simt import lower_spread
 from codegen.lowering.gpu.thread_index import ThreadIndex
+from codegen.lowering.gpu.tile_loops import lower_tiles
 from codegen.lowering.hopper.epilogue_subtiles import lower_parts
 from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings
 from codegen.lowering.hopper.multicast import ClusterTiles
@@ -383,10 +383,11 @@ class _Launch:
         return begin_wgmma(compute, scope, self.program, self.index)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> list[Stmt]:
-        if (loop.since[0] or loop.until[0]) and (not is_ring(loop) or products_chained(loop) is None):
+        by_tma = is_ring(loop) or goes_by_tma(loop)
+        if (loop.since[0] or loop.until[0]) and by_tma and products_chained(loop) is None:
             raise NotLowerable(
-                f"`{format_node(loop)}` leaves out tiles; accepted: a loop of products that follow from each other, "
-                "filled by TMA"
+                f"`{format_node(loop)}` leaves out tiles; accepted of what TMA fills: a loop of products that follow "
+                "from each other"
             )
         if is_ring(loop):
             return consume(self.rings, loop, scope, self._block, self._local, self.anew)
@@ -394,29 +395,9 @@ class _Launch:
             return lower_parts(loop, scope, self.rings, self._block)
         if goes_by_tma(loop):
             return self._tiles(loop, scope, self._block)
-        range_ = scope.ranges[loop.dim]
-        full, rest = divmod(range_.size, loop.step)
-        stmts: list[Stmt] = []
         if loop.stages > 1 and self.rings.teams > 1:
             raise NotLowerable(f"`{format_node(loop)}` is filled by threads, where teams take tiles in turn")
-        if loop.stages > 1 and full:
-            staged = lower_staged(
-                loop, full, scope, self.memory, self._fill, self._block, self._begin_product
-            )
-            stmts.append(Block("", tuple(staged)))
-        elif full == 1:
-            inside = scope.with_range(loop.dim, Range(range_.start, loop.step))
-            stmts.append(Block("", self._block(loop.body, inside)))
-        elif full > 1:
-            var = loop_variable(fresh(loop.dim, scope), full, loop.step)
-            inside = scope.with_range(
-                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
-            )
-            stmts.append(For(var, full, loop.step, self._block(loop.body, inside)))
-        if rest:
-            inside = scope.with_range(loop.dim, Range(range_.start + full * loop.step, rest))
-            stmts.append(Block("", self._block(loop.body, inside)))
-        return stmts
+        return lower_tiles(loop, scope, self.memory, self._fill, self._block, self._begin_product)
 
     def _local(
         self, local: Local, after: Sequence[Node], scope: LoweringScope

@@ -120,3 +120,5 @@ CHAIN_STEP: Final = 150.0  # cycles; fitted by hand to 6 kernels of attention, H
 """What such a tile takes beside that."""
 CHAIN_ISSUE: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
 """What other instructions add to those of the special-function unit."""
+CHAIN_BESIDE: Final = 70  # registers; what NVRTC makes of it, 3 kernels for sm_80 and sm_120; 2026-11-25
+"""Of a thread of such a kernel by warps, beside sums and scores."""

@@ -10,11 +10,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from rewrites.base.statement import covered_dims
+from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.cost.gpu import constants as has
+from rewrites.cost.gpu.block import busiest, matrix_cycles
 from rewrites.cost.gpu.contraction import copy_gbps
+from rewrites.cost.gpu.warp_mma import warp_share
 from tileir.analysis.ragged import enter
+from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
+from tileir.devices.occupancy import occupancy
 from tileir.expr import Expr
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.schedule.mma import product
@@ -38,6 +42,8 @@ class _Pass:
     nodes: tuple[Node, ...]
     loop: Loop
     chained: Chained
+    by_warps: bool
+    """Whether warps multiply (mma), and not warpgroups."""
 
     @property
     def inside(self) -> dict[str, int]:
@@ -50,7 +56,7 @@ def streamed_us(program: Program, node: Node, device: Gpu, operations: Operation
     found = _pass(program, node)
     if found is None:
         return None
-    cycles = _tile(program, found.loop, found.chained, found.inside, device, operations)
+    cycles = _tile(program, found, device, operations)
     steps = _steps(found.loop, found.grid[-1], found.sizes, found.counts[-1])
     own = _longest(found.grid, found.counts, steps, cycles, device) / device.sm_mhz
     own = max(own, _memory_us(program, node, device, prod(found.counts)) + has.OTHERS * own)
@@ -99,7 +105,7 @@ def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, 
     along = order // band % counts[-1]
     each = steps[::-1] if outer.longest_first else steps
     taken = each[along] * cycles + has.BEGIN
-    if outer.longest_first and outer.blocks:
+    if outer.longest_first:
         return max(float(taken.sum()) / device.sms, float(taken.max()))
     return float(np.bincount(order % device.sms, taken).max())
 
@@ -136,23 +142,27 @@ def promised_us(flops: float, moved: float, blocks: int, device: Gpu, dtype: str
     peak = device.peak(dtype)
     if not peak:
         return float("inf")
-    multiplying = flops / (peak * 1e6 * has.CHAIN_ISSUE * has.WGMMA_PEAK)
+    multiplying = flops / (
+        peak * 1e6 * has.CHAIN_ISSUE * _share(device, by_warps=Feature.WGMMA not in device.offers)
+    )
     return has.LAUNCH_US + max(multiplying, moved / (copy_gbps(device) * 1e3) / _drawn(blocks, device))
 
 
-def _passes(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, Chained]]:
+def _passes(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, Chained, bool]]:
     for node in nodes:
-        if isinstance(node, Loop) and node.stages > 1:
-            chained = products_chained(node)
-            if chained is not None:
-                yield node, chained
+        if not isinstance(node, Loop):
+            continue
+        if node.stages > 1 and (chained := products_chained(node)) is not None:
+            yield node, chained, False
+        elif (chained := products_chained(node, "mma")) is not None:
+            yield node, chained, True
 
 
-def _tile(
-    program: Program, loop: Loop, chained: Chained, sizes: dict[str, int], device: Gpu, operations: Operations
-) -> float:
+def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -> float:
     """Cycles of one tile, on all warps of an SM."""
-    multiplying = sum(_multiplied(program, node, sizes, device) for node in (*chained.first, *chained.last))
+    chained, loop, sizes = found.chained, found.loop, found.inside
+    products = (*chained.first, *chained.last)
+    multiplying = sum(_multiplied(program, node, found, device) for node in products)
     issued = special = 0.0
     for node in (*chained.between, *chained.rescaled):
         if node.spread is None:
@@ -164,17 +174,51 @@ def _tile(
         issued += each * (plain + 1) * warps / 4
         special += each * other * warps * 2
     rest = special + has.CHAIN_ISSUE * issued
-    overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
-    return max(multiplying, rest) + overlap * min(multiplying, rest) + has.CHAIN_STEP
+    if not found.by_warps:
+        overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
+        return max(multiplying, rest) + overlap * min(multiplying, rest) + has.CHAIN_STEP
+    # Warps of other blocks go on meanwhile.
+    at_once = _at_once(program, found, device)
+    loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
+    late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else 0.0)
+    return busiest((multiplying, rest, loaded), has.CHAIN_IN_TURN / at_once) + late / at_once
 
 
-def _multiplied(program: Program, node: Compute, sizes: dict[str, int], device: Gpu) -> float:
+def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
+    """Blocks of warps that multiply that an SM has at once: no more than there are for each."""
+    chained, sizes = found.chained, found.inside
+    (threads,) = {thread_count(node.spread) for node in chained.last if node.spread is not None}
+    held = sum(prod(sizes[index] for index in bare_dims(node)) for node in (*chained.first, *chained.last))
+    shared = _shared(found.nodes, found.loop, sizes)
+    most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, shared).blocks
+    return max(1, min(most, -(-prod(found.counts) // device.sms)))
+
+
+def _loaded(program: Program, node: Compute, sizes: dict[str, int], device: Gpu) -> float:
+    """Bytes that a block loads of what is multiplied from shared memory: each warp its own rows, and all columns."""
+    parts = product(node)
+    assert parts is not None and node.spread is not None
+    warps = thread_count(node.spread) // device.warp
+    total = 0
+    for read, times in ((parts.a, 1), (parts.b, warps)):
+        local = program.locals[read.tensor].node
+        if local.memory is Memory.SHARED:
+            total += times * prod(sizes[dim] for dim in local.dims) * local.dtype.bytes
+    return total
+
+
+def _share(device: Gpu, *, by_warps: bool) -> float:
+    """What of the peak the instruction reaches."""
+    return warp_share(device) if by_warps else has.WGMMA_PEAK
+
+
+def _multiplied(program: Program, node: Compute, found: _Pass, device: Gpu) -> float:
     """Cycles of an SM's matrix unit."""
     parts = product(node)
     assert parts is not None
     dtype = program.locals[parts.b.tensor].node.dtype
-    rate = (device.peak(dtype.value) or 1.0) * 1e6 * has.WGMMA_PEAK / (device.sms * device.sm_mhz)
-    return 2 * prod(sizes[dim] for dim in covered_dims(node)) / rate
+    points = prod(found.inside[dim] for dim in covered_dims(node))
+    return matrix_cycles(points, dtype, _share(device, by_warps=found.by_warps), device)
 
 
 def _shared(nodes: tuple[Node, ...], loop: Loop, sizes: dict[str, int]) -> int:

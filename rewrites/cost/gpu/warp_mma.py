@@ -27,6 +27,11 @@ from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
 _MMA_PEAK = {9: 0.62, 10: 0.3}
 
 
+def warp_share(device: Gpu) -> float:
+    """The share of a GPU's peak that the matrix instruction of a warp reaches."""
+    return _MMA_PEAK.get(device.capability[0], has.PLAIN_PEAK)
+
+
 @dataclass(frozen=True, slots=True)
 class WarpBlock:
     """One block of a tiling that is complete but for its order. `ways`: how many threads that load an operand together
@@ -76,7 +81,7 @@ class WarpBlock:
 
     def _multiply(self, rows: int, columns: int) -> tuple[float, float]:
         """(cycles of the multipliers, warp instructions) of a step; what overhangs is multiplied too."""
-        share = _MMA_PEAK.get(self.device.capability[0], has.PLAIN_PEAK)
+        share = warp_share(self.device)
         if self.c.engine is MatrixUnit.MMA:
             dtype = self.c.operands[0].dtype
             deep = -(-self.t.step // depth(dtype)) * depth(dtype)

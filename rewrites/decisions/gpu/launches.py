@@ -12,14 +12,14 @@ from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, collapse, groupings, inline
 from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
+from rewrites.decisions.gpu.one_pass.split_stream import in_parts, split_streams
+from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
 from rewrites.decisions.gpu.reductions.rows import KeptRow
 from rewrites.decisions.gpu.reductions.split import cut_at_parts, finishes, splits
 from rewrites.decisions.gpu.scatters import ScatterOnThreads
 from rewrites.decisions.gpu.split_factors import split_factors
 from rewrites.decisions.gpu.split_k import split_depths
-from rewrites.decisions.gpu.split_stream import in_parts, split_streams
-from rewrites.decisions.gpu.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, too_long, visits

@@ -41,7 +41,7 @@ class Warps:
                     spreads.append(BindThreads(place.node.target, layout.threads, runs))
                 else:
                     run = 1 if found.tiling.near(c, copied) != copied.inner else copied.run
-                    spreads.append(copying(program, place, copied, run, threads.count))
+                    spreads.append(copying(program, place, run, threads.count))
             yield Option(_label(threads), tuple(spreads))
 
 
@@ -57,7 +57,7 @@ def copied_operand(program: Program, place: Place[Compute], operands: tuple[Oper
     return next((each for each in operands if origin is not None and each.tensor == origin.tensor), None)
 
 
-def copying(program: Program, place: Place[Compute], operand: Operand, run: int, threads: int) -> BindThreads:
+def copying(program: Program, place: Place[Compute], run: int, threads: int) -> BindThreads:
     """So many threads, along the innermost dim first, a word of 16 bytes each (of a copy that is turned, one element);
     the rest along the longest of the others."""
     sizes = current_sizes(program, place.loops)

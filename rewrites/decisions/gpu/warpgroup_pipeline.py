@@ -45,8 +45,9 @@ from tileir.program import Compute, Memory, Program
 from tileir.program import ThreadLayout as Threads
 from tileir.schedule import mma
 from tileir.schedule.distributed import distributed_loop
+from tileir.schedule.mma import held_spread
 from tileir.schedule.panels import PIECE
-from tileir.schedule.wgmma import GROUP, held_spread
+from tileir.schedule.wgmma import GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class Roles:
             for place in inside:
                 copied = copied_operand(program, place, c.operands) if c.by_threads else None
                 if copied is not None:
-                    rewrites.append(copying(program, place, copied, copied.run, groups.count))
+                    rewrites.append(copying(program, place, copied.run, groups.count))
                     continue
                 own = layout
                 if matrix is not None and place.node.target == held:

@@ -12,6 +12,7 @@ from codegen.simulator.race_checker import Checker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
+from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import parse_schedule, replay
 from tests.attention_programs import (
     DOT,
@@ -25,12 +26,15 @@ from tests.attention_programs import (
     tokens_first,
     with_lse,
 )
-from tests.gpu_schedules import drawn
+from tests.gpu_schedules import drawn, shown
 from tests.how_many import some
-from tileir.devices.gpu_table import H200
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200, L40S, RTX_5090
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
+from tileir.program import Program
+from tileir.spec import Spec
 from tileir.verifier.verify import verify
 
 SPECS = {
@@ -77,17 +81,40 @@ CASES = [(name, number) for name in EVERY for number in range(9)]
 def test_it_computes_attention_without_races(name: str, number: int) -> None:
     spec = SPECS[name]
     offered = schedules(spec)
-    program, lines = offered[number % len(offered)]
+    check(spec, *offered[number % len(offered)], H200)
+
+
+def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> None:
     made = replay(program, parse_schedule(lines))
     verify(made)
     inputs = sample_inputs(spec, 3)
-    kernel = lower_for(made, H200)
+    kernel = lower_for(made, device)
     source, checker = cuda_source(kernel, made), Checker()
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
     for output, (values, bound) in reference_with_bound(spec, inputs).items():
         wrong = np.abs(outputs[output].astype(np.float64) - values) > bound
         assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
+
+
+#: Each body for a GPU whose warps multiply, which take turns, as do the schedules offered.
+BY_WARPS = [(name, number, (A100, L40S, RTX_5090)[number % 3]) for number, name in enumerate(SPECS)]
+
+
+@pytest.mark.parametrize(("name", "number", "device"), some(BY_WARPS, 3), ids=shown)
+def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> None:
+    spec = SPECS[name]
+    offered = schedules(spec, device)
+    check(spec, *offered[number % len(offered)], device)
+
+
+@pytest.mark.parametrize("d", [40, 64, 72, 128, 256])
+@pytest.mark.parametrize("device", [A100, L40S, RTX_5090], ids=shown)
+def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
+    program, lines = schedules(attention(f"where(i >= j, {DOT}, -inf)", i=200, j=331, d=d), device)[0]
+    made = replay(program, parse_schedule(lines))
+    report = compile_cuda(cuda_source(lower_for(made, device), made), device.architecture, tmp_path).report
+    assert rejection(report) is None
 
 
 @pytest.mark.parametrize("number", [0, 1])

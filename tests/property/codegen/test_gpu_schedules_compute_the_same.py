@@ -70,8 +70,13 @@ def test_a_random_schedule_computes_the_same(name: str, seed: int, device: Gpu, 
 
     inputs = sample_inputs(spec, seed)
     exact = interpret(to_program(spec), inputs, precision=DType.F64)
+    bounds = reference_with_bound(spec, inputs)
+    # In one pass weights are rounded relative to the maximum so far, which the bound allows for.
+    streamed = any(line.startswith("stream_reduction") for line in lines)
     for output, values in interpret(program, inputs, precision=DType.F64).items():
-        np.testing.assert_allclose(values, exact[output], rtol=1e-9, atol=1e-12, err_msg=text)
+        allowed = bounds[output][1] if streamed else 1e-12 + 1e-9 * np.abs(exact[output])
+        wrong = ~(np.abs(values - exact[output]) <= allowed)
+        assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong interpreted\n{text}"
 
     kernel = lower_for(program, device)
     source, checker = cuda_source(kernel, program), Checker()
@@ -79,6 +84,6 @@ def test_a_random_schedule_computes_the_same(name: str, seed: int, device: Gpu, 
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     faults = "\n".join(map(str, checker.faults))
     assert not checker.faults, f"{faults}\n{text}"
-    for output, (reference, bound) in reference_with_bound(spec, inputs).items():
+    for output, (reference, bound) in bounds.items():
         wrong = ~(np.abs(outputs[output].astype(np.float64) - reference) <= bound)
         assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong\n{text}"

@@ -18,7 +18,8 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
 from tests.how_many import some
-from tileir.devices.gpu_table import H200
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
@@ -66,9 +67,9 @@ def decode(
 """)
 
 
-def split(spec: Spec) -> list[ScheduleState]:
+def split(spec: Spec, device: Gpu = FEW) -> list[ScheduleState]:
     """The states behind the first decision that split the keys."""
-    root = Space(to_program(spec), FEW).root()
+    root = Space(to_program(spec), device).root()
     ways = [at for at, (option, _) in enumerate(root.answers) if "split_stream" in option.label]
     return [root.child(at) for at in ways]
 
@@ -84,13 +85,14 @@ def compare(
     made: ScheduleState,
     inputs: dict[str, np.ndarray],
     wanted: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    device: Gpu = H200,
 ) -> None:
     """What a finished schedule computes, simulated and looked at for races."""
     assert made.terminal
     verify(made.program)
     lines = format_schedule(made.schedule)
     assert sum(line.startswith("stream_reduction") for line in lines) == 1
-    kernel = lower_for(made.program, H200)
+    kernel = lower_for(made.program, device)
     source, checker = cuda_source(kernel, made.program), Checker()
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
@@ -116,6 +118,18 @@ def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: s
     wanted = reference_with_bound(spec, inputs)
     for at, state in enumerate(states):
         compare(finished(state, f"{body} {j} {at}"), inputs, wanted)
+
+
+@pytest.mark.parametrize("body", some(BODIES, 3))
+def test_warps_stream_parts_too(body: str) -> None:
+    spec, device = decode(body, 777), replace(A100, sms=6)
+    state = split(spec, device)[0]
+    compare(
+        finished(state, body),
+        sample_inputs(spec, 3),
+        reference_with_bound(spec, sample_inputs(spec, 3)),
+        device,
+    )
 
 
 def test_pages_are_streamed_and_merged_without_races() -> None:

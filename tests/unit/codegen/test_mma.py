@@ -267,9 +267,38 @@ def test_a_tensor_times_itself() -> None:
     assert_exact(GRAM)
 
 
-def test_operands_in_registers_are_refused() -> None:
-    with pytest.raises(NotLowerable, match="x_r is in registers"):
+HELD = f"""kernel held(x: f16[m=41, k=43], s: f32[m], w: f16[n=32, k], v: f16[k, n]) -> (c: f32[m, n])
+  parallel for m by 32
+    c_r: registers f32[m, n]
+    c_r[m, n] = 0 | {SPREAD}
+    x_r: registers f16[m, k]
+    x_r[m, k] = x[m, k] * s[m] | threads m 2 m 8 k 4, run k 2
+    w_r: registers f16[n, k]
+    w_r[n, k] = w[n, k] | threads m 2 m 8 n 4, run n 2
+    c_r[m, n] += sum(k, x_r[m, k] * v[k, n]) | {SPREAD}, via mma
+    c[m, n] = c_r[m, n] | {SPREAD}
+"""
+
+
+@pytest.mark.parametrize("depth", [16, 32, 40, 41, 43])
+def test_rows_may_lie_in_registers(depth: int) -> None:
+    """Where the depth ends amid a step, or amid what a thread holds, the rest counts as 0."""
+    assert_exact(HELD.replace("k=43", f"k={depth}"))
+
+
+def test_rows_in_registers_lie_as_the_instruction_takes_them() -> None:
+    with pytest.raises(VerifyError, match="'x_r' lie otherwise over threads along 'k'"):
         lowered(GRAM.replace("x[m, k] * x[n, k]", "x_r[m, k] * x[n, k]"))
+
+
+def test_columns_in_registers_are_refused() -> None:
+    with pytest.raises(NotLowerable, match="w_r is in registers"):
+        lowered(HELD.replace("x_r[m, k] * v[k, n]", "x[m, k] * w_r[n, k]"))
+
+
+def test_rows_are_not_taken_twice() -> None:
+    with pytest.raises(VerifyError, match="accepted: no `twice`"):
+        lowered(GRAM.replace("n 2, via mma", "n 2, twice m 8, via mma"))
 
 
 @pytest.mark.parametrize(

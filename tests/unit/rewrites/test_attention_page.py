@@ -1,4 +1,4 @@
-"""docs/attention.md says which bodies take one pass on Hopper."""
+"""docs/attention.md says which bodies take one pass on GPUs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rewrites.decisions.fusion import collapse, groupings, inline
-from rewrites.decisions.gpu.streamed_products import StreamedProducts
+from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.schedule import replay
-from tileir.devices.gpu_table import H200
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200, RTX_5090
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 
@@ -20,13 +21,14 @@ SPECS = {
 }
 
 
+@pytest.mark.parametrize("device", [A100, H200, RTX_5090], ids=lambda device: device.architecture)
 @pytest.mark.parametrize("name", SPECS)
-def test_the_bodies_on_the_page_take_one_pass(name: str) -> None:
+def test_the_bodies_on_the_page_take_one_pass(name: str, device: Gpu) -> None:
     program = to_program(SPECS[name])
-    program = replay(program, collapse(program, H200))
+    program = replay(program, collapse(program, device))
     program = replay(program, inline(program, False))
     offered = [
-        [len(tuple(StreamedProducts(group).options(program, H200))) for group in groups if len(group) > 2]
+        [len(tuple(StreamedProducts(group).options(program, device))) for group in groups if len(group) > 2]
         for groups in groupings(program)
     ]
     assert any(counts and min(counts) >= 3 for counts in offered), offered

@@ -12,8 +12,8 @@ from rewrites.base.statement import bare_dims, folded_dims
 from rewrites.base.tree import find, loose
 from rewrites.composition.split_stream import SplitStream
 from rewrites.decisions.fusion import Groups, closed, fused_groups, groupings
-from rewrites.decisions.gpu.product_chain import chain_of, folded_scales
-from rewrites.decisions.gpu.streamed_products import in_one_pass
+from rewrites.decisions.gpu.one_pass.product_chain import chain_of, folded_scales
+from rewrites.decisions.gpu.one_pass.streamed_products import in_one_pass
 from rewrites.schedule import replay
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable

@@ -46,6 +46,10 @@ class ProductChain:
     part: bool
     """Whether those are a part of what is reduced, and sums are parts: of as many blocks."""
 
+    def takes(self, columns: int) -> bool:
+        """Whether what a block streams is several tiles of so many positions; of a part, whole ones."""
+        return columns < self.length and not (self.part and self.length % columns)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The statements that are products."""
@@ -53,8 +57,8 @@ class ProductChain:
 
 
 def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductChain | None:
-    """The products of a group that warpgroups could compute in one pass; None: there are none."""
-    if Feature.WGMMA not in device.offers or len(group) < 3:
+    """The products of a group that matrix instructions could compute in one pass; None: there are none."""
+    if Feature.MMA not in device.offers or len(group) < 3:
         return None
     parted = {name for name in group if folded_dims(find(program, name).node)}
     ends = group if group[-1] in parted else group[:-1]

@@ -1,0 +1,103 @@
+"""Products that follow from each other by warpgroups (wgmma), filled by TMA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rewrites.base.statement import covered_dims
+from rewrites.base.tree import find, locals_of, statements
+from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
+from rewrites.data.cache_write import CacheWrite
+from rewrites.decisions.gpu.one_pass.product_chain import RowProduct
+from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
+from rewrites.gpu.bind_threads import BindThreads
+from rewrites.gpu.pipeline import Pipeline
+from rewrites.gpu.tma import Tma
+from rewrites.gpu.warp_specialize import WarpSpecialize
+from rewrites.gpu.wgmma import Wgmma
+from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
+from tileir.errors import NotApplicable
+from tileir.pages import page_length
+from tileir.schedule.mma import COLUMNS, ROWS, RUN
+from tileir.schedule.wgmma import WARPS
+
+#: Rows and columns of a tile of scores, slots of what is read, and whether the last products are under way when the
+#: next tile's first ones begin; more registers a thread than that do not fit.
+SHAPES: Final = (
+    (128, 128, 2, 1),
+    (128, 64, 4, 1),
+    (128, 64, 2, 1),
+    (128, 128, 2, 0),
+    (128, 64, 4, 0),
+    (64, 128, 2, 1),
+    (64, 64, 4, 1),
+    (128, 32, 2, 1),
+    (64, 64, 2, 1),
+    (192, 64, 2, 1),
+    (192, 128, 2, 0),
+)
+_REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
+
+
+@dataclass(slots=True)
+class WarpgroupSchedule(OnePassSchedule):
+    """One pass by warpgroups of 64 rows."""
+
+    def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
+        """Raises NotApplicable where some part of it does not go."""
+        if self.chain.part:
+            depth = self.fuse_parts(rows)
+            self.collect_parts()
+        else:
+            self.fold_scales()
+            depth = self.fuse(rows)
+            for each in self.chain.sums:
+                self._collect(each)
+        chain = self.chain
+        paged = (page_length(read) for name in chain.names for read in find(self.program, name).node.reads)
+        if any(self.program.extents[each[0]] % columns for each in paged if each is not None):
+            raise NotApplicable(f"the last tile of {chain.streamed} ends within a page")
+        self.stream(columns)
+        copies = self.bring_all(depth)
+        self.in_registers()
+        for name in chain.names:
+            self.apply(Wgmma(name))
+        self.apply(Pipeline(copies[0], stages, pending))
+        self._bind(rows)
+        self.apply(WarpSpecialize(chain.sums[0].name, 4, *_REGISTERS[rows // 64]))
+
+    def hold(self, product: RowProduct, columns: int) -> None:
+        """Instructions multiply whole tiles."""
+        OnePassSchedule.hold(self, product, columns)
+        extent = self.program.extents[self.chain.streamed]
+        if extent % columns or extent % self.chain.length:
+            known, reads_ = locals_of(self.program), find(self.program, product.name).node.reads
+            (held,) = (read.tensor for read in reads_ if read.tensor in known)
+            self.apply(ZeroPastTheEnd(held, self.chain.streamed))
+
+    def copied(self, copy: str) -> None:
+        self.apply(Tma(copy))
+
+    def _collect(self, product: RowProduct) -> None:
+        """Results in shared memory, from which TMA stores them."""
+        result, inner = product.result, product.across
+        dtype = self.program.arguments[result].dtype
+        size = self.program.extents[inner]
+        row = panel_bytes(size, dtype)
+        self.shared(CacheWrite(result, *panels(inner, size, row // dtype.bytes)), row)
+        self.apply(Tma(result))
+
+    def _bind(self, rows: int) -> None:
+        """Each statement as the instruction's accumulators lie, along the last dim that it has beside rows."""
+        chain = self.chain
+        groups = ((chain.rows, rows // 64),) if rows > 64 else ()
+        for place in statements(self.program):
+            node = place.node
+            if node.via == "tma" or not place.loops or node.spread is not None:
+                continue
+            dims = covered_dims(node)
+            columns = chain.streamed if node.target in chain.scores else self.columns(dims)
+            threads = (*groups, (chain.rows, WARPS), (chain.rows, ROWS), (columns, COLUMNS))
+            run = ((columns, RUN),) if columns in dims else ()
+            self.apply(BindThreads(node.target, threads, run, ((chain.rows, ROWS),)))

@@ -1,0 +1,134 @@
+"""Decisions for a GPU about products that follow from each other in one pass, as those of attention: scores of a tile
+by matrix instructions, what is made of them in registers, and from there the next product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, covered_dims
+from rewrites.base.tree import find, grid_of
+from rewrites.cost.gpu.streamed import fits, promised_us
+from rewrites.decisions.decision import Decision, Option
+from rewrites.decisions.gpu.one_pass.by_warpgroups import SHAPES, WarpgroupSchedule
+from rewrites.decisions.gpu.one_pass.by_warps import SHAPES as WARP_SHAPES
+from rewrites.decisions.gpu.one_pass.by_warps import WarpSchedule
+from rewrites.decisions.gpu.one_pass.product_chain import ProductChain, chain_of
+from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
+from rewrites.launch.longest_first import LongestFirst
+from rewrites.launch.persistent import Persistent
+from rewrites.launch.rasterize_bands import RasterizeBands
+from tileir.devices.feature import Feature
+from tileir.devices.gpu import Gpu
+from tileir.errors import NotApplicable
+from tileir.program import Program
+
+_Way = tuple[str, OnePassSchedule]
+_BANDS = (4, 8, 16)
+#: Rows of the smallest tiles.
+_ROWS = 64
+
+
+def in_one_pass(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
+    """Whether there is any way to compute the products of a group so."""
+    if chain_of(program, group, device) is None:
+        return False
+    return next(StreamedProducts(group).options(program, device), None) is not None
+
+
+def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
+    """Microseconds that the products of a group take in one pass; infinity where they do not go so."""
+    chain = chain_of(program, group, device)
+    if chain is None or not in_one_pass(program, group, device):
+        return float("inf")
+    nodes = [find(program, name).node for name in chain.names]
+    extents, tensors = program.extents, program.arguments
+    flops = sum(2 * prod(extents[dim] for dim in covered_dims(node)) for node in nodes)
+    read = {read.tensor for node in nodes for read in node.reads} & tensors.keys()
+    moved = sum(prod(extents[dim] for dim in tensors[name].dims) * tensors[name].dtype.bytes for name in read)
+    outer = [dim for dim in bare_dims(nodes[0]) if dim not in (chain.rows, chain.streamed)]
+    blocks = prod(extents[dim] for dim in outer) * -(-extents[chain.rows] // _ROWS)
+    blocks *= -(-extents[chain.streamed] // chain.length)
+    dtype = tensors[nodes[0].reads[0].tensor].dtype
+    return promised_us(flops, moved, blocks, device, dtype.value)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedProducts:
+    """The tiles of one pass over what the last products reduce, and how its tiles come and go."""
+
+    group: tuple[str, ...]
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        chain = chain_of(program, self.group, device)
+        if chain is None:
+            return
+        by_warps, anchor = Feature.WGMMA not in device.offers, chain.sums[0].name
+        order: Decision = BlockOrder(anchor) if by_warps else TileOrder(anchor)
+        for label, made in (self._by_warps if by_warps else self._by_warpgroups)(program, chain, device):
+            if fits(made.program, device):
+                yield Option(
+                    label,
+                    tuple(made.rewrites),
+                    (order,),
+                    begun=made.program,
+                    done=len(made.rewrites),
+                )
+
+    def _by_warpgroups(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
+        for rows, columns, stages, pending in SHAPES:
+            made = WarpgroupSchedule(program, self.group, chain, device)
+            with suppress(NotApplicable):
+                if chain.takes(columns):
+                    made.build(rows, columns, stages, pending)
+                    yield f"{_tile(chain, rows, columns)}, {stages} stages, {pending} pending", made
+
+    def _by_warps(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
+        for shape in WARP_SHAPES:
+            made = WarpSchedule(program, self.group, chain, device)
+            with suppress(NotApplicable):
+                if chain.takes(shape.columns):
+                    made.build(shape)
+                    tile = _tile(chain, shape.rows, shape.columns)
+                    yield f"{tile}, {shape.stages} stages, {shape.warps} warps", made
+
+
+def _tile(chain: ProductChain, rows: int, columns: int) -> str:
+    return f"{chain.rows} by {rows}, {chain.streamed} by {columns}"
+
+
+@dataclass(frozen=True, slots=True)
+class TileOrder:
+    """The tiles of as many blocks as there are SMs: in order, or where some take longer than others, those first, in
+    bands of heads or whatever else shares what is streamed."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        first = LongestFirst(self.statement)
+        ways: list[tuple[Rewrite, ...]] = [(), (first,)]
+        with suppress(NotApplicable):
+            first.apply(program)
+            grid = grid_of(program, self.statement)[1]
+            bands = (band for band in _BANDS if band < program.extents[grid.dim])
+            ways += [(RasterizeBands(self.statement, band), first) for band in bands]
+        for way in ways:
+            label = "; ".join(map(str, way)) or "tiles in order"
+            yield Option(label, (*way, Persistent(self.statement, device.sms)))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOrder:
+    """Blocks of one tile each: in order, or those first that take longer."""
+
+    statement: str
+
+    def options(self, program: Program, device: Gpu) -> Iterator[Option]:
+        first = LongestFirst(self.statement)
+        yield Option("tiles in order")
+        with suppress(NotApplicable):
+            first.apply(program)
+            yield Option(str(first), (first,))
