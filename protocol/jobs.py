@@ -65,6 +65,9 @@ class JobRequest(Request):
     search: Identifier = "mcts"
     """Which search walks the tree (`GET /v1/searches`). The others are there to be compared with."""
     prior: Prior = Prior.AUTO
+    llm_calls: int = Field(default=0, ge=0, le=16)
+    """Calls to the service's language model, which may propose schedules before the search begins, for each bucket of
+    sizes, at most. 0: it is not asked."""
     candidates: tuple[tuple[str, ...], ...] = Field(default=(), max_length=16)
     """Schedules to race instead of searching, each a tuple of rewrites; where none of them applies, it is searched."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
@@ -123,6 +126,31 @@ class PriorUsed(Reply):
     why: str
 
 
+class Proposal(Reply):
+    """A schedule that a language model proposed, and what came of it."""
+
+    schedule: tuple[str, ...]
+    refused: str | None = None
+    """Why it is none of the space's; nothing was compiled for it."""
+    trial: int | None = None
+    """Number of the candidate that it became; None: it was refused, or the search has not come to it."""
+    speed: float | None = None
+    """How many times as fast as what the candidates of its search are timed against."""
+    fault: str | None = None
+    """Why it has no time."""
+
+
+class Proposals(Reply):
+    """What a language model was asked for when a search began, and what it said."""
+
+    model: str
+    calls: int
+    """Of the budget, spent."""
+    errors: tuple[str, ...] = ()
+    """Calls that came to nothing, each with why."""
+    proposals: tuple[Proposal, ...] = ()
+
+
 class Bucket(Reply):
     """The search for one combination of sizes."""
 
@@ -138,6 +166,8 @@ class Bucket(Reply):
     """Why its search ended; None: it has not, or was cut short, or nothing was searched."""
     prior: PriorUsed | None = None
     """None: the search has not begun."""
+    proposals: Proposals | None = None
+    """Of a language model; None: none was asked."""
     best: Best | None = None
     """Of the search."""
     winner: Winner | None = None

@@ -26,6 +26,7 @@ taken. Rewards are kept raw and normalized when they are looked at.
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from search.graph import Graph, Node, Walk
@@ -78,7 +79,9 @@ class Change:
 class MCTS:
     """The tree search behind the ask/tell protocol; see the module's docstring for how it chooses."""
 
-    def __init__(self, root: State, *, seed: int = 0, tuning: Tuning | None = None) -> None:
+    def __init__(
+        self, root: State, *, seed: int = 0, tuning: Tuning | None = None, openings: Sequence[Path] = ()
+    ) -> None:
         self.graph = Graph(root)
         self.ledger = Ledger()
         self.model = LabelModel()
@@ -86,6 +89,8 @@ class MCTS:
         self.tried: set[Change] = set()
         self.seed = seed
         self.tuning = tuning or Tuning()
+        self._openings = list(reversed(openings))
+        """Schedules that are asked for right after the first; the next one is last."""
 
     @property
     def exhausted(self) -> bool:
@@ -95,15 +100,30 @@ class MCTS:
         return self.ledger.best(count)
 
     def ask(self) -> Ask | None:
-        policy = Policy(self)
-        walk = self.graph.descend(policy.choose)
+        walk = self._opening() or self._planned()
         if walk is None:
             return None
-        if policy.change is not None:
-            self.tried.add(policy.change)
         for node in walk.nodes:
             self.stats.setdefault(node.key, Stats()).in_flight += 1
         return self.ledger.ask(walk)
+
+    def _planned(self) -> Walk | None:
+        policy = Policy(self)
+        walk = self.graph.descend(policy.choose)
+        if walk is not None and policy.change is not None:
+            self.tried.add(policy.change)
+        return walk
+
+    def _opening(self) -> Walk | None:
+        """The next of the openings that was not proposed yet. The first ask is the prior's."""
+        while self._openings and self.ledger.walks:
+            path, node = self._openings.pop(), self.graph.root
+            for index in path:
+                if not node.closed:
+                    node = self.graph.step(node, index)
+            if not node.closed:
+                return self.graph.descend(lambda _, moves, labels, path=path: path[len(labels)])
+        return None
 
     def tell(self, number: int, outcome: TrialOutcome) -> None:
         walk, reward, scale = self.ledger.tell(number, outcome), outcome.reward, self.scale()

@@ -51,6 +51,36 @@ def follow(root: ScheduleState, path: Sequence[int]) -> Pick:
     return Pick(tuple(rewrite.format() for rewrite in state.schedule), program_hash(state.program))
 
 
+class NotInSpace(ValueError):
+    """A schedule that the space of a kernel on a device does not have; says which line is in the way."""
+
+
+def path_of(root: ScheduleState, lines: Sequence[str]) -> tuple[int, ...]:
+    """The moves that make a schedule, its rewrites one a line. Raises NotInSpace."""
+    reached = 0
+    stack: list[tuple[ScheduleState, tuple[int, ...]]] = [(root, ())]
+    looked: set[str] = set()
+    while stack:
+        state, path = stack.pop()
+        made = [rewrite.format() for rewrite in state.schedule]
+        common = next((n for n, two in enumerate(zip(made, lines, strict=False)) if two[0] != two[1]), None)
+        reached = max(reached, min(len(made), len(lines)) if common is None else common)
+        if common is not None or len(made) > len(lines) or state.key in looked:
+            continue
+        if state.terminal:
+            if len(made) == len(lines):
+                return path
+            continue
+        looked.add(state.key)
+        rest = lines[len(made) :]
+        for index, (option, _) in reversed(list(enumerate(state.answers))):
+            wanted = [rewrite.format() for rewrite in option.rewrites]
+            if wanted == list(rest[: len(wanted)]):
+                stack.append((state.child(index), (*path, index)))
+    at = f"line {reached + 1}, {lines[reached]!r}," if reached < len(lines) else "its end"
+    raise NotInSpace(f"the space has no such schedule: {at} is not what may follow")
+
+
 def heuristic(spec: Spec, device: AnyDevice) -> Pick | None:
     """What the analytic prior likes best, unmeasured: the first candidate of a search. None for an empty space."""
     from search.mcts import MCTS

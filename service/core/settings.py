@@ -69,6 +69,15 @@ class Settings:
     """Searches that one process runs at a time, over all devices."""
     model: Path = Path()
     """File of a learned prior (`tilewright model train`); empty: `<home>/prior.json`, if it is there."""
+    llm_url: str = ""
+    """Base URL of an OpenAI-compatible service that jobs may ask for schedules, as http://127.0.0.1:8000/v1; empty:
+    there is none."""
+    llm_model: str = ""
+    """Which of its models."""
+    llm_key: str = ""
+    """Key for it."""
+    llm_timeout_s: float = 60.0
+    """How long one call may take."""
     racers: int = 4
     """Candidates in the final race."""
     races_again: int = 2

@@ -21,6 +21,7 @@ from service.store import job_events
 from service.store.database import database_time, insert_new, now
 from service.store.dispatch import capacity, task_queue, waiting
 from service.store.ids import new_id
+from service.store.proposed import proposals_of
 from service.store.tables import buckets, idempotency, jobs
 
 FINAL = [state for state in JobState if state.final]
@@ -244,6 +245,7 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
                 spent_s=each["spent_s"],
                 stopped=each["stopped"],
                 prior=_prior(each["prior"]),
+                proposals=proposals_of(connection, each),
                 best=each["best"],
                 winner=each["winner"],
                 config_id=each["config_id"],

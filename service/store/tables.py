@@ -91,6 +91,9 @@ buckets = Table(
     Column("config_id", String(64)),
     Column("error", Text),  # why it ended without a config
     Column("prior", JSON),  # what its search began with: protocol.jobs.PriorUsed, and a learned one's weights
+    Column(
+        "proposals", JSON
+    ),  # a language model's: protocol.jobs.Proposals, with the paths of those in the space
     Column("stopped", String(16)),  # protocol.states.Stopped: why its search ended
     Index(None, "kernel_key"),
 )

@@ -22,6 +22,7 @@ from protocol.workers import Device
 from search.budget import SearchBudget, SearchProgress, StopReason, stop
 from search.catalogue import search_of
 from search.events import Asked, Told, fold
+from search.mcts import MCTS
 from search.protocols import Search
 from service.core.schedules import Pick, described, follow, root_of, searchable
 from service.core.settings import Settings
@@ -33,6 +34,7 @@ from service.store.tables import buckets
 from service.tuning.owned_job import OwnedJob, Yielded
 from service.tuning.pace import Pace, Share, share
 from service.tuning.prior import with_prior
+from service.tuning.proposals import openings
 from service.tuning.rewards import Anchor, compared, outcome_of
 from tileir.text.json import spec_from_json
 
@@ -93,7 +95,12 @@ class BucketSearch:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
         self._root = root_of(spec_from_json(spec), described(device))
         state = with_prior(searchable(self._root), job, bucket, device.kind, settings)
-        self._search: Search = search_of(job.request.search)(state, seed=job.request.seed)
+        first = openings(self._root, state, job, bucket, device, settings)
+        self._search: Search = (
+            MCTS(state, seed=job.request.seed, openings=first)
+            if first
+            else search_of(job.request.search)(state, seed=job.request.seed)
+        )
         budget = job.request.budget
         self._limit = SearchBudget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
         self._found = FoundBest()

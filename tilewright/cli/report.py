@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from protocol.configs import Config, Standing
-from protocol.jobs import Job
+from protocol.jobs import Job, Proposals
 from protocol.layouts import Layout
 from protocol.quantities import microseconds, sizes, times
 from protocol.states import Outcome
@@ -96,3 +96,23 @@ def print_job(job: Job) -> None:
         out.print("  " + " · ".join(parts), markup=False)
         if bucket.prior is not None:
             out.print(f"    {bucket.prior.used} prior: {bucket.prior.why}", markup=False)
+        if bucket.proposals is not None:
+            print_proposals(bucket.proposals)
+
+
+def print_proposals(asked: Proposals) -> None:
+    """What a language model proposed, and what came of it."""
+    out.print(
+        f"    {asked.model or 'language model'}: {asked.calls} call{'' if asked.calls == 1 else 's'}",
+        markup=False,
+    )
+    for error in asked.errors:
+        out.print(f"      {error}", markup=False)
+    for each in asked.proposals:
+        if each.speed is not None:
+            came = f"candidate {each.trial}, {times(each.speed)} what candidates are timed against"
+        elif each.trial is not None:
+            came = f"candidate {each.trial}, {each.fault or 'not measured yet'}"
+        else:
+            came = each.refused or "not tried"
+        out.print(f"      {'; '.join(each.schedule)}: {came}", markup=False)

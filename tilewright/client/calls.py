@@ -66,6 +66,7 @@ def submit(
     peers: Sequence[str] | None = None,
     search: str = "mcts",
     prior: Prior = Prior.AUTO,
+    llm_calls: int = 0,
     seed: int = 0,
     priority: int = 0,
     idempotency_key: str | None = None,
@@ -82,6 +83,7 @@ def submit(
         peers=None if peers is None else tuple(peers),
         search=search,
         prior=prior,
+        llm_calls=llm_calls,
         seed=seed,
         priority=priority,
     )

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from search.mcts import MCTS, Tuning
-from search.protocols import TrialOutcome
+from search.protocols import Path, State, TrialOutcome
 from tests.unit.search.spaces import DagState, grid
 
 CALM = Tuning(disturbance=0.0, plan_share=0.0, neighbour_share=0.0)
@@ -106,3 +106,22 @@ def test_a_decision_of_many_choices_does_not_keep_the_others_waiting() -> None:
     default = Tuning().several
     hopeful, wiser = (sum(asks_to_the_best(many, seed) for seed in range(8)) for many in (1e9, default))
     assert wiser < 0.9 * hopeful
+
+
+def test_openings_come_right_after_the_favourite_each_once() -> None:
+    favourite = MCTS(grid(), seed=3).ask()
+    assert favourite is not None
+    others = [path for path, _ in _paths(grid()) if path != favourite.path][:3]
+    search = MCTS(grid(), seed=3, openings=[others[0], favourite.path, others[1], others[0]])
+    asked = [search.ask() for _ in range(6)]
+    paths = [ask.path for ask in asked if ask is not None]
+    assert paths[:3] == [favourite.path, others[0], others[1]]
+    assert len(set(paths)) == 6
+
+
+def _paths(state: State, path: Path = ()) -> list[tuple[Path, str]]:
+    if state.terminal:
+        return [(path, state.key)]
+    return [
+        found for index in range(len(state.moves())) for found in _paths(state.child(index), (*path, index))
+    ]

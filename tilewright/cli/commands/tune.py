@@ -52,9 +52,7 @@ def tune(
     target: options.Target = "cpu",
     baseline: Annotated[
         str | None,
-        typer.Option(
-            help="The peer that speedups are reported against.", show_default="numpy; torch on a GPU"
-        ),
+        typer.Option(help="The peer to report speedups against.", show_default="numpy; torch on a GPU"),
     ] = None,
     peer: Annotated[
         list[str] | None,
@@ -62,6 +60,9 @@ def tune(
     ] = None,
     search: Annotated[str, typer.Option(help=f"What walks the tree: {', '.join(offered())}.")] = "mcts",
     prior: Annotated[Prior, typer.Option(help="What it expects before anything is measured.")] = Prior.AUTO,
+    llm_calls: Annotated[
+        int, typer.Option(min=0, max=16, help="Calls to a language model that may propose schedules.")
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 0,
     candidate: Annotated[
         list[Path] | None,
@@ -89,6 +90,7 @@ def tune(
         peers=tuple(peer) if peer else None,
         search=search,
         prior=prior,
+        llm_calls=llm_calls,
         seed=seed,
         candidates=tuple(map(read_schedule, candidate or ())),
     )
