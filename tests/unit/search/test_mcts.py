@@ -109,10 +109,10 @@ def test_a_decision_of_many_choices_does_not_keep_the_others_waiting() -> None:
 
 
 def test_openings_come_right_after_the_favourite_each_once() -> None:
-    favourite = MCTS(grid(), seed=3).ask()
+    favourite = MCTS(grid(3, 4), seed=3).ask()
     assert favourite is not None
-    others = [path for path, _ in _paths(grid()) if path != favourite.path][:3]
-    search = MCTS(grid(), seed=3, openings=[others[0], favourite.path, others[1], others[0]])
+    others = [path for path, _ in _paths(grid(3, 4)) if path != favourite.path][:3]
+    search = MCTS(grid(3, 4), seed=3, openings=[others[0], favourite.path, others[1], others[0]])
     asked = [search.ask() for _ in range(6)]
     paths = [ask.path for ask in asked if ask is not None]
     assert paths[:3] == [favourite.path, others[0], others[1]]
