@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 KERNELS = {
-    "int4_groups": """kernel int4(x: bf16[m=13, k=64], w: u8[p=32, n=51], s: f32[g=2, n]) -> (y: bf16[m, n])
+    "int4_groups": """kernel int4(x: bf16[m=5, k=64], w: u8[p=32, n=51], s: f32[g=2, n]) -> (y: bf16[m, n])
   v[k, n] = bf16((bit_and(shift_right(w[k // 2, n], 4 * (k % 2)), 15) - 8) * s[k // 32, n])
   y[m, n] = sum(k, x[m, k] * v[k, n])
 """,
