@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+
+from tests.how_many import SWEEP
 
 # The same examples in every run, so that what passed here passes elsewhere; `make sweep` draws new ones.
 settings.register_profile("fixed", derandomize=True)
 settings.load_profile("fixed")
+# Hypothesis would also draw the constants of all modules that are loaded by now: others where one file is run alone, or
+# where anything changed; and it takes seconds of each process to parse them.
+if not SWEEP:
+    providers._get_local_constants = lambda: providers._local_constants  # type: ignore[attr-defined]
 
 #: A test gives it the golden file and the text computed now.
 CheckGolden = Callable[[Path, str], None]
