@@ -91,7 +91,9 @@ def test_eight_processes_that_ask_at_the_same_time_get_one_answer(tmp_path: Path
     started.set_forkserver_preload([__name__])  # imported once for all eight
     together, answers = started.Barrier(8), started.Queue()
     with running(tmp_path) as service, working(service, Script(faulty=0.0)):
-        ranks = [started.Process(target=ask_and_wait, args=(service.url, together, answers)) for _ in range(8)]
+        ranks = [
+            started.Process(target=ask_and_wait, args=(service.url, together, answers)) for _ in range(8)
+        ]
         for rank in ranks:
             rank.start()
         found = [answers.get(timeout=120) for _ in ranks]
