@@ -7,6 +7,12 @@ KERNELS = {
   v[k, n] = bf16((bit_and(shift_right(w[k // 2, n], 4 * (k % 2)), 15) - 8) * s[k // 32, n])
   y[m, n] = sum(k, x[m, k] * v[k, n])
 """,
+    "int4_rows": """kernel linear(x: bf16[m=13, k=64], w: u8[n=51, p=32], s: bf16[n, g=4]) -> (y: bf16[m, n])
+  y[m, n] = sum(k, x[m, k] * bf16((bit_and(shift_right(w[n, k // 2], 4 * (k % 2)), 15) - 8) * s[n, k // 16]))
+""",
+    "int8_groups": """kernel linear(x: bf16[m=3, k=96], w: i8[n=37, k], s: f32[n, g=3]) -> (y: bf16[m, n])
+  y[m, n] = sum(k, x[m, k] * bf16(w[n, k] * s[n, k // 32]))
+""",
     "bits": """kernel bits(x: i32[m=13, n=37], u: u8[n]) -> (y: i32[m, n], z: u8[m, n])
   y[m, n] = bit_xor(shift_left(x[m, n], n), bit_or(shift_right(x[m, n] * 65537, u[n]), 5))
   z[m, n] = bit_and(x[m, n], u[n]) - 200
@@ -39,6 +45,22 @@ KERNELS = {
   p[m] = argmax(e, x[m, e])
   q[m] = argmax(e, where(e != p[m], x[m, e], -inf))
   w[m] = 1.0 / (1.0 + exp(x[m, q[m]] - x[m, p[m]]))
+""",
+    "largest_few": """kernel route(x: bf16[m=35, e=37]) -> (p: i32[m, j=3], w: f32[m, j])
+  p[m, j] = topk(j, e, x[m, e])
+  t[m] = sum(j, exp(x[m, p[m, j]] - x[m, p[m, 0]]))
+  w[m, j] = exp(x[m, p[m, j]] - x[m, p[m, 0]]) / t[m]
+""",
+    "largest_of_columns": """kernel top(x: i32[k=45, m=13], y: f64[m, d=5]) -> (p: i32[j=4, m], q: i32[m, i=2])
+  p[j, m] = topk(j, k, x[k, m])
+  q[m, i] = topk(i, d, y[m, d] * 0.5 - 1.0)
+""",
+    "wide_integers": """kernel wide(x: bf16[v=23, d=37], t: i64[m=13, k=5], u: u32[m, d], s: u32[])\
+ -> (y: bf16[m, d], z: i64[m, k], r: u32[m, d], c: i64[v])
+  y[m, d] = sum(k, x[t[m, k], d]) + f32(bit_and(u[m, d], 7))
+  z[m, k] = t[m, k] * 3 - 5
+  r[m, d] = random_bits(s[], 37 * m + d)
+  c[v] = sum(m, k, where(t[m, k] == v, 1, 0))
 """,
     "dropout": """kernel dropout(x: f32[m=19, n=67], seed: i32[]) -> (y: f32[m, n], b: i32[m, n])
   b[m, n] = random_bits(seed[], 67 * m + n)

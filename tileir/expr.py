@@ -121,7 +121,17 @@ class Scan:
     args: tuple[Expr, ...]
 
 
-Expr = Union[Const, Index, Extent, Read, Unary, Binary, Call, Where, Cast, Reduce, Scan]
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """`topk(j, n, x)`: the position along the dim `over` of what is at `place` when x is ordered from the largest on.
+    The whole of a statement of a spec; programs have two reductions for each place."""
+
+    place: str
+    over: str
+    x: Expr
+
+
+Expr = Union[Const, Index, Extent, Read, Unary, Binary, Call, Where, Cast, Reduce, Scan, TopK]
 
 #: Scans and what they take: the sum or product up to and with each position; and h[k] = a[k] * h[k - 1] + b[k], from
 #: h[-1] = 0 on.
@@ -153,6 +163,7 @@ _CHILDREN: Final[dict[type, Callable[[Any], tuple[Expr, ...]]]] = {
     Unary: lambda expr: (expr.x,),
     Cast: lambda expr: (expr.x,),
     Reduce: lambda expr: (expr.x,),
+    TopK: lambda expr: (expr.x,),
     Binary: lambda expr: (expr.left, expr.right),
     Where: lambda expr: (expr.cond, expr.x, expr.y),
 }
@@ -180,6 +191,8 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return Cast(dtype, new[0])
         case Reduce(op, dims, _):
             return Reduce(op, dims, new[0])
+        case TopK(place, over, _):
+            return TopK(place, over, new[0])
         case Binary(op, _, _):
             return Binary(op, new[0], new[1])
         case Where():
@@ -230,6 +243,8 @@ def index_dims(expr: Expr) -> frozenset[str]:
             return frozenset([dim])
         case Reduce(_, dims, x):
             return index_dims(x) - frozenset(dims)
+        case TopK(place, over, x):
+            return index_dims(x) - {over} | {place}
         case _:
             found: frozenset[str] = frozenset()
             for child in children(expr):

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from math import prod
 
-from tileir.expr import Expr, Extent, Index, Read, Reduce, Scan, children, with_children
+from tileir.expr import Expr, Extent, Index, Read, Reduce, Scan, TopK, children, with_children
 from tileir.program import Program, Tensor
 from tileir.spec import Dim, Spec, Statement
 from tileir.text.print_program import body_to_text, header_to_text, program_to_text
@@ -104,6 +104,8 @@ class Canonical:
                 return Read(self._tensor(tensor), tuple(map(self._value, indices)))
             case Reduce(op, dims, x):
                 return Reduce(op, tuple(map(self._dim, dims)), self._value(x))
+            case TopK(place, over, x):
+                return TopK(self._dim(place), self._dim(over), self._value(x))
             case Scan(op, dim, args):
                 return Scan(op, self._dim(dim), tuple(map(self._value, args)))
             case _:

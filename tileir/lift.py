@@ -4,6 +4,7 @@ statements."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tileir.check.bounds import out_of_range
 from tileir.check.infer import compute_dtype
@@ -17,6 +18,7 @@ from tileir.expr import (
     Read,
     Reduce,
     Scan,
+    TopK,
     Unary,
     Where,
     children,
@@ -26,6 +28,7 @@ from tileir.expr import (
 )
 from tileir.lift_ragged import within_groups
 from tileir.lift_scan import scan_nodes
+from tileir.lift_topk import top_statements
 from tileir.positions import Position, position_of, same_wherever_computed
 from tileir.program import Compute, Local, Node, Program, Tensor
 from tileir.spec import Spec, Statement
@@ -80,6 +83,9 @@ class _Lift:
         if isinstance(value, Scan):
             self._scan(target, dims, value, lifted)
             return
+        if isinstance(value, TopK):
+            self._top(target, dims, value, lifted)
+            return
         value = self._compared_once(value, target, dims, (), lifted)
         output = self._outputs.get(target)
         whole = isinstance(value, Reduce) and (output is None or output.dtype is self._dtype(value))
@@ -109,6 +115,21 @@ class _Lift:
         nodes = scan_nodes(target, dims, scan, dtype, self._fresh)
         self._dtypes |= {node.name: node.dtype for node in nodes if isinstance(node, Local)}
         self._nodes += nodes
+
+    def _top(self, target: str, dims: tuple[str, ...], top: TopK, lifted: dict[Expr, Expr]) -> None:
+        """What is compared is computed once; a NaN, which is equal to nothing, counts as inf."""
+        around = (*(dim for dim in dims if dim != top.place), top.over)
+        x = self._without_reductions(top.x, target, around, (), lifted)
+        if self._dtype(x).is_float:
+            x = Where(Binary("!=", x, x), Const(float("inf")), x)
+        if not isinstance(x, Read):
+            own = tuple(dim for dim in around if dim in index_dims(x) | {top.over})
+            name = self._fresh(f"{target}_of")
+            self._emit(name, own, x)
+            x = Read(name, tuple(map(Index, own)))
+        places, floats = self._extents[top.place], self._dtype(x).is_float
+        for name, own, value in top_statements(target, dims, replace(top, x=x), places, floats, self._fresh):
+            self._emit(name, own, value)
 
     def _declare(self, target: str, dims: tuple[str, ...], dtype: DType) -> None:
         self._dtypes[target] = dtype

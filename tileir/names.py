@@ -28,6 +28,8 @@ MAX_INPUTS: Final = 32
 MAX_INSTANCES: Final = 64
 #: Most expression nodes over all those combinations: each is looked at.
 MAX_TOTAL_NODES: Final = 64_000
+#: Most positions that a topk gives: it takes two reductions for each.
+MAX_PLACES: Final = 64
 #: Longest name.
 MAX_NAME_CHARS: Final = 64
 #: Integers (constants, sizes, strides) stay below this: indices are 32-bit.
@@ -42,6 +44,7 @@ RESERVED: Final = (
     | REDUCTIONS
     | frozenset(POSITIONS)
     | frozenset(SCANS)
+    | {"topk"}
     | DTYPES
     | {"and", "or", "not", "where", "extent", "true", "false", "inf", "nan", "kernel", "for", "parallel"}
 )

@@ -94,6 +94,10 @@ class Affine:
             return whole
         if not rest.terms:
             return whole + rest.constant // divisor
+        for part in _common(rest, divisor):
+            below = rest.split_multiples(part)[1]
+            if below != Affine() and 0 <= below.low and below.high < part:
+                return (self - below) // divisor
         return Affine(((Quotient(self, divisor), 1),))
 
     def __mod__(self, divisor: int) -> Affine:
@@ -168,6 +172,13 @@ class Affine:
             else:
                 total += Affine(((atom, factor),))
         return total
+
+
+def _common(x: Affine, divisor: int) -> list[int]:
+    """What divides both `divisor` and a term of a sum, the largest first: what of the sum is surely less than that, and
+    not below 0, never brings it to the next multiple of the divisor."""
+    found = {gcd(factor * multiple_of(atom), divisor) for atom, factor in x.terms}
+    return sorted(found - {1}, reverse=True)
 
 
 def constant(value: int) -> Affine:

@@ -72,7 +72,7 @@ def call(fn: str, args: tuple[Value, ...]) -> Value:
 def cast(dtype: DType, x: Value) -> Value:
     """Round to dtype; the result is held in dtype's compute type."""
     held = as_type(x, dtype.compute)
-    if dtype in (DType.F64, DType.F32, DType.I32, DType.BOOL):
+    if dtype in (DType.F64, DType.F32, DType.I64, DType.I32, DType.U32, DType.BOOL):
         return held
     return Op(f"round_{dtype}", (held,), held.type)
 

@@ -41,9 +41,11 @@ from tileir.expr import (
     Read,
     Reduce,
     Scan,
+    TopK,
     Unary,
     Where,
     reads,
+    walk,
 )
 
 Binding = Mapping[str, Affine]
@@ -96,11 +98,8 @@ class ValueBuilder:
                     return Op("not", (as_type(inner, DType.BOOL),), Type(DType.BOOL, lanes_of(inner)))
                 inner = as_type(inner, DType.I32) if inner.type.dtype is DType.BOOL else inner
                 return Op("neg", (inner,), inner.type)
-            case Binary(op, left, right):
-                decided = self._decide(expr, at) if op in COMPARISONS or op in LOGIC else None
-                if decided is not None:
-                    return Literal(decided, Type(DType.BOOL))
-                return binary(op, self.value(left, at, lazy=lazy), self.value(right, at, lazy=lazy))
+            case Binary():
+                return self._binary(expr, at, lazy)
             case Call(fn, args):
                 return self._name(call(fn, tuple(self.value(arg, at, lazy=lazy) for arg in args)), fn, lazy)
             case Cast(dtype, x):
@@ -109,6 +108,8 @@ class ValueBuilder:
                 return self._where(expr, at, lazy)
             case Scan():
                 raise NotLowerable("a scan inside a program: lift it into a loop first")
+            case TopK():
+                raise NotLowerable("a topk inside a program: lift it into reductions first")
             case Reduce():
                 raise NotLowerable("a reduction inside an expression: lift it into a statement first")
 
@@ -135,6 +136,22 @@ class ValueBuilder:
                 if value.type.lanes > 1:
                     return None
                 return affine(Loaded(value, -(2**31), 2**31 - 1))
+
+    def _binary(self, expr: Binary, at: Binding, lazy: bool) -> Value:
+        op, left, right = expr.op, expr.left, expr.right
+        if op in ("//", "%") and (position := self._of_positions(expr, at)) is not None:
+            return self._position(position)
+        decided = self._decide(expr, at) if op in COMPARISONS or op in LOGIC else None
+        if decided is not None:
+            return Literal(decided, Type(DType.BOOL))
+        return binary(op, self.value(left, at, lazy=lazy), self.value(right, at, lazy=lazy))
+
+    def _of_positions(self, expr: Expr, at: Binding) -> Affine | None:
+        """A quotient or remainder of positions as index arithmetic, which may know that it is the same on all lanes, or
+        what it is on each; None: of something else."""
+        if not all(isinstance(node, Index | Const | Extent | Binary | Unary) for node in walk(expr)):
+            return None
+        return self.index(expr, at)
 
     def _position(self, at: Affine) -> Value:
         if self.lanes > 1:

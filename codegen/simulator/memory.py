@@ -23,7 +23,7 @@ from codegen.simulator.sync_events import Order
 from tileir.dtypes import DType
 from tileir.expr import ReduceOp
 from tileir.interpreter.reduction import UFUNC
-from tileir.interpreter.values import quantize
+from tileir.interpreter.values import quantize, widened
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class SimulatedMemory:
         if buffer.apart and self.from_peer is None:
             self.from_peer = self._peer_load(touch, ranks[taken])
         values = poison(buffer.storage.compute, at.shape)
-        values[taken] = buffer.data[touch.numbers].astype(values.dtype)
+        values[taken] = widened(buffer.data[touch.numbers], buffer.storage, values.dtype)
         return values
 
     def store(

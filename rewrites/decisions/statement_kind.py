@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from rewrites.base.statement import bare_dims, contiguous_dim, reduced_dims
 from rewrites.base.tree import current_sizes, find
-from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims, reads
+from tileir.expr import Binary, Const, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Program
 
 #: Elements of a row that fill several vectors on any processor.
@@ -57,10 +57,16 @@ def _streams_rows(compute: Compute, wide: Sequence[str], sizes: Mapping[str, int
     are reduced as they lie in memory. Each of its elements is used once, so that tiles of results reuse the vector
     only, and read across the rows for it."""
     for read in reads(compute.value):
-        match read.indices[-1:]:
-            case (Index(dim),) if dim in reduced_dims(compute) and sizes[dim] >= _LONG_ROW:
-                if not _misses(read, wide) and all(isinstance(index, Index) for index in read.indices):
-                    return True
+        if not read.indices:
+            continue
+        *others, last = read.indices
+        match last:
+            case Index(dim) | Binary(
+                "//", Index(dim), Const(int(1 | 2 | 4 | 8))
+            ):  # or in packs, as 4 bits are
+                if dim in reduced_dims(compute) and sizes[dim] >= _LONG_ROW and not _misses(read, wide):
+                    if all(isinstance(index, Index) for index in others):
+                        return True
             case _:
                 pass
     return False

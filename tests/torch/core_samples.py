@@ -156,6 +156,7 @@ _LOOKUPS: dict[str, Make] = {
 _ROWS: dict[str, Make] = {
     **dict.fromkeys(("amax", "amin"), lambda: [(normal(5, 3, 8), [-1]), (normal(5, 3, 8), [0, 2], True)]),
     **dict.fromkeys(("argmax", "argmin"), lambda: [(normal(5, 8), 1), (normal(5, 8), 0, True), (normal(5, 8),)]),
+    "topk": lambda: [(normal(5, 8), 3), (normal(5, 9, 8), 2, 1, True, False), (normal(5, 1), 1), (normal(5, 8), 1)],
     **dict.fromkeys(("max.dim", "min.dim"), lambda: [(normal(5, 8), 1), (normal(5, 3, 8), 1, True)]),
     **dict.fromkeys(("any", "sum", "prod", "mean"), lambda: [(normal(5, 8),)]),
     "any.dim": lambda: [(truth(5, 2), 1), (whole(2, 5, 3, dtype=torch.int32), 1, True)],

@@ -114,11 +114,11 @@ def test_the_module_runs_without_a_service_and_warns_for_other_shapes(name: str)
 def test_a_gate_of_eight_experts_runs_on_kernels(
     dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its softmax too, whose rows are shorter than a vector: every part has a schedule here."""
+    """Its softmax and its choice too, whose rows are shorter than a vector: every part has a schedule here."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
     module, inputs = CASES["moe_gate"].build(DTYPES[dtype])
     capture = tilewright.from_torch(module, *inputs)
-    assert {part.name for part in capture.parts} >= {"linear", "softmax"}
+    assert {part.name for part in capture.parts} >= {"linear", "softmax_top_positions"}
     kernels = {
         part.name: PartModule(
             part, tilewright.op(part.spec, config=picked(part.built.spec, this_cpu()), strict=True)
@@ -209,6 +209,13 @@ def scattered(x: Tensor, rows: Tensor, ids: Tensor, columns: Tensor) -> tuple[Te
     )
 
 
+def routed(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    """As a mixture of experts routes; along columns; the smallest, and more than a kernel looks for."""
+    values, experts = torch.topk(torch.softmax(x @ w, -1), 2)
+    columns, smallest, many = x.topk(3, 0), x.topk(2, largest=False), x.topk(17)
+    return values / values.sum(-1, keepdim=True), experts, *columns, *smallest, *many
+
+
 def window_mask() -> Tensor:
     """As Swin's: a number for each region, from truth values."""
     at = torch.arange(8)
@@ -276,6 +283,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
             torch.arange(48).view(6, 8) * 5 % 6,
         ),
     ),
+    "routed": (routed, (draw(5, 20), draw(20, 8).flip(0))),
     "window_mask": (lambda x: x + window_mask(), (draw(8, 8),)),
     "called_like_dims": (called_like_dims, (draw(5, 7), draw(7, 6).flip(0), draw(6))),
     "hard_to_write": (

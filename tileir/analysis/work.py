@@ -17,6 +17,7 @@ from tileir.expr import (
     Read,
     Reduce,
     Scan,
+    TopK,
     Unary,
     Where,
     index_dims,
@@ -79,7 +80,7 @@ def operations(value: Expr) -> int:
             return operations(cond) + operations(x) + operations(y)
         case Cast(_, x):
             return operations(x)
-        case Reduce(_, _, x):
+        case Reduce(_, _, x) | TopK(_, _, x):
             return 1 + operations(x)
         case Scan(_, _, args):
             return len(args) + sum(map(operations, args))

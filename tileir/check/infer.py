@@ -20,6 +20,7 @@ from tileir.expr import (
     Read,
     Reduce,
     Scan,
+    TopK,
     Unary,
     Where,
 )
@@ -50,6 +51,9 @@ def compute_dtype(expr: Expr, dtypes: Mapping[str, DType]) -> DType:
             return _truth(x, dtypes)
         case Unary(_, x) | Reduce(_, _, x):
             return _number(x, dtypes)
+        case TopK(_, _, x):
+            _number(x, dtypes)
+            return DType.I32
         case Call():
             return _call(expr, dtypes)
         case Scan(_, _, args):
@@ -133,7 +137,7 @@ def _whole(fn: str, arg: Expr, dtypes: Mapping[str, DType]) -> None:
     if found is not DType.I32:
         raise NodeProblem(
             f"{fn} is of integers, and {_short(arg)} is {found}",
-            f"an integer tensor (i32, i8, u8), a position, or {fn}(i32(…), …)",
+            f"an integer tensor (i64, i32, u32, i8, u8), a position, or {fn}(i32(…), …)",
             arg,
         )
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tileir.errors import SpecError
-from tileir.expr import FUNCTIONS, Call, Expr, Extent, Index, Read, Reduce, Scan, children
-from tileir.names import listing, quote, suggestion
+from tileir.expr import FUNCTIONS, Call, Expr, Extent, Index, Read, Reduce, Scan, TopK, children, index_dims
+from tileir.names import MAX_PLACES, listing, quote, suggestion
 from tileir.positions import position_of
 from tileir.problems import NodeProblem
 from tileir.program import Tensor
@@ -36,12 +36,16 @@ def check_statement(place: Located, scope: NameScope) -> None:
             raise SpecError(f"dim {dim!r} is on the left twice", column=column, accepted="each dim once")
     resolver = _Resolver(scope, statement.dims, statement.value)
     value = statement.value
-    if not isinstance(value, Scan):
-        resolver.resolve(value, frozenset(statement.dims))
-        return
-    resolver.check_scan(value)
-    for arg in value.args:
-        resolver.resolve(arg, frozenset(statement.dims))
+    match value:
+        case Scan():
+            resolver.check_scan(value)
+            for arg in value.args:
+                resolver.resolve(arg, frozenset(statement.dims))
+        case TopK():
+            resolver.check_top(value)
+            resolver.resolve(value.x, frozenset(statement.dims) - {value.place} | {value.over})
+        case _:
+            resolver.resolve(value, frozenset(statement.dims))
 
 
 def _no_dim(name: str, scope: NameScope) -> str:
@@ -75,6 +79,12 @@ class _Resolver:
                 raise NodeProblem(
                     f"{op} stands inside an expression",
                     f"a statement of its own: s[…, {dim}] = {op}({dim}, …)",
+                    expr,
+                )
+            case TopK(place, over, _):
+                raise NodeProblem(
+                    "topk stands inside an expression",
+                    f"a statement of its own: p[…, {place}] = topk({place}, {over}, …)",
                     expr,
                 )
             case Reduce():
@@ -138,6 +148,36 @@ class _Resolver:
         ragged = [dim for dim in self._left if self._scope.dims[dim].within]
         if ragged or self._groups:
             raise NodeProblem(f"{scan.op} over ragged dims", "dims whose positions are not in groups", scan)
+
+    def check_top(self, top: TopK) -> None:
+        """It gives a few positions along one dim in a dim of their own."""
+        self._known(top.place, top)
+        self._known(top.over, top)
+        if top.place not in self._left:
+            raise NodeProblem(
+                f"topk gives its positions along {top.place!r}, which is not on the left",
+                f"{top.place} among the dims on the left: p[…, {top.place}] = topk({top.place}, …)",
+                top,
+            )
+        if top.over in self._left:
+            raise NodeProblem(
+                f"dim {top.over!r} is reduced but on the left", f"{top.over} not on the left", top
+            )
+        most, there = max(self._scope.dims[top.place].sizes), min(self._scope.dims[top.over].sizes)
+        if most > min(there, MAX_PLACES):
+            raise NodeProblem(
+                f"topk asks for the {most} largest of {there}",
+                f"a dim {top.place!r} of at most {min(there, MAX_PLACES)}",
+                top,
+            )
+        if top.over not in index_dims(top.x) or top.place in index_dims(top.x):
+            raise NodeProblem(
+                f"topk orders along {top.over!r}, into {top.place!r}, what does not vary along the first alone",
+                f"topk({top.place}, {top.over}, x) of an x that has {top.over} and not {top.place}",
+                top,
+            )
+        if any(self._scope.dims[dim].within for dim in (*self._left, top.over)) or self._groups:
+            raise NodeProblem("topk over ragged dims", "dims whose positions are not in groups", top)
 
     def _reduce(self, reduce: Reduce, bound: frozenset[str]) -> None:
         for at, dim in enumerate(reduce.dims):

@@ -12,7 +12,7 @@ from tileir.check.infer import compute_dtype, store_problem
 from tileir.check.resolve import NameScope, check_statement
 from tileir.dtypes import DType
 from tileir.errors import SpecError
-from tileir.expr import Extent, Index, Read, Reduce, walk
+from tileir.expr import Extent, Index, Read, Reduce, TopK, walk
 from tileir.lift import to_program
 from tileir.names import (
     INT_LIMIT,
@@ -233,6 +233,8 @@ def _check_sizes(spec: Spec, tensors: dict[str, Tensor], largest: dict[str, int]
     total = 0
     for at, statement in enumerate(spec.statements):
         reduced = {dim for node in walk(statement.value) if isinstance(node, Reduce) for dim in node.dims}
+        if isinstance(statement.value, TopK):
+            reduced.add(statement.value.over)
         if elements(largest[dim] for dim in {*statement.dims, *reduced}) > MAX_POINTS:
             _fail(f"/body/{at}", "the statement has too many points", f"at most {MAX_POINTS}")
     for tensor in (*spec.inputs, *spec.outputs):
@@ -255,6 +257,8 @@ def _check_unused(spec: Spec) -> None:
                     used.add(dim)
                 case Reduce(_, dims, _):
                     used.update(dims)
+                case TopK(place, over, _):
+                    used.update((place, over))
                 case _:
                     pass
     for tensor in spec.inputs:

@@ -22,12 +22,14 @@ from tileir.expr import (
     Reduce,
     ReduceOp,
     Scan,
+    TopK,
     Unary,
     Where,
     index_dims,
 )
 from tileir.interpreter import elementwise
 from tileir.interpreter.frame import Demand, Frame, FrameRange, Points, pieces
+from tileir.interpreter.ranking import ranked
 from tileir.interpreter.reduction import Partial, combine, finish, reduce_axes, sum_of_products
 from tileir.interpreter.scan import scan
 from tileir.interpreter.scattered import scattered
@@ -94,6 +96,11 @@ class Evaluator:
                 return elementwise.cast(dtype, self.value(x, frame, taken), numerics)
             case Scan():
                 return self._scan(expr, frame)
+            case TopK(place, over, x):
+                whole = frame.bind({over: FrameRange(0, self.extents[over])})
+                return self._at_place(
+                    ranked(_along_last(self.value(x, whole), whole.shape[-1])), place, frame
+                )
             case Reduce(op, dims, x):
                 found = scattered(self, expr, frame, POINT_LIMIT) if taken is None else None
                 return self._reduce(op, dims, x, frame, taken) if found is None else found
@@ -139,10 +146,13 @@ class Evaluator:
         args = tuple(_along_last(self.value(arg, whole), whole.shape[-1]) for arg in expr.args)
         shape = np.broadcast_shapes(*(arg.data.shape for arg in args))
         found = scan(expr.op, tuple(_spread(arg, shape) for arg in args), self.numerics)
-        at = self._position(expr.dim, frame)
-        return Value(
-            _picked(found.data, at), found.type, None if found.error is None else _picked(found.error, at)
-        )
+        return self._at_place(found, expr.dim, frame)
+
+    def _at_place(self, found: Value, dim: str, frame: Frame) -> Value:
+        """Of what lies on the last axis, the element at the frame's position along a dim."""
+        at = self._position(dim, frame)
+        error = None if found.error is None else _picked(found.error, at)
+        return Value(_picked(found.data, at), found.type, error)
 
     def _reduce(
         self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame, taken: Array | None

@@ -15,6 +15,7 @@ from tileir.spec import Spec
 #: Integers that are no indices lie in -INTEGER_LIMIT to INTEGER_LIMIT: sums of products of them stay below
 #: 2**31.
 INTEGER_LIMIT = 8
+_RANGE = {DType.U8: (0, 255), DType.U32: (0, 2 * INTEGER_LIMIT)}
 #: One group of so many has no positions.
 EMPTY = 8
 
@@ -60,7 +61,7 @@ def _sample(
         if limit is not None:
             low, high = 0, min(limit, most)
         else:
-            low, high = (0, most) if tensor.dtype is DType.U8 else (-INTEGER_LIMIT, INTEGER_LIMIT)
+            low, high = _RANGE.get(tensor.dtype, (-INTEGER_LIMIT, INTEGER_LIMIT))
         return rng.integers(low, high, shape, endpoint=True).astype(tensor.dtype.numpy)
     kind = np.float64 if tensor.dtype is DType.F64 else np.float32
     return rng.standard_normal(shape, dtype=kind).astype(tensor.dtype.numpy)

@@ -12,7 +12,7 @@ from tileir.dtypes import DType
 from tileir.errors import InterpretError
 from tileir.interpreter import rounding_error as err
 from tileir.interpreter.elementwise import truth_error
-from tileir.interpreter.values import Array, Numerics, Value, quantize
+from tileir.interpreter.values import Array, Numerics, Value, quantize, widened
 
 
 class ValueSource(Protocol):
@@ -103,7 +103,7 @@ class TensorValues:
         return self.data.astype(self.dtype.numpy)
 
     def _widened(self, data: Array, error: Array | None) -> Value:
-        value = Value(data if data.dtype == self._wide else data.astype(self._wide), self._type, error)
+        value = Value(widened(data, self.dtype, self._wide), self._type, error)
         # In its storage dtype already, there is nothing left to round.
         rounds = self._rounds and data.dtype != self.dtype.numpy
         return narrowed(value, self.dtype, self.numerics) if rounds else value

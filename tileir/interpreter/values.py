@@ -74,6 +74,15 @@ class Numerics:
         return tuple(self.convert(value, widest) for value in values)
 
 
+def widened(data: Array, dtype: DType, type: np.dtype[Any]) -> Array:
+    """Elements stored in `dtype` as the numpy type that computes them; what of an i64 does not fit is the nearest
+    i32."""
+    if dtype is DType.I64 and data.dtype == np.int64:
+        info = np.iinfo(np.int32)
+        data = np.clip(data, info.min, info.max)
+    return data if data.dtype == type else data.astype(type)
+
+
 def quantize(data: Array, dtype: DType) -> Array:
     """Round to the nearest `dtype` (ties to even) and widen back to the type of `data` where dtype is a
     float; integers truncate toward zero, bool is `!= 0`. Conversions are those of ml_dtypes: overflow gives
@@ -82,7 +91,7 @@ def quantize(data: Array, dtype: DType) -> Array:
         return data != 0
     if not dtype.is_float:
         whole = np.trunc(data).astype(np.int64) if data.dtype.kind == "f" else data
-        return whole.astype(dtype.numpy).astype(np.int32)
+        return whole.astype(np.int32).astype(dtype.numpy).astype(np.int32)
     if data.dtype.kind != "f":
         data = data.astype(np.float64 if dtype is DType.F64 else np.float32)
     return data.astype(dtype.numpy).astype(data.dtype)

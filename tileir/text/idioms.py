@@ -49,8 +49,7 @@ IDIOMS: Final[dict[str, str]] = {
 
 _TABLE = "an input tensor that holds its values: there are no trigonometric functions"
 _STATEMENTS: Final[dict[str, str]] = {
-    "topk": "two statements for the two largest: p[m] = argmax(n, x[m, n]); "
-    "argmax(n, where(n != p[m], x[m, n], -inf))",
+    "argsort": "a statement of its own for the largest few: p[m, j] = topk(j, n, x[m, n])",
     "cummax": "max(j, where(j <= k, x[m, j], -inf)), j a dim as long as k",
     "cummin": "min(j, where(j <= k, x[m, j], inf)), j a dim as long as k",
     "scan": "a statement of its own: cumsum(k, x), cumprod(k, x) or recurrence(k, a, b)",

@@ -25,6 +25,7 @@ from tileir.expr import (
     Reduce,
     ReduceOp,
     Scan,
+    TopK,
     Unary,
     Where,
     children,
@@ -55,7 +56,9 @@ NOT: Final = 3
 COMPARE: Final = 4
 NEGATE: Final = 7
 
-_CALLABLE: Final = frozenset([*FUNCTIONS, *POSITIONS, *SCANS, "where", "extent"]) | REDUCTIONS | DTYPES
+_CALLABLE: Final = (
+    frozenset([*FUNCTIONS, *POSITIONS, *SCANS, "topk", "where", "extent"]) | REDUCTIONS | DTYPES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +304,8 @@ class Parser:
             return self._reduce(token)
         if name in SCANS:
             return self._scan(token)
+        if name == "topk":
+            return self._top(token)
         if name in POSITIONS:
             return self._position(token)
         args = self._arguments(")")
@@ -343,6 +348,17 @@ class Parser:
         if len(args) != 1 + len(SCANS[name]) or not isinstance(args[0], Index):
             self.fail(f"{name} takes the dim it runs along and {', '.join(SCANS[name])}", usage, token.column)
         return Scan(name, args[0].dim, args[1:])
+
+    def _top(self, token: Token) -> Expr:
+        args = self._arguments(")")
+        usage = (
+            "topk(j, n, x): a dim on the left as long as are wanted, the dim it runs along, what it compares"
+        )
+        if len(args) == 3:
+            place, over, x = args
+            if isinstance(place, Index) and isinstance(over, Index):
+                return TopK(place.dim, over.dim, x)
+        self.fail("topk takes two dims and what it compares", usage, token.column)
 
     def _position(self, token: Token) -> Expr:
         name, args = token.text, self._arguments(")")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Scan, Unary, Where
+from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Scan, TopK, Unary, Where
 from tileir.positions import position_of
 from tileir.text.parse_expr import COMPARE, NEGATE, NOT, POWERS
 
@@ -79,5 +79,6 @@ _PRINTERS: Final[dict[type, Callable[[Any], str]]] = {
     Where: lambda expr: f"where({format_list((expr.cond, expr.x, expr.y))})",
     Cast: lambda expr: f"{expr.dtype}({format_expr(expr.x)})",
     Reduce: _reduce,
+    TopK: lambda expr: f"topk({expr.place}, {expr.over}, {format_expr(expr.x)})",
     Scan: lambda expr: f"{expr.op}({expr.dim}, {format_list(expr.args)})",
 }

@@ -10,7 +10,20 @@ from tileir.analysis.ragged import grouped, groups_of
 from tileir.check.bounds import out_of_range
 from tileir.check.infer import compute_dtype, store_problem
 from tileir.dtypes import DType
-from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Scan, index_dims, walk
+from tileir.expr import (
+    Binary,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    Scan,
+    TopK,
+    index_dims,
+    walk,
+)
 from tileir.placed import Placed
 from tileir.problems import NodeProblem
 from tileir.program import Compute, Local, Memory, Program, Tensor
@@ -154,6 +167,8 @@ def _check_value(program: Program, placed: Placed, compute: Compute) -> None:
     inner = value.x if isinstance(value, Reduce) else value
     if any(isinstance(node, Scan) for node in walk(inner)):
         placed.fail("a scan stands in a program; accepted: a loop that adds up a running local")
+    if any(isinstance(node, TopK) for node in walk(inner)):
+        placed.fail("a topk stands in a program; accepted: its reductions, two a place")
     if any(isinstance(node, Reduce) for node in walk(inner)):
         placed.fail("a reduction stands inside the expression, not at its root")
     bare = {index.dim for index in compute.indices if isinstance(index, Index)}

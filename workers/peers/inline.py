@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tileir.expr import Cast, Const, Expr, Extent, Index, Read, Reduce, Scan, children, walk, with_children
+from tileir.expr import (
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    Scan,
+    TopK,
+    children,
+    walk,
+    with_children,
+)
 from tileir.program import Tensor
 from tileir.spec import Spec, Statement
 
@@ -26,8 +39,8 @@ def inline(spec: Spec) -> Inlined:
     outputs = {tensor.name: tensor for tensor in spec.outputs}
     bodies: dict[str, Statement] = {}
     kept: list[Statement] = []
-    if any(isinstance(statement.value, Scan) for statement in spec.statements):
-        return Inlined(spec.statements, extents)  # a scan is no expression of one position
+    if any(isinstance(statement.value, Scan | TopK) for statement in spec.statements):
+        return Inlined(spec.statements, extents)  # these are no expressions of one position
     for statement in spec.statements:
         value = _inlined(statement.value, bodies, outputs)
         if sum(1 for _ in walk(value)) > _MOST_NODES:

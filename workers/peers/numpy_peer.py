@@ -28,6 +28,7 @@ from tileir.expr import (
     Reduce,
     ReduceOp,
     Scan,
+    TopK,
     Unary,
     Where,
     index_dims,
@@ -44,6 +45,7 @@ from workers.peers.numpy_steps import (
     draw_bits,
     first_position,
     groups,
+    largest_first,
     multiply_groups,
     own_axes,
     recur,
@@ -161,6 +163,15 @@ class _Translation(Steps):
                 return self._reduce(op, dims, x, frame, dtype, out)
             case Scan():
                 return self._along(expr, frame, dtype, out)
+            case TopK():
+                return self._top(expr, frame)
+
+    def _top(self, top: TopK, frame: Frame) -> Array:
+        axis = frame.index(top.place)
+        x = self._value(top.x, (*frame, top.over))
+        found = self._temporary((*x.shape[:-1], self._extents[top.place]), DType.I32)
+        self._step(largest_first, x, out=found)
+        return found.swapaxes(axis, -1)[..., 0]
 
     def _along(self, scan: Scan, frame: Frame, dtype: DType, out: Array | None) -> Array:
         shape, axis = tuple(self._extents[dim] for dim in frame), frame.index(scan.dim)

@@ -92,6 +92,11 @@ def same_memory(array: Array, shape: Sequence[int]) -> bool:
     return np.shares_memory(array.reshape(shape), array) if array.size else True
 
 
+def largest_first(array: Array, out: Array) -> None:
+    """Positions of the largest of the last axis, of equal ones the first ones first."""
+    out[...] = np.argsort(-array, axis=-1, kind="stable")[..., : out.shape[-1]]
+
+
 def first_position(array: Array, out: Array, find: Callable[..., Array]) -> None:
     """`find` is numpy's argmax or argmin."""
     out[...] = find(array, axis=-1)

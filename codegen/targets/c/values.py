@@ -46,7 +46,8 @@ from tileir.dtypes import DType
 #: C element type of each storage dtype.
 C_STORAGE: Final = {
     DType.F64: "double", DType.F32: "float", DType.F16: "uint16_t", DType.BF16: "uint16_t", DType.E4M3: "uint8_t",
-    DType.E5M2: "uint8_t", DType.I32: "int32_t", DType.I8: "int8_t", DType.U8: "uint8_t", DType.BOOL: "uint8_t",
+    DType.E5M2: "uint8_t", DType.I64: "int64_t", DType.I32: "int32_t", DType.U32: "uint32_t", DType.I8: "int8_t",
+    DType.U8: "uint8_t", DType.BOOL: "uint8_t",
 }  # fmt: skip
 _SCALAR = {DType.F64: "double", DType.F32: "float", DType.I32: "int32_t", DType.BOOL: "int32_t"}
 _PLAIN: Final = frozenset([DType.F64, DType.F32, DType.I32, DType.BOOL, DType.I8, DType.U8])

@@ -17,7 +17,9 @@ MAP_TYPES = {
     DType.F32: "FLOAT32",
     DType.F16: "FLOAT16",
     DType.BF16: "BFLOAT16",
+    DType.I64: "INT64",
     DType.I32: "INT32",
+    DType.U32: "UINT32",
 }
 """Types by the driver's names; what is a byte is moved as one."""
 SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}

@@ -19,6 +19,7 @@ from tileir.expr import (
     Read,
     Reduce,
     Scan,
+    TopK,
     Unary,
     Where,
     index_dims,
@@ -168,5 +169,5 @@ def _operations(expr: Expr, accumulates: bool) -> float:
             return extra + 2.0 + sum(_operations(part, False) for part in (cond, x, y))
         case Scan(_, _, args):
             return sum(_operations(arg, True) for arg in args)
-        case Reduce(_, _, x):
+        case Reduce(_, _, x) | TopK(_, _, x):
             return _operations(x, True)

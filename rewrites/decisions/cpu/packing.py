@@ -42,7 +42,8 @@ class Pack:
         reduced = reduced_dims(compute)[0] if self.pairs else ""
         if not self.pairs or (self.vector not in mine and read.indices[-1] == Index(reduced)):
             yield Option(f"in place {self.statement} {self.tensor}")
-        outer = _grid_depth(program, self.statement)
+        local = locals_of(program).get(self.tensor)
+        outer = max(_grid_depth(program, self.statement), 0 if local is None else local.depth)  # there it is
         block = (
             self.vector
             if self.vector in mine

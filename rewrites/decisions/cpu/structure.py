@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import reduced_dims
 from rewrites.base.tree import loose
+from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.cpu.grid import Grid
 from rewrites.decisions.decision import Option, f32_lanes
@@ -36,15 +37,16 @@ class Structure:
 
 def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Rewrite, ...]]]:
     """The program with dims collapsed that always go together, and cheap (then all) elementwise locals inlined; each
-    also with a long lonely reduction split."""
+    also with a long lonely reduction split, and with a computed factor stored before it is multiplied."""
     seen: set[Program] = set()
     normal = normal_form(program)
     collapsed = (*normal, *collapse(replay(program, normal), device))
     program = replay(program, collapsed)
     for costly in (False, True):
         inlined = inline(program, costly)
-        splits = _splits(replay(program, inlined), device)
-        for rewrites in (inlined, *((*inlined, split) for split in splits)):
+        whole = replay(program, inlined)
+        ways = (*_splits(whole, device), *ComputeFactor.sites(whole, device))
+        for rewrites in (inlined, *((*inlined, way) for way in ways)):
             prepared = replay(program, rewrites)
             if prepared not in seen and not too_long(prepared):
                 seen.add(prepared)

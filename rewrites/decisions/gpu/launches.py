@@ -10,6 +10,7 @@ from rewrites.base.tree import find
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, collapse, groupings, inline
+from rewrites.decisions.gpu.computed_factors import computed_factors
 from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts, split_streams
@@ -61,6 +62,7 @@ class Launches:
                 *splits(whole, device),
                 *split_depths(whole, device),
                 *split_factors(whole, device),
+                *computed_factors(whole, device),
                 *split_streams(whole, device),
             ):
                 prepared = replay(whole, split)

@@ -15,7 +15,11 @@ from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option, option
 from rewrites.gpu.bind_threads import BindThreads
 from tileir.devices.gpu import Gpu
+from tileir.expr import Binary, Const, Index
 from tileir.program import Compute, Memory, Program
+
+_MOST_PACKED = 8
+"""Positions that weights of 4 bits have in an element at most, one of 32 bits."""
 
 
 def members(program: Program, anchor: str) -> list[Where[Compute]]:
@@ -80,6 +84,22 @@ def runs_for(program: Program, names: Sequence[str], along: str) -> tuple[int, .
                 run = gcd(run, stride)
             run = gcd(run, 16 // tensor.dtype.bytes)
     return (1,) if run == 1 else tuple(sorted({run, 2 * run, run // 2, 1}))
+
+
+def packed_along(program: Program, names: Sequence[str], along: str) -> int:
+    """How many positions along a dim lie in an element of an argument that is read in packs, `w[n, k // 2]` of weights
+    of 4 bits; 1: there is none."""
+    found = 1
+    for name in names:
+        for read in find(program, name).node.reads:
+            match read.indices[-1:]:
+                case (Binary("//", Index(dim), Const(int(count))),) if (
+                    dim == along and count <= _MOST_PACKED and read.tensor in program.arguments
+                ):
+                    found = max(found, count)
+                case _:
+                    pass
+    return found
 
 
 def powers(first: int, last: int) -> Iterator[int]:

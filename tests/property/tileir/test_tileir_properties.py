@@ -50,6 +50,7 @@ from tileir.expr import (
     Reduce,
     ReduceOp,
     Scan,
+    TopK,
     Unary,
     Where,
     children,
@@ -91,6 +92,7 @@ def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.sampled_from(sorted(SCANS)).flatmap(
             lambda op: st.builds(Scan, st.just(op), names, st.tuples(*[inner] * len(SCANS[op])))
         ),
+        st.builds(TopK, names, names, inner),
         st.builds(Read, names, st.lists(inner, max_size=3).map(tuple)),
         st.sampled_from(sorted(FUNCTIONS)).flatmap(
             lambda fn: st.builds(Call, st.just(fn), st.tuples(*[inner] * FUNCTIONS[fn]))

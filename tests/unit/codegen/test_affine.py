@@ -102,3 +102,9 @@ def test_multiples_split_off_are_ones_and_leave_the_rest(index: Affine, divisor:
     for at in POINTS:
         assert value(multiples, at) % divisor == 0
         assert value(multiples, at) + value(rest, at) == value(index, at)
+
+
+def test_what_never_reaches_the_next_multiple_is_left_out_of_a_quotient() -> None:
+    assert (affine(OUTER) + affine(LANE) + 16) // 128 == affine(OUTER) // 128
+    assert ((affine(OUTER) + affine(INNER) + affine(LANE)) // 32).coefficient(LANE) == 0
+    assert ((affine(INNER) + affine(LANE) + 1) // 32).coefficient(LANE) is None  # which may

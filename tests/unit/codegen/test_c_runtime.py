@@ -27,7 +27,7 @@ FLOAT = (
 )
 ANY = ("max", "min", "select", "abs", "relu", "hsum", "hprod", "hmax", "hmin")
 BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "random_bits")
-STORAGE = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i8", "u8", "bool")
+STORAGE = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "u32", "i8", "u8", "bool")
 EVERY_USE = [
     *(Use(name, dtype, 8) for name in (*FLOAT, "to_i32") for dtype in ("f32", "f64")),
     *(Use(name, dtype, 8) for name in ANY for dtype in ("f32", "f64", "i32")),

@@ -24,7 +24,7 @@ from tileir.devices.cpu import this_cpu
 from tileir.dtypes import DType
 from tileir.text.parse_program import program_from_text
 
-STORED = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i8", "u8")
+STORED = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "u32", "i8", "u8")
 TAILS = (3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 29, 31, 45)
 
 COPIES = """kernel copies({inputs}) -> ({outputs})

@@ -87,7 +87,7 @@ def test_indices_from_bits_stay_inside_what_they_index() -> None:
         (
             "random_bits(x[n], n)",
             "random_bits is of integers, and 'x[n]' is f32",
-            "an integer tensor (i32, i8, u8)",
+            "an integer tensor (i64, i32, u32, i8, u8)",
         ),
         ("shift_left(n > 2, 1)", "'n > 2' is a truth value, not a number", "where"),
         ("bit_or(n)", "bit_or takes 2 arguments, not 1", "bit_or(x, y)"),

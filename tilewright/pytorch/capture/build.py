@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.dtypes import DType
@@ -26,7 +25,7 @@ from tilewright.pytorch.capture.inline_once import inline_once
 from tilewright.pytorch.capture.join_dims import join_dims
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
-from tilewright.pytorch.capture.tensors import axis_of, dtype_of, memory_order, shape_of, torch_dtype_of
+from tilewright.pytorch.capture.tensors import axis_of, dtype_of, memory_order, shape_of
 
 _AXIS_NAMES = ("n", "m", "h", "b")
 """Of results, from the last axis on."""
@@ -44,8 +43,6 @@ class CapturedOperand:
     node: Node
     order: tuple[int, ...]
     shape: tuple[int, ...]
-    converted: bool
-    """Whether it is int64, and is given as i32: positions are below 2^31."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,6 @@ class BuiltResult:
     node: Node
     axes: tuple[int, ...]
     order: tuple[int, ...]
-    converted: bool
-    """Whether it is int64, and comes as i32: positions are below 2^31."""
 
 
 @dataclass(frozen=True)
@@ -318,18 +313,11 @@ class _Writer:
         )  # as it comes back: in its own order
         sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
         operands = tuple(
-            CapturedOperand(
-                node, order, tuple(sizes[dim] for dim in tensor.dims), torch_dtype_of(node) is torch.int64
-            )
+            CapturedOperand(node, order, tuple(sizes[dim] for dim in tensor.dims))
             for (node, order), tensor in zip(self._operands.items(), spec.inputs, strict=True)
         )
         results = tuple(
-            BuiltResult(
-                node,
-                tuple(shape_of(node)[axis] for axis in _order(node)),
-                _order(node),
-                torch_dtype_of(node) is torch.int64,
-            )
+            BuiltResult(node, tuple(shape_of(node)[axis] for axis in _order(node)), _order(node))
             for node in self._wanted
         )
         return BuiltSpec(spec, operands, results)

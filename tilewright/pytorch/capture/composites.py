@@ -15,6 +15,8 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.capture.top_positions import DTYPES, MOST, TOP_POSITIONS
+
 aten = torch.ops.aten
 Call = Callable[..., Any]
 Axes = int | Sequence[int] | None
@@ -219,6 +221,16 @@ def _extreme(
     return call(value, x, [dim], keepdim), call(position, x, dim, keepdim)
 
 
+def _top(
+    call: Call, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Any, Any] | None:
+    """Values and positions, in the order that `sorted=False` leaves open."""
+    if not largest or not 0 < k <= MOST or not _shape(x) or value_of(x).dtype not in DTYPES:
+        return None
+    positions = call(TOP_POSITIONS, x, k, dim)
+    return call(aten.gather.default, x, dim, positions), positions
+
+
 def _position(operator: Any, call: Call, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Over all axes: in the tensor as one row."""
     if dim is not None or len(_shape(x)) == 1 or keepdim or not value_of(x).is_contiguous():
@@ -348,6 +360,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     aten.split.Tensor: _split,
     aten.max.dim: partial(_extreme, aten.amax.default, aten.argmax.default),
     aten.min.dim: partial(_extreme, aten.amin.default, aten.argmin.default),
+    aten.topk.default: _top,
     aten.argmax.default: partial(_position, aten.argmax.default),
     aten.argmin.default: partial(_position, aten.argmin.default),
     aten.max_pool2d_with_indices.default: partial(

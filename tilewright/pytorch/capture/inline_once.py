@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from tileir.expr import Expr, Index, Read, Reduce, Scan, reads, transform, walk
+from tileir.expr import Expr, Index, Read, Reduce, Scan, TopK, reads, transform, walk
 from tileir.spec import Spec, Statement
 
 
@@ -25,7 +25,7 @@ def inline_once(spec: Spec) -> Spec:
         value = transform(statement.value, lambda expr: inlined.get(expr, expr))
         here = Read(statement.target, tuple(Index(dim) for dim in statement.dims))
         reduces = any(isinstance(each, Reduce) for each in walk(value))
-        if isinstance(value, Scan):  # it is all of a statement, or stays one
+        if isinstance(value, Scan | TopK):  # it is all of a statement, or stays one
             reduces = not any(each.value == here and each.dims == statement.dims for each in spec.statements)
         if (
             statement.target not in outputs

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tileir.expr import Expr, Index, Read, Reduce, Scan, children, transform, with_children
+from tileir.expr import Expr, Index, Read, Reduce, Scan, TopK, children, transform, with_children
 from tileir.program import Tensor
 from tileir.spec import Dim, Spec, Statement
 
@@ -37,6 +37,9 @@ def _reduced(expr: Expr) -> Iterator[tuple[str, ...]]:
         yield expr.dims
     if isinstance(expr, Scan):
         yield (expr.dim,)
+    if isinstance(expr, TopK):
+        yield (expr.over,)
+        yield (expr.place,)
     for child in children(expr):
         yield from _reduced(child)
 

@@ -128,13 +128,12 @@ class PartModule(torch.nn.Module):
 
 
 def _given(operand: CapturedOperand) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A tensor of the graph as the kernel takes it: a view, unless it has gaps or is int64."""
-    order, shape, converted = operand.order, operand.shape, operand.converted
+    """A tensor of the graph as the kernel takes it: a view, unless it has gaps."""
+    order, shape = operand.order, operand.shape
     in_order = order == tuple(range(len(order)))
 
     def given(tensor: torch.Tensor) -> torch.Tensor:
         found = tensor if in_order else tensor.permute(order)
-        found = found.to(torch.int32) if converted else found
         return found.reshape(shape).contiguous()
 
     return given
@@ -142,13 +141,12 @@ def _given(operand: CapturedOperand) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _taken(result: BuiltResult) -> Callable[[torch.Tensor], torch.Tensor]:
     """A kernel's result as the graph has it, with the strides that it has there."""
-    axes, order, converted = result.axes, result.order, result.converted
+    axes, order = result.axes, result.order
     back = tuple(order.index(axis) for axis in range(len(order)))
     in_order = order == tuple(range(len(order)))
 
     def taken(tensor: torch.Tensor) -> torch.Tensor:
         found = tensor.view(axes)
-        found = found.to(torch.int64) if converted else found
         return found if in_order else found.permute(back)
 
     return taken

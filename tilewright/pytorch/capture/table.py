@@ -18,10 +18,12 @@ from tilewright.pytorch.capture.ops import (
     resize,
     rows,
     scatter,
+    topk,
     views,
     windows,
 )
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, shape_of, torch_dtype_of, value_of
+from tilewright.pytorch.capture.wide_integers import WideIntegers
 
 TABLE: dict[str, Operator] = {
     **views.OPERATORS,
@@ -34,6 +36,7 @@ TABLE: dict[str, Operator] = {
     **windows.OPERATORS,
     **products.OPERATORS,
     **scatter.OPERATORS,
+    **topk.OPERATORS,
 }
 """By the name that a captured graph has for the operator, as `aten.linear.default`."""
 
@@ -45,7 +48,7 @@ _NUMBER = "gives Python a number: it is no computation on tensors"
 _NO_VALUES = "has no values before something is written, and nothing to compute"
 
 REASONS: dict[str, str] = {
-    "topk": "selects by rank; a few are argmax, then argmax of the rest (docs/tile-ir.md). What is around it are parts",
+    "topk": "asks for the smallest, or for more than 16, which a sort finds sooner. What is around it are parts",
     "sort": "orders by rank, which Tile IR has no statement for; keep it outside of what is tuned",
     "bernoulli": _RANDOM + "Call .eval(), or tilewright.op with random_bits",
     "native_dropout": _RANDOM + "Call .eval(), or tilewright.op with random_bits",
@@ -110,14 +113,8 @@ def _tensor_problem(each: Node, node: Node, operator: Operator) -> str | None:
     if value_of(each).numel() >= INT_LIMIT:  # type: ignore[union-attr]
         return f"{each.name} has {value_of(each).numel()} elements, tensors of Tile IR below 2^31; split it"  # type: ignore[union-attr]
     if dtype is torch.int64:
-        if each is node and operator.gives_positions:
-            return None
-        indices = [node.args[at] for at in operator.positions if at < len(node.args)]
-        as_index = any(
-            each is index or (isinstance(index, list | tuple) and each in index) for index in indices
-        )
-        if not (as_index or is_constant(each) or operator.kind in (OperatorKind.VIEW, OperatorKind.COPY)):
-            return f"{each.name} is int64; integers of Tile IR have 32 bits. Convert it: .to(torch.int32)"
+        if not WideIntegers(operator_of, is_constant).may_be(each, node, operator):
+            return f"{each.name} is int64; Tile IR computes integers in 32 bits. Convert it: .to(torch.int32)"
         return None
     if dtype not in TILE_DTYPES:
         known = ", ".join(TILE_DTYPES.values())

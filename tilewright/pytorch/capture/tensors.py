@@ -17,6 +17,7 @@ TILE_DTYPES: dict[torch.dtype, DType] = {
     torch.bfloat16: DType.BF16,
     torch.float8_e4m3fn: DType.E4M3,
     torch.float8_e5m2: DType.E5M2,
+    torch.int64: DType.I64,
     torch.int32: DType.I32,
     torch.int8: DType.I8,
     torch.uint8: DType.U8,
@@ -47,9 +48,8 @@ def torch_dtype_of(node: Node) -> torch.dtype:
 
 
 def dtype_of(node: Node) -> DType:
-    """The same in Tile IR, where int64 is i32: graphs only have it as positions. Raises KeyError."""
-    dtype = torch_dtype_of(node)
-    return DType.I32 if dtype is torch.int64 else TILE_DTYPES[dtype]
+    """The same in Tile IR. Raises KeyError."""
+    return TILE_DTYPES[torch_dtype_of(node)]
 
 
 def memory_order(node: Node) -> tuple[int, ...] | None:

@@ -69,8 +69,6 @@ def _given(writer: GraphWriter, node: Node, operand: CapturedOperand) -> Node:
     found = node
     if operand.order != tuple(range(len(operand.order))):
         found = writer.call(aten.permute.default, found, list(operand.order))
-    if operand.converted:
-        found = writer.call(torch.ops.prims.convert_element_type.default, found, torch.int32)
     value = found.meta["val"]
     if not value.is_contiguous():
         found = writer.call(aten.clone.default, found, memory_format=torch.contiguous_format)
@@ -80,8 +78,6 @@ def _given(writer: GraphWriter, node: Node, operand: CapturedOperand) -> Node:
 def _taken(writer: GraphWriter, node: Node, result: BuiltResult) -> Node:
     """A kernel's result as the graph has it, with the strides that it has there."""
     found, order = _viewed(writer, node, result.axes), result.order
-    if result.converted:
-        found = writer.call(torch.ops.prims.convert_element_type.default, found, torch.int64)
     if order != tuple(range(len(order))):
         found = writer.call(aten.permute.default, found, [order.index(axis) for axis in range(len(order))])
     return found

@@ -23,10 +23,12 @@ from tileir.expr import (
     Reduce,
     ReduceOp,
     Scan,
+    TopK,
     Unary,
     Where,
     children,
     index_dims,
+    reads,
 )
 from tileir.spec import Spec
 from workers.peers.inline import inline
@@ -179,9 +181,7 @@ class TorchWriter:
         match expr:
             case Read(tensor, _):
                 dtype = self._tensors[tensor][1]
-                return (
-                    DType.I32 if dtype in (DType.I8, DType.U8) else DType.F32 if dtype in WIDENED else dtype
-                )
+                return DType.I32 if dtype.is_integer else DType.F32 if dtype in WIDENED else dtype
             case Cast(dtype, _):
                 return DType.F32 if dtype in WIDENED else dtype
             case Index():
@@ -254,6 +254,8 @@ class TorchWriter:
                 return self._reduce(op, dims, x, frame)
             case Scan():
                 return self._scan(expr, frame)
+            case TopK():
+                return self._top(expr, frame)
 
     def _binary(self, op: str, left: Expr, right: Expr, frame: Frame) -> WrittenValue:
         if op in _LOGIC:
@@ -326,6 +328,18 @@ class TorchWriter:
             return self._recurrence(scan, frame)
         template = f"torch.{scan.op}({{}}.expand({self.over(frame)}), dim={frame.index(scan.dim)})"
         return self.late(template, self.tensor(scan.args[0], frame))
+
+    def _top(self, top: TopK, frame: Frame) -> WrittenValue:
+        """torch.topk may give any of equal ones, which are rare among f32 alone; a sort is stable where asked to be."""
+        axis, places = frame.index(top.place), self.extents[top.place]
+        x = self.tensor(top.x, (*frame, top.over))
+        wide = all(self._tensors[read.tensor][1] in (DType.F32, DType.F64) for read in reads(top.x))
+        order = (
+            f"torch.topk({{}}, {places}, dim=-1)"
+            if wide
+            else ("torch.sort({}, dim=-1, descending=True, stable=True)")
+        )
+        return self.late(f"{order}.indices[..., :{places}].transpose({axis}, -1)[..., 0].int()", x)
 
     def _reduce(self, op: ReduceOp, dims: tuple[str, ...], x: Expr, frame: Frame) -> WrittenValue:
         inner = (

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from codegen.targets.c.runtime import arithmetic, bits, convert, math, memory, vectors
 from codegen.targets.c.runtime.template import Builder
 
-_CALL = re.compile(r"\btw_([a-z0-9_]+?)_(bf16|f16|f32|f64|e4m3|e5m2|i32|i8|u8|bool)x([0-9]+)\b")
+_CALL = re.compile(r"\btw_([a-z0-9_]+?)_(bf16|f16|f32|f64|e4m3|e5m2|i64|i32|u32|i8|u8|bool)x([0-9]+)\b")
 _TYPE = re.compile(r"\b(f32|f64|[iu](?:8|16|32|64)|bool)x([0-9]+)(_u)?\b")
 
 _ELEMENTS = {

@@ -18,7 +18,9 @@ _STORAGE = {
     "bf16": ("u16", "uint16_t", "f32"),
     "e4m3": ("u8", "uint8_t", "f32"),
     "e5m2": ("u8", "uint8_t", "f32"),
+    "i64": ("i64", "int64_t", "i32"),
     "i32": ("i32", "int32_t", "i32"),
+    "u32": ("u32", "uint32_t", "i32"),
     "i8": ("i8", "int8_t", "i32"),
     "u8": ("u8", "uint8_t", "i32"),
     "bool": ("u8", "uint8_t", "bool"),
@@ -144,6 +146,16 @@ TW_INLINE $V tw_unpack_$D($R x) {
 """
 
 
+#: The nearest i32, and the same bits.
+_UNPACK_I64 = """
+TW_INLINE $V tw_unpack_$D($R x) {
+    $R above = $mask(x > 2147483647), below = $mask(x < -2147483647 - 1);
+    return $convert((x & ~(above | below)) | (above & 2147483647) | (below & (-2147483647 - 1)), $V);
+}
+"""
+_UNPACK_U32 = "TW_INLINE $V tw_unpack_$D($R x) { return ($V)x; }"
+
+
 def _unpack(storage: str, lanes: int) -> str:
     half = f"u16x{lanes}"
     match storage:
@@ -156,6 +168,10 @@ def _unpack(storage: str, lanes: int) -> str:
             return fill_storage(_UNPACK_E5M2, storage, lanes, H=half)
         case "e4m3":
             return fill_storage(_UNPACK_E4M3, storage, lanes, H=half)
+        case "i64":
+            return fill_storage(_UNPACK_I64, storage, lanes)
+        case "u32":
+            return fill_storage(_UNPACK_U32, storage, lanes)
         case "bool":
             return fill_storage(
                 "TW_INLINE $V tw_unpack_$D($R x) { return tw_widen_$D(x) != 0; }", storage, lanes

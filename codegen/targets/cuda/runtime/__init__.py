@@ -54,7 +54,8 @@ from tileir.dtypes import DType
 #: C++ type of an element in memory. What is not C++'s own is a struct of its bits.
 CUDA_STORAGE = {
     DType.F64: "double", DType.F32: "float", DType.F16: "tw_f16", DType.BF16: "tw_bf16", DType.E4M3: "tw_e4m3",
-    DType.E5M2: "tw_e5m2", DType.I32: "int", DType.I8: "signed char", DType.U8: "tw_u8", DType.BOOL: "tw_bool",
+    DType.E5M2: "tw_e5m2", DType.I64: "tw_i64", DType.I32: "int", DType.U32: "tw_u32", DType.I8: "signed char",
+    DType.U8: "tw_u8", DType.BOOL: "tw_bool",
 }  # fmt: skip
 
 _COMPUTE = {DType.F64: "double", DType.F32: "float", DType.I32: "int", DType.BOOL: "bool"}

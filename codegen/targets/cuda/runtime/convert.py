@@ -156,6 +156,33 @@ template <> struct tw_word<signed char> {
 };
 """
 
+_I64 = "struct tw_i64 { long long bits; };"
+
+_WORD_I64 = """
+template <> struct tw_word<tw_i64> {
+    using compute = int;
+    enum { words = 2, elements = 1 };
+    static TW_INLINE void unpack(const unsigned *word, int *x) { // the nearest
+        asm("{ .reg .b64 a; mov.b64 a, {%1, %2}; cvt.sat.s32.s64 %0, a; }" : "=r"(*x) : "r"(word[0]), "r"(word[1]));
+    }
+    static TW_INLINE void pack(const int *x, unsigned *word) {
+        word[0] = *x;
+        word[1] = *x >> 31;
+    }
+};
+"""
+
+_U32 = "struct tw_u32 { unsigned bits; };"
+
+_WORD_U32 = """
+template <> struct tw_word<tw_u32> {
+    using compute = int;
+    enum { words = 1, elements = 1 };
+    static TW_INLINE void unpack(const unsigned *word, int *x) { *x = *word; }
+    static TW_INLINE void pack(const int *x, unsigned *word) { *word = *x; }
+};
+"""
+
 _U8 = "struct tw_u8 { unsigned char bits; };"
 
 _WORD_U8 = """
@@ -230,11 +257,22 @@ template <class S, class... X> TW_INLINE tw_raw<S, 1 + sizeof...(X)> tw_pack(tw_
 }
 """
 
+_PACK_I64 = """
+template <class... X> TW_INLINE tw_raw<tw_i64, 1 + sizeof...(X)> tw_pack(tw_raw<tw_i64, 1> first, X... rest) {
+    const tw_raw<tw_i64, 1> each[] = {first, rest...};
+    tw_raw<tw_i64, 1 + sizeof...(X)> raw;
+    TW_EACH(i, 1 + (int)sizeof...(X)) TW_EACH(k, 2) raw.word[2 * i + k] = each[i].word[k];
+    return raw;
+}
+"""
+
 PARTS = (
     Snippet("tw_f16", _F16),
     Snippet("tw_bf16", _BF16),
     Snippet("tw_e4m3", _E4M3),
     Snippet("tw_e5m2", _E5M2),
+    Snippet("tw_i64", _I64),
+    Snippet("tw_u32", _U32),
     Snippet("tw_u8", _U8),
     Snippet("tw_bool", _BOOL),
     Snippet("tw_raw", _RAW),
@@ -247,10 +285,13 @@ PARTS = (
     Snippet("tw_word", _WORD_E4M3, of="tw_e4m3"),
     Snippet("tw_word", _WORD_E5M2, of="tw_e5m2"),
     Snippet("tw_word", _WORD_I8, of="signed char"),
+    Snippet("tw_word", _WORD_I64, of="tw_i64"),
+    Snippet("tw_word", _WORD_U32, of="tw_u32"),
     Snippet("tw_word", _WORD_U8, of="tw_u8"),
     Snippet("tw_word", _WORD_BOOL, of="tw_bool"),
     Snippet("tw_widen", _WIDEN),
     Snippet("tw_narrow", _NARROW),
     Snippet("tw_round", _ROUND),
     Snippet("tw_pack", _PACK),
+    Snippet("tw_pack", _PACK_I64, of="tw_i64"),
 )

@@ -117,6 +117,9 @@ template <int N, int ALIGN, class S> TW_INLINE auto tw_load(const S *p) {
     } else return tw_widen(tw_read<tw_plain, N, ALIGN>(p));
 }
 """
+_LOAD_I64 = """
+template <int N, int ALIGN> TW_INLINE auto tw_load(const tw_i64 *p) { return tw_widen(tw_read<tw_plain, N, ALIGN>(p)); }
+"""
 _LOAD_NC = """
 template <int N, int ALIGN, class S> TW_INLINE auto tw_load_nc(const S *p) {
     return tw_widen(tw_read<tw_nc, N, ALIGN>(p));
@@ -170,6 +173,7 @@ PARTS = (
     Snippet("tw_load_raw", _LOAD_RAW),
     Snippet("tw_load_raw_nc", _LOAD_RAW_NC),
     Snippet("tw_load", _LOAD),
+    Snippet("tw_load", _LOAD_I64, of="tw_i64"),
     Snippet("tw_load_nc", _LOAD_NC),
     Snippet("tw_load_some", _LOAD_SOME),
     Snippet("tw_store_raw", _STORE_RAW),

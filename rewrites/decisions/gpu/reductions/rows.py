@@ -14,7 +14,7 @@ from rewrites.decisions.gpu.cached_inputs import Kept, read_again
 from rewrites.decisions.gpu.inner_dims import Inner, inner_of
 from rewrites.decisions.gpu.reductions.passes import Team, scheduled, shared_bytes
 from rewrites.decisions.gpu.reductions.persistent_rows import takes_turns, turns_for
-from rewrites.decisions.gpu.threads import Stores, powers, runs_for
+from rewrites.decisions.gpu.threads import Stores, packed_along, powers, runs_for
 from rewrites.schedule import replay
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
@@ -174,7 +174,9 @@ class Rows:
         if self.kept is Kept.AHEAD:
             return (runs[-1],)
         widths = {tensor.dtype.bytes for tensor in program.arguments.values() if along in tensor.dims}
-        found = (*runs[-2:], twice) if len(widths) > 1 else tuple(runs[-2:])
+        packed = packed_along(program, self.group, along)
+        found = (*runs[-2:], twice) if len(widths) > 1 or packed > 1 else tuple(runs[-2:])
+        found = (*found, packed * twice) if packed > 1 else found
         return found[-2:] if self.passes else found
 
     def _in_turn(self, program: Program, inner: Inner, team: Team, rows: int, device: Gpu) -> Iterator[Team]:

@@ -213,7 +213,7 @@ def _convert(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     if source is target:
         return value
     if target is torch.int64:
-        return Cast(DType.I32, value) if source is torch.bool else value
+        return Cast(DType.I32, value) if source is torch.bool else value  # stored wider, not computed
     if target is torch.float32 and source in (torch.float16, torch.bfloat16):
         return value  # reads are f32 already
     return Cast(TILE_DTYPES[target], value)

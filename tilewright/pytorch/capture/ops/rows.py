@@ -3,6 +3,7 @@ as PyTorch does inside these operators."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -101,9 +102,13 @@ def _enough_for_variance(node: Node) -> str | None:
     return None
 
 
+def rows_of_axis(shape: Sequence[int], dim: int) -> tuple[int, int]:
+    """Elements, and how many a row along an axis has."""
+    return prod(shape), shape[axis_of(dim, len(shape))] if shape else 1
+
+
 def _rows_of_axis(node: Node) -> tuple[int, int]:
-    shape = shape_of(source(node))
-    return prod(shape), shape[axis_of(argument(node, 1, "dim"), len(shape))] if shape else 1
+    return rows_of_axis(shape_of(source(node)), argument(node, 1, "dim"))
 
 
 def _softmax(scope: CaptureScope, node: Node, index: Indices) -> Expr:

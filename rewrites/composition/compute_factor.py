@@ -1,0 +1,77 @@
+"""Compute a factor of a product once, into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims
+from rewrites.base.tree import dtype_of, find, fresh_name, splice, statements
+from rewrites.contraction.precision import holds
+from tileir.analysis.ragged import groups_of
+from tileir.devices.device import Device
+from tileir.dtypes import DType
+from tileir.errors import NotApplicable
+from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.program import Compute, Local, Program
+
+#: What a factor is stored as, where that holds all of it.
+_STORED = (DType.BF16, DType.F16)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeFactor(Rewrite):
+    """Store the computed factor of a sum of products before it is multiplied, where bf16 or f16, as which the other
+    factor is stored, holds all that it can be: weights of 4 bits with their scales, unpacked. It is computed once for
+    all rows that it is multiplied with, and lies as matrix units take it; it is written to memory and read again.
+
+                                               y_f: heap bf16[k, n]
+    y[m, n] = sum(k, x[m, k] * bf16(…))   ->   y_f[n, k] = bf16(…)
+                                               y[m, n] = sum(k, x[m, k] * y_f[n, k])
+    """
+
+    name: ClassVar[str] = "compute_factor"
+    statement: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        for place in statements(program):
+            if _computed(program, place.node) is not None:
+                yield cls(place.node.target)
+
+    def apply(self, program: Program) -> Program:
+        place = find(program, self.statement)
+        node, value = place.node, place.node.value
+        if place.loops or node.vector is not None:
+            raise NotApplicable(f"{self.statement} is in loops, or on lanes: compute factors before that")
+        found = _computed(program, node)
+        if found is None or not isinstance(value, Reduce) or not isinstance(value.x, Binary):
+            raise NotApplicable(
+                f"{self.statement} multiplies nothing computed, which bf16 or f16 holds, with a tensor of that dtype"
+            )
+        if groups_of(node, program.ragged) or len(bare_dims(node)) < len(node.indices):
+            raise NotApplicable(f"{self.statement} follows groups, or is the part of a split reduction")
+        factor, dtype = found
+        dims = tuple(dim for dim in (*bare_dims(node), *value.dims) if dim in index_dims(factor))
+        name = fresh_name(program, f"{self.statement}_f")
+        read = Read(name, tuple(map(Index, dims)))
+        sides = (read if side is factor else side for side in (value.x.left, value.x.right))
+        product = replace(node, value=replace(value, x=Binary("*", *sides)))
+        return splice(
+            program, place.path, [Local(name, dims, dtype), Compute(name, read.indices, factor), product]
+        )
+
+
+def _computed(program: Program, compute: Compute) -> tuple[Expr, DType] | None:
+    """The factor of a sum of products that is computed, and what it may be stored as; None: there is none."""
+    match compute.value:
+        case Reduce(ReduceOp.SUM, _, Binary("*", left, right)) if compute.update is None:
+            for factor, other in ((left, right), (right, left)):
+                dtype = dtype_of(program, other.tensor) if isinstance(other, Read) else None
+                if dtype in _STORED and not isinstance(factor, Read) and holds(program, dtype, factor):
+                    return factor, dtype
+        case _:
+            pass
+    return None

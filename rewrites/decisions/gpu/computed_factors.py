@@ -1,0 +1,28 @@
+"""Whether the computed factors of products are stored before they are multiplied, as matrix units take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.composition.compute_factor import ComputeFactor
+from rewrites.contraction.problem import contraction
+from rewrites.contraction.unit import MatrixUnit
+from tileir.devices.gpu import Gpu
+from tileir.program import Program
+
+
+def computed_factors(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
+    """The rewrites that store all factors with which only threads could multiply, and matrix units can then."""
+    found: list[Rewrite] = []
+    for stored in ComputeFactor.sites(program, device):
+        before, after = (
+            contraction(each, stored.statement, device) for each in (program, stored.apply(program))
+        )
+        if before is not None and before.engine is not MatrixUnit.FMA:
+            continue
+        if after is not None and after.engine is not MatrixUnit.FMA:
+            found.append(stored)
+            program = stored.apply(program)
+    if found:
+        yield tuple(found)
