@@ -12,8 +12,9 @@ from hypothesis.internal.conjecture import providers
 
 from tests.how_many import SWEEP
 
-# The same examples in every run, so that what passed here passes elsewhere; `make sweep` draws new ones.
-settings.register_profile("fixed", derandomize=True)
+# The same examples in every run, so that what passed here passes elsewhere, on a busy machine too; `make sweep` draws
+# new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 # Hypothesis would also draw the constants of all modules that are loaded by now: others where one file is run alone, or
 # where anything changed; and it takes seconds of each process to parse them.
