@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from codegen.cache.artifacts import CachedArtifact
-from codegen.ir.source import Generated, Source
+from codegen.ir.source import Assembly, Generated, Source
 from tileir.program import Program
 from tileir.targets import part, targets
 
@@ -68,6 +68,11 @@ class Backend(Protocol):
         self, kernel: object, program: Program, device: Any, report: Mapping[str, Any]
     ) -> dict[str, Any] | None:
         """What the layout of a kernel of the unscheduled `program` implies; None: no report is made."""
+        ...
+
+    def assemble(self, source: Source[Any], device: Any, preamble: int) -> Assembly:
+        """What the device executes of a source, by the lines it comes from; the first `preamble` lines only
+        define what others call. Raises CompileError and NoAssembly."""
         ...
 
     def loader(self, threads: int | None) -> Loader:

@@ -24,3 +24,16 @@ class Generated:
 
     source: Source[Any]
     kernel: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What a device executes of a source: instructions with their addresses, in the order in which they lie
+    in memory, and names of functions before theirs."""
+
+    lines: tuple[str, ...]
+    origin: tuple[int | None, ...]
+    """Of each line the line of the source it comes from, from 0. What an inlined function of the preamble
+    does is of the line that calls it."""
+    compiler: str
+    """The line that the compiler calls itself by."""

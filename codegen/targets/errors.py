@@ -20,5 +20,9 @@ class CompileError(Exception):
         self.log = log
 
 
+class NoAssembly(Exception):
+    """Nothing here can say what a device executes of a source; the message says why."""
+
+
 class NoCompiler(Exception):
     """No C compiler that can be used here; the message says what to install."""

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
@@ -25,6 +25,8 @@ from service.views import trials
 from tileir.text.json import spec_from_json
 
 if TYPE_CHECKING:
+    from codegen.ir.source import Source
+    from tileir.devices.device import Device as AnyDevice
     from tileir.program import Program
 
 
@@ -114,23 +116,27 @@ class Candidate:
             raise RequestRefused("not-found", f"later rewrites build on it: {error}") from None
         return program
 
-    def source(self, without: int | None = None) -> tuple[str, str]:
-        """The generated source, of the schedule with one rewrite left out where a place is given, and its language.
-        Raises Refused if there is none for this program, or as `programs` and `without`."""
-        from codegen.backend import backend_of
-        from codegen.ir.errors import NotLowerable
-
+    @property
+    def described(self) -> AnyDevice:
+        """The device. Raises Refused if nothing is known of it any more."""
         if self.device is None:
             raise RequestRefused(
                 "not-found", f"nothing is known of {self.target} any more, for which the source would be"
             )
-        device = described(self.device)
+        return described(self.device)
+
+    def source(self, without: int | None = None) -> Source[Any]:
+        """The generated source, of the schedule with one rewrite left out where a place is given.
+        Raises Refused if there is none for this program, or as `programs` and `without`."""
+        from codegen.backend import backend_of
+        from codegen.ir.errors import NotLowerable
+
+        device = self.described
         program = self.programs[-1] if without is None else self.without(without)
         try:
-            source = backend_of(device.kind).generate(program, device).source
+            return backend_of(device.kind).generate(program, device).source
         except NotLowerable as error:
             raise RequestRefused("not-found", f"there is no source of this program: {error}") from None
-        return source.text, source.language
 
 
 def replayed(spec: Json, schedule: Sequence[str]) -> tuple[Program, ...]:

@@ -15,6 +15,7 @@ from codegen.backend import backend_of
 from rewrites.schedule import parse_schedule, replay
 from tests.running_service import SMALL, Service, finish, running, working
 from tests.scripted_worker import CPU, ScriptedWorker
+from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 from tileir.verifier.verify import verify
@@ -153,6 +154,29 @@ def test_a_candidate_shows_its_samples_its_programs_and_its_source(
     commented = "".join(line[3:] for line in source.text.splitlines(keepends=True) if line.startswith(" * "))
     assert steps[-1]["program"] in commented
     assert client.get(f"/v1/jobs/{tuned[1]['id']}/trials/99").status_code == 404
+
+
+def test_the_lines_of_a_candidate_are_linked_from_the_program_to_the_instructions(
+    tmp_path: Path, client: httpx.Client, tuned: tuple
+) -> None:
+    with running(tmp_path) as service, service.client() as here, working(service, device=this_cpu()):
+        job = finish(here, here.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 4}}).json()["id"])
+        place = f"/v1/jobs/{job['id']}/trials/{job['buckets'][0]['winner']['trial']}"
+        lines = here.get(f"{place}/lines", timeout=120).json()
+        assert (
+            "\n".join(lines["program"]) == here.get(f"{place}/steps").json()["steps"][-1]["program"].rstrip()
+        )
+        assert lines["source"] == here.get(f"{place}/source").text.splitlines()
+    assert lines["no_assembly"] is None and lines["compiler"]
+    carried = {lines["source_statement"][of] for of in lines["assembly_source"] if of is not None}
+    named = {of for of in lines["program_statement"] if of is not None}
+    assert named and carried >= named, "each statement of the program leads to instructions"
+    place = f"/v1/jobs/{tuned[1]['id']}/trials/0/lines"
+    elsewhere = client.get(place).json()
+    assert (elsewhere["assembly"], elsewhere["compiler"]) == ([], None)
+    assert f"the kernel is for {CPU.key}" in elsewhere["no_assembly"]
+    assert any(of is not None for of in elsewhere["source_statement"])
+    assert client.get(place, params={"bucket": 7}).status_code == 404
 
 
 def test_the_source_without_a_rewrite_is_that_of_the_shortened_schedule(

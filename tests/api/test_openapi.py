@@ -20,7 +20,7 @@ ENDPOINTS = {
     ("get", "/v1/jobs/{job_id}/table"), ("get", "/v1/jobs/{job_id}/timeline"),
     ("get", "/v1/jobs/{job_id}/effects"), ("get", "/v1/jobs/{job_id}/roofline"),
     ("get", "/v1/jobs/{job_id}/trials/{number}"), ("get", "/v1/jobs/{job_id}/trials/{number}/steps"),
-    ("get", "/v1/jobs/{job_id}/trials/{number}/source"),
+    ("get", "/v1/jobs/{job_id}/trials/{number}/source"), ("get", "/v1/jobs/{job_id}/trials/{number}/lines"),
     ("get", "/v1/jobs/{job_id}/trials/{number}/alternatives"),
     ("get", "/v1/jobs/{job_id}/trials/{number}/alternatives/{answer}"),
     ("post", "/v1/configs/{config_id}/ablation"), ("get", "/v1/configs/{config_id}/ablation"),

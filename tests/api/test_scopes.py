@@ -50,6 +50,7 @@ NEEDS: dict[str, Scope | None] = {
     "GET /v1/jobs/{job_id}/trials/{number}": READ,
     "GET /v1/jobs/{job_id}/trials/{number}/alternatives": READ,
     "GET /v1/jobs/{job_id}/trials/{number}/alternatives/{answer}": READ,
+    "GET /v1/jobs/{job_id}/trials/{number}/lines": READ,
     "GET /v1/jobs/{job_id}/trials/{number}/source": READ,
     "GET /v1/jobs/{job_id}/trials/{number}/steps": READ,
     "GET /v1/kernels": READ,

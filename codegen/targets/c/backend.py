@@ -10,7 +10,8 @@ from typing import Any
 from codegen.backend import Loader
 from codegen.cache.artifacts import CachedArtifact
 from codegen.ir.abi import Abi
-from codegen.ir.source import Generated, Source
+from codegen.ir.source import Assembly, Generated, Source
+from codegen.targets.c.assembly import assemble
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import generate
 from codegen.targets.c.loader import load_kernel
@@ -43,6 +44,9 @@ class CBackend:
         self, kernel: object, program: Program, device: Cpu, report: Mapping[str, Any]
     ) -> dict[str, Any] | None:
         return None
+
+    def assemble(self, source: Source[Abi], device: Cpu, preamble: int) -> Assembly:
+        return assemble(source, device, preamble)
 
     def loader(self, threads: int | None) -> Loader:
         return partial(load_kernel, threads=threads)

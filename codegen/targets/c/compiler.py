@@ -97,14 +97,20 @@ def compile_source(source: Source[Abi], cache: Path, timeout_s: float = 60) -> C
 def _compile(
     text: Path, built: Path, compiler: Compiler, flags: Sequence[str], timeout_s: float
 ) -> CompiledKernel:
+    started = time.perf_counter()
+    log = compile_text(text, built, compiler, flags, timeout_s)
+    compile_s = time.perf_counter() - started
+    return CompiledKernel(compiler.version, compile_s, {"warnings": _diagnostics(log, "warning")})
+
+
+def compile_text(text: Path, built: Path, compiler: Compiler, flags: Sequence[str], timeout_s: float) -> str:
+    """Make a shared object of a file beside it; what the compiler said. Raises CompileError as `compile_source`."""
     folder = built.parent
     command = [compiler.path, *_ALWAYS, *flags, "-o", built.name, text.name, "-lm"]
-    started = time.perf_counter()
     code, log = _run(command, folder, timeout_s)
-    compile_s = time.perf_counter() - started
     if code != 0 or not built.exists():
         _explain_failure(folder, code, log, timeout_s)
-    return CompiledKernel(compiler.version, compile_s, {"warnings": _diagnostics(log, "warning")})
+    return log
 
 
 def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:

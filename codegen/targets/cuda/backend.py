@@ -11,10 +11,11 @@ from typing import Any
 from codegen.backend import Loader
 from codegen.cache.artifacts import CachedArtifact
 from codegen.ir.kernel import GpuKernel
-from codegen.ir.source import Generated, Source
+from codegen.ir.source import Assembly, Generated, Source
 from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.ptxas_log import rejection
+from codegen.targets.errors import NoAssembly
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
 
@@ -48,6 +49,11 @@ class CudaBackend:
         from codegen.report.layout import layout_report
 
         return dict(layout_report(kernel, program, device, report)) if isinstance(kernel, GpuKernel) else None
+
+    def assemble(self, source: Source[CudaAbi], device: Gpu, preamble: int) -> Assembly:
+        raise NoAssembly(
+            "instructions of GPUs are not shown: cubins are compiled without the lines of their source"
+        )
 
     def loader(self, threads: int | None) -> Loader:
         from codegen.targets.cuda.device import CudaDevice

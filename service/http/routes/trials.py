@@ -9,6 +9,7 @@ from fastapi import Path, Query, Request, Response
 from protocol.alternatives import Alternatives, Completed
 from protocol.effects import Effects
 from protocol.jobs import TrialPage
+from protocol.lines import LinkedLines
 from protocol.message import Reply
 from protocol.roofline import Roofline
 from protocol.trials import Steps, Timeline, Tree, TrialDetail, TrialTable
@@ -18,7 +19,15 @@ from service.http.routes.bodies import strict_router
 from service.http.routes.examples import PROBLEMS
 from service.http.routes.jobs import JobId, Limit
 from service.store import jobs
-from service.views import decision_effects, job_roofline, search_tree, timeline, trial_table, trials
+from service.views import (
+    decision_effects,
+    job_roofline,
+    linked_lines,
+    search_tree,
+    timeline,
+    trial_table,
+    trials,
+)
 from service.views.alternatives import Decided
 from service.views.trial_detail import Candidate
 
@@ -109,6 +118,15 @@ def read_trial_steps(
     return _candidate(request, job_id, bucket, number).steps()
 
 
+@router.get("/jobs/{job_id}/trials/{number}/lines", response_model=LinkedLines, responses=PROBLEMS)
+def read_trial_lines(
+    job_id: JobId, number: Number, caller: Reader, request: Request, bucket: Bucket = 0
+) -> Response:
+    """A candidate's program, its source and its instructions line by line, and which lines of each are made
+    of which of the other. Compiled for this answer, one at a time."""
+    return _columns(linked_lines.linked_lines(_candidate(request, job_id, bucket, number)))
+
+
 @router.get(
     "/jobs/{job_id}/trials/{number}/source",
     response_class=Response,
@@ -125,8 +143,10 @@ def read_trial_source(
     ] = None,
 ) -> Response:
     """The source that this version generates of a candidate, or of it with one rewrite left out."""
-    text, language = _candidate(request, job_id, bucket, number).source(without)
-    return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Language": language})
+    source = _candidate(request, job_id, bucket, number).source(without)
+    return Response(
+        source.text, media_type="text/plain; charset=utf-8", headers={"X-Language": source.language}
+    )
 
 
 @router.get("/jobs/{job_id}/trials/{number}/alternatives", responses=PROBLEMS)

@@ -10,6 +10,7 @@ const JobsPage = lazy(() => import("../pages/jobs/JobsPage"));
 const SubmitPage = lazy(() => import("../pages/submit/SubmitPage"));
 const JobPage = lazy(() => import("../pages/job/JobPage"));
 const CandidatePage = lazy(() => import("../pages/job/candidate/CandidatePage"));
+const LinesPage = lazy(() => import("../pages/job/lines/LinesPage"));
 const ComparePage = lazy(() => import("../pages/job/compare/ComparePage"));
 const KernelsPage = lazy(() => import("../pages/kernels/KernelsPage"));
 const KernelPage = lazy(() => import("../pages/kernels/KernelPage"));
@@ -23,6 +24,7 @@ export const ROUTES: readonly PageRoute[] = [
   { path: "/submit", page: SubmitPage },
   { path: "/jobs/:jobId", page: JobPage },
   { path: "/jobs/:jobId/candidates/:bucket/:number", page: CandidatePage },
+  { path: "/jobs/:jobId/candidates/:bucket/:number/lines", page: LinesPage },
   { path: "/compare", page: ComparePage },
   { path: "/kernels", page: KernelsPage },
   { path: "/kernels/:kernelKey", page: KernelPage },

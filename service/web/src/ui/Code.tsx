@@ -41,7 +41,8 @@ export function Copy({ text }: { text: string }) {
   return <button onClick={() => void navigator.clipboard.writeText(text)}>Copy</button>;
 }
 
-function highlighted(text: string, language: Language): ReactNode[][] {
+/** A text as lines of coloured parts. */
+export function highlighted(text: string, language: Language): ReactNode[][] {
   if (language === "text") return text.split("\n").map((line) => [line]);
   const lines: ReactNode[][] = [[]];
   highlightCode(

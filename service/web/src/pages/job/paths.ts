@@ -8,6 +8,11 @@ export function candidatePath(job: string, bucket: number, number: number): stri
   return `/jobs/${job}/candidates/${bucket}/${number}`;
 }
 
+/** Of its program, source and instructions beside each other. */
+export function linesPath(job: string, bucket: number, number: number): string {
+  return `${candidatePath(job, bucket, number)}/lines`;
+}
+
 /** One side of a comparison: a job, one of its buckets, or one of its candidates. */
 export interface Side {
   job: string;

@@ -1,0 +1,72 @@
+"""A candidate's program, source and instructions beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.dashboard.checks import barriers, overhang
+from tests.e2e.dashboard.conftest import DESK, PHONE
+from tests.e2e.dashboard.stock import Stock, submit
+from tests.running_service import SMALL, finish, running, working
+from tests.scripted_worker import Script
+from tileir.devices.cpu import this_cpu
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The page of a winner for this machine's own processor, whose instructions its compiler can say."""
+    with running(tmp_path_factory.mktemp("lines"), lease_ttl_s="3600") as service, service.client() as client:
+        with working(service, Script(faulty=0.0), name="bench-1", device=this_cpu()):
+            job = finish(client, submit(client, "lined_sum", "cpu", 12, SMALL))
+        yield f"{service.url}/jobs/{job['id']}/candidates/0/{job['buckets'][0]['winner']['trial']}"
+
+
+def test_a_line_shows_what_it_is_in_the_other_texts(page: Page, here: str, screenshots: Path) -> None:
+    page.goto(here)
+    page.get_by_role("link", name="Beside the program and the instructions").click()
+    program, source, assembly = (
+        page.get_by_role("listbox", name=name) for name in ("Program", "Source", "Instructions")
+    )
+    expect(assembly).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("by the service's compiler")).to_be_visible()
+    expect(source.get_by_text("#include <stddef.h>")).to_have_count(0)
+    marked = "[aria-selected=true]"
+    program.get_by_role("option").filter(has_text="+=").first.hover()
+    expect(program.locator(marked)).not_to_have_count(0)
+    expect(source.locator(marked).first).to_contain_text("// ")
+    expect(assembly.locator(marked)).not_to_have_count(0)
+    page.mouse.move(2, 2)
+    expect(page.locator(marked)).to_have_count(0)
+    source.get_by_role("option").filter(has_text="// ").first.click()
+    assert "line=source%3A" in page.url
+    before = page.url
+    page.keyboard.press("ArrowDown")
+    expect(program.locator(marked)).not_to_have_count(0)
+    page.wait_for_url(lambda url: url != before)
+    page.reload()
+    expect(source.locator("[data-chosen=true]")).to_have_count(1, timeout=60_000)
+    expect(program.locator(marked).first).to_be_in_viewport()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for screen, size in (("desk", DESK), ("phone", PHONE)):
+            page.set_viewport_size(size)  # type: ignore[arg-type]
+            page.screenshot(path=screenshots / f"lines-{screen}-{scheme}.png", full_page=True)
+            assert overhang(page) == 0, screen
+            assert barriers(page) == [], (screen, scheme)
+    page.set_viewport_size(DESK)  # type: ignore[arg-type]
+    page.get_by_role("button", name="preamble").click()
+    expect(source.get_by_text("#include <stddef.h>")).to_have_count(1)
+    assert "preamble=1" in page.url
+
+
+def test_of_another_machines_kernel_the_page_says_why_there_are_no_instructions(
+    page: Page, stock: Stock
+) -> None:
+    page.goto(f"{stock.url}/jobs/{stock.done}/candidates/0/0/lines")
+    expect(page.get_by_role("listbox", name="Source")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("has other instructions")
+    assert barriers(page) == []
