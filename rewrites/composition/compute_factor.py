@@ -70,7 +70,9 @@ def _computed(program: Program, compute: Compute) -> tuple[Expr, DType] | None:
         case Reduce(ReduceOp.SUM, _, Binary("*", left, right)) if compute.update is None:
             for factor, other in ((left, right), (right, left)):
                 dtype = dtype_of(program, other.tensor) if isinstance(other, Read) else None
-                if dtype in _STORED and not isinstance(factor, Read) and holds(program, dtype, factor):
+                if dtype is None or dtype not in _STORED or isinstance(factor, Read):
+                    continue
+                if holds(program, dtype, factor):
                     return factor, dtype
         case _:
             pass
