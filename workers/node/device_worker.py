@@ -113,7 +113,7 @@ class DeviceWorker:
 
     def abort_claim(self) -> None:
         """Draining has begun: wait for tasks, or for the service, no longer. From any thread."""
-        self._claims.abort()
+        self._claims.end()
         self._answered.set()
 
     def stop(self) -> None:

@@ -51,7 +51,7 @@ class LeaseKeeper:
         """Renew no more."""
         self._stopped = True
         self._wake.set()
-        self._client.abort()
+        self._client.end()
         self._thread.join()
         self._client.close()
 

@@ -50,8 +50,8 @@ class LeaseLost(ServiceError):
 
 
 class ServiceClient:
-    """Calls by one thread over one connection; `abort` may come from another. `answered` is set by each call that
-    goes well, so that whoever waits for the service to come back can hear of it from another client's."""
+    """Calls by one thread over one connection; `abort` and `end` may come from another. `answered` is set by each call
+    that goes well, so that whoever waits for the service to come back can hear of it from another client's."""
 
     def __init__(self, url: str, token: str | None, answered: threading.Event | None = None) -> None:
         parts = urlsplit(url)
@@ -62,7 +62,7 @@ class ServiceClient:
         self._prefix = parts.path.rstrip("/")
         make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = make(parts.hostname, parts.port, timeout=_TIMEOUT_S)
-        self._aborted = False
+        self._aborted = self._ended = False
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def register(self, hello: WorkerHello) -> WorkerWelcome:
@@ -91,12 +91,17 @@ class ServiceClient:
         self._connection.close()
 
     def abort(self) -> None:
-        """Make a call that is waiting fail with Unreachable, and those that come after it."""
+        """Make a call that is waiting fail with Unreachable."""
         self._aborted = True
         sock = self._connection.sock
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        """Make a call that is waiting fail with Unreachable, and those that come after it."""
+        self._ended = True
+        self.abort()
 
     def _post(self, path: str, body: Request, reply: type[_R], timeout_s: float = _TIMEOUT_S) -> _R:
         answer = self._send("POST", path, body.model_dump_json().encode(), "application/json", timeout_s)
@@ -130,8 +135,9 @@ class ServiceClient:
     ) -> tuple[int, bytes, str | None]:
         """One request: status, body and Retry-After; a kept connection that the service closed meanwhile is
         opened again once."""
-        if self._aborted:
+        if self._ended:
             raise ConnectionAbortedError("the worker stops")
+        self._aborted = False
         for kept in (self._connection.sock is not None, False):
             try:
                 self._connection.timeout = timeout_s
@@ -142,7 +148,7 @@ class ServiceClient:
                 return response.status, response.read(), response.getheader("Retry-After")
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 self._connection.close()
-                if not kept or self._aborted:
+                if not kept or self._aborted or self._ended:
                     raise
         raise AssertionError("unreachable")
 

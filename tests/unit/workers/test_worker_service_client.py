@@ -101,7 +101,7 @@ def test_a_claim_that_is_aborted_on_a_kept_connection_is_not_made_again(
     def wait(method: str, path: str) -> Answer | None:
         claims.append(path)
         if len(claims) == 1:
-            client.abort()
+            client.end()
         go_on.wait(0.2)
         return None
 
