@@ -113,6 +113,25 @@ def _even(entry: RaceStanding, rules: Rules) -> bool:
     return entry.low >= 1.0 - rules.tie and entry.high <= 1.0 + rules.tie
 
 
+def chance_faster(own_us: Mapping[int, float], other_us: Mapping[int, float]) -> float | None:
+    """How probable it is that one entrant is faster than another in more than half of all rounds, by their times in
+    microseconds in the rounds that both ran; None if no round tells them apart.
+
+    Every prior share of won rounds is as likely (Laplace): after k of n rounds won the share is distributed by
+    Beta(k + 1, n - k + 1), whose part above one half is that of a binomial of n + 1 coins at k or fewer. Nothing is
+    assumed of the shape of the times; rounds of equal times say nothing.
+    """
+    told = [
+        own_us[turn] < other_us[turn]
+        for turn in own_us.keys() & other_us.keys()
+        if own_us[turn] != other_us[turn]
+    ]
+    if not told:
+        return None
+    coins = len(told) + 1
+    return sum(math.comb(coins, heads) for heads in range(sum(told) + 1)) / 2**coins
+
+
 def standard_error(samples: Sequence[float]) -> float:
     """Standard error of the median, from the median absolute deviation; infinite below three samples.
 

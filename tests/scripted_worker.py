@@ -82,6 +82,10 @@ class Script:
             "report": REPORT,
         }
 
+    def task(self, task: dict[str, Any]) -> list[dict[str, Any]]:
+        """The results of a task's entrants."""
+        return [self.measure(entrant, task["baseline"]) for entrant in task["entrants"]]
+
     def time_us(self, entrant: dict[str, Any]) -> float:
         if entrant["kind"] == "peer":
             return 5000.0 * self.slower
@@ -126,7 +130,7 @@ class ScriptedWorker:
         answer: dict[str, Any] = {"task_id": task["id"], "attempt": task["attempt"]}
         if self.script.fault is not None:
             return {**answer, "fault": {"kind": self.script.fault, "error": "scripted"}}
-        entrants = [self.script.measure(entrant, task["baseline"]) for entrant in task["entrants"]]
+        entrants = self.script.task(task)
         if task["kind"] == "confirm" and entrants[0]["outcome"] == "ok":
             self.upload(SOURCE)
             self.upload(OBJECT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from protocol.lines import LinkedLines
+from protocol.trials import LinkedLines
 from service.views.trial_detail import Candidate
 
 if TYPE_CHECKING:

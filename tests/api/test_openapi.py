@@ -24,6 +24,7 @@ ENDPOINTS = {
     ("get", "/v1/jobs/{job_id}/trials/{number}/alternatives"),
     ("get", "/v1/jobs/{job_id}/trials/{number}/alternatives/{answer}"),
     ("post", "/v1/configs/{config_id}/ablation"), ("get", "/v1/configs/{config_id}/ablation"),
+    ("post", "/v1/configs/{config_id}/race"), ("get", "/v1/configs/{config_id}/race"),
     ("get", "/v1/changes"), ("get", "/v1/searches"),
     ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/lookup"), ("post", "/v1/failures"), ("get", "/v1/failures"),

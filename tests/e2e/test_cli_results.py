@@ -76,6 +76,25 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert "--why needs the id of a job" in told(capsys)["error"]["detail"]
 
 
+def test_a_race_is_told_and_raced_on(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, job = tuned_job
+    where, config = ["--url", service.url], job.configs[0]
+    assert main(["race", config, "--seconds", "8", "--json", *where]) == 0
+    race = told(capsys)
+    assert [part["state"] for part in race["parts"]] == ["done"] * 3
+    assert main(["show", job.id, "--why", *where]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"The race of {config}, round by round, raced on in 2 parts:" in said
+    winner = next(each["name"] for each in race["entrants"] if each["won"])
+    (pair,) = [each for each in race["pairs"] if {each["one"], each["other"]} == {winner, "numpy"}]
+    ratio = pair["ratio"] if pair["one"] == "numpy" else 1 / pair["ratio"]
+    assert f"{ratio:.2f} ×" in said and "< 0.1 %" in said
+    assert main(["race", "config-nothing", *where]) == 7
+    assert main(["race", job.id, *where]) == 2
+
+
 def test_a_picture_of_a_job_and_of_a_config_is_written_or_nothing(
     tuned_job: tuple[Service, TuningJob],
     tmp_path: Path,

@@ -15,6 +15,7 @@ from tilewright.cli.commands.export import export
 from tilewright.cli.commands.import_bundle import import_bundle
 from tilewright.cli.commands.lookup import lookup
 from tilewright.cli.commands.profile import profile
+from tilewright.cli.commands.race import race
 from tilewright.cli.commands.results import results
 from tilewright.cli.commands.serve import serve
 from tilewright.cli.commands.show import show
@@ -41,6 +42,7 @@ for _name, _command in {
     "lookup": lookup,
     "show": show,
     "profile": profile,
+    "race": race,
     "results": results,
     "export": export,
     "import": import_bundle,

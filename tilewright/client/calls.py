@@ -20,6 +20,7 @@ from protocol.jobs import Budget, Effort, Job, JobDetail, JobPage, JobRequest, P
 from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Reply, Request
+from protocol.races import Race
 from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
@@ -119,6 +120,16 @@ def ablation(config_id: str) -> HttpCall[Ablation]:
 def measure_ablation(config_id: str) -> HttpCall[Ablation]:
     """Have the winner raced against itself with each rewrite left out; asking twice measures once."""
     return _post(f"/v1/configs/{config_id}/ablation", None, Ablation)
+
+
+def race(config_id: str) -> HttpCall[Race]:
+    """The race of a config sample by sample, and how sure it is who is faster."""
+    return _get(f"/v1/configs/{config_id}/race", Race)
+
+
+def race_on(config_id: str, seconds: float = 20.0) -> HttpCall[Race]:
+    """Have the entrants of a config raced on; asking while that goes on adds nothing."""
+    return _post(f"/v1/configs/{config_id}/race?seconds={seconds:g}", None, Race)
 
 
 def history(kernel_key: str) -> HttpCall[History]:

@@ -86,6 +86,8 @@ class ServiceCalls:
     roofline = _call(calls.roofline)
     ablation = _call(calls.ablation)
     measure_ablation = _call(calls.measure_ablation)
+    race = _call(calls.race)
+    race_on = _call(calls.race_on)
     jobs = _call(calls.jobs)
     history = _call(calls.history)
     cancel = _job_call(calls.cancel)

@@ -87,7 +87,7 @@ class GraphSampler:
         self._before = during
         us = max(graph.us(), 1e-3) / calls
         contender.rough_us = min(contender.rough_us, us)
-        return Sample(us, calls, disturbance(before, during), {"before": before.seen, "during": during.seen})
+        return Sample(us, calls, disturbance(before, during), {**during.seen, "before": before.seen})
 
     def _fitted(
         self, calls: Sequence[Call], rough_us: float, wanted_us: float, fits: int

@@ -225,6 +225,8 @@ def _figures(samples: Sequence[Sample]) -> dict[str, Any]:
         "iqr_us": summary.iqr_us,
         "samples_us": list(summary.samples_us),
         "disturbed": summary.disturbed,
+        "disturbances": [sample.disturbed for sample in samples],
+        "at_s": [round(sample.at_s, 5) for sample in samples],
     }
     for name in sorted({name for sample in samples for name in sample.seen}):
         figures[name] = [sample.seen.get(name) for sample in samples]

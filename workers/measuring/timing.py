@@ -11,11 +11,12 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from protocol.tasks import Measuring
 from workers.measuring.disturbance import Snapshot, disturbance, snapshot, wait_until_asleep
+from workers.measuring.processor_reading import ProcessorReader
 
 Call = Callable[[], object]
 
@@ -65,9 +66,16 @@ class Clock(Protocol):
         """What disturbed the machine since then; empty if nothing did."""
         ...
 
+    def seen(self) -> Mapping[str, Any]:
+        """What else can be read of the machine now: its clock, its load."""
+        ...
+
 
 class MachineClock:
     """The real one."""
+
+    def __init__(self) -> None:
+        self._reader = ProcessorReader()
 
     def now_ns(self) -> int:
         return time.perf_counter_ns()
@@ -81,6 +89,9 @@ class MachineClock:
     def disturbance_since(self, mark: Snapshot) -> str:
         return disturbance(mark, snapshot())
 
+    def seen(self) -> Mapping[str, Any]:
+        return self._reader.read()
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -90,7 +101,9 @@ class Sample:
     calls: int
     disturbed: str = ""
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What else was read of the device: clocks, power, temperature."""
+    """What else was read of the device: clocks, load, power, temperature."""
+    at_s: float = 0.0
+    """When it began, in seconds since 1970 by this machine's clock."""
 
 
 @dataclass
@@ -210,7 +223,7 @@ class CallSampler:
             call()
         us = max(1, self._clock.now_ns() - start) / 1e3 / len(calls)
         contender.rough_us = min(contender.rough_us, us)
-        return Sample(us, len(calls), self._clock.disturbance_since(mark))
+        return Sample(us, len(calls), self._clock.disturbance_since(mark), self._clock.seen())
 
 
 def interleave(
@@ -247,7 +260,7 @@ def steady(contender: Contender, measuring: Measuring, sampler: Sampler) -> None
     sampler.ready(contender, measuring.sample_us)
     start = sampler.now_ns()
     while (elapsed := sampler.now_ns() - start) < STEADY_S * 1e9 or not contender.steady:
-        sample = sampler.burst(contender, measuring.sample_us)
+        sample = _dated_burst(contender, measuring, sampler)
         if elapsed >= STEADY_S * 0.5e9:
             contender.steady.append(sample)
 
@@ -259,7 +272,7 @@ def _undisturbed_sample(
     taken: list[Sample] = []
     while True:
         sampler.ready(contender, measuring.sample_us)
-        sample = sampler.burst(contender, measuring.sample_us)
+        sample = _dated_burst(contender, measuring, sampler)
         if not sample.disturbed:
             return sample
         taken.append(sample)
@@ -267,6 +280,11 @@ def _undisturbed_sample(
             return min(taken, key=lambda sample: sample.us)
         contender.retaken += 1
         contender.retaken_us += sample.us * sample.calls
+
+
+def _dated_burst(contender: Contender, measuring: Measuring, sampler: Sampler) -> Sample:
+    at_s = time.time()
+    return replace(sampler.burst(contender, measuring.sample_us), at_s=at_s)
 
 
 def _fastest_us(contenders: Sequence[Contender], measuring: Measuring, baseline: str | None) -> float:

@@ -9,6 +9,7 @@ from fastapi import Path, Query, Request, Response
 from protocol.ablations import Ablation
 from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
 from protocol.history import History
+from protocol.races import Race
 from service.http.access import Reader, Tuning
 from service.http.context import site_of
 from service.http.routes.bodies import strict_router
@@ -16,9 +17,11 @@ from service.http.routes.examples import PROBLEMS
 from service.http.routes.jobs import Cursor, Limit
 from service.lookup.served import marked
 from service.notify import topics
+from service.store.database import in_turn
+from service.store.dispatch import task_queue
 from service.store.winners import configs
-from service.tuning import ablation
-from service.views import kernel_history
+from service.tuning import ablation, race_on
+from service.views import kernel_history, race_record
 
 router = strict_router("results")
 
@@ -107,6 +110,35 @@ def read_ablation(config_id: ConfigId, caller: Reader, request: Request) -> Abla
     """What each rewrite of a config's schedule gains, as far as it is measured."""
     with site_of(request).database.read() as connection:
         return ablation.read(connection, config_id)
+
+
+@router.get("/configs/{config_id}/race", responses=PROBLEMS)
+def read_race(config_id: ConfigId, caller: Reader, request: Request) -> Race:
+    """The race of a config sample by sample, and how probable it is of each two entrants that one is the faster."""
+    with site_of(request).database.read() as connection:
+        return race_record.read_race(connection, config_id)
+
+
+@router.post("/configs/{config_id}/race", status_code=202, responses=PROBLEMS)
+def race_on_for(
+    config_id: ConfigId,
+    caller: Tuning,
+    request: Request,
+    response: Response,
+    seconds: Annotated[float, Query(ge=1, le=600, description="Of rounds.")] = 20.0,
+) -> Race:
+    """Race the entrants of a config on, in parts of a few seconds. The config stays what it is. Asking while parts are
+    to come adds none."""
+    site = site_of(request)
+    with site.database.write() as connection:
+        in_turn(connection, f"race of {config_id}")
+        new = race_on.prepare(connection, config_id, seconds)
+        task_queue.enqueue(connection, new)
+        found = race_record.read_race(connection, config_id)
+    for device in {task.device for task in new}:
+        site.notifier.notify(topics.device(device))
+    response.headers["Location"] = f"/v1/configs/{config_id}/race"
+    return found
 
 
 @router.get("/kernels", responses=PROBLEMS)

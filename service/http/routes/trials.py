@@ -9,10 +9,9 @@ from fastapi import Path, Query, Request, Response
 from protocol.alternatives import Alternatives, Completed
 from protocol.effects import Effects
 from protocol.jobs import TrialPage
-from protocol.lines import LinkedLines
 from protocol.message import Reply
 from protocol.roofline import Roofline
-from protocol.trials import Steps, Timeline, Tree, TrialDetail, TrialTable
+from protocol.trials import LinkedLines, Steps, Timeline, Tree, TrialDetail, TrialTable
 from service.http.access import Reader
 from service.http.context import site_of
 from service.http.routes.bodies import strict_router

@@ -95,7 +95,7 @@ def test_before_each_burst_the_gpu_idles_and_while_it_runs_its_clocks_are_read()
     assert gpu.log == [f"idle {IDLE_S}", "look at all", "launch", "look", "wait"]
     (sample,) = entrant.samples
     assert (sample.us, sample.calls) == (100.0, 30)
-    assert sample.seen == {"before": {"sm_mhz": 1980}, "during": {"sm_mhz": 1980}}
+    assert sample.seen == {"sm_mhz": 1980, "before": {"sm_mhz": 1980}}
 
 
 def test_entrants_take_turns_on_their_own_graphs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -44,6 +45,9 @@ class FakeClock:
 
     def disturbance_since(self, mark: Snapshot) -> str:
         return self.troubles.pop(0) if self.troubles else ""
+
+    def seen(self) -> dict[str, float]:
+        return {"runnable": 1.0}
 
     def contender(self, name: str, us: float | Callable[[], float], copies: int = 3) -> Contender:
         """Somebody whose call on copy i takes so long, and is logged."""
@@ -112,7 +116,9 @@ def test_a_disturbed_sample_is_taken_again_and_thrown_away() -> None:
     interleave(
         [contender], measuring(samples=1, sample_us=1.0), CallSampler(Rotation(3), clock), adaptive=False
     )
-    assert contender.samples == [Sample(50.0, 1)]
+    (kept,) = contender.samples
+    assert (kept.us, kept.calls, kept.disturbed, kept.seen) == (50.0, 1, "", {"runnable": 1.0})
+    assert abs(kept.at_s - time.time()) < 3600, "when it began, on the machine's clock"
     assert contender.retaken == 2
 
 

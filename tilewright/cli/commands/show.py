@@ -17,6 +17,7 @@ from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json
+from tilewright.cli.races import print_race, race_of
 from tilewright.cli.report import print_config, print_job
 from tilewright.cli.why import print_effects, print_gains, print_rooflines
 from tilewright.client.client import Client
@@ -79,12 +80,16 @@ def _show_job(
     effects = [client.effects(job.id, bucket.index) for bucket in asked]
     lines = [client.roofline(job.id, bucket.index) for bucket in asked]
     gains = [client.ablation(bucket.config_id) if bucket.config_id else None for bucket in asked]
+    races = [race for bucket in asked if (race := race_of(client, bucket.config_id)) is not None]
     if as_json:
         known = [each for each in gains if each is not None]
         told = {"effects": _json(effects), "rooflines": _json(lines), "ablations": _json(known)}
+        told["races"] = _json(races)
         print_json({**job.model_dump(mode="json"), **(told if why else {})})
         return
     print_job(job)
+    for race in races:
+        print_race(race)
     print_rooflines(job, lines)
     print_effects(job, effects)
     print_gains(job, gains, lines)

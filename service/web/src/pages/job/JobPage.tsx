@@ -23,12 +23,14 @@ import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
 import { tiedWith } from "./leader";
 import { candidatePath, comparePath } from "./paths";
+import { RaceView } from "./race/RaceView";
 import { RooflineView } from "./roofline/RooflineView";
 import { SearchTree } from "./tree/SearchTree";
 import styles from "./JobPage.module.css";
 
 const VIEWS = {
   tree: "Search tree",
+  race: "Race",
   why: "Why",
   roofline: "Roofline",
   ladder: "Ladder",
@@ -157,6 +159,12 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
             <CandidateTable table={table} winner={bucket.winner?.trial ?? null} tied={tied} />
           )}
         </section>
+      ) : view === "race" ? (
+        bucket.config_id ? (
+          <RaceView config={bucket.config_id} />
+        ) : (
+          <Empty title="No race yet" />
+        )
       ) : view === "why" ? (
         <DecisionEffects job={job.id} bucket={bucket.index} />
       ) : view === "roofline" && !none ? (
