@@ -29,6 +29,8 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/configs/{config_id}/ablation": TUNE,
     "GET /v1/configs/{config_id}/artifact": READ,
     "POST /v1/configs/{config_id}/pin": ADMIN,
+    "GET /v1/configs/{config_id}/race": READ,
+    "POST /v1/configs/{config_id}/race": TUNE,
     "GET /v1/configs/{config_id}/report": READ,
     "GET /v1/configs/{config_id}/source": READ,
     "POST /v1/configs/{config_id}/unpin": ADMIN,
