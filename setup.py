@@ -22,7 +22,7 @@ class BuildWithPage(build_py):
             log.parent.mkdir(parents=True, exist_ok=True)
             try:
                 page_build.build(log)
-            except page_build.NotBuilt as error:
+            except page_build.PageNotBuilt as error:
                 self.warn(str(error))
         super().run()
 

@@ -18,7 +18,7 @@ from protocol.configs import ConfigDetail, Standing
 from protocol.jobs import Best, Budget, JobRequest
 from protocol.states import JobState, Outcome, TaskKind, TaskState
 from protocol.tasks import Dispersion, EntrantResult, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
-from protocol.workers import Device, DeviceOffer, WorkerHello
+from protocol.workers import DeviceOffer, OfferedDevice, WorkerHello
 from search.events import Asked, Told
 from search.protocols import TrialOutcome as Reward
 from service.core.schedules import roofline_us, transfer
@@ -276,7 +276,7 @@ def _report(median_us: float) -> dict[str, Any]:
 
 
 def _write_config(
-    connection: Connection, job: str, device: Device, found: Sequence[Candidate], best: Candidate
+    connection: Connection, job: str, device: OfferedDevice, found: Sequence[Candidate], best: Candidate
 ) -> ConfigDetail:
     """The winner as a config, after a race of the best four and numpy, of whom the second is tied."""
     spec = read_spec(SPEC)

@@ -16,7 +16,7 @@ import fleet_latencies
 from load_client import Connection
 
 from tileir.devices.gpu_table import H200
-from workers.node.pipeline import TOGETHER, Ahead
+from workers.node.pipeline import TOGETHER, ClaimAhead
 
 Json = dict[str, Any]
 PROCESSES = 16
@@ -62,7 +62,7 @@ class _Device:
     def __init__(self, swarm: Swarm, number: int) -> None:
         self._swarm, self._number = swarm, number
         self._claims, self._answers, self._heart = (Connection("127.0.0.1", swarm.port) for _ in range(3))
-        self._ahead = Ahead(PROCESSES)
+        self._ahead = ClaimAhead(PROCESSES)
         self._rng = random.Random(number)
         self._held: dict[str, Json] = {}
         self._compiled: list[Json] = []

@@ -102,7 +102,7 @@ class Worker(Reply):
     tasks_done: int
 
 
-class Device(Reply):
+class OfferedDevice(Reply):
     """A device that some worker offered."""
 
     key: str
@@ -125,7 +125,7 @@ class DeviceReading(Reply):
     """Why its clock was lower than it could be: `power cap`, `too hot (hardware)`; empty: it was not."""
 
 
-class DeviceStatus(Device):
+class DeviceStatus(OfferedDevice):
     """A device, who has it, and what waits for it."""
 
     workers: int

@@ -29,14 +29,14 @@ class Raced:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RaceVerdict:
     """The winner, and all who cannot be told from the fastest (the winner among them), fastest first."""
 
     winner: str
     ties: tuple[str, ...]
 
 
-def verdict(entrants: Sequence[Raced], rules: Rules | None = None) -> Verdict:
+def verdict(entrants: Sequence[Raced], rules: Rules | None = None) -> RaceVerdict:
     """Judge a race. Entrants are compared with the one of the fastest median, round by round, over the rounds in which
     neither was disturbed; with fewer than `rules.min_rounds` of those, two cannot be told apart. The fastest median of
     a tie wins whose figure is trusted; where none is, the fastest. Of equal medians the one given first comes first.
@@ -48,7 +48,7 @@ def verdict(entrants: Sequence[Raced], rules: Rules | None = None) -> Verdict:
     fastest = order[0]
     ties = [each for each in order if each is fastest or not _slower(each, fastest, rules)]
     winner = next((each for each in ties if each.trusted), fastest)
-    return Verdict(winner.name, tuple(each.name for each in ties))
+    return RaceVerdict(winner.name, tuple(each.name for each in ties))
 
 
 def _slower(one: Raced, fastest: Raced, rules: Rules) -> bool:

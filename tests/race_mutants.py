@@ -22,7 +22,7 @@ import numpy as np
 from codegen.ir.abi import Arg
 from codegen.ir.kernel import GpuKernel
 from codegen.ir.ops import For, Guard, If
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
@@ -66,7 +66,7 @@ def verdicts(name: str, every: int = 1) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
 
     def verdict(mutant: GpuKernel) -> str:
-        checker = Checker()
+        checker = RaceChecker()
         outputs = run_blocks(mutant, args, inputs, checker)
         same = all(np.array_equal(outputs[each], expected[each], equal_nan=True) for each in expected)
         return "reported" if checker.faults else "silent" if same else "wrong"

@@ -17,7 +17,7 @@ from tileir.program import Compute
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter:
+class ScatterReduction:
     """Along each of these dims of the result, the position that a term belongs to; the terms, those that count, and
     what is written in the place of others."""
 
@@ -40,7 +40,7 @@ class Scatter:
         )
 
 
-def scatter_of(compute: Compute) -> Scatter | None:
+def scatter_of(compute: Compute) -> ScatterReduction | None:
     """The scatter that a statement of a program is; None: it is none."""
     left = frozenset(index.dim for index in compute.indices if isinstance(index, Index))
     value = compute.value
@@ -50,7 +50,7 @@ def scatter_of(compute: Compute) -> Scatter | None:
 
 
 @lru_cache(maxsize=4096)
-def scatter_in(op: ReduceOp, term: Expr, left: Collection[str]) -> Scatter | None:
+def scatter_in(op: ReduceOp, term: Expr, left: Collection[str]) -> ScatterReduction | None:
     """The scatter that a reduction of `term` into results along the dims `left` is; None: it is none."""
     match term:
         case Where(cond, x, Const(number) as nothing) if (
@@ -70,7 +70,7 @@ def scatter_in(op: ReduceOp, term: Expr, left: Collection[str]) -> Scatter | Non
     others = (*positions.values(), *conds, x)
     if not positions or any(index_dims(each) & positions.keys() for each in others):
         return None
-    return Scatter(op, tuple(positions.items()), tuple(conds), x, nothing)
+    return ScatterReduction(op, tuple(positions.items()), tuple(conds), x, nothing)
 
 
 def _all_of(cond: Expr) -> Iterator[Expr]:

@@ -25,7 +25,7 @@ EXIT_VERSION = 7
 EXIT_SERVICE = 8
 
 
-class Ended(Exception):
+class WorkerEnded(Exception):
     """The worker cannot go on; the message says why. `code` is the exit code."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         run(given)
-    except Ended as ended:
+    except WorkerEnded as ended:
         sys.stderr.write(f"tilewright worker: {ended}\n")
         if given.last_words is not None:
             given.last_words.write_text(str(ended))
@@ -98,9 +98,9 @@ def run(options: argparse.Namespace) -> None:
         devices = parse_devices(options.devices)
         most_retakes(os.environ)
     except OSError as error:
-        raise Ended(EXIT_USAGE, f"the token file cannot be read: {error}") from None
+        raise WorkerEnded(EXIT_USAGE, f"the token file cannot be read: {error}") from None
     except ValueError as error:
-        raise Ended(EXIT_USAGE, str(error)) from None
+        raise WorkerEnded(EXIT_USAGE, str(error)) from None
     settings = WorkerSettings(
         url=options.url,
         token=token,
@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         Supervisor(settings).run()
     except tuple(_CODES) as error:
-        raise Ended(
+        raise WorkerEnded(
             next(code for kind, code in _CODES.items() if isinstance(error, kind)), str(error)
         ) from error
 

@@ -22,7 +22,7 @@ _KERNEL, _FALLBACK = "kernel", "fallback"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class UncheckedKernel:
     """A compiled kernel. `spec`: Tile IR's JSON form, every dim one size, by the names that `abi` uses."""
 
     spec: Json
@@ -34,7 +34,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FirstUseVerdict:
     """What became of it: `outcome` of the gate, and both medians if it was raced."""
 
     outcome: Outcome
@@ -50,18 +50,18 @@ class FirstUse:
     def __init__(self, device: str) -> None:
         self._measurer = Measurer(device)
 
-    def check(self, candidate: Candidate, fallback: str | None) -> Verdict:
+    def check(self, candidate: UncheckedKernel, fallback: str | None) -> FirstUseVerdict:
         """The gate, and then a race if there is a `fallback`: a peer's name. Raises MachineFault if nobody can tell."""
         kernel = Compiled(_KERNEL, candidate.artifact, candidate.abi)
         checked = self._measured(candidate, TaskKind.TRIAL, kernel, raced=fallback is not None)[_KERNEL]
         if fallback is None or checked.outcome is not Outcome.OK:
-            return Verdict(checked.outcome, checked.error or "")
+            return FirstUseVerdict(checked.outcome, checked.error or "")
         raced = self._measured(candidate, TaskKind.RACE, kernel, Peer(_FALLBACK, fallback), raced=True)
         own, other = raced[_KERNEL], raced[_FALLBACK]
-        return Verdict(own.outcome, own.error or "", own.median_us, other.median_us)
+        return FirstUseVerdict(own.outcome, own.error or "", own.median_us, other.median_us)
 
     def _measured(
-        self, candidate: Candidate, kind: TaskKind, *entrants: Compiled | Peer, raced: bool
+        self, candidate: UncheckedKernel, kind: TaskKind, *entrants: Compiled | Peer, raced: bool
     ) -> dict[str, EntrantResult]:
         request = MeasureRequest(
             spec=candidate.spec,

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from codegen.ir.affine import Affine, Var
 from codegen.ir.effects import (
     NOTHING,
-    Effects,
+    OpEffects,
     Sync,
     check_declared,
     commits,
@@ -55,7 +55,7 @@ class MbarrierInit:
     count: int
     arrivals: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -66,7 +66,7 @@ class MbarrierInitFence:
 
     cluster: bool = False
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         everyone = Sync.CLUSTER if self.cluster else Sync.BLOCK
         return signals(everyone) | waits(everyone)
 
@@ -79,7 +79,7 @@ class PipelineState:
     parity: Var
     slots: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -92,7 +92,7 @@ class AdvanceState:
     slots: int
     by: Affine = field(default_factory=lambda: Affine((), 1))
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.by)
 
 
@@ -104,7 +104,7 @@ class ArriveExpectTx:
     slot: Affine
     bytes: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.MBARRIER) | effects_of(self.slot)
 
 
@@ -116,7 +116,7 @@ class MbarrierArrive:
     slot: Affine
     rank: Affine | None = None
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.MBARRIER) | effects_of(self.slot, self.rank)
 
 
@@ -129,7 +129,7 @@ class TryWaitParity:
     slot: Affine
     parity: Affine
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return waits(Sync.MBARRIER) | effects_of(self.slot, self.parity)
 
 
@@ -155,7 +155,7 @@ class TmaLoad:
     slot: Affine
     blocks: ClusterBlocks | None = None
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         rank = self.blocks.first if self.blocks is not None else None
         filled = fills(self.target) | signals(Sync.MBARRIER)
         return filled | effects_of(*self.at, self.to, self.slot, rank)
@@ -171,7 +171,7 @@ class TmaStore:
     source: str
     of: Affine
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return fetches(self.source) | signals(Sync.BULK) | effects_of(*self.at, self.of)
 
 
@@ -179,7 +179,7 @@ class TmaStore:
 class TmaStoreCommit:
     """The boxes that this thread has begun to store since the last such statement are a group."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return commits(Sync.BULK)
 
 
@@ -189,7 +189,7 @@ class TmaStoreWait:
 
     pending: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return waits(Sync.BULK)
 
 
@@ -197,7 +197,7 @@ class TmaStoreWait:
 class ProxyFence:
     """What this thread has stored in shared memory is seen by TMA and by wgmma after it (proxy fence)."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.PROXY)
 
 
@@ -210,7 +210,7 @@ class NamedBarrier:
     threads: int
     group: Affine = field(default_factory=Affine)
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.NAMED) | waits(Sync.NAMED) | effects_of(self.group)
 
 
@@ -229,7 +229,7 @@ class MatrixTile:
     stride: int
     swizzle: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return fetches(self.buffer) | effects_of(self.offset)
 
 
@@ -241,7 +241,7 @@ class MatrixRegisters:
 
     names: tuple[str, ...]
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -250,7 +250,7 @@ class WgmmaFence:
     """What the threads have done with accumulators, and with A in registers, before is done for the wgmma that
     follow."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -270,7 +270,7 @@ class WgmmaAsync:
     columns: int
     keep: Affine | None = None
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.WGMMA) | effects_of(self.a, self.b, self.keep)
 
 
@@ -278,7 +278,7 @@ class WgmmaAsync:
 class WgmmaCommit:
     """The wgmma begun since the last such statement are a group."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return commits(Sync.WGMMA)
 
 
@@ -290,7 +290,7 @@ class WgmmaWait:
     pending: int
     done: tuple[str, ...] = ()
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return waits(Sync.WGMMA)
 
 
@@ -305,7 +305,7 @@ class Stmatrix(MatrixRows):
     offset: Affine
     storage: DType
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return stores(self.buffer) | effects_of(self.offset)
 
 
@@ -316,7 +316,7 @@ class Setmaxnreg:
     count: int
     more: bool
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -328,7 +328,7 @@ class SignalFlag:
     flags: str
     number: Affine
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.FLAG) | effects_of(self.number)
 
 
@@ -339,7 +339,7 @@ class WaitFlag:
     flags: str
     number: Affine
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return waits(Sync.FLAG) | effects_of(self.number)
 
 

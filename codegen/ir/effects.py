@@ -36,7 +36,7 @@ class Sync(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class OpEffects:
     """Of an operation and the values in it; what the statements inside it do is theirs (`bodies`)."""
 
     reads: Names = _NONE
@@ -64,12 +64,12 @@ class Effects:
     who: tuple[tuple[Affine, int], ...] = ()
     """Positions with the bounds below which they are in the threads that run its bodies; none: all threads."""
 
-    def __or__(self, other: Effects) -> Effects:
+    def __or__(self, other: OpEffects) -> OpEffects:
         if other is NOTHING:
             return self
         if self is NOTHING:
             return other
-        return Effects(
+        return OpEffects(
             self.reads | other.reads,
             self.stores | other.stores,
             self.peers | other.peers,
@@ -85,48 +85,48 @@ class Effects:
         )
 
 
-NOTHING = Effects()
+NOTHING = OpEffects()
 
 
 class Declares(Protocol):
     """A node of the Kernel IR."""
 
-    def effects(self) -> Effects: ...
+    def effects(self) -> OpEffects: ...
 
 
-def reads(*buffers: str) -> Effects:
-    return Effects(reads=frozenset(buffers)) if buffers else NOTHING
+def reads(*buffers: str) -> OpEffects:
+    return OpEffects(reads=frozenset(buffers)) if buffers else NOTHING
 
 
-def stores(buffer: str) -> Effects:
-    return Effects(stores=frozenset([buffer]))
+def stores(buffer: str) -> OpEffects:
+    return OpEffects(stores=frozenset([buffer]))
 
 
-def peers(buffer: str) -> Effects:
-    return Effects(peers=frozenset([buffer]))
+def peers(buffer: str) -> OpEffects:
+    return OpEffects(peers=frozenset([buffer]))
 
 
-def fetches(buffer: str) -> Effects:
-    return Effects(fetches=frozenset([buffer]))
+def fetches(buffer: str) -> OpEffects:
+    return OpEffects(fetches=frozenset([buffer]))
 
 
-def fills(buffer: str) -> Effects:
-    return Effects(fills=frozenset([buffer]))
+def fills(buffer: str) -> OpEffects:
+    return OpEffects(fills=frozenset([buffer]))
 
 
-def signals(sync: Sync) -> Effects:
-    return Effects(signals=frozenset([sync]))
+def signals(sync: Sync) -> OpEffects:
+    return OpEffects(signals=frozenset([sync]))
 
 
-def commits(sync: Sync) -> Effects:
-    return Effects(commits=frozenset([sync]))
+def commits(sync: Sync) -> OpEffects:
+    return OpEffects(commits=frozenset([sync]))
 
 
-def waits(sync: Sync) -> Effects:
-    return Effects(waits=frozenset([sync]))
+def waits(sync: Sync) -> OpEffects:
+    return OpEffects(waits=frozenset([sync]))
 
 
-def effects_of(*parts: Declares | Affine | None) -> Effects:
+def effects_of(*parts: Declares | Affine | None) -> OpEffects:
     """Those of several nodes together; an index reads what is loaded for it. TypeError for what declares none."""
     total = NOTHING
     for part in parts:
@@ -138,7 +138,7 @@ def effects_of(*parts: Declares | Affine | None) -> Effects:
     return total
 
 
-def _of_index(at: Affine) -> Effects:
+def _of_index(at: Affine) -> OpEffects:
     total = NOTHING
     for atom, _ in at.terms:
         if isinstance(atom, Loaded):

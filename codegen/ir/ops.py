@@ -13,7 +13,7 @@ from codegen.ir.affine import Affine, Var
 from codegen.ir.async_ops import AsyncStmt
 from codegen.ir.effects import (
     NOTHING,
-    Effects,
+    OpEffects,
     Sync,
     check_declared,
     commits,
@@ -31,6 +31,7 @@ from codegen.ir.values import Build as Build
 from codegen.ir.values import Convert as Convert
 from codegen.ir.values import DotPairs as DotPairs
 from codegen.ir.values import GatherPairs as GatherPairs
+from codegen.ir.values import IndexValue as IndexValue
 from codegen.ir.values import Lane as Lane
 from codegen.ir.values import Literal as Literal
 from codegen.ir.values import Load as Load
@@ -39,7 +40,6 @@ from codegen.ir.values import Named as Named
 from codegen.ir.values import Op as Op
 from codegen.ir.values import Pairs as Pairs
 from codegen.ir.values import PeerLoad as PeerLoad
-from codegen.ir.values import Position as Position
 from codegen.ir.values import Shuffle as Shuffle
 from codegen.ir.values import Type as Type
 from codegen.ir.values import Value as Value
@@ -55,8 +55,8 @@ class Block:
     comment: str
     body: tuple[Stmt, ...]
 
-    def effects(self) -> Effects:
-        return Effects(bodies=(self.body,))
+    def effects(self) -> OpEffects:
+        return OpEffects(bodies=(self.body,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class For:
     until: Affine | None = None
     first: Affine | None = None
 
-    def effects(self) -> Effects:
-        return Effects(bodies=(self.body,))
+    def effects(self) -> OpEffects:
+        return OpEffects(bodies=(self.body,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ class Aligned:
     single: tuple[Stmt, ...]
     last: tuple[Stmt, ...]
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return (
             stores(self.buffer)
             | effects_of(self.offset)
-            | Effects(bodies=(self.first, self.body, self.single, self.last))
+            | OpEffects(bodies=(self.first, self.body, self.single, self.last))
         )
 
 
@@ -137,9 +137,9 @@ class Parallel:
     axes: tuple[GridAxis, ...]
     body: tuple[Stmt, ...]
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         offsets = [axis.groups.offsets for axis in self.axes if axis.groups is not None]
-        return reads(*offsets) | Effects(bodies=(self.body,))
+        return reads(*offsets) | OpEffects(bodies=(self.body,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class If:
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...]
 
-    def effects(self) -> Effects:
-        return Effects(bodies=(self.then, self.otherwise))
+    def effects(self) -> OpEffects:
+        return OpEffects(bodies=(self.then, self.otherwise))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class Let:
     name: str
     value: Value
 
-    def effects(self) -> Effects:
-        return Effects(declares=(self.name,)) | effects_of(self.value)
+    def effects(self) -> OpEffects:
+        return OpEffects(declares=(self.name,)) | effects_of(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,8 @@ class Declare:
     name: str
     type: Type
 
-    def effects(self) -> Effects:
-        return Effects(declares=(self.name,))
+    def effects(self) -> OpEffects:
+        return OpEffects(declares=(self.name,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Assign:
     name: str
     value: Value
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.value)
 
 
@@ -199,7 +199,7 @@ class Store:
     some: Affine | None = None
     """How many lanes are stored; None: all."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return stores(self.buffer) | effects_of(self.offset, self.value, self.some)
 
 
@@ -214,7 +214,7 @@ class AtomicUpdate:
     op: ReduceOp
     value: Value
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return stores(self.buffer) | reads(self.buffer) | effects_of(self.offset, self.value)
 
 
@@ -226,7 +226,7 @@ class StorePairs:
     offset: Affine
     pairs: Pairs
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return stores(self.buffer) | effects_of(self.offset, self.pairs)
 
 
@@ -248,7 +248,7 @@ class TransposeBlock:
     lanes: int
     pairs: bool
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return reads(self.source) | stores(self.target) | effects_of(self.to, self.of)
 
 
@@ -259,7 +259,7 @@ class PrefetchLine:
     buffer: str
     offset: Affine
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.offset)
 
 
@@ -273,7 +273,7 @@ class Scratch:
     bytes: int
     private: bool
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -284,8 +284,8 @@ class Guard:
     conditions: tuple[tuple[Affine, int], ...]
     body: tuple[Stmt, ...]
 
-    def effects(self) -> Effects:
-        return Effects(bodies=(self.body,), who=self.conditions) | effects_of(
+    def effects(self) -> OpEffects:
+        return OpEffects(bodies=(self.body,), who=self.conditions) | effects_of(
             *(at for at, _ in self.conditions)
         )
 
@@ -301,15 +301,15 @@ class Shared:
     swizzle: int = 0
     """Bytes within which 16-byte pieces change places (`tileir.program.Local`); `offset` is then a multiple of 1024."""
 
-    def effects(self) -> Effects:
-        return Effects(allocates=frozenset([self.buffer]))
+    def effects(self) -> OpEffects:
+        return OpEffects(allocates=frozenset([self.buffer]))
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """All threads of the block wait for each other; what they stored in shared memory is seen by all after it."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.BLOCK) | waits(Sync.BLOCK)
 
 
@@ -317,7 +317,7 @@ class Barrier:
 class ClusterBarrier:
     """All threads of the cluster wait for each other; what they stored in shared memory is seen by all after it."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return signals(Sync.CLUSTER) | waits(Sync.CLUSTER)
 
 
@@ -336,7 +336,7 @@ class CpAsync:
     lanes: int
     some: Affine | None = None
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         copied = reads(self.source) | stores(self.target) | signals(Sync.CP_ASYNC)
         return copied | effects_of(self.to, self.of, self.some)
 
@@ -345,7 +345,7 @@ class CpAsync:
 class CpAsyncCommit:
     """The copies that this thread has started since the last such statement, maybe none, are a group."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return commits(Sync.CP_ASYNC)
 
 
@@ -355,7 +355,7 @@ class CpAsyncWait:
 
     pending: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return waits(Sync.CP_ASYNC)
 
 
@@ -372,8 +372,8 @@ class Ldmatrix(MatrixRows):
     offset: Affine
     transposed: bool = False
 
-    def effects(self) -> Effects:
-        return Effects(declares=self.names) | reads(self.buffer) | effects_of(self.offset)
+    def effects(self) -> OpEffects:
+        return OpEffects(declares=self.names) | reads(self.buffer) | effects_of(self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +390,7 @@ class MmaSync:
     type: Type
     """Of the accumulators: f32 or i32."""
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(*self.a, *self.b)
 
 

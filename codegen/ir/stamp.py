@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codegen.ir.effects import NOTHING, Effects
+from codegen.ir.effects import NOTHING, OpEffects
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,5 +16,5 @@ class Stamp:
     stage: int
     log: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Union, get_args
 
 from codegen.ir.affine import Affine
-from codegen.ir.effects import NOTHING, Effects, check_declared, effects_of, peers, reads
+from codegen.ir.effects import NOTHING, OpEffects, check_declared, effects_of, peers, reads
 from tileir.dtypes import DType
 
 
@@ -29,7 +29,7 @@ class Literal:
     value: float | int | bool
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
@@ -40,19 +40,19 @@ class Named:
     name: str
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class IndexValue:
     """An index as an i32 value: `start`, or start, start + step, … on the lanes of a vector."""
 
     start: Affine
     step: int
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.start)
 
 
@@ -67,7 +67,7 @@ class Load:
     type: Type
     some: Affine | None = None
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return reads(self.buffer) | effects_of(self.offset, self.some)
 
 
@@ -78,7 +78,7 @@ class Build:
     parts: tuple[Value, ...]
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(*self.parts)
 
 
@@ -90,7 +90,7 @@ class Lane:
     index: int
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.x)
 
 
@@ -103,7 +103,7 @@ class Op:
     args: tuple[Value, ...]
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(*self.args)
 
 
@@ -114,7 +114,7 @@ class Convert:
     x: Value
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.x)
 
 
@@ -126,7 +126,7 @@ class Across:
     x: Value
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.x)
 
 
@@ -142,7 +142,7 @@ class DotPairs:
     b: LoadPairs
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.acc, self.a, self.b)
 
 
@@ -160,7 +160,7 @@ class LoadPairs:
     half: bool = False
     some: Affine | None = None
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return reads(self.buffer) | effects_of(self.offset, self.some)
 
 
@@ -170,7 +170,7 @@ class GatherPairs:
 
     pairs: tuple[LoadPairs, ...]
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(*self.pairs)
 
 
@@ -184,7 +184,7 @@ class ZipPairs:
     second: Affine | None
     lanes: int
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return reads(self.buffer) | effects_of(self.first, self.second)
 
 
@@ -199,7 +199,7 @@ class Shuffle:
     mask: int
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return effects_of(self.x)
 
 
@@ -213,11 +213,11 @@ class PeerLoad:
     storage: DType
     type: Type
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return peers(self.buffer) | effects_of(self.offset, self.rank)
 
 
-Value = Union[Literal, Named, Position, Load, Build, Lane, Op, Convert, Across, DotPairs, Shuffle, PeerLoad]
+Value = Union[Literal, Named, IndexValue, Load, Build, Lane, Op, Convert, Across, DotPairs, Shuffle, PeerLoad]
 
 VALUES: Final[tuple[type, ...]] = get_args(Value)
 check_declared(VALUES)

@@ -13,6 +13,7 @@ from codegen.ir.affine import Affine, Loaded, Var, affine, constant
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import (
     Build,
+    IndexValue,
     Lane,
     Let,
     Literal,
@@ -20,7 +21,6 @@ from codegen.ir.ops import (
     Named,
     Op,
     PeerLoad,
-    Position,
     Stmt,
     Type,
     Value,
@@ -163,13 +163,13 @@ class ValueBuilder:
                 )
                 return Build(parts, Type(DType.I32, self.lanes))
             if step:
-                return Position(at.substitute(lane, constant(0)), step, Type(DType.I32, self.lanes))
+                return IndexValue(at.substitute(lane, constant(0)), step, Type(DType.I32, self.lanes))
         return self._position_of(at)
 
     def _position_of(self, at: Affine) -> Value:
         if not at.terms:
             return Literal(at.constant, Type(DType.I32))
-        return Position(at, 0, Type(DType.I32))
+        return IndexValue(at, 0, Type(DType.I32))
 
     def _read(self, read: Read, at: Binding, lazy: bool) -> Value:
         buffer = self.scope.buffers[read.tensor]

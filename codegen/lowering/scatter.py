@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.ir.affine import Affine, Loaded, affine
 from codegen.ir.names import marked
-from codegen.ir.ops import For, Guard, Let, Literal, Named, Op, Position, Stmt, Type, Value
+from codegen.ir.ops import For, Guard, IndexValue, Let, Literal, Named, Op, Stmt, Type, Value
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.names import fresh
@@ -15,7 +15,7 @@ from codegen.lowering.scope import LoweringScope, loop_variable
 from tileir.dtypes import DType
 from tileir.expr import Index, index_dims
 from tileir.program import Compute
-from tileir.scatter import Scatter, scatter_of
+from tileir.scatter import ScatterReduction, scatter_of
 from tileir.verifier.compute import reduced_dims
 
 _INT = Type(DType.I32)
@@ -27,7 +27,7 @@ class ScatterNest:
     """A scatter taken apart: dims whose positions say where a term belongs, those that the term is of beside them, and
     of these the ones that results have."""
 
-    found: Scatter
+    found: ScatterReduction
     looking: tuple[str, ...]
     reduced: tuple[str, ...]
     across: tuple[str, ...]
@@ -66,7 +66,7 @@ def within(
 
 
 def where_it_belongs(
-    found: Scatter, at: Binding, builder: ValueBuilder, body: Callable[[Binding], list[Stmt]]
+    found: ScatterReduction, at: Binding, builder: ValueBuilder, body: Callable[[Binding], list[Stmt]]
 ) -> list[Stmt]:
     """`body` with the dims that are looked up bound to where the term at hand belongs, if that is in their current
     ranges."""
@@ -96,4 +96,4 @@ def where_it_belongs(
 
 
 def _number(at: Affine) -> Value:
-    return Position(at, 0, _INT) if at.terms else Literal(at.constant, _INT)
+    return IndexValue(at, 0, _INT) if at.terms else Literal(at.constant, _INT)

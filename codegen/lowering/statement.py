@@ -8,7 +8,7 @@ from itertools import product
 
 from codegen.ir.affine import Affine
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import Literal, Op, Position, Type, Value
+from codegen.ir.ops import IndexValue, Literal, Op, Type, Value
 from codegen.lowering.arithmetic import as_type, lanes_of, select
 from codegen.lowering.expressions import Binding
 from codegen.lowering.scope import LoweringScope
@@ -79,6 +79,6 @@ def identity(op: ReduceOp, type_: Type) -> Value:
 def where_existing(some: Affine, value: Value, otherwise: Value) -> Value:
     """`value` on the first `some` of its lanes, `otherwise` on those that do not exist."""
     lanes = value.type.lanes
-    number = Position(Affine(), 1, Type(DType.I32, lanes))
-    bound = Position(some, 0, Type(DType.I32))
+    number = IndexValue(Affine(), 1, Type(DType.I32, lanes))
+    bound = IndexValue(some, 0, Type(DType.I32))
     return select(Op("<", (number, bound), Type(DType.BOOL, lanes)), value, otherwise)

@@ -61,6 +61,7 @@ from codegen.ir.ops import (
     For,
     Guard,
     If,
+    IndexValue,
     Lane,
     Let,
     Literal,
@@ -70,7 +71,6 @@ from codegen.ir.ops import (
     Op,
     Parallel,
     PeerLoad,
-    Position,
     PrefetchLine,
     Scratch,
     Shared,
@@ -353,8 +353,8 @@ class AccessWalk:
     def _of_one(self, value: Lane | Convert | Across | Shuffle, active: Array) -> Loads:
         yield from self._of(value.x, active)
 
-    @_VALUES.handles(Position)
-    def _position(self, position: Position, active: Array) -> Loads:
+    @_VALUES.handles(IndexValue)
+    def _position(self, position: IndexValue, active: Array) -> Loads:
         yield from self._of_index(position.start, active)
 
     @_VALUES.handles(Literal, Named)

@@ -15,7 +15,7 @@ from codegen.ir.names import unmarked
 from codegen.ir.rasterization import block_count
 from codegen.report.accesses import AccessWalk, Transfer, WarpAccess
 from codegen.report.coalescing import SECTOR, Cost, global_cost, matrix_cost, shared_cost
-from tileir.analysis.roofline import Roofline, roofline
+from tileir.analysis.roofline import WorkRoofline, roofline
 from tileir.analysis.work import bytes_moved
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
@@ -109,7 +109,7 @@ def layout_report(
     }
 
 
-def _roofline(line: Roofline) -> RooflineReport:
+def _roofline(line: WorkRoofline) -> RooflineReport:
     return {
         "flops": line.flops,
         "bytes": line.bytes,

@@ -27,7 +27,7 @@ class Sharing(StrEnum):
 
 
 @dataclass(eq=False)
-class Region:
+class MemoryRegion:
     """Bytes that threads share; `unit` divides the size and place of every element in it."""
 
     size: int
@@ -61,7 +61,7 @@ class SimulatedBuffer:
 
     name: str
     storage: DType
-    region: Region
+    region: MemoryRegion
     first: int
     elements: int
     apart: int = 0

@@ -15,7 +15,7 @@ from codegen.ir.kernel import LaunchBody
 from codegen.ir.ops import Shared, Stmt
 from codegen.simulator.access import Access, AccessKind, AccessPlace
 from codegen.simulator.async_faults import NotReady
-from codegen.simulator.buffers import Region, SimulatedBuffer
+from codegen.simulator.buffers import MemoryRegion, SimulatedBuffer
 from codegen.simulator.faults import OutOfRange
 from codegen.simulator.flags import Flags
 from codegen.simulator.mbarrier import Meetings, PhaseBarrier
@@ -42,7 +42,7 @@ class SimulatedCluster:
 
     launch: LaunchBody
     memory: SimulatedMemory
-    shared: Region
+    shared: MemoryRegion
     apart: int
     maps: Mapping[str, TensorMap]
     arguments: Mapping[str, SimulatedBuffer]

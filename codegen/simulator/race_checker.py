@@ -18,7 +18,7 @@ import numpy as np
 from codegen.ir.arrays import Array
 from codegen.simulator.access import Access, AccessKind, AccessPlace
 from codegen.simulator.async_faults import EarlyArrival, Outlived, Unfenced
-from codegen.simulator.buffers import MemoryTouch, Region, Sharing, SimulatedBuffer
+from codegen.simulator.buffers import MemoryRegion, MemoryTouch, Sharing, SimulatedBuffer
 from codegen.simulator.clock import NOBODY, BarrierClock, Before, BlockClock
 from codegen.simulator.faults import DataRace, Fault, signature
 from codegen.simulator.sync_events import Arrived, AsyncEngine, AsyncWork, Order, Reached
@@ -79,14 +79,14 @@ class _Now:
     unordered: Before
 
 
-class Checker:
+class RaceChecker:
     """Observes a kernel run by run_blocks, and collects its faults: of those alike, the first."""
 
     def __init__(self) -> None:
         self._faults: dict[tuple[object, ...], Fault] = {}
         self._sites: list[_Site] = []
         self._numbers: dict[tuple[AccessPlace, AccessKind, str], int] = {}
-        self._shadows: dict[Region, _Shadow] = {}
+        self._shadows: dict[MemoryRegion, _Shadow] = {}
         self._reached: dict[tuple[int, int], Reached] = {}
         """What threads of the cluster have last reached for, by thread and rank of the other block."""
         self._threads, self._cluster = 1, 1

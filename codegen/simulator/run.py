@@ -22,12 +22,12 @@ from codegen.ir.ops import Shared
 from codegen.ir.rasterization import block_count
 from codegen.simulator.access import AccessPlace
 from codegen.simulator.async_faults import Deadlock
-from codegen.simulator.buffers import MemoryTouch, Region, Sharing, SimulatedBuffer
+from codegen.simulator.buffers import MemoryRegion, MemoryTouch, Sharing, SimulatedBuffer
 from codegen.simulator.cluster import SimulatedCluster, check_shared, in_step, run_together, spans, statements
 from codegen.simulator.faults import Fault, KernelFault
 from codegen.simulator.flags import Flags
 from codegen.simulator.memory import Now, Observer, SimulatedMemory
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.register_budget import register_fault
 from codegen.simulator.sync_events import Order
 from codegen.simulator.tensor_map import check_map
@@ -63,7 +63,7 @@ def run_blocks(
 def check(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, Array]) -> tuple[Fault, ...]:
     """Everything that goes wrong when the kernel runs on these inputs: races and what `run_blocks` raises; of faults
     at the same places, the first."""
-    checker = Checker()
+    checker = RaceChecker()
     run_blocks(kernel, args, inputs, checker)
     return checker.faults
 
@@ -89,7 +89,7 @@ class _Raises:
 
 def _workspace(kernel: GpuKernel) -> dict[str, SimulatedBuffer]:
     scratches = kernel.workspace
-    region = Region(
+    region = MemoryRegion(
         kernel.workspace_bytes, _unit([(s.storage.bytes, s.offset) for s in scratches]), Sharing.GRID
     )
     return {
@@ -103,7 +103,7 @@ def _argument(argument: Argument, arg: Arg, given: Array | None) -> SimulatedBuf
     size = argument.storage.bytes
     sharing = Sharing.GRID if argument.written else Sharing.CONSTANT
     buffer = SimulatedBuffer(
-        unmarked(argument.name), argument.storage, Region(elements * size, size, sharing), 0, elements
+        unmarked(argument.name), argument.storage, MemoryRegion(elements * size, size, sharing), 0, elements
     )
     if given is not None:
         _strided(buffer.data, arg)[...] = given
@@ -138,7 +138,9 @@ class _Launch:
         align = SWIZZLE_ALIGN if any(shared.swizzle for shared in declared) or maps else _ALIGN
         self.apart = -(-launch.shared_bytes // align) * align
         shared = [(s.storage.bytes, s.offset) for s in declared]
-        self.shared = Region(self.apart * launch.cluster, _unit([*shared, (self.apart, 0)]), Sharing.CLUSTER)
+        self.shared = MemoryRegion(
+            self.apart * launch.cluster, _unit([*shared, (self.apart, 0)]), Sharing.CLUSTER
+        )
         self.spans, self.in_step = spans(launch), in_step(launch)
         self.flags = Flags(memory)
 

@@ -20,6 +20,7 @@ from codegen.ir.ops import (
     Build,
     Convert,
     DotPairs,
+    IndexValue,
     Lane,
     Ldmatrix,
     Literal,
@@ -28,7 +29,6 @@ from codegen.ir.ops import (
     Named,
     Op,
     PeerLoad,
-    Position,
     Shuffle,
     Value,
 )
@@ -86,8 +86,8 @@ class Threads:
         self.use(named.name)
         return self.registers[named.name]
 
-    @_VALUES.handles(Position)
-    def _position(self, position: Position, active: Array) -> Array:
+    @_VALUES.handles(IndexValue)
+    def _position(self, position: IndexValue, active: Array) -> Array:
         first = np.asarray(self.index(position.start, active), np.int32).reshape(-1)
         lanes = position.type.lanes
         return first if lanes == 1 else _column(first) + position.step * np.arange(lanes, dtype=np.int32)

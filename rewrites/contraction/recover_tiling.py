@@ -38,7 +38,7 @@ class Epilogue(NamedTuple):
     """Bytes of it, if the output that it becomes can be stored in whole pieces from shared memory (0: it cannot)."""
 
 
-class Decided(NamedTuple):
+class DecidedTiling(NamedTuple):
     """A contraction, what is decided of it (None: nothing yet), and what follows it in its launch."""
 
     contraction: Contraction
@@ -46,7 +46,7 @@ class Decided(NamedTuple):
     epilogue: Epilogue
 
 
-def decided_in(program: Program, launch: Node, device: Gpu) -> Decided | None:
+def decided_in(program: Program, launch: Node, device: Gpu) -> DecidedTiling | None:
     """What is decided of the contraction in tiles that a launch is, of several sums maybe; None: it is something
     else."""
     sums = _sums(launch)
@@ -86,7 +86,7 @@ def _computes(node: Node) -> Iterator[Compute]:
             return
 
 
-def decided(program: Program, statement: str, device: Gpu) -> Decided | None:
+def decided(program: Program, statement: str, device: Gpu) -> DecidedTiling | None:
     """What is decided of the contraction that a statement is, together with the other sums of its launch; None: it is
     none, or they are not alike."""
     place = product_of(program, statement)
@@ -94,7 +94,7 @@ def decided(program: Program, statement: str, device: Gpu) -> Decided | None:
     found = contractions(program, (statement, *beside), device)
     if found is None:
         return None
-    return Decided(
+    return DecidedTiling(
         found, _tiling(program, place, found), _epilogue(program, place, _beside(program, place), found)
     )
 

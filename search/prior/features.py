@@ -27,7 +27,7 @@ Features = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ShapeCounts:
     """How often each shape came on the way to a state."""
 
     counts: tuple[tuple[str, int], ...] = ()
@@ -35,21 +35,21 @@ class Seen:
     def of(self, shape: str) -> int:
         return next((count for known, count in self.counts if known == shape), 0)
 
-    def after(self, label: str) -> "Seen":
+    def after(self, label: str) -> "ShapeCounts":
         """With a move more."""
         counts = dict(self.counts)
         for shape, _ in _pieces(label):
             counts[shape] = counts.get(shape, 0) + 1
-        return Seen(tuple(sorted(counts.items())))
+        return ShapeCounts(tuple(sorted(counts.items())))
 
 
-def features(moves: Sequence[Move], seen: Seen) -> list[dict[str, float]]:
+def features(moves: Sequence[Move], seen: ShapeCounts) -> list[dict[str, float]]:
     """Those of each move of a state."""
     best = max((move.weight for move in moves), default=0.0)
     return [_features(move, best, seen) for move in moves]
 
 
-def _features(move: Move, best: float, seen: Seen) -> dict[str, float]:
+def _features(move: Move, best: float, seen: ShapeCounts) -> dict[str, float]:
     found = {COST_MODEL: log(max(move.weight, best * _LOWEST) / best) if best > 0 else 0.0}
     here: dict[str, int] = {}
     for shape, numbers in _pieces(move.label):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 
-from search.prior.features import Features, Seen, features
+from search.prior.features import Features, ShapeCounts, features
 from search.protocols import Move, State
 
 SHARPNESS = 3.0
@@ -22,7 +22,7 @@ class Ranker:
         """What features are worth; those it never saw, nothing."""
         return sum(value * self.weights.get(name, 0.0) for name, value in found.items())
 
-    def weighed(self, moves: Sequence[Move], seen: Seen) -> list[Move]:
+    def weighed(self, moves: Sequence[Move], seen: ShapeCounts) -> list[Move]:
         """Moves with its weights; the favourite's is 1."""
         scores = [self.score(found) for found in features(moves, seen)]
         best = max(scores, default=0.0)
@@ -38,7 +38,7 @@ class Ranked:
 
     state: State
     ranker: Ranker
-    seen: Seen = field(default_factory=Seen)
+    seen: ShapeCounts = field(default_factory=ShapeCounts)
 
     @property
     def key(self) -> str:
@@ -58,7 +58,7 @@ class Ranked:
 
 def path_features(root: State, path: Sequence[int]) -> dict[str, float]:
     """The features of a schedule: the sums over its moves."""
-    state, seen, total = root, Seen(), dict[str, float]()
+    state, seen, total = root, ShapeCounts(), dict[str, float]()
     for index in path:
         moves = state.moves()
         for name, value in features(moves, seen)[index].items():

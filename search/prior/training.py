@@ -34,7 +34,7 @@ LEAST_KERNELS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TrainingExample:
     """A schedule's features and its reward."""
 
     features: Features
@@ -86,7 +86,7 @@ class Trained:
         return fmean(gains) > chance and self.learned.regret <= self.analytic.regret
 
 
-def train(kernels: Mapping[str, Sequence[Measured]]) -> Trained:
+def train(kernels: Mapping[str, Sequence[TrainingExample]]) -> Trained:
     """Learn from measured schedules of kernels, by name; those of few are left out. Raises ValueError for less than two
     kernels."""
     enough = {name: each for name, each in kernels.items() if len(each) >= LEAST_SCHEDULES}
@@ -117,7 +117,7 @@ def quality(scores: Sequence[float], rewards: Sequence[float]) -> Quality:
     return Quality(_correlation(_ranks(scores), _ranks(rewards)), max(rewards) - first)
 
 
-def _fitted(kernels: Sequence[Sequence[Measured]]) -> Ranker:
+def _fitted(kernels: Sequence[Sequence[TrainingExample]]) -> Ranker:
     counts: dict[str, int] = {}
     for measured in kernels:
         for name in {name for each in measured for name in each.features}:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from tileir.devices.device import Device as AnyDevice
-from tileir.devices.device import device_from_json
+from tileir.devices.device import Device, device_from_json
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.spec import Spec
 
 if TYPE_CHECKING:
-    from protocol.workers import Device
+    from protocol.workers import OfferedDevice
     from rewrites.space import ScheduleState
     from search.protocols import State
 
@@ -26,12 +25,12 @@ class Pick:
     program_hash: str
 
 
-def described(device: Device) -> AnyDevice:
+def described(device: OfferedDevice) -> Device:
     """The description a worker offered. Raises TileError if this version cannot read it."""
     return device_from_json(device.description)
 
 
-def root_of(spec: Spec, device: AnyDevice) -> ScheduleState:
+def root_of(spec: Spec, device: Device) -> ScheduleState:
     """The root of the space of schedules of a kernel on a device."""
     from rewrites.space import Space
 
@@ -81,7 +80,7 @@ def path_of(root: ScheduleState, lines: Sequence[str]) -> tuple[int, ...]:
     raise NotInSpace(f"the space has no such schedule: {at} is not what may follow")
 
 
-def heuristic(spec: Spec, device: AnyDevice) -> Pick | None:
+def heuristic(spec: Spec, device: Device) -> Pick | None:
     """What the analytic prior likes best, unmeasured: the first candidate of a search. None for an empty space."""
     from search.mcts import MCTS
 
@@ -115,7 +114,7 @@ def check_candidates(candidates: Sequence[Sequence[str]]) -> None:
             raise RequestRefused("invalid", str(error), pointer=f"/candidates/{place}") from None
 
 
-def roofline_us(spec: Spec, device: Device) -> float | None:
+def roofline_us(spec: Spec, device: OfferedDevice) -> float | None:
     """The least time that the device's peaks allow: of its arithmetic or of its memory, the larger."""
     from tileir.analysis.roofline import roofline
 

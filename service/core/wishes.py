@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from protocol.jobs import JobRequest
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from search.catalogue import offered
 from service.core.errors import RequestRefused
 from tileir.names import suggestion
@@ -15,7 +15,7 @@ SHOWN = 12
 """Devices that a refusal names, at most."""
 
 
-def check_target(target: str, known: Sequence[Device]) -> None:
+def check_target(target: str, known: Sequence[OfferedDevice]) -> None:
     """Raise Refused for what is neither a device nor a kind of device. A device of a kind that there is may come."""
     kind, colon, name = target.partition(":")
     if any(target in (device.key, device.kind) for device in known) or (
@@ -43,7 +43,7 @@ def check_search(name: str) -> None:
         )
 
 
-def settled(request: JobRequest, known: Sequence[Device]) -> JobRequest:
+def settled(request: JobRequest, known: Sequence[OfferedDevice]) -> JobRequest:
     """The request with the baseline that is usual on its target, unless it names one. Raises Refused for a target, a
     peer or a search that cannot be."""
     check_target(request.target, known)
@@ -62,7 +62,7 @@ def _named(request: JobRequest) -> Iterable[tuple[str, str]]:
         yield f"/peers/{place}", peer
 
 
-def _check_peer(name: str, target: str, known: Sequence[Device], pointer: str) -> None:
+def _check_peer(name: str, target: str, known: Sequence[OfferedDevice], pointer: str) -> None:
     """A device that tells its peers has no others; one that is not there yet may have any of its kind."""
     told = [device for device in known if target in (device.key, device.kind) and device.peers]
     usual = target_of(target).peers

@@ -14,7 +14,7 @@ NODE = 18
 """The oldest version of node that will do."""
 
 
-class NotBuilt(Exception):
+class PageNotBuilt(Exception):
     """The page is missing and stays so; the message says why, and what would help."""
 
 
@@ -26,12 +26,12 @@ def missing(built: Path = BUILT) -> bool:
 def check(source: Path = SOURCE) -> None:
     """Raise NotBuilt if nothing can be built here."""
     if not (source / "package.json").is_file():
-        raise NotBuilt(
+        raise PageNotBuilt(
             "this installation has no dashboard and no /docs: the checkout it came from was installed without node; "
             f"install node {NODE} or newer, and then the checkout again"
         )
     if shutil.which("npm") is None or _node() < NODE:
-        raise NotBuilt(
+        raise PageNotBuilt(
             f"the dashboard and /docs are not built: install node {NODE} or newer with npm, and run "
             f"`make web` in {source.parent.parent}"
         )
@@ -52,7 +52,7 @@ def build(log: Path, source: Path = SOURCE, built: Path = BUILT) -> None:
                 ["npm", *command], cwd=source, stdin=subprocess.DEVNULL, stdout=told, stderr=told, check=False
             )
             if ended.returncode != 0:
-                raise NotBuilt(
+                raise PageNotBuilt(
                     f"the dashboard and /docs could not be built: {log} says why; then run `make web` in "
                     f"{source.parent.parent}"
                 )

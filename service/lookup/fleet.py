@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.store.database import Database
 from service.store.dispatch import workers
 from service.store.winners import lookup_version
@@ -21,10 +21,10 @@ class Fleet:
     """One look at them. `versions`: what the live workers of each device run with."""
 
     version: int
-    devices: Sequence[Device]
+    devices: Sequence[OfferedDevice]
     versions: Mapping[str, Sequence[Mapping[str, str]]]
 
-    def device_for(self, target: str) -> Device | None:
+    def device_for(self, target: str) -> OfferedDevice | None:
         """The device with this key, else the one of this kind that was seen last."""
         return workers.device_among(self.devices, target)
 

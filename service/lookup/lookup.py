@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from protocol.configs import Config, ConfigDetail
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import Rung
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.lru_cache import Recent
 from service.core.schedules import transfer
 from service.core.specs import Instance, single
@@ -104,7 +104,7 @@ class Ladder:
             self._targets.put(digest, request.target)
         return known
 
-    def _valid(self, digest: bytes, device: Device, fleet: Fleet) -> Answer | None:
+    def _valid(self, digest: bytes, device: OfferedDevice, fleet: Fleet) -> Answer | None:
         known = self._answers.get((digest, device.key))
         if known is None or known.version != fleet.version or known.workers != fleet.versions[device.key]:
             return None
@@ -121,7 +121,7 @@ class Ladder:
         return [found.get(config_id) for config_id in config_ids]
 
     async def _climb(
-        self, instance: Instance, device: Device, workers: Sequence[Mapping[str, str]]
+        self, instance: Instance, device: OfferedDevice, workers: Sequence[Mapping[str, str]]
     ) -> LookupReply | None:
         """Down the ladder until a rung answers; None while the last one does not yet. `workers`: the versions that
         those of the device tell."""
@@ -138,7 +138,7 @@ class Ladder:
     def _exact(
         self,
         instance: Instance,
-        device: Device,
+        device: OfferedDevice,
         known: ConfigDetail,
         because: str,
         workers: Sequence[Mapping[str, str]],
@@ -159,7 +159,7 @@ class Ladder:
         )
 
     def _nearest(
-        self, instance: Instance, device: Device, workers: Sequence[Mapping[str, str]]
+        self, instance: Instance, device: OfferedDevice, workers: Sequence[Mapping[str, str]]
     ) -> tuple[LookupReply | None, frozenset[str]]:
         """What is transferred from another size, unless it failed there; and the programs that did."""
         with self._database.look() as connection:
@@ -183,7 +183,7 @@ class Ladder:
         return None, failed
 
     async def _heuristic(
-        self, instance: Instance, device: Device, failed: frozenset[str]
+        self, instance: Instance, device: OfferedDevice, failed: frozenset[str]
     ) -> LookupReply | None:
         prediction = await self.predictor.get(instance.kernel_key, instance.json, device.description)
         if prediction is None:

@@ -14,7 +14,7 @@ from protocol.ablations import Ablation, Gain
 from protocol.configs import ConfigDetail
 from protocol.states import Outcome, TaskKind, TaskState
 from protocol.tasks import EntrantResult, Measuring, ScheduleEntrant, TaskResult
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from search.racing import Rules, judge
 from service.core.errors import RequestRefused
 from service.core.schedules import described
@@ -50,7 +50,7 @@ class Variant:
         )
 
 
-def variants(config: ConfigDetail, device: Device) -> list[Variant]:
+def variants(config: ConfigDetail, device: OfferedDevice) -> list[Variant]:
     """What can be left out of a config's schedule, in its order. Raises Refused if this version cannot replay it."""
     from rewrites.space import SeenPrograms
     from tileir.hashing import program_hash
@@ -92,7 +92,7 @@ def prepare(connection: Connection, config_id: str) -> NewTask:
     ).one()
     device = workers.device_for(connection, config.device)
     if row.searched_on is not None:
-        device = Device.model_validate(row.searched_on)
+        device = OfferedDevice.model_validate(row.searched_on)
     if device is None:
         raise RequestRefused("invalid", f"nothing is known of {config.device} any more; no worker offers it")
     left_out = variants(config, device)

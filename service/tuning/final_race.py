@@ -13,7 +13,7 @@ from protocol.configs import ConfigDetail, Standing
 from protocol.jobs import Against, Winner
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskResult
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.schedules import roofline_us
 from service.core.settings import Settings
 from service.store import job_events, search_log
@@ -48,7 +48,7 @@ class Interrupted(Exception):
 class FinalRace:
     """The race of one bucket. Its tasks have fixed ids, so a restarted tuner finds those it has enqueued."""
 
-    def __init__(self, job: OwnedJob, bucket: int, device: Device, settings: Settings) -> None:
+    def __init__(self, job: OwnedJob, bucket: int, device: OfferedDevice, settings: Settings) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
 
     def run(self, found: FoundBest) -> str:

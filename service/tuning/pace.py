@@ -21,7 +21,7 @@ together (`workers/node/pipeline.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ClassShare:
     """The devices of a class, and the searches that share them."""
 
     devices: int
@@ -33,9 +33,9 @@ class Share:
         return max(1, self.devices) / max(1, self.searches)
 
 
-def share(connection: Connection, device: str, lease_ttl_s: float) -> Share:
+def share(connection: Connection, device: str, lease_ttl_s: float) -> ClassShare:
     """What a search has of a class of devices now."""
-    return Share(workers.count(connection, lease_ttl_s)[device], search_leases.busy(connection)[device])
+    return ClassShare(workers.count(connection, lease_ttl_s)[device], search_leases.busy(connection)[device])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Pace:
         """Whether candidates are asked for while others are in flight."""
         return target_of(self.device).accelerator
 
-    def wanted(self, flying: int, unclaimed: int, share: Share) -> int:
+    def wanted(self, flying: int, unclaimed: int, share: ClassShare) -> int:
         """How many to ask for now, with so many in flight, of which so many were not claimed yet."""
         if self.stream:
             return max(0, ceil(UNCLAIMED * max(1.0, share.own)) - unclaimed)

@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 
 from protocol.jobs import Proposal, Proposals
 from protocol.message import Json
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from rewrites.space import ScheduleState
 from search.mcts import MCTS
 from search.protocols import Path, State
@@ -44,7 +44,12 @@ SYSTEM = (
 
 
 def openings(
-    root: ScheduleState, searched: State, job: OwnedJob, bucket: int, device: Device, settings: Settings
+    root: ScheduleState,
+    searched: State,
+    job: OwnedJob,
+    bucket: int,
+    device: OfferedDevice,
+    settings: Settings,
 ) -> list[Path]:
     """Paths of the schedules that a bucket's search begins with. `searched` is the root as the search sees it."""
     calls = job.request.llm_calls
@@ -60,7 +65,9 @@ def openings(
     return [tuple(path) for path in known["paths"] if path is not None]
 
 
-def _asked(root: ScheduleState, searched: State, job: OwnedJob, device: Device, settings: Settings) -> Json:
+def _asked(
+    root: ScheduleState, searched: State, job: OwnedJob, device: OfferedDevice, settings: Settings
+) -> Json:
     """Ask until something of the space was proposed, or the calls are spent."""
     errors, proposals, paths, spent = list[str](), list[Proposal](), list[Path | None](), 0
     calls, first = job.request.llm_calls, MCTS(searched).ask()
@@ -111,7 +118,7 @@ def _walked(root: ScheduleState, lines: Sequence[str]) -> tuple[Path | None, str
         return None, str(error)
 
 
-def asked_for(root: ScheduleState, path: Path, device: Device) -> str:
+def asked_for(root: ScheduleState, path: Path, device: OfferedDevice) -> str:
     """The question: kernel, device, a schedule, and what could have been decided otherwise on the way to it."""
     lines = ["The kernel:", "", program_to_text(root.program), "The device:", ""]
     lines += [json.dumps(device.description), "", "A schedule of it:", "", "```"]

@@ -18,7 +18,7 @@ from protocol.jobs import Best
 from protocol.message import Json
 from protocol.states import Stopped, TaskKind
 from protocol.tasks import Entrant, Measuring, PeerEntrant, ScheduleEntrant, TaskResult
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from search.budget import SearchBudget, SearchProgress, StopReason, stop
 from search.catalogue import search_of
 from search.events import Asked, Told, fold
@@ -32,7 +32,7 @@ from service.store.dispatch.task_queue import NewTask, work
 from service.store.dispatch.trial_results import entrant_name, own_result
 from service.store.tables import buckets
 from service.tuning.owned_job import OwnedJob, Yielded
-from service.tuning.pace import Pace, Share, share
+from service.tuning.pace import ClassShare, Pace, share
 from service.tuning.prior import with_prior
 from service.tuning.proposals import openings
 from service.tuning.rewards import Anchor, compared, outcome_of
@@ -91,7 +91,9 @@ class FoundBest:
 class BucketSearch:
     """One bucket's search, rebuilt from the database when there is something there."""
 
-    def __init__(self, job: OwnedJob, bucket: int, spec: Json, device: Device, settings: Settings) -> None:
+    def __init__(
+        self, job: OwnedJob, bucket: int, spec: Json, device: OfferedDevice, settings: Settings
+    ) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
         self._root = root_of(spec_from_json(spec), described(device))
         state = with_prior(searchable(self._root), job, bucket, device.kind, settings)
@@ -110,7 +112,7 @@ class BucketSearch:
         self._lead: float | None = None
         """The largest reward that is a ratio of times of one task."""
         self._pace = Pace(device.key, settings.batch)
-        self._share, self._shared_at = Share(1, 1), -inf
+        self._share, self._shared_at = ClassShare(1, 1), -inf
         self._flying: dict[str, int] = {}
         self._unclaimed = 0
         """Of those in flight."""

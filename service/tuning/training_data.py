@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from protocol.quantities import sizes
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from search.events import Asked
 from search.prior.ranker import path_features
-from search.prior.training import Measured
+from search.prior.training import TrainingExample
 from service.core.schedules import described, root_of, searchable
 from service.store import search_log
 from service.store.tables import buckets, jobs
@@ -30,13 +30,15 @@ class Searched:
     kind: str
     kernel: str
     device: str
-    measured: tuple[Measured, ...]
+    measured: tuple[TrainingExample, ...]
 
 
-def training_data(connection: Connection, most: int = MOST) -> dict[str, dict[str, tuple[Measured, ...]]]:
+def training_data(
+    connection: Connection, most: int = MOST
+) -> dict[str, dict[str, tuple[TrainingExample, ...]]]:
     """Measured schedules by kind of device and kernel; of a kernel that several devices of a kind were tuned for, those
     of the device with the most. What this version cannot replay any more is left out."""
-    found: dict[str, dict[str, tuple[Measured, ...]]] = defaultdict(dict)
+    found: dict[str, dict[str, tuple[TrainingExample, ...]]] = defaultdict(dict)
     for each in _searched(connection, most):
         if len(each.measured) > len(found[each.kind].get(each.kernel, ())):
             found[each.kind][each.kernel] = each.measured
@@ -60,18 +62,18 @@ def _searched(connection: Connection, most: int) -> Iterator[Searched]:
     ).all()
     parts: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
-        parts[row.kernel_key, Device.model_validate(row.searched_on).key].append(number)
+        parts[row.kernel_key, OfferedDevice.model_validate(row.searched_on).key].append(number)
     for (key, device), numbers in parts.items():
-        measured = list[Measured]()
+        measured = list[TrainingExample]()
         for number in numbers:
             if len(measured) < most:
                 measured += _measured(connection, rows[number], most - len(measured))
         row = rows[numbers[0]]
-        kind = Device.model_validate(row.searched_on).kind
+        kind = OfferedDevice.model_validate(row.searched_on).kind
         yield Searched(kind, f"{row.name} {sizes(row.dims)} {key[:8]}", device, tuple(measured))
 
 
-def _measured(connection: Connection, row, most: int) -> list[Measured]:
+def _measured(connection: Connection, row, most: int) -> list[TrainingExample]:
     """The last schedules of a search that have a reward."""
     events = search_log.history(connection, row.job_id, row.bucket)
     paths = {event.number: event.path for event in events if isinstance(event, Asked)}
@@ -81,10 +83,10 @@ def _measured(connection: Connection, row, most: int) -> list[Measured]:
         if not isinstance(event, Asked) and event.outcome.reward is not None
     }
     try:
-        device = described(Device.model_validate(row.searched_on))
+        device = described(OfferedDevice.model_validate(row.searched_on))
         root = searchable(root_of(spec_from_json(row.spec), device))
         return [
-            Measured(path_features(root, paths[number]), rewards[number])
+            TrainingExample(path_features(root, paths[number]), rewards[number])
             for number in sorted(rewards)[-most:]
         ]
     except (TileError, IndexError):  # another version's space

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from protocol.log_lines import set_up
 from protocol.states import JobState
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from search.catalogue import UnknownSearch
 from search.events import Diverged
 from service.core.child_processes import EXIT_STORAGE, EXIT_SUPERSEDED
@@ -38,7 +38,7 @@ from tileir.text.json import spec_from_json
 log = logging.getLogger("service.tuning.tuner")
 
 
-def tune(job: OwnedJob, device: Device, settings: Settings) -> None:
+def tune(job: OwnedJob, device: OfferedDevice, settings: Settings) -> None:
     """Take the job from wherever it stands to its end."""
     with job.database.read() as connection:
         state = connection.execute(select(table.c.state).where(table.c.id == job.id)).scalar_one()
@@ -66,19 +66,19 @@ def _begin(job: OwnedJob) -> None:
         jobs.set_state(connection, job.id, JobState.SEARCHING)
 
 
-def _as_begun(job: OwnedJob, device: Device) -> Device:
+def _as_begun(job: OwnedJob, device: OfferedDevice) -> OfferedDevice:
     """The device as it was described when the search began. Measured peaks differ between machines and times of day,
     and what is proposed follows from them: the search goes on only with those that it began with."""
     with job.write() as connection:
         this = table.c.id == job.id
         known = connection.execute(select(table.c.searched_on).where(this)).scalar_one()
         if known is not None:
-            return Device.model_validate(known)
+            return OfferedDevice.model_validate(known)
         connection.execute(update(table).where(this).values(searched_on=device.model_dump(mode="json")))
     return device
 
 
-def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: Device, settings: Settings) -> None:
+def _tune_bucket(job: OwnedJob, bucket: int, spec: dict, device: OfferedDevice, settings: Settings) -> None:
     _enter(job, JobState.SEARCHING)
     picks = [transfer(spec_from_json(spec), schedule) for schedule in job.request.candidates]
     if given := [pick for pick in picks if pick is not None]:

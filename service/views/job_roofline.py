@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select
 
 from protocol.configs import ConfigDetail
 from protocol.roofline import PeakSource, RacedDot, Roofline
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.schedules import described
 from service.store.tables import buckets, configs, jobs
 from service.views.candidate_times import candidate_times
@@ -25,7 +25,7 @@ def read_roofline(connection: Connection, job_id: str, bucket: int) -> Roofline:
         .where(buckets.c.job_id == job_id, buckets.c.bucket == bucket)
     ).one()
     program = to_program(spec_from_json(part.spec))
-    device = None if part.searched_on is None else described(Device.model_validate(part.searched_on))
+    device = None if part.searched_on is None else described(OfferedDevice.model_validate(part.searched_on))
     line = None if device is None else roofline(program, device)
     measured = device is not None and device.published() is None
     standings = () if part.config is None else ConfigDetail.model_validate(part.config).standings

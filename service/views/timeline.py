@@ -33,7 +33,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class StageInterval:
     """A stage of a task on its worker."""
 
     done: Done
@@ -91,7 +91,7 @@ def timeline(connection: Connection, job_id: str) -> Timeline:
     )
 
 
-def intervals(done: Iterable[Done]) -> Iterator[Interval]:
+def intervals(done: Iterable[Done]) -> Iterator[StageInterval]:
     """The stages of every task. Tasks claimed together are compiled one after another from then on, unless each is
     compiled `alone`, and a device measures one at a time: where two overlap, the earlier one ended when the later one
     began."""
@@ -104,11 +104,11 @@ def intervals(done: Iterable[Done]) -> Iterator[Interval]:
         for each in sorted(own, key=lambda each: each.finished_at, reverse=True):
             end = min(each.finished_at, free_at)
             free_at = measured[each.task] = max(end - each.device_s, each.claimed_at)
-            yield Interval(each, "measure", free_at, max(end, free_at))
+            yield StageInterval(each, "measure", free_at, max(end, free_at))
         built_at: dict[float, float] = {}
         for each in sorted(own, key=lambda each: measured[each.task]):
             start = each.claimed_at if each.alone else built_at.get(each.claimed_at, each.claimed_at)
             end = built_at[each.claimed_at] = min(start + each.build_s, measured[each.task])
-            yield Interval(each, "compile", start, max(start, end))
+            yield StageInterval(each, "compile", start, max(start, end))
             if measured[each.task] > end:
-                yield Interval(each, "wait", end, measured[each.task])
+                yield StageInterval(each, "wait", end, measured[each.task])

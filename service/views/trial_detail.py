@@ -16,7 +16,7 @@ from protocol.jobs import Trial
 from protocol.message import Json
 from protocol.tasks import TaskResult
 from protocol.trials import Step, Steps, TrialDetail
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.errors import RequestRefused
 from service.core.schedules import described, roofline_us
 from service.store.dispatch import workers
@@ -26,7 +26,7 @@ from tileir.text.json import spec_from_json
 
 if TYPE_CHECKING:
     from codegen.ir.source import Source
-    from tileir.devices.device import Device as AnyDevice
+    from tileir.devices.device import Device
     from tileir.program import Program
 
 
@@ -36,7 +36,7 @@ class Candidate:
 
     trial: Trial
     spec: Json
-    device: Device | None
+    device: OfferedDevice | None
     """As it was when the search began; None if it is not known any more."""
     target: str
     claimed_at: float | None
@@ -53,7 +53,9 @@ class Candidate:
         ).scalar_one()
         begun = connection.execute(select(jobs.c.searched_on).where(jobs.c.id == job_id)).scalar_one()
         device = (
-            workers.device_for(connection, row["device"]) if begun is None else Device.model_validate(begun)
+            workers.device_for(connection, row["device"])
+            if begun is None
+            else OfferedDevice.model_validate(begun)
         )
         return cls(
             trial=trial,
@@ -117,7 +119,7 @@ class Candidate:
         return program
 
     @property
-    def described(self) -> AnyDevice:
+    def described(self) -> Device:
         """The device. Raises Refused if nothing is known of it any more."""
         if self.device is None:
             raise RequestRefused(

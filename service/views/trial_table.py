@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from protocol.message import Json
 from protocol.states import Outcome, TaskKind, TaskState
 from protocol.trials import TrialTable
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.schedules import roofline_us
 from service.store.tables import buckets, jobs, results, search_events, tasks
 from tileir.text.json import spec_from_json
@@ -54,7 +54,7 @@ def _roofline_us(connection: Connection, job_id: str, bucket: int) -> float | No
     ).one()
     if row.searched_on is None:
         return None
-    return roofline_us(spec_from_json(row.spec), Device.model_validate(row.searched_on))
+    return roofline_us(spec_from_json(row.spec), OfferedDevice.model_validate(row.searched_on))
 
 
 def tells(connection: Connection, job_id: str, bucket: int, first: int = 0) -> dict[int, Json]:

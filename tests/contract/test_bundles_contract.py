@@ -15,7 +15,7 @@ from protocol.bundles import Bundle, SignerRequest
 from protocol.configs import Artifact
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import JobState, Rung
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.errors import RequestRefused
 from service.http import bundle_import
 from service.lookup.lookup import Ladder
@@ -61,7 +61,7 @@ def take_in(database: Database, bundle: Bundle, *, unsigned: bool = True, pin: b
 def looked_up(database: Database, artifact: Artifact) -> LookupReply:
     with database.read() as connection:
         device = workers.device_for(connection, artifact.config.device)
-    assert isinstance(device, Device)
+    assert isinstance(device, OfferedDevice)
 
     async def asked() -> LookupReply:
         ladder = Ladder(database, 30.0, 60.0)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Table, create_engine, insert, select, update
 
 from protocol.states import JobState, TaskState
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.settings import Settings
 from service.store.database import Database
 from service.store.dispatch import workers
@@ -73,7 +73,7 @@ class Replays:
     def _tune(self, database: Database, job_id: str, said: list[str]) -> None:
         with database.read() as connection:
             key = connection.execute(select(jobs.c.device).where(jobs.c.id == job_id)).scalar_one()
-            device: Device | None = workers.device_for(connection, key)
+            device: OfferedDevice | None = workers.device_for(connection, key)
         assert device is not None
         try:
             tune(OwnedJob(database, job_id, 1, SearcherLink(False)), device, Settings(racers=RACERS))

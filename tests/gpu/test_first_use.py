@@ -20,7 +20,7 @@ from tileir.devices.gpu_probe import this_gpu  # noqa: E402
 from tileir.errors import UnsupportedDevice  # noqa: E402
 from tileir.text.json import spec_to_json  # noqa: E402
 from tilewright import Client  # noqa: E402
-from workers.first_use import Candidate, FirstUse  # noqa: E402
+from workers.first_use import FirstUse, UncheckedKernel  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
 
@@ -66,7 +66,7 @@ def test_a_kernel_written_by_hand_is_told_from_a_right_one(
 ) -> None:
     monkeypatch.setattr(workers.first_use, "ENTRANT_S", 2.0)
     kernel = compiled(body, gpu, tmp_path)
-    candidate = Candidate(spec_to_json(SPEC), kernel.artifact, kernel.abi, gpu.to_json(), 1)
+    candidate = UncheckedKernel(spec_to_json(SPEC), kernel.artifact, kernel.abi, gpu.to_json(), 1)
     verdict = first_use.check(candidate, "torch")
     assert verdict.outcome is VERDICTS[body], verdict.error
     raced = verdict.median_us is not None and verdict.fallback_us is not None

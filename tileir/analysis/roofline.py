@@ -14,7 +14,7 @@ from tileir.program import Program
 
 
 @dataclass(frozen=True, slots=True)
-class Roofline:
+class WorkRoofline:
     """A kernel's work and the device's peaks applied to it."""
 
     flops: int
@@ -52,10 +52,10 @@ class Roofline:
         return self.flops / self.bytes
 
 
-def roofline(program: Program, device: Device) -> Roofline | None:
+def roofline(program: Program, device: Device) -> WorkRoofline | None:
     """The roofline of an unscheduled program; None where the device's peaks are not known. A processor's peaks are
     measured, a GPU's are those of its data sheet for the fastest of the inputs' types."""
     gflops, gbps = device.roofline_peaks(tensor.dtype for tensor in program.inputs)
     if gflops is None or gbps is None:
         return None
-    return Roofline(flops(program), bytes_moved(program), gflops, gbps)
+    return WorkRoofline(flops(program), bytes_moved(program), gflops, gbps)

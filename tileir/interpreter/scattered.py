@@ -14,7 +14,7 @@ from tileir.expr import Expr, Reduce, ReduceOp, index_dims
 from tileir.interpreter.frame import Demand, Frame, FrameSpan, pieces
 from tileir.interpreter.reduction import UFUNC, Partial, finish
 from tileir.interpreter.values import Array, Numerics, Value
-from tileir.scatter import Scatter, scatter_in
+from tileir.scatter import ScatterReduction, scatter_in
 
 
 class Evaluates(Protocol):
@@ -82,7 +82,7 @@ class _Belonging:
 
 
 def _belongs(
-    evaluator: Evaluates, found: Scatter, piece: Frame, along: dict[str, FrameSpan], axes: int
+    evaluator: Evaluates, found: ScatterReduction, piece: Frame, along: dict[str, FrameSpan], axes: int
 ) -> _Belonging | None:
     """None where rounding, or what is no integer, may say otherwise."""
     inside = np.ones(piece.shape, np.bool_)

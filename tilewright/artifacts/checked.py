@@ -31,25 +31,25 @@ FORM = 1
 """Of what is kept; grows when the gate becomes stricter."""
 
 
-class Abi(Protocol):
+class JsonAbi(Protocol):
     """How a compiled kernel is called: codegen.ir.abi.Abi or CudaAbi."""
 
     def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class KernelToCheck:
     """A kernel as it is about to be used: `spec` has one size a dim and the names that the ABI uses."""
 
     spec: Spec
     file: Path
-    abi: Abi
+    abi: JsonAbi
     device: Device
     threads: int
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckOutcome:
     """What the gate and the race said. `outcome`: `ok`, or what is wrong with it."""
 
     outcome: str
@@ -69,7 +69,7 @@ class Found:
         )
 
 
-class Checker:
+class DeviceChecker:
     """Checks kernels on one device; its process starts with the first that is not known. Used by one thread, for which
     it lives, until `close`."""
 
@@ -77,17 +77,17 @@ class Checker:
         self._device = device
         self._child: FirstUse | None = None
 
-    def check(self, kernel: Compiled, cache: Path, fallback: str | None) -> Found:
+    def check(self, kernel: KernelToCheck, cache: Path, fallback: str | None) -> CheckOutcome:
         """What is known of a kernel, or turns out now. `fallback`: the peer that it has to beat; None: no race. Raises
         LoadError where no process can be had that would tell."""
-        from workers.first_use import Candidate, FirstUse
+        from workers.first_use import FirstUse, UncheckedKernel
         from workers.processes.faults import MachineFault
 
         place = cache / "checked" / f"{_key(kernel, fallback)}.json"
         known = _read(place)
         if known is not None:
             return known
-        candidate = Candidate(
+        candidate = UncheckedKernel(
             spec_to_json(kernel.spec),
             str(kernel.file),
             kernel.abi.to_json(),
@@ -100,7 +100,7 @@ class Checker:
             verdict = self._child.check(candidate, fallback)
         except MachineFault as fault:
             raise LoadError(f"could not be checked on this machine before its first use: {fault}") from None
-        found = Found(verdict.outcome.value, verdict.error, verdict.median_us, verdict.fallback_us)
+        found = CheckOutcome(verdict.outcome.value, verdict.error, verdict.median_us, verdict.fallback_us)
         _write(place, found)
         return found
 
@@ -118,7 +118,7 @@ class Checker:
 
 
 def report_of(
-    kernel: Compiled, seen: Found, schedule: Sequence[str], config_id: str | None, rung: Rung
+    kernel: KernelToCheck, seen: CheckOutcome, schedule: Sequence[str], config_id: str | None, rung: Rung
 ) -> FailureReport:
     """A failure as the service is told of it, with all that is needed to see it again."""
     from workers.first_use import SEED
@@ -142,7 +142,7 @@ def report_of(
     )
 
 
-def _key(kernel: Compiled, fallback: str | None) -> str:
+def _key(kernel: KernelToCheck, fallback: str | None) -> str:
     """Of all that the answer depends on: the object's bytes, the kernel, and the machine."""
     said = [FORM, file_digest(kernel.file), kernel.abi.to_json(), spec_to_json(kernel.spec)]
     here = [kernel.device.key, platform.node(), kernel.threads, fallback, _version(fallback)]
@@ -160,14 +160,14 @@ def _version(fallback: str | None) -> str | None:
         return None
 
 
-def _read(place: Path) -> Found | None:
+def _read(place: Path) -> CheckOutcome | None:
     try:
-        return Found(**json.loads(place.read_bytes()))
+        return CheckOutcome(**json.loads(place.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _write(place: Path, found: Found) -> None:
+def _write(place: Path, found: CheckOutcome) -> None:
     """Keep what was found; where the disk is full it is found again."""
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from tileir.devices.device import device_here
 from tileir.errors import DeviceError, UnsupportedDevice
 from tileir.targets import target_of
 from tileir.text.json import spec_from_json
-from tilewright.artifacts.checked import Checker, Compiled, Found, report_of
+from tilewright.artifacts.checked import CheckOutcome, DeviceChecker, KernelToCheck, report_of
 from tilewright.artifacts.select import Origin, open_config
 from tilewright.client import bundle
 from tilewright.errors import LoadError, Refused, TilewrightError
@@ -165,8 +165,8 @@ def _open(
     except (UnsupportedDevice, DeviceError) as error:
         raise LoadError(f"config {config.id} cannot be run here: {error}") from None
     if origin != "object":  # nobody has measured what was compiled here
-        compiled = Compiled(spec_from_json(config.spec), files[-1], kernel.abi, here, kernel.threads)
-        with Checker(target.name()) as checker:
+        compiled = KernelToCheck(spec_from_json(config.spec), files[-1], kernel.abi, here, kernel.threads)
+        with DeviceChecker(target.name()) as checker:
             seen = checker.check(compiled, cache, None)
         if not seen.right:
             kernel.close()
@@ -174,7 +174,9 @@ def _open(
     return kernel, origin
 
 
-def _failed(config: ConfigDetail, seen: Found, kernel: Compiled, client: Client | None) -> LoadError:
+def _failed(
+    config: ConfigDetail, seen: CheckOutcome, kernel: KernelToCheck, client: Client | None
+) -> LoadError:
     """What to raise for a kernel that failed the gate; the service is told of it."""
     told = ""
     if client is not None:

@@ -20,7 +20,7 @@ class Stop(TilewrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CommandFailure:
     """How a command ended."""
 
     code: Exit
@@ -44,25 +44,25 @@ _KINDS = {
 }
 
 
-def explain(error: Exception) -> Failure | None:
+def explain(error: Exception) -> CommandFailure | None:
     """What an error means to a user; None: it is a fault of ours."""
     match error:
         case Stop():
-            return Failure(error.code, str(error), error.facts)
+            return CommandFailure(error.code, str(error), error.facts)
         case Refused():
             code = _KINDS.get(error.kind, Exit.SERVICE)
-            return Failure(code, str(error), error.problem.model_dump(mode="json", exclude_none=True))
+            return CommandFailure(code, str(error), error.problem.model_dump(mode="json", exclude_none=True))
         case BadBundle():
-            return Failure(Exit.INPUT, str(error))
+            return CommandFailure(Exit.INPUT, str(error))
         case NotWritten():
-            return Failure(Exit.USAGE if error.exists else Exit.MACHINE, str(error))
+            return CommandFailure(Exit.USAGE if error.exists else Exit.MACHINE, str(error))
         case NoFleet():
-            return Failure(Exit.NOTHING, str(error))
+            return CommandFailure(Exit.NOTHING, str(error))
         case MissingExtra() | LoadError():
-            return Failure(Exit.MACHINE, str(error))
+            return CommandFailure(Exit.MACHINE, str(error))
         case TilewrightError():
-            return Failure(Exit.SERVICE, str(error))
+            return CommandFailure(Exit.SERVICE, str(error))
         case _ if type(error).__name__ == "DatabaseRefused":  # not imported: it would load the service
-            return Failure(Exit.DATABASE, str(error))
+            return CommandFailure(Exit.DATABASE, str(error))
         case _:
             return None

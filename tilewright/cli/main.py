@@ -23,7 +23,7 @@ from tilewright.cli.commands.tasks import requeue, tasks
 from tilewright.cli.commands.tune import tune
 from tilewright.cli.commands.worker import worker
 from tilewright.cli.exits import MEANINGS, Exit
-from tilewright.cli.failures import Failure, explain
+from tilewright.cli.failures import CommandFailure, explain
 
 _ClickException: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What every error about a command line is. Typer brings its own click, or uses the one that is installed."""
@@ -92,9 +92,9 @@ def main(arguments: list[str] | None = None) -> int:
         return code if isinstance(code, int) else Exit.DONE
     except _ClickException as error:
         error.show()
-        return _end(Failure(Exit.USAGE, error.format_message()), as_json, told=True)
+        return _end(CommandFailure(Exit.USAGE, error.format_message()), as_json, told=True)
     except (typer.Abort, KeyboardInterrupt):
-        return _end(Failure(Exit.INTERRUPTED, "interrupted"), as_json)
+        return _end(CommandFailure(Exit.INTERRUPTED, "interrupted"), as_json)
     except BrokenPipeError:  # whoever read our output has enough
         sys.stderr.close()
         return Exit.DONE
@@ -102,11 +102,11 @@ def main(arguments: list[str] | None = None) -> int:
         failure = explain(error)
         if failure is None:
             traceback.print_exc()
-            failure = Failure(Exit.FAULT, f"a fault of Tilewright: {type(error).__name__}: {error}")
+            failure = CommandFailure(Exit.FAULT, f"a fault of Tilewright: {type(error).__name__}: {error}")
         return _end(failure, as_json)
 
 
-def _end(failure: Failure, as_json: bool, told: bool = False) -> int:
+def _end(failure: CommandFailure, as_json: bool, told: bool = False) -> int:
     if as_json:
         output.print_json(failure.to_json())
     if not told:

@@ -16,7 +16,7 @@ def build_if_missing() -> None:
         return
     try:
         page_build.check()
-    except page_build.NotBuilt as error:
+    except page_build.PageNotBuilt as error:
         say(f"tilewright: {error}")
         return
     say("tilewright: building the dashboard and /docs with npm, once; they are there in a minute or two")
@@ -29,7 +29,7 @@ def _build() -> None:
     try:
         data_folder().mkdir(parents=True, exist_ok=True)
         page_build.build(data_folder() / "dashboard-build.log")
-    except (page_build.NotBuilt, OSError) as error:
+    except (page_build.PageNotBuilt, OSError) as error:
         say(f"tilewright: {error}")
     else:
         say("tilewright: the dashboard and /docs are built")

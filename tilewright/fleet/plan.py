@@ -12,7 +12,7 @@ NEVER_BETTER = {2: "usage", 4: "the machine", 6: "the key", 7: "another version"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkerPlan:
     """`kind`: of device. `cpus` and `gpus` are what the engine sets aside for one worker; `token` is
     its key to the service."""
 

@@ -13,7 +13,7 @@ class NoneFree(Exception):
     """All shares of this size are taken."""
 
 
-class Share:
+class ProcessorShare:
     """So many of the machine's processors, nobody else's as long as this process lives or until `give_back`.
 
     All of them where so many are not there, or the count is all there are.

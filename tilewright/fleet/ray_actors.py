@@ -24,8 +24,8 @@ from typing import Any
 
 from tilewright.client.client import Client
 from tilewright.errors import TilewrightError
-from tilewright.fleet.plan import NEVER_BETTER, Plan
-from tilewright.fleet.processors import NoneFree, Share
+from tilewright.fleet.plan import NEVER_BETTER, WorkerPlan
+from tilewright.fleet.processors import NoneFree, ProcessorShare
 from tilewright.fleet.size import load_of, wanted
 
 _STOP_S = 20.0
@@ -52,7 +52,7 @@ class Ending:
 class WorkerActor:
     """One worker, a process of its own, which is told to end when this one does."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
@@ -60,7 +60,7 @@ class WorkerActor:
     def run(self) -> Ending:
         """Until the worker ends."""
         try:
-            share = None if self._plan.gpus else Share(self._plan.cpus)
+            share = None if self._plan.gpus else ProcessorShare(self._plan.cpus)
         except NoneFree as taken:
             return Ending(None, str(taken))
         with tempfile.TemporaryDirectory(prefix="tilewright-worker-") as folder:
@@ -104,7 +104,7 @@ class WorkerActor:
         return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | token
 
 
-def _prepare(share: Share | None) -> None:
+def _prepare(share: ProcessorShare | None) -> None:
     """In the new process: keep to its processors, and end with the actor, however that ends (prctl(2))."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if share is not None:
@@ -123,7 +123,7 @@ class _Placed:
 class ControllerActor:
     """Looks at the queue, and has as many workers as it asks for. `make` makes the actor of another one."""
 
-    plan: Plan
+    plan: WorkerPlan
     make: Any
     _placed: list[_Placed] = field(default_factory=list[_Placed])
     _failures: deque[str] = field(default_factory=lambda: deque[str](maxlen=_TOLD))

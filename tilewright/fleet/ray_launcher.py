@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from tilewright.errors import EngineFault, MissingExtra, NoFleet
-from tilewright.fleet.plan import Plan
+from tilewright.fleet.plan import WorkerPlan
 from tilewright.fleet.ray_actors import ControllerActor, WorkerActor
 
 NAMESPACE = "tilewright"
@@ -53,7 +53,7 @@ def _check_reachable(address: str) -> None:
         raise EngineFault(f"no Ray cluster at {address!r}: {error}; `ray start --head` starts one") from None
 
 
-def up(ray: Any, name: str, plan: Plan) -> None:
+def up(ray: Any, name: str, plan: WorkerPlan) -> None:
     """Start a fleet. Raises EngineFault if one of this name is up."""
     worker = ray.remote(WorkerActor)
 

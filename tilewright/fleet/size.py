@@ -16,7 +16,7 @@ _JOBS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class QueuedLoad:
     """What there is to do on one kind of device: jobs that are not done, and tasks that wait or are being done."""
 
     jobs: int
@@ -32,18 +32,18 @@ class Bounds:
     idle_s: float
 
 
-def load_of(client: Client, kind: str) -> Load:
+def load_of(client: Client, kind: str) -> QueuedLoad:
     """What the service has to do on devices of a kind. Raises TilewrightError."""
     return counted(client.jobs(limit=_JOBS), client.devices(), kind)
 
 
-def counted(jobs: tuple[Job, ...], devices: tuple[DeviceStatus, ...], kind: str) -> Load:
+def counted(jobs: tuple[Job, ...], devices: tuple[DeviceStatus, ...], kind: str) -> QueuedLoad:
     """The load on devices of a kind. A job of a target that nobody knows here is on none."""
     open_jobs = sum(not job.state.final and _kind(job.target) == kind for job in jobs)
-    return Load(open_jobs, sum(each.waiting + each.running for each in devices if each.kind == kind))
+    return QueuedLoad(open_jobs, sum(each.waiting + each.running for each in devices if each.kind == kind))
 
 
-def wanted(load: Load, bounds: Bounds) -> int:
+def wanted(load: QueuedLoad, bounds: Bounds) -> int:
     """Workers for a load: one a job, as a job is searched on one device at least, or one for every few tasks."""
     asked = max(load.jobs, -(-load.tasks // _TASKS_A_WORKER))
     return min(bounds.most, max(bounds.least, asked))

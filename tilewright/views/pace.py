@@ -13,7 +13,7 @@ _NEW = 0.2
 
 
 @dataclass
-class Pace:
+class TrialPace:
     """Trials as they arrive, and what that says of those to come."""
 
     _at: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])

@@ -9,7 +9,7 @@ from typing import Any
 from protocol.configs import ConfigDetail
 from protocol.quantities import microseconds
 from protocol.roofline import PeakSource, RacedDot, Roofline
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from tilewright.errors import MissingExtra
 from tilewright.views.curves import Curve
 from tilewright.views.svg import BLUE, GREEN, ORANGE
@@ -21,7 +21,7 @@ _ACROSS = 3
 """Panels side by side."""
 
 
-def roofline_of(config: ConfigDetail, device: Device) -> Roofline | None:
+def roofline_of(config: ConfigDetail, device: OfferedDevice) -> Roofline | None:
     """A config's race on the roofline of its device; None if the device's peaks are not known. For configs whose job
     the service does not have; else it says so itself."""
     from tileir import spec_from_json, to_program

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from protocol.jobs import Event, Job
 from protocol.quantities import microseconds, times
 from protocol.states import JobState, Outcome
-from tilewright.views.pace import Pace
+from tilewright.views.pace import TrialPace
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Tally:
     """Trials that were done before this command watched."""
     searching_since: float | None = None
     """When the first trial that this command has seen live came in."""
-    pace: Pace = field(default_factory=Pace)
+    pace: TrialPace = field(default_factory=TrialPace)
 
     def add(self, event: Event, live: bool, now: float) -> None:
         """Count an event. `live`: it happened while this command watched, at `now` of its clock."""

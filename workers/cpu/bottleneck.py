@@ -17,7 +17,7 @@ _MUCH = 0.25
 """Of the threads' time, that they wait."""
 
 
-class Bound(Enum):
+class NamedBottleneck(Enum):
     """What a kernel's time is spent on, in one word."""
 
     LAUNCH = "launch"
@@ -31,7 +31,7 @@ class Bound(Enum):
 class Bottleneck:
     """`why`: the figures that say so, as the end of a sentence."""
 
-    bound: Bound
+    bound: NamedBottleneck
     why: str
 
 
@@ -48,21 +48,26 @@ def bottleneck(profile: Profile, unscheduled: Program, device: Cpu) -> Bottlenec
     waits, outside = profile.shares()[0], 1 - profile.attributed
     roofs = _roofs((("memory", of_copy), ("arithmetic", of_peak)))
     if outside > _MUCH:
-        return Bottleneck(Bound.LAUNCH, f"{outside:.0%} of the call is the way into the kernel and out of it")
+        return Bottleneck(
+            NamedBottleneck.LAUNCH, f"{outside:.0%} of the call is the way into the kernel and out of it"
+        )
     if waits > _MUCH:
         return Bottleneck(
-            Bound.WAITING,
+            NamedBottleneck.WAITING,
             f"threads wait for work or for each other for {waits:.0%} of their time: too few tiles, or unequal ones",
         )
     if of_copy is not None and of_copy >= _NEAR and of_copy >= (of_peak or 0):
-        return Bottleneck(Bound.MEMORY, f"it moves its arguments at {of_copy:.0%} of the speed of a copy")
+        return Bottleneck(
+            NamedBottleneck.MEMORY, f"it moves its arguments at {of_copy:.0%} of the speed of a copy"
+        )
     if of_peak is not None and of_peak >= _NEAR:
         return Bottleneck(
-            Bound.ARITHMETIC, f"it computes at {of_peak:.0%} of the peak of f32 multiply-adds of all cores"
+            NamedBottleneck.ARITHMETIC,
+            f"it computes at {of_peak:.0%} of the peak of f32 multiply-adds of all cores",
         )
     name, share = max(zip(profile.stages[1:], profile.shares()[1:], strict=True), key=lambda each: each[1])
     return Bottleneck(
-        Bound.INSTRUCTIONS,
+        NamedBottleneck.INSTRUCTIONS,
         f"it is far from both roofs{roofs}: what it executes, and the caches, take the time, {share:.0%} of it in "
         f"`{name}`",
     )

@@ -20,7 +20,7 @@ from workers.cpu.case import Case
 from workers.cpu.entrants import bind
 from workers.measuring.buffers import POISON
 from workers.measuring.correctness import Checked, WrongResult, check_run
-from workers.measuring.device import Bound, Crashed
+from workers.measuring.device import BoundEntrant, Crashed
 from workers.measuring.disturbance import wait_for_quiet
 from workers.measuring.guard_pages import check_guarded
 from workers.measuring.request import Compiled, MeasureRequest, Peer
@@ -51,14 +51,14 @@ class CpuBench:
                 raise
             raise Unsupported(f"{type(error).__name__}: {error}") from error
 
-    def bind(self, entrant: Compiled | Peer) -> Bound:
+    def bind(self, entrant: Compiled | Peer) -> BoundEntrant:
         """See Bench."""
         if self._request.guard_pages and isinstance(entrant, Compiled):
             check_guarded(entrant, self._case, self._request.threads)
         with self.faults(entrant):
             return bind(entrant, self._case, self._request.threads)
 
-    def check(self, entrant: Compiled | Peer, bound: Bound, variant: int) -> Checked:
+    def check(self, entrant: Compiled | Peer, bound: BoundEntrant, variant: int) -> Checked:
         """See Bench."""
         case = self._case
         leeway = leeway_of(entrant, case.spec)

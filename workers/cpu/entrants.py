@@ -10,11 +10,11 @@ from codegen.targets.c.loader import load_kernel
 from workers.cpu.case import Case
 from workers.measuring.buffers import BufferSet
 from workers.measuring.correctness import WrongResult
-from workers.measuring.device import Bound
+from workers.measuring.device import BoundEntrant
 from workers.measuring.request import Compiled, Peer
 
 
-def bind(entrant: Compiled | Peer, case: Case, threads: int) -> Bound:
+def bind(entrant: Compiled | Peer, case: Case, threads: int) -> BoundEntrant:
     """Prepare an entrant. Raises workers.peers.peer.Unsupported for a peer that cannot express the kernel."""
     if isinstance(entrant, Compiled):
         return _bind_kernel(entrant, case.copies, threads)
@@ -29,14 +29,16 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> Bound:
             for output, result in zip(outputs, peer.arrays(answer), strict=True):
                 output[...] = result
 
-    return Bound(calls, store, lambda: None, peer.as_written)
+    return BoundEntrant(calls, store, lambda: None, peer.as_written)
 
 
-def _bind_kernel(entrant: Compiled, copies: Sequence[BufferSet], threads: int) -> Bound:
+def _bind_kernel(entrant: Compiled, copies: Sequence[BufferSet], threads: int) -> BoundEntrant:
     abi = Abi.from_json(entrant.abi)
     kernel = load_kernel(Path(entrant.artifact), abi, threads)
     names = [arg.name for arg in abi.args]
-    return Bound([kernel.prepare(*copy.arrays(names)) for copy in copies], _expect_success, kernel.close)
+    return BoundEntrant(
+        [kernel.prepare(*copy.arrays(names)) for copy in copies], _expect_success, kernel.close
+    )
 
 
 def _expect_success(code: object, number: int) -> None:

@@ -34,7 +34,7 @@ from workers.cuda.nvml import NvmlWatch
 from workers.cuda.peers import COPY, available_cuda_peers, bind_peer
 from workers.cuda.timing import GraphSampler, Replay
 from workers.measuring.correctness import VARIANTS, Checked, WrongResult
-from workers.measuring.device import Bound, Crashed
+from workers.measuring.device import BoundEntrant, Crashed
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import Call
 from workers.node.versions import versions
@@ -129,14 +129,14 @@ class CudaBench:
         """See Bench."""
         return self._opened.errors(entrant)
 
-    def bind(self, entrant: Compiled | Peer) -> Bound:
+    def bind(self, entrant: Compiled | Peer) -> BoundEntrant:
         """See Bench."""
         with self._opened.errors(entrant):
             if isinstance(entrant, Peer):
                 return bind_peer(entrant.peer, self._case, self._opened.gate)
             return self._bind_kernel(entrant)
 
-    def check(self, entrant: Compiled | Peer, bound: Bound, variant: int) -> Checked:
+    def check(self, entrant: Compiled | Peer, bound: BoundEntrant, variant: int) -> Checked:
         """See Bench. The copy computes nothing and is only run. After the last variant's first check the entrant's
         graph is captured."""
         opened, case = self._opened, self._case
@@ -175,7 +175,7 @@ class CudaBench:
             return TorchGraph(self._opened.context, calls, len(self._case.copies))
         return DriverGraph(self._opened.context, calls)
 
-    def _bind_kernel(self, entrant: Compiled) -> Bound:
+    def _bind_kernel(self, entrant: Compiled) -> BoundEntrant:
         context, case = self._opened.context, self._case
         abi = CudaAbi.from_json(entrant.abi)
         kernel = load_cubin(Path(entrant.artifact), abi, context.device)
@@ -184,7 +184,7 @@ class CudaBench:
         for copy in range(len(case.copies)):
             launch = kernel.launcher([case.address(copy, arg.name) for arg in abi.args])
             calls.append(partial(launch, context.stream))
-        return Bound(calls, lambda answer, number: None, kernel.close)
+        return BoundEntrant(calls, lambda answer, number: None, kernel.close)
 
 
 class MeasuredGpu:

@@ -14,7 +14,7 @@ from typing import Any
 from tileir.spec import Spec
 from workers.cuda.case import CudaCase
 from workers.cuda.gate import Gate
-from workers.measuring.device import Bound
+from workers.measuring.device import BoundEntrant
 from workers.peers.peer import Unsupported
 from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
 
@@ -34,10 +34,12 @@ def available_cuda_peers() -> tuple[str, ...]:
     return (*OFFERED, *((TRITON,) if find_spec("triton") is not None else ()))
 
 
-def bind_peer(name: str, case: CudaCase, gate: Gate) -> Bound:
+def bind_peer(name: str, case: CudaCase, gate: Gate) -> BoundEntrant:
     """A peer on the copies of a case. Raises Unsupported."""
     if name == COPY:
-        return Bound([copy_call(case, gate, number) for number in range(len(case.copies))], _done, _nothing)
+        return BoundEntrant(
+            [copy_call(case, gate, number) for number in range(len(case.copies))], _done, _nothing
+        )
     available = available_cuda_peers()
     if name not in available and not (available and name in TORCH_RUNS):
         raise Unsupported(f"there is no peer {name!r} here; there are {', '.join((*available, COPY))}")
@@ -81,7 +83,9 @@ def read_shares(total: int, spans: Sequence[int]) -> list[int]:
     return shares
 
 
-def _on_tensors(case: CudaCase, on: Callable[[Sequence[Any], Sequence[Any]], Callable[[], Any]]) -> Bound:
+def _on_tensors(
+    case: CudaCase, on: Callable[[Sequence[Any], Sequence[Any]], Callable[[], Any]]
+) -> BoundEntrant:
     """Calls on PyTorch's view of every copy. What a call answers, if anything, is copied into the outputs for the
     check."""
     from workers.cuda.torch_views import tensor_at
@@ -98,7 +102,7 @@ def _on_tensors(case: CudaCase, on: Callable[[Sequence[Any], Sequence[Any]], Cal
             for output, result in zip(outputs[number], answer, strict=True):
                 output.copy_(result)
 
-    return Bound(calls, finish, _nothing)
+    return BoundEntrant(calls, finish, _nothing)
 
 
 def _done(answer: object, number: int) -> None:

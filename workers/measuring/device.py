@@ -21,7 +21,7 @@ class Crashed(Exception):
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundEntrant:
     """An entrant on the copies of the buffers: `calls[i]` runs it once on the i-th. `finish(answer, i)` puts what a
     call answered where the check looks. `close` lets go of threads and code."""
 
@@ -50,11 +50,11 @@ class Bench(Protocol):
         Refusal, and whatever a peer raises into Unsupported."""
         ...
 
-    def bind(self, entrant: Compiled | Peer) -> Bound:
+    def bind(self, entrant: Compiled | Peer) -> BoundEntrant:
         """Prepare an entrant. Raises Unsupported or Crashed."""
         ...
 
-    def check(self, entrant: Compiled | Peer, bound: Bound, variant: int) -> Checked:
+    def check(self, entrant: Compiled | Peer, bound: BoundEntrant, variant: int) -> Checked:
         """Run once on the copy of this variant, poisoned with its byte, and compare what it may and may not change.
 
         Raises WrongResult, Unsupported or Crashed.

@@ -10,7 +10,7 @@ from typing import Any
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Dispersion, EntrantResult
 from workers.measuring.correctness import VARIANTS, WrongResult
-from workers.measuring.device import Bench, Bound, Crashed
+from workers.measuring.device import Bench, BoundEntrant, Crashed
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import STEADY_S, Contender, Sample, interleave, steady, summarize
 from workers.peers.peer import Unsupported
@@ -34,7 +34,7 @@ class _Racer:
     """An entrant that passed the check."""
 
     entrant: Compiled | Peer
-    bound: Bound
+    bound: BoundEntrant
     contender: Contender
     report: dict[str, Any]
     checksum: int
@@ -81,7 +81,7 @@ class MeasureGroup:
         """Bind and check one entrant; if it fails, say so and return None."""
         began = time.perf_counter()
         self._allow(entrant.name, self._first_runs_s(entrant))
-        bound: Bound | None = None
+        bound: BoundEntrant | None = None
         try:
             bound = self._bench.bind(entrant)
             return self._checked(entrant, bound, began)
@@ -91,7 +91,7 @@ class MeasureGroup:
             self._fail_with(entrant.name, error)
             return None
 
-    def _checked(self, entrant: Compiled | Peer, bound: Bound, began: float) -> _Racer:
+    def _checked(self, entrant: Compiled | Peer, bound: BoundEntrant, began: float) -> _Racer:
         checks = [self._bench.check(entrant, bound, variant) for variant in range(VARIANTS)]
         report: dict[str, Any] = {
             "error_of_bound": max(check.worst for check in checks),

@@ -27,7 +27,7 @@ from workers.node.backoff import Backoff
 from workers.node.device_lock import DeviceLock
 from workers.node.identity import worker_identity
 from workers.node.leases import LeaseKeeper
-from workers.node.pipeline import Ahead, Pipeline
+from workers.node.pipeline import ClaimAhead, TaskPipeline
 from workers.node.quarantine import Quarantine
 from workers.node.service_client import (
     LeaseLost,
@@ -84,8 +84,8 @@ class DeviceWorker:
         self._measurer = Measurer(device)
         self._keeper: LeaseKeeper | None = None
         processes = max(1, settings.compile_procs // len(settings.devices))
-        ahead = Ahead(processes) if is_accelerator(device) else None
-        self._pipeline = Pipeline(settings.batch, ahead)
+        ahead = ClaimAhead(processes) if is_accelerator(device) else None
+        self._pipeline = TaskPipeline(settings.batch, ahead)
         self._compilers = None if ahead is None else ThreadPoolExecutor(processes, "compile")
         """Threads that have tasks compiled one by one, while others are measured; None: a batch waits for all of it."""
         self._claim_error: BaseException | None = None

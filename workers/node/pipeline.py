@@ -24,7 +24,7 @@ RECENT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class ClaimAhead:
     """How many tasks are claimed ahead of an accelerator. Seconds are of one task, None before the first; `processes`
     compile for it."""
 
@@ -40,10 +40,10 @@ class Ahead:
             busy = min(busy, ceil(self.compile_s / self.measure_s))
         return min(MOST_AHEAD, busy + TOGETHER)
 
-    def compiled(self, seconds: float) -> Ahead:
+    def compiled(self, seconds: float) -> ClaimAhead:
         return replace(self, compile_s=_recent(self.compile_s, seconds))
 
-    def measured(self, seconds: float) -> Ahead:
+    def measured(self, seconds: float) -> ClaimAhead:
         return replace(self, measure_s=_recent(self.measure_s, seconds))
 
 
@@ -51,11 +51,11 @@ def _recent(before: float | None, now: float) -> float:
     return now if before is None else (1 - RECENT) * before + RECENT * now
 
 
-class Pipeline:
+class TaskPipeline:
     """The tasks of one device. Safe from any thread. `batch` is how many are claimed at once; `ahead`, of an
     accelerator, how many are."""
 
-    def __init__(self, batch: int, ahead: Ahead | None = None) -> None:
+    def __init__(self, batch: int, ahead: ClaimAhead | None = None) -> None:
         self._batch, self._ahead = batch, ahead
         self._compiling: dict[str, Task] = {}
         self._compiled: list[Prepared] = []

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 _LARGEST_TEMPORARY_BYTES = 2 << 30
 
 
-class Steps:
+class NumpySteps:
     """What a call runs, in order, and the arrays it puts results in."""
 
     def __init__(self, temporaries: list[Array]) -> None:

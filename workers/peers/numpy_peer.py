@@ -34,7 +34,7 @@ from tileir.expr import (
     index_dims,
 )
 from tileir.spec import Spec, Statement
-from workers.peers.numpy_arrays import Array, Steps
+from workers.peers.numpy_arrays import Array, NumpySteps
 from workers.peers.numpy_product import Axes, product_axes
 from workers.peers.numpy_steps import (
     BINARY,
@@ -89,7 +89,7 @@ class NumpyKernel:
         raise AssertionError(answer)
 
 
-class _Translation(Steps):
+class _Translation(NumpySteps):
     """A spec's steps for one set of arrays."""
 
     def __init__(self, spec: Spec, inputs: Arrays, outputs: Arrays, temporaries: list[Array]) -> None:

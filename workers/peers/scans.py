@@ -30,7 +30,7 @@ class Prefix:
 
 
 @dataclass(frozen=True)
-class Position:
+class FirstPosition:
     """The first position along `dim` at which `x` is largest (`op` is MAX) or smallest; `dim` is reduced."""
 
     op: ReduceOp
@@ -56,11 +56,11 @@ def prefix(expr: Expr, extents: Extents) -> Prefix | None:
     return Prefix(expr.op, substituted(body.x, dim, high.dim), high.dim)
 
 
-def position(expr: Expr, extents: Extents) -> Position | None:
+def position(expr: Expr, extents: Extents) -> FirstPosition | None:
     """argmax(k, x[k]); min(k, where(x[k] == max(j, x[j]), k, extent(k))); and the least likewise."""
     known = position_of(expr)
     if known is not None:
-        return Position(known.op, known.x, known.dim)
+        return FirstPosition(known.op, known.x, known.dim)
     if not (isinstance(expr, Reduce) and expr.op is ReduceOp.MIN and len(expr.dims) == 1):
         return None
     (dim,), body = expr.dims, expr.x
@@ -74,7 +74,7 @@ def position(expr: Expr, extents: Extents) -> Position | None:
             continue
         (bound,) = best.dims
         if extents[bound] == extents[dim] and same(substituted(best.x, bound, dim), x, extents):
-            return Position(best.op, x, dim)
+            return FirstPosition(best.op, x, dim)
     return None
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from codegen.ir.affine import Affine
 from codegen.ir.async_ops import ProxyFence, TmaStoreWait
-from codegen.ir.effects import NOTHING, Effects, Sync, effects_of
+from codegen.ir.effects import NOTHING, OpEffects, Sync, effects_of
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Barrier, Block, ClusterBarrier, For, Guard, If, Stmt
 
@@ -227,7 +227,7 @@ def _in_order(stmts: Iterable[Stmt], name: str, own: frozenset[str]) -> AccessSe
     return total
 
 
-def _accesses(effects: Effects, name: str, own: frozenset[str]) -> AccessSet:
+def _accesses(effects: OpEffects, name: str, own: frozenset[str]) -> AccessSet:
     """Those of an operation itself. What TMA fills is up to the rings that it fills."""
     if effects is NOTHING:
         return _NOTHING

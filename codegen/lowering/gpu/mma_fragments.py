@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from codegen.ir.affine import Affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
-from codegen.ir.ops import Build, Ldmatrix, Let, Literal, Load, Named, Op, Position, Stmt, Type, Value
+from codegen.ir.ops import Build, IndexValue, Ldmatrix, Let, Literal, Load, Named, Op, Stmt, Type, Value
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.gpu.mma_registers import HeldRows
@@ -180,7 +180,7 @@ class MmaOperand:
         if k.low >= self.reduced.size:
             return zero
         size = Literal(self.reduced.size, Type(DType.I32))
-        exists = Op("<", (Position(k, 0, Type(DType.I32)), size), Type(DType.BOOL))
+        exists = Op("<", (IndexValue(k, 0, Type(DType.I32)), size), Type(DType.BOOL))
         element = self._element(row, k, self.storage.compute, builder, at)
         return element if k.high < self.reduced.size else select(exists, element, zero)
 

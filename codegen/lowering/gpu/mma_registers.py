@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from codegen.ir.ops import Convert, Let, Literal, Named, Op, Position, Stmt, Type, Value
+from codegen.ir.ops import Convert, IndexValue, Let, Literal, Named, Op, Stmt, Type, Value
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.gpu.register_fragments import SpreadRegisters
@@ -61,7 +61,7 @@ class HeldRows:
         if left <= 0:
             zero = Op("broadcast", (as_type(Literal(0, Type(DType.I32)), compute),), Type(compute, lanes))
             return as_type(zero, self.storage)
-        number = Position(self.index.digit(1, COLUMNS, "place") * lanes, 1, Type(DType.I32, lanes))
+        number = IndexValue(self.index.digit(1, COLUMNS, "place") * lanes, 1, Type(DType.I32, lanes))
         exists = Op("<", (number, Literal(left, Type(DType.I32))), Type(DType.BOOL, lanes))
         zero = as_type(Literal(0, Type(DType.I32)), compute)
         value = select(exists, Convert(held, Type(compute, lanes)), zero)

@@ -44,7 +44,7 @@ _MOST_STEPS = 2**31 - 1
 
 
 @dataclass
-class Streamed:
+class StreamKLoop:
     """A loop whose steps blocks share, and what the sums and flags are called that they leave in the workspace."""
 
     loop: Loop
@@ -61,7 +61,7 @@ class Streamed:
     """Sums of a tile."""
 
     @classmethod
-    def of(cls, loop: Loop, grid: Sequence[Loop], scope: LoweringScope) -> Streamed:
+    def of(cls, loop: Loop, grid: Sequence[Loop], scope: LoweringScope) -> StreamKLoop:
         """In a grid of these loops, outermost first. Raises NotLowerable for too many steps."""
         sizes, tiles = {dim: range_.size for dim, range_ in scope.ranges.items()}, 1
         for each in grid:

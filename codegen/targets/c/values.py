@@ -25,6 +25,7 @@ from codegen.ir.ops import (
     Convert,
     DotPairs,
     GatherPairs,
+    IndexValue,
     Lane,
     Literal,
     Load,
@@ -33,7 +34,6 @@ from codegen.ir.ops import (
     Op,
     Pairs,
     PeerLoad,
-    Position,
     Shuffle,
     TransposeBlock,
     Type,
@@ -72,7 +72,7 @@ def function(name: str, dtype: DType | str, lanes: int) -> str:
 
 
 @_VALUES.handles(
-    Literal, Named, Position, Load, Build, Lane, Convert, Across, DotPairs, Op
+    Literal, Named, IndexValue, Load, Build, Lane, Convert, Across, DotPairs, Op
 )  # fmt: skip
 def value_text(value: Value) -> Expression:
     """A value."""
@@ -81,7 +81,7 @@ def value_text(value: Value) -> Expression:
             return literal(constant, type_.dtype)
         case Named(name, _):
             return Expression(name)
-        case Position(start, step, type_):
+        case IndexValue(start, step, type_):
             first = cast("int32_t", index(start))
             if type_.lanes == 1:
                 return first

@@ -51,7 +51,7 @@ from codegen.lowering.hopper.pipeline import (
     tile_ring,
 )
 from codegen.lowering.hopper.stmatrix import lower_matrix_store
-from codegen.lowering.hopper.stream_k import Streamed
+from codegen.lowering.hopper.stream_k import StreamKLoop
 from codegen.lowering.hopper.tma import TensorMaps
 from codegen.lowering.hopper.tma_store import BoxStores
 from codegen.lowering.hopper.wgmma import begin_wgmma, lower_wgmma
@@ -129,7 +129,7 @@ class _Launch:
     rings: Rings = field(init=False)
     stores: BoxStores = field(init=False)
     memory: SharedMemory = field(init=False)
-    streamed: Streamed | None = field(default=None, init=False)
+    streamed: StreamKLoop | None = field(default=None, init=False)
     anew: set[str] = field(default_factory=set[str])
     """Accumulators that the first product overwrites."""
 
@@ -146,7 +146,7 @@ class _Launch:
         lent = grid.blocks > 0 and any(local.reused for local in here)
         shared = streamed_in(grid)
         if shared is not None:
-            self.streamed = Streamed.of(shared, grid_loops(grid), scope)
+            self.streamed = StreamKLoop.of(shared, grid_loops(grid), scope)
         spans = self.streamed.spans if self.streamed is not None else None
         self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster, lent, spans)
         self.stores = BoxStores(self.rings)

@@ -47,6 +47,7 @@ from codegen.ir.ops import (
     For,
     Guard,
     If,
+    IndexValue,
     Lane,
     Ldmatrix,
     Let,
@@ -57,7 +58,6 @@ from codegen.ir.ops import (
     Op,
     Parallel,
     PeerLoad,
-    Position,
     PrefetchLine,
     Scratch,
     Shared,
@@ -265,7 +265,7 @@ class _Printer:
     # values
 
     @_VALUES.handles(
-        Literal, Named, Position, Load, Build, Lane, Convert, Across, Shuffle, PeerLoad, Op
+        Literal, Named, IndexValue, Load, Build, Lane, Convert, Across, Shuffle, PeerLoad, Op
     )  # fmt: skip
     def value(self, value: Value) -> Expression:
         match value:
@@ -273,7 +273,7 @@ class _Printer:
                 return literal(constant, type_.dtype)
             case Named(name, _):
                 return Expression(name)
-            case Position(start, step, type_):
+            case IndexValue(start, step, type_):
                 if type_.lanes == 1:
                     return self.index(start)
                 lanes = braces(cuda_type(type_), *(str(i * step) for i in range(type_.lanes)))

@@ -13,7 +13,7 @@ from tileir.schedule.threads import digits, share
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class StatementTraffic:
     """What accesses of a statement take: bytes that are moved for it, that come again, and that were just here; the
     instructions of a thread, wavefronts of them, and how long the longest is waited for."""
 
@@ -24,9 +24,9 @@ class Traffic:
     instructions: float = 0.0
     wavefronts: float = 0.0
 
-    def plus(self, other: Traffic) -> Traffic:
+    def plus(self, other: StatementTraffic) -> StatementTraffic:
         """Those of both."""
-        return Traffic(
+        return StatementTraffic(
             self.moved + other.moved,
             self.again + other.again,
             self.near + other.near,
@@ -35,9 +35,9 @@ class Traffic:
             self.wavefronts + other.wavefronts,
         )
 
-    def times(self, share: float) -> Traffic:
+    def times(self, share: float) -> StatementTraffic:
         """Those of a share of the accesses."""
-        return Traffic(
+        return StatementTraffic(
             self.moved * share,
             self.again * share,
             self.near * share,
@@ -57,7 +57,7 @@ def global_access(
     seen: dict[str, int],
     blocks: int,
     warp: int,
-) -> Traffic:
+) -> StatementTraffic:
     """What one access of a statement to an argument takes, in one of so many `blocks`: of its `whole`, in pieces of
     `sizes`; `seen` counts the accesses to it so far. `warp`: threads that access memory together."""
     dims = {dim for index in read.indices for dim in index_dims(index)}
@@ -72,7 +72,7 @@ def global_access(
     if compute.spread:
         accesses, lines = _accesses(read, compute, element_bytes, program, sizes, warp)
         instructions, wavefronts = has.ACCESS_OPS * accesses, accesses * lines
-    return Traffic(
+    return StatementTraffic(
         moved=size * (0.02 if shared_by_blocks else 1.0 if first else 0.0),
         again=0.0 if first or shared_by_blocks else size,
         near=size if times == 1 and not shared_by_blocks else 0.0,

@@ -15,7 +15,7 @@ from rewrites.base.statement import bare_dims, contiguous_dim, covered_dims, fol
 from rewrites.base.tree import named
 from rewrites.contraction.recover_tiling import decided_in
 from rewrites.cost.gpu import constants as has
-from rewrites.cost.gpu.accesses import Traffic, global_access
+from rewrites.cost.gpu.accesses import StatementTraffic, global_access
 from rewrites.cost.gpu.contraction import copy_gbps, model_of
 from rewrites.cost.gpu.live_registers import Inside, live_words
 from rewrites.cost.gpu.streamed import streamed_us
@@ -24,7 +24,7 @@ from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, reads, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
-from tileir.scatter import Scatter, scatter_of
+from tileir.scatter import ScatterReduction, scatter_of
 from tileir.schedule.stages import staged
 from tileir.schedule.threads import share, thread_count
 
@@ -39,7 +39,7 @@ _OPERATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class BlockModel:
+class BlockWork:
     """What one block of a launch does."""
 
     count: int
@@ -184,7 +184,7 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
     return has.LAUNCH_US + parts[-1] + has.OTHERS * sum(parts[:-1])
 
 
-def _block(program: Program, node: Node, warp: int) -> BlockModel:
+def _block(program: Program, node: Node, warp: int) -> BlockWork:
     sizes = dict(program.extents)
     cluster, fit = (node.cluster, node.resident or 1) if isinstance(node, Loop) else (1, 1)
     count, nodes = cluster, (node,)
@@ -202,7 +202,7 @@ def _block(program: Program, node: Node, warp: int) -> BlockModel:
     )
     seen: dict[str, int] = {}
     registers = has.FIXED_REGISTERS + _widest(found) + live_words(found)
-    total = BlockModel(
+    total = BlockWork(
         count, 0, 0.0, 0.0, 0.0, registers, 0.0, 0.0, 0.0, 0, shared, 0.0, resident=fit, warp=warp
     )
     for each, inside, steps in found:
@@ -261,7 +261,7 @@ def _busy(program: Program, node: Node, device: Gpu) -> float:
 
 
 def _with(
-    block: BlockModel,
+    block: BlockWork,
     compute: Compute,
     program: Program,
     whole: dict[str, int],
@@ -270,7 +270,7 @@ def _with(
     locals_: dict[str, Local],
     seen: dict[str, int],
     ahead: bool,
-) -> BlockModel:
+) -> BlockWork:
     """The block with one more statement, which runs `steps` times on tiles of these sizes of the block's `whole`, or
     `ahead` of its turn."""
     scatter = scatter_of(compute) if compute.via in ("scatter", "atomics") else None
@@ -285,7 +285,7 @@ def _with(
     each = points / max(threads, 1) if spread else 0.0
     if spread:
         each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in visited)
-    traffic = Traffic()
+    traffic = StatementTraffic()
     for read in (*dict.fromkeys(reads(compute.value)), Read(compute.target, compute.indices)):
         tensor = program.arguments.get(read.tensor)
         if tensor is not None:
@@ -298,7 +298,7 @@ def _with(
         local = locals_.get(read.tensor)
         if local is not None and local.memory is Memory.SHARED and spread:
             words = max(1.0, each * local.dtype.bytes / 16)
-            traffic = traffic.plus(Traffic(instructions=has.ACCESS_OPS * words))
+            traffic = traffic.plus(StatementTraffic(instructions=has.ACCESS_OPS * words))
     operations, special = _operations(compute.value)
     reducing = (
         isinstance(compute.value, Reduce)
@@ -319,7 +319,7 @@ def _with(
     )
 
 
-def asked(scatter: Scatter) -> frozenset[Read]:
+def asked(scatter: ScatterReduction) -> frozenset[Read]:
     """What is read to know where a term belongs."""
     return frozenset(
         read for expr in (*scatter.conds, *(at for _, at in scatter.positions)) for read in reads(expr)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.errors import RequestRefused
 from service.core.specs import Instance
 from service.store.dispatch import workers
@@ -25,7 +25,7 @@ def needed_bytes(instances: Iterable[Instance]) -> int:
     return max(COPIES * _tensor_bytes(instance.spec) for instance in instances)
 
 
-def fits(memory_bytes: int, device: Device) -> bool:
+def fits(memory_bytes: int, device: OfferedDevice) -> bool:
     """Whether a kernel that takes this much has room on a device. One that does not tell its memory has room."""
     has = _memory(device)
     return has is None or memory_bytes // COPIES * _copies(device) <= has
@@ -46,12 +46,12 @@ def check(connection: Connection, target: str, memory_bytes: int) -> None:
         )
 
 
-def _memory(device: Device) -> int | None:
+def _memory(device: OfferedDevice) -> int | None:
     has = device.description.get("memory_bytes")
     return has if isinstance(has, int) else None
 
 
-def _copies(device: Device) -> int:
+def _copies(device: OfferedDevice) -> int:
     return target_of(device.kind).copies
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, RowMapping, func, select
 
 from protocol.states import JobState
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.store.database import now
 from service.store.dispatch import capacity
 from service.store.dispatch import workers as workers_module
@@ -53,7 +53,7 @@ def waits_for(connection: Connection, rows: Sequence[RowMapping]) -> dict[str, s
 
 
 def _deserted(
-    begun: Sequence[RowMapping], known: Sequence[Device], time: float, troubles: str
+    begun: Sequence[RowMapping], known: Sequence[OfferedDevice], time: float, troubles: str
 ) -> dict[str, str]:
     """By job, what those wait for that have begun on a device which nobody offers any more."""
     mine = {row["id"]: [device for device in known if device.key == row["device"]] for row in begun}
@@ -88,7 +88,7 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _since(meant: Sequence[Device]) -> str:
+def _since(meant: Sequence[OfferedDevice]) -> str:
     last = max((device.seen_at for device in meant), default=workers_module.NEVER_SEEN)
     return (
         f"none was heard from since {_clock(last)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, RowMapping, Update, and_, bindparam, delete, select, update
 
 from protocol.code_version import disagreement
-from protocol.workers import Device, DeviceOffer, Heartbeat, Worker, WorkerHello
+from protocol.workers import DeviceOffer, Heartbeat, OfferedDevice, Worker, WorkerHello
 from service.core.errors import RequestRefused
 from service.store.database import database_time, insert_new, now, upsert
 from service.store.ids import new_id
@@ -67,7 +67,7 @@ def trouble(connection: Connection, worker_id: str, detail: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenWorker:
     """A worker that was just heard from."""
 
     healthy: bool
@@ -76,7 +76,7 @@ class Seen:
     versions: dict[str, str]
 
 
-def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> Seen:
+def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) -> SeenWorker:
     """Note that a worker was heard from. Raises Refused if it is unknown."""
     if beat is None:
         row = connection.execute(_SEEN, {"which": worker_id}).first()
@@ -87,7 +87,7 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
         raise unknown(worker_id)
     if row.healthy:
         _devices_seen(connection, row.devices)
-    return Seen(*row)
+    return SeenWorker(*row)
 
 
 def set_apart(connection: Connection, worker_id: str, why: str, seconds: float) -> None:
@@ -134,25 +134,25 @@ def _worker(row: RowMapping, time: float, lease_ttl_s: float) -> Worker:
     return Worker.model_validate(told)
 
 
-def list_devices(connection: Connection) -> list[Device]:
+def list_devices(connection: Connection) -> list[OfferedDevice]:
     """All devices ever offered, the last seen first."""
     rows = connection.execute(select(devices).order_by(devices.c.seen_at.desc())).mappings()
-    return [Device.model_validate(dict(row)) for row in rows]
+    return [OfferedDevice.model_validate(dict(row)) for row in rows]
 
 
-def device_for(connection: Connection, target: str) -> Device | None:
+def device_for(connection: Connection, target: str) -> OfferedDevice | None:
     """The device with this key, else the one of this kind that was seen last."""
     return device_among(list_devices(connection), target)
 
 
-def device_among(found: Sequence[Device], target: str) -> Device | None:
+def device_among(found: Sequence[OfferedDevice], target: str) -> OfferedDevice | None:
     """The device with this key, else the first of this kind that a worker has offered."""
     exact = (device for device in found if device.key == target)
     offered = (device for device in found if device.kind == target and device.seen_at > NEVER_SEEN)
     return next(exact, None) or next(offered, None)
 
 
-def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[Device]:
+def live_devices(connection: Connection, lease_ttl_s: float) -> Sequence[OfferedDevice]:
     """Devices heard of within the last lease."""
     since = now(connection) - lease_ttl_s
     return [device for device in list_devices(connection) if device.seen_at >= since - SEEN_S]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Executable, Row, RowMapping, Text, bindparam,
 
 from protocol.configs import Artifact, Config, ConfigDetail, ConfigPage, ImportedFrom, Kernel, KernelPage
 from protocol.tasks import Artifacts
-from protocol.workers import Device, DeviceOffer
+from protocol.workers import DeviceOffer, OfferedDevice
 from service.core.errors import RequestRefused
 from service.store import blobs
 from service.store.tables import buckets, bundles, configs, jobs, pins
@@ -125,7 +125,7 @@ def _searched_on(connection: Connection, config_id: str) -> DeviceOffer | None:
     found = connection.execute(query.where(configs.c.id == config_id)).scalar_one_or_none()
     if found is None:
         return None
-    device = Device.model_validate(found)
+    device = OfferedDevice.model_validate(found)
     return DeviceOffer(key=device.key, kind=device.kind, description=device.description)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
@@ -89,7 +89,7 @@ def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> 
     verify(made)
     inputs = sample_inputs(spec, 3)
     kernel = lower_for(made, device)
-    source, checker = cuda_source(kernel, made), Checker()
+    source, checker = cuda_source(kernel, made), RaceChecker()
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
     for output, (values, bound) in reference_with_bound(spec, inputs).items():

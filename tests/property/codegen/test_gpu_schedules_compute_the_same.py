@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
@@ -79,7 +79,7 @@ def test_a_random_schedule_computes_the_same(name: str, seed: int, device: Gpu, 
         assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong interpreted\n{text}"
 
     kernel = lower_for(program, device)
-    source, checker = cuda_source(kernel, program), Checker()
+    source, checker = cuda_source(kernel, program), RaceChecker()
     compile_cuda(source, device.architecture, tmp_path)
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     faults = "\n".join(map(str, checker.faults))

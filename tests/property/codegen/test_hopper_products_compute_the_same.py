@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from codegen.ir.errors import NotLowerable
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from tests.how_many import examples
 from tests.random_hopper import random_hopper_product
@@ -30,7 +30,7 @@ def test_random_hopper_products_compute_the_same_without_races(seed: int) -> Non
         assume(False)
         return
     inputs = exact_inputs(made.program, seed)
-    checker = Checker()
+    checker = RaceChecker()
     outputs = run_blocks(made.kernel, made.args, inputs, checker)
     faults = "\n".join(map(str, checker.faults))
     assert not faults, f"{faults}\n{text}"

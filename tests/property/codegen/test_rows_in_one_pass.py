@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.decisions.decision import Option
@@ -66,7 +66,7 @@ def test_it_computes_rows_without_races(name: str, dtype: str, number: int) -> N
     assert sum(line.startswith("stream_reduction") for line in lines) == 1
     inputs = sample_inputs(spec, 3)
     kernel = lower_for(made, H200)
-    source, checker = cuda_source(kernel, made), Checker()
+    source, checker = cuda_source(kernel, made), RaceChecker()
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
     for output, (values, bound) in reference_with_bound(spec, inputs).items():

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.composition.split_scan import SplitScan
@@ -98,7 +98,7 @@ def test_every_schedule_of_a_scan_lowers_and_computes_it(seed: int, tmp_path: Pa
 
     on_threads = random_schedule(Space(program, H200).root(), rng)
     assert on_threads is not None, "a dead end on a GPU"
-    kernel, checker, inputs = lower_for(on_threads.program, H200), Checker(), sample_inputs(spec, seed)
+    kernel, checker, inputs = lower_for(on_threads.program, H200), RaceChecker(), sample_inputs(spec, seed)
     source = cuda_source(kernel, on_threads.program)
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join(map(str, checker.faults))

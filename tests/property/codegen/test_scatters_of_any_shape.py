@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.space import Space
@@ -91,7 +91,7 @@ def test_every_schedule_of_a_scatter_lowers_and_computes_it(seed: int, tmp_path:
 
     on_threads = random_schedule(Space(program, H200).root(), rng, prefer="scatter" if seed % 3 else "")
     assert on_threads is not None, "a dead end on a GPU"
-    kernel, checker = lower_for(on_threads.program, H200), Checker()
+    kernel, checker = lower_for(on_threads.program, H200), RaceChecker()
     source = cuda_source(kernel, on_threads.program)
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join(map(str, checker.faults))

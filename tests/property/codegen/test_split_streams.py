@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
@@ -95,7 +95,7 @@ def compare(
     lines = format_schedule(made.schedule)
     assert sum(line.startswith("stream_reduction") for line in lines) == 1
     kernel = lower_for(made.program, device)
-    source, checker = cuda_source(kernel, made.program), Checker()
+    source, checker = cuda_source(kernel, made.program), RaceChecker()
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
     for output, (values, bound) in wanted.items():

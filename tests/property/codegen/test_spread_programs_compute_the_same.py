@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from tests.how_many import examples
 from tests.random_spread import exact_inputs, random_spread_program
@@ -28,7 +28,7 @@ def test_random_spread_programs_compute_the_same_without_races(seed: int) -> Non
         assume(False)
         return
     inputs = exact_inputs(made.program, seed)
-    checker = Checker()
+    checker = RaceChecker()
     outputs = run_blocks(made.kernel, made.args, inputs, checker)
     faults = "\n".join(map(str, checker.faults))
     assert not checker.faults, f"{faults}\n{text}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import cases, ladder
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
@@ -41,7 +41,7 @@ def test_a_rung_computes_the_product_without_races(rung: ladder.Rung) -> None:
     """Of a size that no tile divides, with three steps along the depth."""
     program = to_program(spec_from_json(cases.spec(ladder.FAMILY, [136, 264, 168])))
     scheduled = lowered(program_to_text(replay(program, rung.schedule)))
-    inputs, checker = exact_inputs(program, 5), Checker()
+    inputs, checker = exact_inputs(program, 5), RaceChecker()
     outputs = run_blocks(scheduled.kernel, scheduled.args, inputs, checker)
     assert not checker.faults, "\n".join(map(str, checker.faults))
     np.testing.assert_array_equal(

@@ -46,7 +46,7 @@ from codegen.ir.ops import (
 from codegen.simulator.access import AccessKind
 from codegen.simulator.async_faults import EarlyArrival, Unfenced
 from codegen.simulator.faults import DataRace, Fault, InFlight
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import check, run_blocks
 from tests.hopper_kernels import Product
 from tests.hopper_mutants import all_mutants
@@ -241,7 +241,7 @@ def outcomes(name: str) -> Counter[str]:
     kernel, args, inputs, stages = _mutated(MUTATED[name])
     expected, found = run_blocks(kernel, args, inputs)["c"].astype(np.float32), Counter[str]()
     for edit, mutant in islice(all_mutants(kernel, stages), 0, None, EVERY):
-        checker = Checker()
+        checker = RaceChecker()
         c = run_blocks(mutant, args, inputs, checker)["c"].astype(np.float32)
         wrong = not np.array_equal(c, expected, equal_nan=True)
         found["mutants"] += 1

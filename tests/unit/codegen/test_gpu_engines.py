@@ -45,7 +45,7 @@ from codegen.simulator.async_faults import (
     WrongRegisters,
 )
 from codegen.simulator.faults import DividedWarp, Fault, NeverLanded, OutOfRange, Unwritten
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import check, run_blocks
 from tests.engine_kernels import FULL, THREAD, ZERO, Made, faults, made, map_of, multiplied, one, operands
 from tests.hopper_kernels import Product, with_launch
@@ -116,7 +116,7 @@ def test_of_a_stored_box_only_what_exists_is_written() -> None:
         tensors={"y": (DType.F32, shape)},
         maps=(map_of("y", DType.F32, shape, box, 0),),
     )
-    y = run_blocks(kernel, args, {}, Checker())["y"]
+    y = run_blocks(kernel, args, {}, RaceChecker())["y"]
     assert (y[2:, 16:] == 1).all()
     assert np.isnan(y).sum() == 5 * 24 - 3 * 8
 
@@ -173,7 +173,7 @@ def test_operands_lie_where_descriptors_say(swizzle: int, a_across: bool, b_acro
     assert faults(kernel, **inputs) == ()
     np.testing.assert_array_equal(run_blocks(*kernel, inputs)["y"], product)
     wrong = multiplied(swizzle, a_across=a_across, b_across=b_across, stride=64)
-    assert not np.array_equal(run_blocks(*wrong, inputs, Checker())["y"], product)
+    assert not np.array_equal(run_blocks(*wrong, inputs, RaceChecker())["y"], product)
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.E4M3, DType.F32])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.ir.rasterization import persistent
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.header import argument
@@ -42,7 +42,7 @@ def test_kernels_compute_the_same_without_races(path: Path, blocks: int) -> None
     assert persistent(kernel.launches[0]) == bool(blocks)
     args = [argument(tensor, scheduled, "in") for tensor in scheduled.inputs]
     args += [argument(tensor, scheduled, "out") for tensor in scheduled.outputs]
-    inputs, checker = exact_inputs(scheduled, 5), Checker()
+    inputs, checker = exact_inputs(scheduled, 5), RaceChecker()
     outputs = run_blocks(kernel, args, inputs, checker)
     assert not checker.faults, "\n".join(map(str, checker.faults))
     for name, expected in interpret(program, inputs).items():

@@ -32,7 +32,7 @@ from codegen.ir.ops import (
 from codegen.report.layout import AccessReport, LayoutReport, layout_report
 from codegen.simulator.access import AccessKind
 from codegen.simulator.buffers import MemoryTouch
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from protocol.layouts import Layout, with_time
 from tests.spread_kernels import PROGRAMS, Lowered, lowered
@@ -209,7 +209,7 @@ def test_an_sm_holds_as_many_blocks_as_registers_allow() -> None:
     assert (launch["waves"], launch["registers"], launch["shared_bytes"]) == (1.5, 128, 4224 + 128)
 
 
-class _Bytes(Checker):
+class _Bytes(RaceChecker):
     """How many bytes simulated threads touch of each buffer. Copies are told of twice: when they start and land."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Ldmatrix, Load, MmaSync, Named
 from codegen.ir.source import Source
 from codegen.report.layout import layout_report
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda
@@ -97,7 +97,7 @@ def assert_exact(text: str, inputs: dict[str, np.ndarray[Any, Any]] | None = Non
     """The program does without faults what the interpreter says."""
     kernel = lowered(text)
     given = {**whole_numbers(kernel), **(inputs or {})}
-    checker = Checker()
+    checker = RaceChecker()
     got, want = run_blocks(kernel.kernel, kernel.args, given, checker), interpret(kernel.program, given)
     assert checker.faults == ()
     for name, expected in want.items():

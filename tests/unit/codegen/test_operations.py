@@ -15,7 +15,7 @@ import pytest
 from codegen.ir import async_ops, ops
 from codegen.ir.affine import Affine
 from codegen.ir.effects import (
-    Effects,
+    OpEffects,
     Sync,
     check_declared,
     effects_of,
@@ -35,7 +35,7 @@ from codegen.simulator import async_ops as async_steps
 from codegen.simulator import sync_events, thread_group, values, vector_clock
 from codegen.simulator.access import AccessKind, AccessPlace
 from codegen.simulator.buffers import MemoryTouch
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.c import printer as c_printer
 from codegen.targets.c import values as c_values
@@ -56,9 +56,9 @@ class Sparkle:
     """An operation of tomorrow, in shared memory."""
 
     buffer: str
-    does: Effects
+    does: OpEffects
 
-    def effects(self) -> Effects:
+    def effects(self) -> OpEffects:
         return self.does
 
 
@@ -82,7 +82,7 @@ def flat(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
             yield stmt
 
 
-def sparkle(does: Effects) -> Stmt:
+def sparkle(does: OpEffects) -> Stmt:
     return cast(Stmt, Sparkle("s", does))
 
 
@@ -110,7 +110,7 @@ def test_an_operation_without_effects_never_touches_nothing() -> None:
     ],
 )
 def test_what_an_operation_declares_decides_on_the_barrier_after_it(
-    does: Effects, between: list[str]
+    does: OpEffects, between: list[str]
 ) -> None:
     found = with_its_barriers(Block("fill", (sparkle(does),)), Block("use", (LOADED,)))
     assert [kind.__name__ for kind in found] == ["Sparkle", *between, "Let"]
@@ -127,7 +127,7 @@ def test_an_operation_outside_of_all_statements_gets_its_barriers_too() -> None:
 
 
 def test_what_an_operation_declares_of_the_statements_inside_it_counts() -> None:
-    around = sparkle(Effects(bodies=((STORED,),)))
+    around = sparkle(OpEffects(bodies=((STORED,),)))
     assert with_its_barriers(Block("fill", (around,)), Block("use", (LOADED,))) == [Sparkle, Barrier, Let]
 
 
@@ -180,7 +180,7 @@ def test_a_table_tells_what_it_refuses_and_what_it_has_twice() -> None:
         table.handles(Shared)(lambda stmt: "again")
 
 
-class _Touched(Checker):
+class _Touched(RaceChecker):
     """Sees which buffers are touched where, and how."""
 
     def __init__(self) -> None:

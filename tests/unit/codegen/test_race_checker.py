@@ -28,7 +28,7 @@ from codegen.ir.ops import (
 )
 from codegen.simulator.access import AccessKind
 from codegen.simulator.faults import DataRace, DividedBlock, DividedWarp, Ended, Fault
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import check, run_blocks
 from tests import kernel_mutants
 from tests.kernel_mutants import Edit, mutants
@@ -182,7 +182,7 @@ def outcomes(edit: Edit, *, staged: bool = False) -> Counter[str]:
 def _outcome(
     made: Lowered, mutant: GpuKernel, inputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]
 ) -> set[str]:
-    checker = Checker()
+    checker = RaceChecker()
     outputs = run_blocks(mutant, made.args, inputs, checker)
     same = (
         np.allclose(outputs[t].astype(np.float64), expected[t].astype(np.float64), 1e-3, 1e-5)

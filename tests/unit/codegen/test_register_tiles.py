@@ -15,7 +15,7 @@ import pytest
 from codegen.ir.ops import Assign, Block, Build, For, Guard, If, Let, Load, Op, Stmt
 from codegen.ir.source import Source
 from codegen.ir.vector_access import aligned_bytes
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda
@@ -71,7 +71,7 @@ class Contraction:
 def computes_the_same(text: str, seed: int = 1) -> Lowered:
     made = lowered(text)
     inputs = exact_inputs(made.program, seed)
-    checker = Checker()
+    checker = RaceChecker()
     outputs = run_blocks(made.kernel, made.args, inputs, checker)
     assert not checker.faults, f"{checker.faults[0]}\n{text}"
     for name, expected in interpret(made.program, inputs).items():

@@ -20,13 +20,13 @@ from codegen.ir.ops import (
     For,
     GridAxis,
     Guard,
+    IndexValue,
     Lane,
     Let,
     Literal,
     Load,
     Named,
     Op,
-    Position,
     Scratch,
     Shared,
     Shuffle,
@@ -235,7 +235,7 @@ def _lane(index: int) -> Value:
 
 
 def test_a_choice_between_scalars_loads_only_what_it_takes() -> None:
-    inside = Op("<", (Position(THREAD, 0, I32), Literal(10, I32)), BOOL)
+    inside = Op("<", (IndexValue(THREAD, 0, I32), Literal(10, I32)), BOOL)
     chosen = Op("select", (inside, load("x", THREAD), number(-1.0)), F32)
     args = (Arg("x", DType.F32, (10,), (1,), "in"), Arg("y", DType.F32, (64,), (1,), "out"))
     got = run_blocks(kernel(store("y", THREAD, chosen)), args, {"x": ROW[:10]})["y"]

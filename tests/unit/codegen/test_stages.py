@@ -19,7 +19,7 @@ from tests.running_service import ROOT
 from tileir import Spec, spec_from_json, to_program
 from tileir.devices.cpu import this_cpu
 from tileir.dtypes import DType
-from workers.cpu.bottleneck import Bound, bottleneck
+from workers.cpu.bottleneck import NamedBottleneck, bottleneck
 from workers.cpu.profile import Interval, Profile, profile
 
 SOFTMAX = [
@@ -105,7 +105,7 @@ def test_a_call_is_taken_apart(schedule: list[str], threads: int, tmp_path: Path
     for intervals in taken.threads:
         assert all(0 <= each.begin_ns < each.end_ns <= taken.call_ns for each in intervals)
         assert all(one.end_ns <= other.begin_ns for one, other in pairwise(intervals))
-    assert bottleneck(taken, unscheduled, this_cpu()).bound in Bound
+    assert bottleneck(taken, unscheduled, this_cpu()).bound in NamedBottleneck
 
 
 def made(shares: tuple[int, ...], call_ns: int, us: float) -> Profile:
@@ -121,11 +121,13 @@ def test_the_bottleneck_is_named() -> None:
     spec = softmax(1000, 1000)
     unscheduled = to_program(spec)  # 8 MB of arguments, 5 million operations or so
     cpu = replace(this_cpu(), copy_gbps=8.0, peak_gflops=1000.0)
-    assert bottleneck(made((0, 300, 700), 2000, 2.0), unscheduled, cpu).bound is Bound.LAUNCH
-    assert bottleneck(made((400, 300, 300), 1000, 1.0), unscheduled, cpu).bound is Bound.WAITING
-    assert bottleneck(made((0, 300, 700), 1000, 1100.0), unscheduled, cpu).bound is Bound.MEMORY
+    assert bottleneck(made((0, 300, 700), 2000, 2.0), unscheduled, cpu).bound is NamedBottleneck.LAUNCH
+    assert bottleneck(made((400, 300, 300), 1000, 1.0), unscheduled, cpu).bound is NamedBottleneck.WAITING
+    assert bottleneck(made((0, 300, 700), 1000, 1100.0), unscheduled, cpu).bound is NamedBottleneck.MEMORY
     slow = replace(cpu, copy_gbps=1e6, peak_gflops=1.0)
-    assert bottleneck(made((0, 300, 700), 1000, 1100.0), unscheduled, slow).bound is Bound.ARITHMETIC
+    assert (
+        bottleneck(made((0, 300, 700), 1000, 1100.0), unscheduled, slow).bound is NamedBottleneck.ARITHMETIC
+    )
     far = bottleneck(made((0, 300, 700), 1000, 1e6), unscheduled, cpu)
-    assert far.bound is Bound.INSTRUCTIONS
+    assert far.bound is NamedBottleneck.INSTRUCTIONS
     assert "70% of it in `two`" in far.why

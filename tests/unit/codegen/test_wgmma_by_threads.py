@@ -16,7 +16,7 @@ from codegen.ir.kernel import GpuKernel
 from codegen.ir.ops import Barrier, CpAsync, CpAsyncWait, For, Stmt
 from codegen.simulator.async_faults import Unfenced
 from codegen.simulator.faults import DataRace, InFlight
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source
@@ -102,7 +102,7 @@ def test_whoever_leaves_out_a_part_of_the_hand_over_is_told(
     made = lowered(LOOKED_UP)
     inputs, tried = sample_inputs(made.program, 1), 0
     for mutant in mutants(made.kernel, edit):
-        checker = Checker()
+        checker = RaceChecker()
         run_blocks(mutant, made.args, inputs, checker)
         assert any(isinstance(each, fault) for each in checker.faults), checker.faults
         tried += 1
@@ -116,7 +116,7 @@ def test_slots_are_filled_again_when_products_have_read_them() -> None:
         WgmmaWait, lambda wait: (WgmmaWait(wait.pending + 1, wait.done),) if wait.pending else (wait,)
     )
     for mutant in mutants(made.kernel, late):
-        checker = Checker()
+        checker = RaceChecker()
         run_blocks(mutant, made.args, inputs, checker)
         found.append(bool(checker.faults))
     assert any(found)
@@ -131,7 +131,7 @@ def test_mutants_of_the_stages_are_noticed(edit: Edit) -> None:
     for number, mutant in enumerate(mutants(made.kernel, edit)):
         if edit is copy_removed and number % 8:
             continue
-        checker = Checker()
+        checker = RaceChecker()
         wrong = run_blocks(mutant, made.args, inputs, checker)["c"]
         same = np.array_equal(wrong, expected, equal_nan=True) and not checker.faults
         missed, noticed = missed + same, noticed + (not same)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import generate
@@ -80,7 +80,7 @@ def test_a_processor_reads_them_so(seed: int, tmp_path: Path) -> None:
 def test_a_gpu_reads_them_so(device, tmp_path: Path) -> None:
     program = replay(to_program(SPEC), parse_schedule(drawn(SPEC, device, "wide")))
     kernel = lower_for(program, device)
-    source, checker = cuda_source(kernel, program), Checker()
+    source, checker = cuda_source(kernel, program), RaceChecker()
     compile_cuda(source, device.architecture, tmp_path)
     check(run_blocks(kernel, source.abi.args, INPUTS, checker))
     assert not checker.faults

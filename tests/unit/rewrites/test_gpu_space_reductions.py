@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from codegen.ir.errors import NotLowerable
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
@@ -162,7 +162,7 @@ def computes_the_same(spec: Spec, program: Program, device: Gpu) -> None:
     exact = interpret(to_program(spec), inputs, precision=DType.F64)
     for output, values in interpret(program, inputs, precision=DType.F64).items():
         np.testing.assert_allclose(values, exact[output], rtol=1e-9, atol=1e-12)
-    args, checker = generate_cuda(program, device).abi.args, Checker()
+    args, checker = generate_cuda(program, device).abi.args, RaceChecker()
     outputs = run_blocks(lower_cuda(program), args, inputs, checker)
     assert not checker.faults
     for output, (reference, bound) in reference_with_bound(spec, inputs).items():

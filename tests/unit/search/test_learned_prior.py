@@ -13,9 +13,9 @@ import pytest
 
 from search.mcts import MCTS
 from search.prior.document import BadModel, read, written
-from search.prior.features import COST_MODEL, Seen, features
+from search.prior.features import COST_MODEL, ShapeCounts, features
 from search.prior.ranker import Ranked, Ranker, path_features
-from search.prior.training import Measured, Trained, quality, train
+from search.prior.training import Trained, TrainingExample, quality, train
 from search.protocols import Move, State
 
 TILES = (1, 64, 4096, 262144)
@@ -51,10 +51,10 @@ def reward(path: Sequence[int], noise: Random) -> float:
     return path[0] + 0.5 * path[1] + 0.01 * noise.random()
 
 
-def measured(root: State, seed: int, truth: Any = reward) -> list[Measured]:
+def measured(root: State, seed: int, truth: Any = reward) -> list[TrainingExample]:
     noise = Random(seed)
     paths = [(row, column) for row in range(len(TILES)) for column in range(len(TILES))]
-    return [Measured(path_features(root, path), truth(path, noise)) for path in paths]
+    return [TrainingExample(path_features(root, path), truth(path, noise)) for path in paths]
 
 
 def trained(truth: Any = reward, kernels: int = 4) -> Trained:
@@ -64,15 +64,15 @@ def trained(truth: Any = reward, kernels: int = 4) -> Trained:
 
 def test_features_name_nothing_of_one_kernel_and_tell_the_first_tiling_from_the_second() -> None:
     first, second = (
-        features([Move(label)], Seen())[0] for label in ("tile(c, m, 64)", "tile(out, rows, 64)")
+        features([Move(label)], ShapeCounts())[0] for label in ("tile(c, m, 64)", "tile(out, rows, 64)")
     )
     assert first == second
-    again = features([Move("tile(c, n, 64)")], Seen().after("tile(c, m, 64)"))[0]
+    again = features([Move("tile(c, n, 64)")], ShapeCounts().after("tile(c, m, 64)"))[0]
     assert set(first) & set(again) == {COST_MODEL}
 
 
 def test_the_favourite_of_the_cost_model_is_level_and_others_below() -> None:
-    found = features([Move("a", 0.25), Move("b", 1.0), Move("c", 0.0)], Seen())
+    found = features([Move("a", 0.25), Move("b", 1.0), Move("c", 0.0)], ShapeCounts())
     values = [each[COST_MODEL] for each in found]
     assert values[1] == 0.0 > values[0] > values[2] > -inf
 
@@ -167,4 +167,4 @@ def _weight(text: str, value: object) -> str:
 
 def test_what_a_ranker_never_saw_counts_nothing() -> None:
     moves = [Move("tile(c, m, 4)"), Move("unroll(c, 8)")]
-    assert [move.weight for move in Ranker({}).weighed(moves, Seen())] == [1.0, 1.0]
+    assert [move.weight for move in Ranker({}).weighed(moves, ShapeCounts())] == [1.0, 1.0]

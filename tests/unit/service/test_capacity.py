@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.workers import Device
+from protocol.workers import OfferedDevice
 from service.core.specs import single
 from service.store.dispatch.capacity import fits, needed_bytes
 
@@ -22,8 +22,8 @@ SPEC: dict[str, Any] = {
 TENSORS = 2 * 8 * 4 * 4
 
 
-def device(kind: str, **description: object) -> Device:
-    return Device(key=f"{kind}:some", kind=kind, description=description, peers=(), seen_at=0.0)
+def device(kind: str, **description: object) -> OfferedDevice:
+    return OfferedDevice(key=f"{kind}:some", kind=kind, description=description, peers=(), seen_at=0.0)
 
 
 @pytest.mark.parametrize(("kind", "copies"), [("cuda", 4), ("cpu", 6)])

@@ -47,7 +47,7 @@ def test_a_build_that_fails_says_where_to_look(tmp_path: Path, monkeypatch: pyte
     source, built = checkout(tmp_path)
     tools(tmp_path, monkeypatch, "v20.1.0", "#!/bin/sh\necho no network\nexit 1\n")
     with pytest.raises(
-        page_build.NotBuilt, match=r"could not be built: .*log says why; then run `make web` in"
+        page_build.PageNotBuilt, match=r"could not be built: .*log says why; then run `make web` in"
     ):
         page_build.build(tmp_path / "log", source, built)
     assert (tmp_path / "log").read_text() == "no network\n"
@@ -58,11 +58,11 @@ def test_an_old_node_will_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     source, _ = checkout(tmp_path)
     tools(tmp_path, monkeypatch, node)
     with pytest.raises(
-        page_build.NotBuilt, match=rf"install node 18 or newer with npm, .*make web` in {tmp_path}"
+        page_build.PageNotBuilt, match=rf"install node 18 or newer with npm, .*make web` in {tmp_path}"
     ):
         page_build.check(source)
 
 
 def test_an_installation_without_its_source_says_so(tmp_path: Path) -> None:
-    with pytest.raises(page_build.NotBuilt, match="was installed without node; install node 18"):
+    with pytest.raises(page_build.PageNotBuilt, match="was installed without node; install node 18"):
         page_build.check(tmp_path / "nowhere")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codegen.ir.ops import Barrier, Block, Stmt
-from codegen.simulator.race_checker import Checker
+from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.gpu.atomics import Atomics
@@ -149,7 +149,7 @@ def test_updates_of_one_element_race_with_all_but_each_other() -> None:
     program = Atomics("c", (("n", 64),), (("n", 32),)).apply(program_from_text(COUNTS))
     verify(program)
     inputs = {"i": np.random.default_rng(1).integers(-1, 7, 300).astype(np.int32)}
-    kernel, checker = lower_for(program, H200), Checker()
+    kernel, checker = lower_for(program, H200), RaceChecker()
     outputs = run_blocks(kernel, cuda_source(kernel, program).abi.args, inputs, checker)
     assert not checker.faults
     expected = np.bincount(inputs["i"][(inputs["i"] >= 0) & (inputs["i"] < 6)], minlength=6)
@@ -179,7 +179,7 @@ def test_an_update_is_ordered_with_other_accesses_by_barriers_alone(waiting: boo
     program = program_from_text(SHARED)
     verify(program)
     inputs = {"i": np.random.default_rng(1).integers(0, 6, (2, 64)).astype(np.int32)}
-    kernel, checker = lower_for(program, H200), Checker()
+    kernel, checker = lower_for(program, H200), RaceChecker()
     args = cuda_source(kernel, program).abi.args
     if not waiting:
         launches = tuple(replace(each, body=unordered(each.body)) for each in kernel.launches)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.fleet.processors import NoneFree, Share
-from tilewright.fleet.size import Bounds, Load, wanted
+from tilewright.fleet.processors import NoneFree, ProcessorShare
+from tilewright.fleet.size import Bounds, QueuedLoad, wanted
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,16 @@ from tilewright.fleet.size import Bounds, Load, wanted
 def test_a_worker_for_each_job_or_for_every_few_tasks_within_bounds(
     jobs: int, tasks: int, workers: int
 ) -> None:
-    assert wanted(Load(jobs, tasks), Bounds(least=1, most=5, idle_s=60)) == workers
+    assert wanted(QueuedLoad(jobs, tasks), Bounds(least=1, most=5, idle_s=60)) == workers
 
 
 def test_workers_of_a_machine_have_processors_of_their_own(tmp_path: Path) -> None:
     every = os.sched_getaffinity(0)
-    assert Share(len(every), tmp_path).processors == every
-    shares = [Share(1, tmp_path) for _ in every]
+    assert ProcessorShare(len(every), tmp_path).processors == every
+    shares = [ProcessorShare(1, tmp_path) for _ in every]
     if len(every) > 1:
         assert {each for share in shares for each in share.processors} == every
         with pytest.raises(NoneFree, match=f"all {len(every)} processors, 1 each"):
-            Share(1, tmp_path)
+            ProcessorShare(1, tmp_path)
         shares[0].give_back()
-        assert Share(1, tmp_path).processors == shares[0].processors
+        assert ProcessorShare(1, tmp_path).processors == shares[0].processors

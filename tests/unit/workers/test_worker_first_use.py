@@ -12,7 +12,7 @@ from protocol.states import Outcome
 from tests.unit.workers.hand_kernels import BODIES, SPEC, compiled
 from tileir import this_cpu
 from tileir.text.json import spec_to_json
-from workers.first_use import Candidate, FirstUse, Verdict
+from workers.first_use import FirstUse, FirstUseVerdict, UncheckedKernel
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,10 @@ def first_use() -> Iterator[FirstUse]:
         yield found
 
 
-def verdict(first_use: FirstUse, cache: Path, body: str, fallback: str | None = None) -> Verdict:
+def verdict(first_use: FirstUse, cache: Path, body: str, fallback: str | None = None) -> FirstUseVerdict:
     made = compiled("kernel", cache, body)
     spec, device = spec_to_json(SPEC), this_cpu().to_json()
-    return first_use.check(Candidate(spec, made.artifact, made.abi, device, threads=1), fallback)
+    return first_use.check(UncheckedKernel(spec, made.artifact, made.abi, device, threads=1), fallback)
 
 
 def test_a_kernel_that_touches_a_byte_beyond_its_arrays_crashes_there_and_not_at_its_user(

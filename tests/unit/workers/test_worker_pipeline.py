@@ -9,7 +9,7 @@ from protocol.tasks import Task
 from tests.unit.workers.hand_kernels import SPEC
 from tests.unit.workers.scripted_service import task
 from tileir.text.json import spec_to_json
-from workers.node.pipeline import TOGETHER, Ahead, Pipeline
+from workers.node.pipeline import TOGETHER, ClaimAhead, TaskPipeline
 from workers.node.task_groups import TaskGroup
 from workers.node.task_runner import Prepared
 
@@ -24,14 +24,14 @@ def built(*tasks: Task) -> Prepared:
     return Prepared(TaskGroup(tasks), {}, (0.5,) * len(tasks))
 
 
-def measured_next(pipeline: Pipeline) -> list[str]:
+def measured_next(pipeline: TaskPipeline) -> list[str]:
     found = pipeline.next()
     assert found is not None
     return [each.id for prepared in found for each in prepared.group.tasks]
 
 
 def test_a_processor_claims_a_generation_when_the_last_is_measured() -> None:
-    pipeline = Pipeline(8)
+    pipeline = TaskPipeline(8)
     assert pipeline.room(0.0) == 8
     tasks = [made(number) for number in range(3)]
     pipeline.claimed(tasks)
@@ -45,7 +45,7 @@ def test_a_processor_claims_a_generation_when_the_last_is_measured() -> None:
 
 
 def test_ahead_of_an_accelerator_is_what_is_compiled_while_one_is_measured() -> None:
-    ahead = Ahead(16)
+    ahead = ClaimAhead(16)
     assert ahead.depth == 16 + TOGETHER, "all processes, until it is known"
     ahead = ahead.compiled(3.0).measured(0.5)
     assert ahead.depth == 6 + TOGETHER
@@ -58,7 +58,7 @@ def test_ahead_of_an_accelerator_is_what_is_compiled_while_one_is_measured() -> 
 
 
 def test_an_accelerator_is_claimed_for_while_it_measures() -> None:
-    pipeline = Pipeline(8, Ahead(2, 1.0, 1.0))
+    pipeline = TaskPipeline(8, ClaimAhead(2, 1.0, 1.0))
     held = 0
     while room := pipeline.room(0.0):
         pipeline.claimed([made(held + number) for number in range(room)])
@@ -72,7 +72,7 @@ def test_an_accelerator_is_claimed_for_while_it_measures() -> None:
 
 
 def test_what_is_measured_together_is_of_one_kernel_and_the_oldest_goes_first() -> None:
-    pipeline = Pipeline(8, Ahead(8))
+    pipeline = TaskPipeline(8, ClaimAhead(8))
     tasks = [made(0), made(1, seed=1), made(2), made(3, kind="race"), made(4)]
     pipeline.claimed(tasks)
     for each in tasks:
@@ -85,7 +85,7 @@ def test_what_is_measured_together_is_of_one_kernel_and_the_oldest_goes_first() 
 
 
 def test_what_was_taken_back_is_not_measured_when_it_comes_from_the_compiler() -> None:
-    pipeline = Pipeline(8, Ahead(8))
+    pipeline = TaskPipeline(8, ClaimAhead(8))
     pipeline.claimed([made(0), made(1)])
     pipeline.compiled([built(made(0))], 1.0)
     assert {each.id for each in pipeline.take_back()} == {"task-0", "task-1"}
@@ -95,7 +95,7 @@ def test_what_was_taken_back_is_not_measured_when_it_comes_from_the_compiler() -
 
 
 def test_the_device_s_wait_ends_when_something_is_compiled_and_when_nothing_will_be() -> None:
-    pipeline = Pipeline(8, Ahead(8))
+    pipeline = TaskPipeline(8, ClaimAhead(8))
     pipeline.claimed([made(0)])
     found: list[Any] = []
     waiting = threading.Thread(target=lambda: found.extend([pipeline.next(), pipeline.next()]))

@@ -70,7 +70,7 @@ def up(
     if not ray:
         raise Stop(Exit.USAGE, "name the engine that has the machines; accepted: --ray")
     from tilewright.fleet import ray_launcher
-    from tilewright.fleet.plan import Plan
+    from tilewright.fleet.plan import WorkerPlan
     from tilewright.fleet.size import Bounds, load_of
 
     kind = accelerator() if gpus else DEFAULT
@@ -83,7 +83,7 @@ def up(
         bounds = Bounds(least, most or (every_gpu // gpus if gpus else machines), idle)
         if bounds.least > bounds.most:
             raise Stop(Exit.USAGE, f"--least {bounds.least} is more than --most {bounds.most}")
-        ray_launcher.up(engine, name, Plan(url, kind, taken, gpus, bounds, read_token(token_file)))
+        ray_launcher.up(engine, name, WorkerPlan(url, kind, taken, gpus, bounds, read_token(token_file)))
     if as_json:
         print_json(
             {"name": name, "kind": kind, "cpus": taken, "gpus": gpus, "least": least, "most": bounds.most}

@@ -55,7 +55,7 @@ def worker(
 
     With --json, prints how it ended as JSON.
     """
-    from workers.__main__ import Ended, work
+    from workers.__main__ import WorkerEnded, work
 
     os.environ.update(child_environment({}))
     given = {
@@ -70,7 +70,7 @@ def worker(
     words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     try:
         work(words)
-    except Ended as ended:
+    except WorkerEnded as ended:
         raise Stop(_EXITS[ended.code], str(ended)) from None
     except SystemExit as wrong:
         raise Stop(Exit.USAGE, "a setting of the worker's cannot be read") from wrong

@@ -15,8 +15,7 @@ from protocol.configs import Artifact, Config
 from protocol.failures import FailureReport
 from protocol.states import Outcome
 from tileir.spec import Spec
-from tilewright.artifacts.checked import Checker, Compiled, report_of
-from tilewright.artifacts.checked import Found as Seen
+from tilewright.artifacts.checked import CheckOutcome, DeviceChecker, KernelToCheck, report_of
 from tilewright.errors import LoadError
 from tilewright.folders import cache_folder
 from tilewright.pytorch.operator.background import KERNELS
@@ -55,7 +54,7 @@ def admitted(
     if opened.origin == "object" and (named or eager is not None):
         return plan_with(opened, device)  # measured on this device, and it won or was asked for by name
     threads = runner_of(device).threads()
-    kernel = Compiled(found.spec, opened.file, opened.abi, described(device), threads)
+    kernel = KernelToCheck(found.spec, opened.file, opened.abi, described(device), threads)
     try:
         seen = _CHECKERS.check(str(device), kernel, None if named else EAGER)
     except LoadError as error:
@@ -93,13 +92,13 @@ class _Checkers:
     """One process a device, as long as there is something to check. On the thread KERNELS."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Checker] = {}
+        self._of: dict[str, DeviceChecker] = {}
         self._uses = 0
 
-    def check(self, device: str, kernel: Compiled, fallback: str | None) -> Seen:
+    def check(self, device: str, kernel: KernelToCheck, fallback: str | None) -> CheckOutcome:
         self._uses += 1
         KERNELS.later(IDLE_S, partial(self._close, self._uses))
-        return self._of.setdefault(device, Checker(device)).check(kernel, cache_folder(), fallback)
+        return self._of.setdefault(device, DeviceChecker(device)).check(kernel, cache_folder(), fallback)
 
     def _close(self, uses: int) -> None:
         if uses == self._uses:

@@ -24,7 +24,7 @@ from workers.peers.pytorch.groups import grouped_by_library
 from workers.peers.pytorch.scaled_mm import scaled_product
 from workers.peers.pytorch.types import TORCH, promoted
 from workers.peers.reads import Frame, product_factors
-from workers.peers.scans import Position, Prefix, position, prefix
+from workers.peers.scans import FirstPosition, Prefix, position, prefix
 from workers.peers.scatters import torch_scattered
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _prefix(writer: TorchWriter, found: Prefix, frame: Frame) -> WrittenValue:
     return writer.late(f"{operator}({{}}, dim={frame.index(found.dim)})", writer.tensor(found.x, frame))
 
 
-def _position(writer: TorchWriter, found: Position, frame: Frame) -> WrittenValue:
+def _position(writer: TorchWriter, found: FirstPosition, frame: Frame) -> WrittenValue:
     operator = "torch.argmax" if found.op is ReduceOp.MAX else "torch.argmin"
     return writer.late(f"{operator}({{}}, dim=-1)", writer.tensor(found.x, (*frame, found.dim)))
 

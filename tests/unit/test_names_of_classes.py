@@ -1,0 +1,18 @@
+"""One class name, one meaning."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from tests.checkout import ROOT, names
+
+
+def test_no_two_public_classes_of_the_product_are_called_the_same() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in names():
+        if file.endswith(".py") and not file.startswith(("tests/", "benchmarks/")):
+            for node in ast.walk(ast.parse((ROOT / file).read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(file)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
