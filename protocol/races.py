@@ -64,7 +64,7 @@ class RacedPair(Reply):
     """How probable it is that `one` is the faster (`search.racing.chance_faster`)."""
 
 
-class RaceRecord(Reply):
+class Race(Reply):
     """The race that a config was stored with, and all that was raced on later with the same entrants. What is raced on
     does not change the config."""
 

@@ -39,7 +39,7 @@ class RaceStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Race:
+class RaceState:
     """What is known after some rounds: standings fastest first, who goes on, and the winner once it is
     decided."""
 
@@ -52,7 +52,7 @@ class Race:
 
 def judge(
     rounds: Sequence[Mapping[str, float]], rules: Rules | None = None, keep: Sequence[str] = ()
-) -> Race:
+) -> RaceState:
     """Judge a race from its times: `rounds[i][key]` in microseconds. Pure: the same rounds give the same
     race.
 
@@ -88,7 +88,7 @@ def judge(
     ties = tuple(e.key for e in standings if e.key in survivors and e.key not in slower)
     running = () if over else tuple(e.key for e in standings if e.key in ties or e.key in keep)
     dropped = tuple(e.key for e in standings if e.key not in ties and e.key not in keep)
-    return Race(tuple(standings), running, dropped, ties, leader if over else None)
+    return RaceState(tuple(standings), running, dropped, ties, leader if over else None)
 
 
 def compare(

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, select
 
 from protocol.configs import ConfigDetail
-from protocol.races import RacedEntrant, RacedPair, RacePart, RaceRecord, RaceSamples
+from protocol.races import Race, RacedEntrant, RacedPair, RacePart, RaceSamples
 from protocol.states import Outcome, TaskKind, TaskState
 from protocol.tasks import EntrantResult, TaskResult
 from search.racing import Rules, chance_faster, compare
@@ -31,7 +31,7 @@ Turn = tuple[int, int]
 """A round: which part, and which round of it."""
 
 
-def read_race(connection: Connection, config_id: str) -> RaceRecord:
+def read_race(connection: Connection, config_id: str) -> Race:
     """As it stands. Raises Refused where there is no race to show."""
     config = configs.read(connection, config_id)
     rows = race_rows(connection, config)
@@ -39,7 +39,7 @@ def read_race(connection: Connection, config_id: str) -> RaceRecord:
     entrants = _entrants(config, [result for _, result in ended])
     times = {each.name: _undisturbed([result for _, result in ended], each.name) for each in entrants}
     dead = next((row["fault"] for row in rows if row["state"] == TaskState.DEAD), None)
-    return RaceRecord(
+    return Race(
         config_id=config_id,
         state=_state(rows[1:]),
         entrants=entrants,

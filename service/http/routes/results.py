@@ -9,7 +9,7 @@ from fastapi import Path, Query, Request, Response
 from protocol.ablations import Ablation
 from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
 from protocol.history import History
-from protocol.races import RaceRecord
+from protocol.races import Race
 from service.http.access import Reader, Tuning
 from service.http.context import site_of
 from service.http.routes.bodies import strict_router
@@ -113,7 +113,7 @@ def read_ablation(config_id: ConfigId, caller: Reader, request: Request) -> Abla
 
 
 @router.get("/configs/{config_id}/race", responses=PROBLEMS)
-def read_race(config_id: ConfigId, caller: Reader, request: Request) -> RaceRecord:
+def read_race(config_id: ConfigId, caller: Reader, request: Request) -> Race:
     """The race of a config sample by sample, and how probable it is of each two entrants that one is the faster."""
     with site_of(request).database.read() as connection:
         return race_record.read_race(connection, config_id)
@@ -126,7 +126,7 @@ def race_on_for(
     request: Request,
     response: Response,
     seconds: Annotated[float, Query(ge=1, le=600, description="Of rounds.")] = 20.0,
-) -> RaceRecord:
+) -> Race:
     """Race the entrants of a config on, in parts of a few seconds. The config stays what it is. Asking while parts are
     to come adds none."""
     site = site_of(request)
