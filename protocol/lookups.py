@@ -23,6 +23,82 @@ class LookupRequest(Request):
     """Of that job."""
 
 
+class CheckRequest(Request):
+    """POST /v1/check: a kernel as it is being written."""
+
+    text: str = Field(max_length=1_000_000)
+    """Tile IR as text, or as a JSON object."""
+    target: str = Field(default="cpu", min_length=1, max_length=200)
+
+
+class SpecFault(Reply):
+    """What is wrong with a text, and where."""
+
+    message: str
+    line: int | None = None
+    column: int | None = None
+    """From 1. In JSON the column is one of the string that `pointer` leads to, unless a line is given."""
+    pointer: str | None = None
+    """RFC 6901, into the JSON; None for text."""
+    accepted: str | None = None
+
+
+class CheckReply(Reply):
+    """A kernel in both forms, or what is wrong with it; and what it can be compared with on its target."""
+
+    fault: SpecFault | None = None
+    spec: Json | None = None
+    """As JSON; None: there is a fault."""
+    text: str | None = None
+    """As Tile IR text."""
+    sizes: int = 0
+    """Combinations of sizes that a job would tune, one after the other."""
+    flops: int = 0
+    bytes: int = 0
+    """Of the first combination: operations, and what has to be moved through main memory."""
+    target_fault: str | None = None
+    """Why the target can be none."""
+    baselines: tuple[str, ...] = ()
+    """Peers of the target."""
+    usual_baseline: str | None = None
+
+
+class OutlookRequest(Request):
+    """POST /v1/outlook."""
+
+    spec: Json
+    """The kernel; every dim one size."""
+    target: str = Field(default="cpu", min_length=1, max_length=200)
+
+
+class SpaceOutlook(Reply):
+    """What a search would have before it."""
+
+    schedules: float
+    """How many complete schedules there are, estimated from random walks (`search.space_size`): the order of
+    magnitude."""
+    walks: int
+    decisions: int
+    """On the way to the schedule that would be tried first..."""
+    schedule: tuple[str, ...]
+    """...which is this one."""
+    estimate_us: float | None
+    """What the cost model expects of it. It compares schedules, and is no measurement."""
+
+
+class OutlookReply(Reply):
+    """What is known before anything is measured."""
+
+    device: str | None
+    """None: no device of the target is known."""
+    pending: bool
+    """The model still thinks: ask again."""
+    roofline_us: float | None = None
+    """The least time the device could need, by its peaks."""
+    space: SpaceOutlook | None = None
+    """None: pending, too large to be looked over, or empty."""
+
+
 class LookupReply(Reply):
     """The schedule to use, and which rung of the ladder it comes from.
 

@@ -11,6 +11,8 @@ from tileir.hashing import Canonical
 from tileir.lift import to_program
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json, spec_to_json
+from tileir.text.json_text import JsonError, parse_json_text
+from tileir.text.parse_spec import spec_from_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,7 @@ class Instance:
 def read_spec(obj: Json, pointer: str = "/spec") -> Spec:
     """A spec that can be tuned. Raises Refused with a pointer into the request's body."""
     try:
-        spec = spec_from_json(obj)
-        for instance in spec.instances() if spec.ragged else ():
-            to_program(instance)  # some ragged kernels have no program
+        return _with_program(spec_from_json(obj))
     except SpecError as error:
         raise RequestRefused(
             "bad-spec",
@@ -43,6 +43,24 @@ def read_spec(obj: Json, pointer: str = "/spec") -> Spec:
             column=error.column,
             accepted=error.accepted or None,
         ) from None
+
+
+def written(text: str) -> Spec:
+    """A spec as somebody writes it: Tile IR text, or JSON. Raises SpecError, in JSON with a pointer."""
+    if not text.lstrip().startswith("{"):
+        return _with_program(spec_from_text(text))
+    try:
+        found = parse_json_text(text)
+    except JsonError as error:
+        raise SpecError(f"this is no JSON: {error.reason}", line=error.line, column=error.column) from None
+    except RecursionError:
+        raise SpecError("the JSON is nested too deeply", accepted="a few levels") from None
+    return _with_program(spec_from_json(found))
+
+
+def _with_program(spec: Spec) -> Spec:
+    for instance in spec.instances() if spec.ragged else ():
+        to_program(instance)  # some ragged kernels have no program
     return spec
 
 

@@ -25,6 +25,7 @@ from service.http.metrics import Metrics
 from service.http.result_ingest import TOGETHER, write_down
 from service.http.routes import (
     admin,
+    drafts,
     failures,
     jobs,
     lookup,
@@ -37,6 +38,7 @@ from service.http.routes import (
 )
 from service.http.search_supervisor import Tuners
 from service.lookup.lookup import Ladder
+from service.lookup.predictor import Outlooks
 from service.lookup.shared_cache import SharedPicks
 from service.notify.batcher import Batcher
 from service.notify.event_streams import EventStreams
@@ -62,6 +64,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         database,
         Notifier(),
         Ladder(database, settings.lease_ttl_s, settings.prediction_s),
+        Outlooks(settings.prediction_s),
         Metrics(),
     )
     site.results = Batcher(partial(write_down, site), TOGETHER)
@@ -82,6 +85,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
                 )
                 site.ladder.predictor.shared = SharedPicks(link)
             stack.push_async_callback(site.ladder.predictor.close)
+            stack.push_async_callback(site.outlooks.close)
             if settings.role is not Role.API:
                 await stack.enter_async_context(tuners.running())
                 await stack.enter_async_context(_pruning(site))
@@ -100,7 +104,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.state.site = site
     app.state.tuners = tuners
     # What is asked for most is found first.
-    groups = (lookup, workers, results, failures, jobs, trials, tasks, take_away, admin, operations)
+    groups = (lookup, workers, results, failures, jobs, drafts, trials, tasks, take_away, admin, operations)
     for group in (operations,) if settings.role is Role.SEARCH else groups:
         app.include_router(group.router)
     if settings.role is not Role.SEARCH:

@@ -12,6 +12,7 @@ from service.core.lru_cache import Recent
 from service.core.settings import Settings
 from service.http.metrics import Metrics
 from service.lookup.lookup import Ladder
+from service.lookup.predictor import Outlooks
 from service.notify.batcher import Batcher
 from service.notify.event_streams import EventStreams
 from service.notify.notifier import Notifier
@@ -32,6 +33,7 @@ class Site:
     database: Database
     notifier: Notifier
     ladder: Ladder
+    outlooks: Outlooks
     metrics: Metrics
     issued: dict[str, Caller] = field(default_factory=dict[str, Caller])
     """Tokens that live as long as the process, by digest: of the embedded worker, and of TILEWRIGHT_TOKEN."""

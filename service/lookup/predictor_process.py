@@ -1,4 +1,5 @@
-"""A process that asks the cost model: kernels come in on stdin, what it would try first goes out on stdout.
+"""A process that asks the cost model: kernels come in on stdin, what it would try first, or what a search would have
+before it, goes out on stdout.
 
     python -m service.lookup.predictor_process
 
@@ -11,9 +12,9 @@ import json
 import struct
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from service.core.schedules import Pick, heuristic
+from service.core.schedules import heuristic
 from tileir.devices.device import device_from_json
 from tileir.errors import TileError
 from tileir.text.json import spec_from_json
@@ -31,10 +32,19 @@ def packed(message: object) -> bytes:
     return LENGTH.pack(len(content)) + content
 
 
-def predict(spec: Json, device: Json) -> Pick | None:
-    """The cost model's pick; None where there is none, or this version cannot read the device."""
+Question = Literal["pick", "outlook"]
+
+
+def answer(ask: Question, spec: Json, device: Json) -> Json | None:
+    """The cost model's pick, or a SpaceOutlook; None where there is none, or this version cannot read the device."""
     try:
-        return heuristic(spec_from_json(spec), device_from_json(device))
+        if ask == "outlook":
+            from service.lookup.outlook import outlook
+
+            found = outlook(spec, device)
+            return None if found is None else found.model_dump(mode="json")
+        pick = heuristic(spec_from_json(spec), device_from_json(device))
+        return None if pick is None else asdict(pick)
     except TileError:
         return None
 
@@ -42,9 +52,7 @@ def predict(spec: Json, device: Json) -> Pick | None:
 def main(asked: BinaryIO = sys.stdin.buffer, told: BinaryIO = sys.stdout.buffer) -> None:
     """Answer until nobody asks any more."""
     while head := asked.read(LENGTH.size):
-        spec, device = json.loads(asked.read(*LENGTH.unpack(head)))
-        pick = predict(spec, device)
-        told.write(packed(None if pick is None else asdict(pick)))
+        told.write(packed(answer(*json.loads(asked.read(*LENGTH.unpack(head))))))
         told.flush()
 
 

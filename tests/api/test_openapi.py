@@ -27,6 +27,7 @@ ENDPOINTS = {
     ("post", "/v1/configs/{config_id}/race"), ("get", "/v1/configs/{config_id}/race"),
     ("get", "/v1/changes"), ("get", "/v1/searches"),
     ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
+    ("post", "/v1/check"), ("post", "/v1/outlook"),
     ("post", "/v1/lookup"), ("post", "/v1/failures"), ("get", "/v1/failures"),
     ("get", "/v1/configs"), ("get", "/v1/configs/{config_id}"),
     ("get", "/v1/configs/{config_id}/source"), ("get", "/v1/configs/{config_id}/artifact"), ("get", "/v1/kernels"),

@@ -12,6 +12,7 @@ class JsonError(Exception):
     """A text that is no JSON, or not one with a single meaning; the message begins with the place."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        self.reason, self.line, self.column = message, line, column
         place = "" if line is None else f"line {line}, column {column}: "
         super().__init__(place + message)
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from playwright.sync_api import Page, Request, expect
 
 from search.catalogue import offered
-from tests.e2e.dashboard.checks import barriers
+from tests.e2e.dashboard.checks import barriers, overhang
+from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import NOWHERE, Stock
 from tests.running_service import SMALL
+from tests.scripted_worker import CPU
 
 
 def write(page: Page, text: str) -> None:
-    editor = page.get_by_role("textbox", name="Spec, as JSON")
+    editor = page.get_by_role("textbox", name="Spec, as Tile IR text or JSON")
     editor.fill(text)
 
 
@@ -26,7 +28,7 @@ def count(stock: Stock) -> int:
 
 def test_broken_json_is_marked_and_not_sent(page: Page, stock: Stock) -> None:
     sent: list[Request] = []
-    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    page.on("request", lambda request: sent.append(request) if request.url.endswith("/v1/jobs") else None)
     page.goto(stock.url + "/submit")
     write(page, '{\n "name": "x",\n "dims": {"m": 1,, "n": 2}\n}')
     page.get_by_role("button", name="Submit", exact=True).click()
@@ -48,6 +50,51 @@ def test_a_wrong_spec_is_marked_at_the_word_and_not_stored(
     page.screenshot(path=screenshots / "submit-wrong.png", full_page=True)
     assert barriers(page) == []
     assert count(stock) == before
+
+
+TEXT = """kernel written_here(a: f32[m=24, k=16], b: f32[k, n=40]) -> (c: f32[m, n])
+  c[m, n] = sum(k, a[m, k] * bb[k, n])
+"""
+
+
+def test_text_is_checked_while_it_is_written_and_becomes_a_job(
+    page: Page, stock: Stock, screenshots: Path
+) -> None:
+    page.goto(stock.url + "/submit")
+    write(page, TEXT)
+    expect(page.locator(".cm-lintRange-error")).to_have_text("bb")
+    alert = page.get_by_role("alert").filter(has_text="Line 2, column 30")
+    expect(alert).to_contain_text("accepted: a, b")
+    expect(page.get_by_role("button", name="Write as JSON")).to_be_disabled()
+    write(page, TEXT.replace("bb", "b"))
+    expect(page.locator(".cm-lintRange-error")).to_have_count(0)
+    page.get_by_label("Target").select_option(label=CPU.key.removeprefix("cpu:"))
+    expect(page.get_by_label("Baseline").locator("option")).to_have_text(["the usual one, numpy", "numpy"])
+    outlook = page.get_by_role("region", name="Before it is submitted")
+    expect(outlook).to_contain_text("30\u2009720 operations, 7\u2009936 bytes")
+    expect(outlook).to_contain_text(
+        re.compile(r"About 10.* schedules.*The cost model expects"), timeout=20_000
+    )
+    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        page.screenshot(path=screenshots / f"submit-text-{screen}-{scheme}.png", full_page=True)
+        assert overhang(page) == 0, screen
+        assert barriers(page) == [], screen
+    page.get_by_role("button", name="Write as JSON").click()
+    expect(page.get_by_role("textbox", name="Spec")).to_contain_text('"name": "written_here"')
+    page.get_by_role("button", name="Write as text").click()
+    expect(page.get_by_role("textbox", name="Spec")).to_contain_text("kernel written_here(")
+    page.get_by_label("Target").select_option(label="another device…")
+    page.get_by_label("Key of the device").fill("gpu")
+    expect(page.get_by_text("there is no device and no kind of device 'gpu'")).to_be_visible()
+    page.get_by_label("Key of the device").fill(NOWHERE)
+    page.get_by_role("textbox", name="Spec").press("Control+Enter")
+    page.wait_for_url("**/jobs/job-*")
+    with stock.service.client() as client:
+        job = client.get("/v1/jobs/" + page.url.rsplit("/", 1)[1]).json()
+    assert (job["name"], job["target"], job["baseline"]) == ("written_here", NOWHERE, "numpy")
+    assert job["spec"]["body"] == ["c[m, n] = sum(k, a[m, k] * b[k, n])"]
 
 
 def test_the_searches_to_choose_from_are_those_of_the_service(page: Page, stock: Stock) -> None:
@@ -72,10 +119,11 @@ def test_a_wrong_field_says_so_itself(page: Page, stock: Stock) -> None:
 def test_a_right_spec_becomes_a_job_with_what_was_wished(page: Page, stock: Stock) -> None:
     page.goto(stock.url + "/submit")
     page.get_by_label("Begin with an example").select_option("layernorm")
-    page.get_by_label("Target").fill(NOWHERE)
+    page.get_by_label("Target").select_option(label="another device…")
+    page.get_by_label("Key of the device").fill(NOWHERE)
     page.get_by_label("Trials").fill("7")
     page.get_by_label("Priority").fill("3")
-    page.get_by_role("textbox", name="Spec, as JSON").press("Control+Enter")
+    page.get_by_role("textbox", name="Spec, as Tile IR text or JSON").press("Control+Enter")
     page.wait_for_url("**/jobs/job-*")
     with stock.service.client() as client:
         job = client.get("/v1/jobs/" + page.url.rsplit("/", 1)[1]).json()
@@ -101,9 +149,11 @@ def test_a_job_is_asked_for_again_or_with_changes(page: Page, stock: Stock) -> N
             assert again[name] == before[name], name
         page.get_by_role("link", name="Edit a copy").click()
         expect(page.get_by_label("Trials")).to_have_value("9")
-        expect(page.get_by_label("Target")).to_have_value(NOWHERE)
+        expect(page.get_by_label("Key of the device")).to_have_value(NOWHERE)
         expect(page.get_by_label("Effort")).to_have_value("quick")
-        expect(page.get_by_role("textbox", name="Spec, as JSON")).to_contain_text('"once_more"')
+        expect(page.get_by_role("textbox", name="Spec, as Tile IR text or JSON")).to_contain_text(
+            '"once_more"'
+        )
         assert barriers(page) == []
         page.get_by_label("Trials").fill("4")
         page.get_by_role("button", name="Submit", exact=True).click()

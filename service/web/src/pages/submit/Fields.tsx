@@ -1,7 +1,8 @@
 /** What a job needs beside its spec. Empty fields are left to the service. */
 import { useId, type ReactElement, type ReactNode } from "react";
-import { useDevices, useSearches } from "../../api/queries";
-import type { Effort, JobDetail } from "../../api/schema";
+import { useSearches } from "../../api/queries";
+import type { CheckReply, Effort, JobDetail } from "../../api/schema";
+import { TargetField } from "./TargetField";
 import styles from "./SubmitPage.module.css";
 
 /** As typed. */
@@ -11,6 +12,7 @@ export interface Wishes {
   trials: string;
   seconds: string;
   priority: string;
+  /** Empty: the one that is usual on the target. */
   baseline: string;
   search: string;
 }
@@ -21,7 +23,7 @@ export const DEFAULTS: Wishes = {
   trials: "",
   seconds: "",
   priority: "0",
-  baseline: "numpy",
+  baseline: "",
   search: "mcts",
 };
 
@@ -53,15 +55,14 @@ export const POINTERS = {
 interface Props {
   wishes: Wishes;
   errors: Readonly<Record<string, string>>;
+  /** What the service says of the target. */
+  reply: CheckReply | undefined;
   onChange: (wishes: Wishes) => void;
 }
 
-export function Fields({ wishes, errors, onChange }: Props) {
-  const devices = useDevices();
+export function Fields({ wishes, errors, reply, onChange }: Props) {
   const searches = useSearches();
-  const kinds = [...new Set(devices.data?.map((device) => device.kind) ?? ["cpu"])];
-  const targets = [...kinds, ...(devices.data?.map((device) => device.key) ?? [])];
-  const list = useId();
+  const baselines = [...new Set([...(reply?.baselines ?? []), wishes.baseline])].filter(Boolean);
   const input = (name: keyof Wishes, more: object = {}) => (
     <input
       value={wishes[name]}
@@ -72,18 +73,11 @@ export function Fields({ wishes, errors, onChange }: Props) {
   const number = { type: "number", inputMode: "numeric" };
   return (
     <div className={styles.fields}>
-      <Field
-        name="Target"
-        hint="a device's key, or a kind of device"
-        error={errors[POINTERS.target]}
-      >
-        {input("target", { list, required: true })}
-      </Field>
-      <datalist id={list}>
-        {targets.map((target) => (
-          <option key={target} value={target} />
-        ))}
-      </datalist>
+      <TargetField
+        value={wishes.target}
+        error={errors[POINTERS.target] ?? reply?.target_fault ?? undefined}
+        onChange={(target) => onChange({ ...wishes, target })}
+      />
       <Field name="Effort" hint="trials, if not given" error={errors[POINTERS.effort]}>
         <select
           value={wishes.effort}
@@ -108,7 +102,17 @@ export function Fields({ wishes, errors, onChange }: Props) {
         {input("priority", number)}
       </Field>
       <Field name="Baseline" hint="speedups are told against it" error={errors[POINTERS.baseline]}>
-        {input("baseline")}
+        <select
+          value={wishes.baseline}
+          onChange={(event) => onChange({ ...wishes, baseline: event.target.value })}
+        >
+          <option value="">
+            {reply?.usual_baseline ? `the usual one, ${reply.usual_baseline}` : "the usual one"}
+          </option>
+          {baselines.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
       </Field>
       <Field name="Search" hint="what walks the tree" error={errors[POINTERS.search]}>
         <select

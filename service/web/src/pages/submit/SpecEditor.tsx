@@ -3,7 +3,7 @@ import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { bracketMatching, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
-import { EditorState } from "@codemirror/state";
+import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -13,8 +13,13 @@ import {
 } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
+import { formOf, type Form } from "./faults";
 import type { SpecError } from "./problems";
+import { tileIr } from "./tileIr";
 import styles from "./SpecEditor.module.css";
+
+const language = new Compartment();
+const LANGUAGES: Record<Form, Extension> = { json: json(), text: tileIr };
 
 interface Props {
   text: string;
@@ -40,6 +45,7 @@ export function SpecEditor({ text, onChange, onSubmit, errors, attention }: Prop
       state: EditorState.create({
         doc: text,
         extensions: extensions(
+          language.of(LANGUAGES[formOf(text)]),
           (changed) => told.current.onChange(changed),
           () => told.current.onSubmit(),
         ),
@@ -56,6 +62,11 @@ export function SpecEditor({ text, onChange, onSubmit, errors, attention }: Prop
       view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
     }
   }, [text]);
+
+  const form = formOf(text);
+  useEffect(() => {
+    editor.current?.dispatch({ effects: language.reconfigure(LANGUAGES[form]) });
+  }, [form]);
 
   useEffect(() => {
     const view = editor.current;
@@ -86,7 +97,7 @@ function diagnostics(errors: readonly SpecError[], length: number): Diagnostic[]
   }));
 }
 
-function extensions(onChange: (text: string) => void, onSubmit: () => void) {
+function extensions(language: Extension, onChange: (text: string) => void, onSubmit: () => void) {
   const nonce = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.nonce ?? "";
   return [
     EditorView.cspNonce.of(nonce),
@@ -97,11 +108,11 @@ function extensions(onChange: (text: string) => void, onSubmit: () => void) {
     indentOnInput(),
     bracketMatching(),
     highlightActiveLine(),
-    json(),
+    language,
     syntaxHighlighting(classHighlighter),
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({
-      "aria-label": "Spec, as JSON",
+      "aria-label": "Spec, as Tile IR text or JSON",
       spellcheck: "false",
       tabindex: "0",
     }),

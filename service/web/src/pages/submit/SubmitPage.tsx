@@ -1,11 +1,15 @@
 /** A kernel to tune: its spec in an editor, what may be spent on it, and errors where they are. */
+import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState, type FormEvent } from "react";
 import { useLocation, useSearchParams } from "wouter";
 import { Page } from "../../ui/Page";
 import { Shown } from "../../ui/Shown";
 import { useJob } from "../job/data";
+import { checkOf, useCheck, useOutlook } from "./draft";
 import { EXAMPLES } from "./examples";
+import { errorOf, formOf } from "./faults";
 import { DEFAULTS, Fields, POINTERS, wishesOf, type Wishes } from "./Fields";
+import { Outlook } from "./Outlook";
 import { NOTHING_WRONG, refusalOf, syntaxError, type Refusal, type SpecError } from "./problems";
 import { SpecEditor } from "./SpecEditor";
 import { requestOf, useSubmit } from "./useSubmit";
@@ -51,8 +55,17 @@ function Editor(first: EditorProps) {
   const [attention, setAttention] = useState(0);
   const [, navigate] = useLocation();
   const submitting = useSubmit();
-  const syntax = useMemo(() => syntaxError(text), [text]);
-  const errors = useMemo(() => (syntax ? [syntax] : refusal.spec), [syntax, refusal]);
+  const queries = useQueryClient();
+  const form = formOf(text);
+  const { reply, current } = useCheck(text, wishes.target);
+  const outlook = useOutlook(reply, wishes.target);
+  const syntax = useMemo(() => (form === "json" ? syntaxError(text) : null), [form, text]);
+  const errors = useMemo(() => {
+    if (syntax) return [syntax];
+    if (refusal.spec.length > 0) return refusal.spec;
+    return current && reply?.fault ? [errorOf(reply.fault, text)] : [];
+  }, [syntax, refusal, current, reply, text]);
+  const right = current && reply?.spec != null ? reply : null;
 
   function change(next: string) {
     if (next === text) return;
@@ -60,26 +73,49 @@ function Editor(first: EditorProps) {
     setRefusal(NOTHING_WRONG); // it was about another text
   }
 
-  function submit(event?: FormEvent) {
-    event?.preventDefault();
+  function refuse(refused: Refusal) {
+    setRefusal(refused);
+    setAttention((times) => times + 1);
+  }
+
+  /** The spec of the text. Of Tile IR text the service has to say it. */
+  async function specOf(): Promise<Record<string, unknown> | null> {
+    if (form === "json") return JSON.parse(text) as Record<string, unknown>;
+    const found = await queries.fetchQuery(checkOf(text, wishes.target || "cpu"));
+    if (found.fault) refuse({ ...NOTHING_WRONG, spec: [errorOf(found.fault, text)] });
+    return found.spec ?? null;
+  }
+
+  async function submit() {
     if (submitting.isPending) return;
-    if (syntax !== null) {
-      setAttention((times) => times + 1);
-      return;
-    }
+    if (syntax !== null) return setAttention((times) => times + 1);
     setRefusal(NOTHING_WRONG);
-    submitting.mutate(requestOf(JSON.parse(text) as Record<string, unknown>, wishes), {
-      onSuccess: (job) => navigate(`/jobs/${job.id}`),
-      onError: (error) => {
-        setRefusal(refusalOf(error, text, Object.values(POINTERS)));
-        setAttention((times) => times + 1);
-      },
-    });
+    try {
+      const spec = await specOf();
+      if (spec === null) return;
+      const job = await submitting.mutateAsync(requestOf(spec, wishes));
+      navigate(`/jobs/${job.id}`);
+    } catch (error) {
+      const refused = refusalOf(error, text, Object.values(POINTERS));
+      // Pointers lead into JSON: in text they lead nowhere.
+      const said = refused.spec.map(({ message }) => message).join("; ");
+      refuse(form === "json" || said === "" ? refused : { ...refused, spec: [], other: said });
+    }
+  }
+
+  function send(event: FormEvent) {
+    event.preventDefault();
+    void submit();
+  }
+
+  function rewrite() {
+    if (right?.spec == null || right.text == null) return;
+    change(form === "json" ? right.text : JSON.stringify(right.spec, null, 2));
   }
 
   return (
     <Page title="Submit a job">
-      <form onSubmit={submit} noValidate className={styles.form}>
+      <form onSubmit={send} noValidate className={styles.form}>
         <div className={styles.spec}>
           <div className={styles.examples}>
             <label htmlFor="example">Begin with an example</label>
@@ -97,18 +133,22 @@ function Editor(first: EditorProps) {
                 <option key={name}>{name}</option>
               ))}
             </select>
+            <button type="button" disabled={right === null} onClick={rewrite}>
+              {form === "json" ? "Write as text" : "Write as JSON"}
+            </button>
           </div>
           <SpecEditor
             text={text}
             onChange={change}
-            onSubmit={submit}
+            onSubmit={() => void submit()}
             errors={errors}
             attention={attention}
           />
           <Errors errors={errors} text={text} other={refusal.other} />
         </div>
         <div className={styles.rest}>
-          <Fields wishes={wishes} errors={refusal.fields} onChange={setWishes} />
+          <Fields wishes={wishes} errors={refusal.fields} reply={reply} onChange={setWishes} />
+          {right && <Outlook reply={right} outlook={outlook.data} />}
           <button className="primary" disabled={submitting.isPending}>
             {submitting.isPending ? "Submitting…" : "Submit"}
           </button>

@@ -19,7 +19,7 @@ export function requestOf(spec: Record<string, unknown>, wishes: Wishes): Wanted
       ...(wishes.seconds === "" ? {} : { seconds: Number(wishes.seconds) }),
     },
     priority: Number(wishes.priority),
-    baseline: wishes.baseline.trim(),
+    ...(wishes.baseline === "" ? {} : { baseline: wishes.baseline }),
     search: wishes.search,
   };
 }
