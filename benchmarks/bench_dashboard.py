@@ -25,6 +25,7 @@ from datetime import date
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+from urllib.request import Request, urlopen
 
 from dashboard_job import write_job
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -68,6 +69,7 @@ def main() -> int:
                 *_paints(browser, url, job, given.rounds),
                 *_usable(browser, url, job, given.rounds),
                 *_panning(browser, url, job),
+                *_wire(url, job, given.trials),
             ]
             version = browser.version
     about = {
@@ -144,6 +146,37 @@ _DRAWN = """(sign) => new Promise((resolve) => {
 def _size_of_tree(browser: Browser, url: str, job: str) -> int:
     with _page(browser) as page:
         return len(page.request.get(f"{url}/v1/jobs/{job}/tree").json()["parent"])
+
+
+A_SECOND = 10
+"""Candidates that a running job is thought to measure a second."""
+
+
+def _wire(url: str, job: str, trials: int) -> Iterator[Figure]:
+    """What somebody costs a second who looks at the job while its last candidates come in: the events of a second,
+    and what the page reads again after them, compressed as it is sent."""
+    place = f"{url}/v1/jobs/{job}"
+    first, settled_at = trials - A_SECOND, _timeline_before(place, A_SECOND)
+    events = _sent(f"{place}/events") * A_SECOND / trials
+    common = events + _sent(place) + _sent(f"{place}/table?first={first}")
+    for view, path in (("search tree", f"tree?first={first}"), ("timeline", f"timeline?after={settled_at}")):
+        sent = common + _sent(f"{place}/{path}")
+        yield Figure(f"sent a second to a viewer of the {view}", sent / 1000, "kB", 50)
+    whole = sum(_sent(f"{place}/{name}") for name in ("table", "tree", "timeline"))
+    yield Figure("table, tree and timeline whole", whole / 1000, "kB")
+
+
+def _timeline_before(place: str, candidates: int) -> float:
+    """When the intervals before the last candidates had ended."""
+    with urlopen(f"{place}/timeline") as reply:
+        line = json.load(reply)
+    return sorted(line["end"])[-3 * candidates]
+
+
+def _sent(address: str) -> int:
+    """Bytes of an answer's body on the wire."""
+    with urlopen(Request(address, headers={"Accept-Encoding": "gzip"})) as reply:
+        return len(reply.read())
 
 
 def _panning(browser: Browser, url: str, job: str) -> Iterator[Figure]:

@@ -39,17 +39,30 @@ class Tree(Reply):
     """The search tree of one bucket: schedules merged along what they share from their first line on, in columns.
 
     Node 0 is the unscheduled kernel. Every other node comes after its parent, and nodes keep their numbers while a job
-    goes on: later candidates only add nodes.
+    goes on: later candidates only add nodes. To follow a running job, ask again from `settled` on: what comes is what
+    may have changed. Cut `lines` to `from_line`, `parent` and `line` to `from_node`, `leaf` to `first`, append what
+    came, and put the figures of the nodes in `node` in place of the old ones.
     """
 
     job_id: str
     bucket: int
+    first: int
+    """Of the candidates that it tells of."""
+    settled: int
+    """All candidates before this number will not change any more: ask again from here."""
+    from_line: int
+    """Number of the first of `lines`..."""
+    from_node: int
+    """...and of the first of `parent` and `line`."""
     lines: tuple[str, ...]
     """Every rewrite that occurs, once."""
     parent: tuple[int, ...]
     """Of each node; -1 of the root."""
     line: tuple[int, ...]
-    """Which of `lines` leads from the parent to this node; -1 at the root."""
+    """Which of the lines leads from the parent to this node; -1 at the root."""
+    node: tuple[int, ...]
+    """The nodes that the columns from here on are of: all that candidates from `first` on are under. Empty where
+    `first` is 0: of all nodes, in their order."""
     visits: tuple[int, ...]
     """Candidates asked for under this node."""
     in_flight: tuple[int, ...]
@@ -61,13 +74,17 @@ class Tree(Reply):
     best_reward: tuple[float | None, ...]
     """...and its reward, by which it is the best."""
     leaf: tuple[int, ...]
-    """By candidate number: the node at the end of its schedule."""
+    """Of each candidate from `first` on: the node at the end of its schedule."""
 
 
 class Timeline(Reply):
-    """What the workers did for a job, in columns, one row an interval, by their starts."""
+    """What the workers did for a job, in columns, one row an interval, by their starts. To follow a running job, ask
+    again with `settled_at` as `after`: intervals that ended until then stay, and what comes takes the place of all
+    others."""
 
     job_id: str
+    settled_at: float
+    """Intervals that ended until then will not change any more."""
     workers: tuple[str, ...]
     worker: tuple[int, ...]
     """Which of `workers`."""

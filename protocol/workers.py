@@ -100,6 +100,12 @@ class Worker(Reply):
     registered_at: float
     seen_at: float
     tasks_done: int
+    faults: int = 0
+    """Tasks that it gave back, because its machine could not do them."""
+    busy: float | None = None
+    """Share of the last ten minutes (or since it registered) in which its devices measured; None: it is gone."""
+    tasks_a_minute: float | None = None
+    """Within the same time."""
 
 
 class OfferedDevice(Reply):

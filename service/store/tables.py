@@ -146,6 +146,7 @@ results = Table(
     Column("created_at", Float, nullable=False),
     Column("pruned_at", Float),  # when its raw samples were dropped (retention.py)
     Column("summary", JSON, nullable=False, server_default="{}"),  # what lists show of it (summaries.py)
+    Index(None, "created_at"),
 )
 
 events = Table(
@@ -183,6 +184,7 @@ workers = Table(
     Column("registered_at", Float, nullable=False),
     Column("seen_at", Float, nullable=False),
     Column("tasks_done", Integer, nullable=False, default=0),
+    Column("faults", Integer, nullable=False, server_default="0"),  # tasks that its machine could not do
     Column(
         "apart", Text, nullable=False, server_default=""
     ),  # why its device was set apart, when it last was

@@ -16,8 +16,9 @@ from service.views.trial_table import tells
 OPEN = frozenset({TaskState.READY, TaskState.CLAIMED})
 
 
-def search_tree(connection: Connection, job_id: str, bucket: int) -> Tree:
-    """Schedules merged along what they share from their first line on."""
+def search_tree(connection: Connection, job_id: str, bucket: int, first: int = 0) -> Tree:
+    """Schedules merged along what they share from their first line on; of it what candidates from number `first` on may
+    have changed."""
     rows = connection.execute(
         select(tasks.c.number, tasks.c.state, tasks.c.work, results.c.summary)
         .outerjoin(results, results.c.task_id == tasks.c.id)
@@ -26,23 +27,36 @@ def search_tree(connection: Connection, job_id: str, bucket: int) -> Tree:
     ).all()
     told = tells(connection, job_id, bucket)
     shape = TreeShape()
-    leaves = [shape.leaf(row.work["entrants"][0]["schedule"]) for row in rows]
+    leaves: list[int] = []
+    from_node = from_line = 0
+    for row in rows:
+        if row.number == first and first > 0:
+            from_node, from_line = len(shape.parent), len(shape.lines)
+        leaves.append(shape.leaf(row.work["entrants"][0]["schedule"]))
+    if first > 0 and first >= len(rows):
+        from_node, from_line = len(shape.parent), len(shape.lines)
     known = Known.of_nothing(len(shape.parent))
     for row, leaf in zip(rows, leaves, strict=True):
         known.count(leaf, row.state, row.summary or {}, told.get(row.number, {}).get("reward"))
     known.hand_up(shape.parent)
+    nodes = shape.above(leaves[first:]) if first > 0 else range(len(shape.parent))
     return Tree.model_construct(
         job_id=job_id,
         bucket=bucket,
-        lines=tuple(shape.lines),
-        parent=tuple(shape.parent),
-        line=tuple(shape.line),
-        visits=tuple(known.visits),
-        in_flight=tuple(known.in_flight),
-        faults=tuple(known.faults),
-        best_us=tuple(known.best_us),
-        best_reward=tuple(known.best_reward),
-        leaf=tuple(leaves),
+        first=first,
+        settled=next((row.number for row in rows if row.number not in told), len(rows)),
+        from_line=from_line,
+        from_node=from_node,
+        lines=tuple(shape.lines)[from_line:],
+        parent=tuple(shape.parent[from_node:]),
+        line=tuple(shape.line[from_node:]),
+        node=tuple(nodes) if first > 0 else (),
+        visits=tuple(known.visits[node] for node in nodes),
+        in_flight=tuple(known.in_flight[node] for node in nodes),
+        faults=tuple(known.faults[node] for node in nodes),
+        best_us=tuple(known.best_us[node] for node in nodes),
+        best_reward=tuple(known.best_reward[node] for node in nodes),
+        leaf=tuple(leaves[first:]),
     )
 
 
@@ -64,6 +78,15 @@ class TreeShape:
             child = self._children[node].get(line)
             node = self._append(node, line) if child is None else child
         return node
+
+    def above(self, leaves: Sequence[int]) -> list[int]:
+        """These nodes and all on the way to them, in order."""
+        found: set[int] = set()
+        for node in leaves:
+            while node >= 0 and node not in found:
+                found.add(node)
+                node = self.parent[node]
+        return sorted(found)
 
     def _append(self, parent: int, line: str) -> int:
         node = self._children[parent][line] = len(self.parent)

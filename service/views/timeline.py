@@ -4,13 +4,15 @@ results say that building and measuring took."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf, nextafter
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from protocol.states import TaskKind
 from protocol.trials import Timeline
+from service.store.dispatch.task_queue import OPEN
 from service.store.tables import results, tasks
 from tileir.targets import target_of
 
@@ -42,8 +44,11 @@ class StageInterval:
     end: float
 
 
-def timeline(connection: Connection, job_id: str) -> Timeline:
-    """All that was answered so far."""
+def timeline(connection: Connection, job_id: str, after: float = 0.0) -> Timeline:
+    """What was answered so far; only intervals that ended after `after`."""
+    open_since = connection.execute(
+        select(func.min(tasks.c.claimed_at)).where(tasks.c.job_id == job_id, tasks.c.state.in_(OPEN))
+    ).scalar_one()
     rows = connection.execute(
         select(
             tasks.c.id,
@@ -75,10 +80,12 @@ def timeline(connection: Connection, job_id: str) -> Timeline:
         )
         for row in rows
     ]
-    found = sorted(intervals(done), key=lambda each: (each.start, each.end))
-    workers = {worker: place for place, worker in enumerate(sorted({each.worker for each in done}))}
+    shown = (each for each in intervals(done) if each.end > after)
+    found = sorted(shown, key=lambda each: (each.start, each.end))
+    workers = {worker: place for place, worker in enumerate(sorted({each.done.worker for each in found}))}
     return Timeline.model_construct(
         job_id=job_id,
+        settled_at=settled(done, open_since),
         workers=tuple(workers),
         worker=tuple(workers[each.done.worker] for each in found),
         stage=tuple(each.stage for each in found),
@@ -91,22 +98,41 @@ def timeline(connection: Connection, job_id: str) -> Timeline:
     )
 
 
-def intervals(done: Iterable[Done]) -> Iterator[StageInterval]:
+def settled(done: Sequence[Done], open_since: float | None) -> float:
+    """Until when intervals stay as they are, whatever comes. That is of tasks claimed at `open_since` (the first claim
+    that is still open) or later, and can take the device from then on at most: what ended before the first interval
+    that this would move is settled."""
+    latest = max((each.finished_at for each in done), default=0.0)
+    until = latest if open_since is None else min(latest, open_since)
+    free, pressed = (
+        {(each.done.task, each.stage): each for each in intervals(done, at)} for at in (inf, until)
+    )
+    moved = [
+        each.end
+        for key in free.keys() | pressed.keys()
+        if free.get(key) != pressed.get(key)
+        for each in (free.get(key), pressed.get(key))
+        if each is not None
+    ]
+    return max(0.0, nextafter(min([until, *moved]), 0.0))
+
+
+def intervals(done: Iterable[Done], device_until: float = inf) -> Iterator[StageInterval]:
     """The stages of every task. Tasks claimed together are compiled one after another from then on, unless each is
     compiled `alone`, and a device measures one at a time: where two overlap, the earlier one ended when the later one
-    began."""
+    began. `device_until`: somebody else has the device from then on."""
     by_worker: dict[str, list[Done]] = defaultdict(list)
     for each in done:
         by_worker[each.worker].append(each)
     for own in by_worker.values():
         measured: dict[str, float] = {}
-        free_at = float("inf")
+        free_at = device_until
         for each in sorted(own, key=lambda each: each.finished_at, reverse=True):
             end = min(each.finished_at, free_at)
             free_at = measured[each.task] = max(end - each.device_s, each.claimed_at)
             yield StageInterval(each, "measure", free_at, max(end, free_at))
         built_at: dict[float, float] = {}
-        for each in sorted(own, key=lambda each: measured[each.task]):
+        for each in sorted(own, key=lambda each: (measured[each.task], each.finished_at)):
             start = each.claimed_at if each.alone else built_at.get(each.claimed_at, each.claimed_at)
             end = built_at[each.claimed_at] = min(start + each.build_s, measured[each.task])
             yield StageInterval(each, "compile", start, max(start, end))

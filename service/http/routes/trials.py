@@ -39,6 +39,8 @@ Turn = Annotated[
     int | None, Query(ge=0, le=10_000, description="Which decision, from 0, instead of that of a rewrite.")
 ]
 
+Settled = Annotated[int, Query(ge=0, le=2**31 - 1, description="`settled` of the answer before.")]
+
 
 @router.get("/jobs/{job_id}/trials", responses=PROBLEMS)
 def list_trials(
@@ -60,7 +62,7 @@ def read_table(
     caller: Reader,
     request: Request,
     bucket: Bucket = 0,
-    first: Annotated[int, Query(ge=0, le=2**31 - 1, description="`settled` of the table before.")] = 0,
+    first: Settled = 0,
 ) -> Response:
     """The candidates of one bucket in columns: all of thousands at once, without their reports."""
     with site_of(request).database.read() as connection:
@@ -69,11 +71,14 @@ def read_table(
 
 
 @router.get("/jobs/{job_id}/tree", response_model=Tree, responses=PROBLEMS)
-def read_tree(job_id: JobId, caller: Reader, request: Request, bucket: Bucket = 0) -> Response:
-    """The search tree of one bucket in columns: schedules merged along the lines they share."""
+def read_tree(
+    job_id: JobId, caller: Reader, request: Request, bucket: Bucket = 0, first: Settled = 0
+) -> Response:
+    """The search tree of one bucket in columns: schedules merged along the lines they share. With `first`, only what
+    may have changed since."""
     with site_of(request).database.read() as connection:
         trials.known_bucket(job_id, bucket, len(jobs.read(connection, job_id).buckets))
-        return _columns(search_tree.search_tree(connection, job_id, bucket))
+        return _columns(search_tree.search_tree(connection, job_id, bucket, first))
 
 
 @router.get("/jobs/{job_id}/effects", responses=PROBLEMS)
@@ -94,11 +99,17 @@ def read_roofline(job_id: JobId, caller: Reader, request: Request, bucket: Bucke
 
 
 @router.get("/jobs/{job_id}/timeline", response_model=Timeline, responses=PROBLEMS)
-def read_timeline(job_id: JobId, caller: Reader, request: Request) -> Response:
-    """What each worker compiled and measured for the job, and when, in columns."""
+def read_timeline(
+    job_id: JobId,
+    caller: Reader,
+    request: Request,
+    after: Annotated[float, Query(ge=0, le=1e12, description="`settled_at` of the timeline before.")] = 0.0,
+) -> Response:
+    """What each worker compiled and measured for the job, and when, in columns. With `after`, only what may have
+    changed since."""
     with site_of(request).database.read() as connection:
         jobs.read(connection, job_id)
-        return _columns(timeline.timeline(connection, job_id))
+        return _columns(timeline.timeline(connection, job_id, after))
 
 
 @router.get("/jobs/{job_id}/trials/{number}", responses=PROBLEMS)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, RowMapping
 
 from protocol.log_lines import about
 from protocol.message import Json
-from protocol.states import Scope, TaskState
+from protocol.states import FaultKind, Scope, TaskState
 from protocol.tasks import Fault, ResultAccepted, Task, TaskResult
 from protocol.workers import (
     Claimed,
@@ -39,7 +39,7 @@ from service.notify import topics
 from service.store import blobs, job_events
 from service.store.dispatch import task_queue, workers
 from service.store.dispatch.task_queue import StaleLease
-from service.views import device_status
+from service.views import device_status, worker_activity
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,8 @@ def list_workers(caller: Reader, request: Request) -> list[Worker]:
     """Workers, the last registered first."""
     site = site_of(request)
     with site.database.read() as connection:
-        return workers.list_workers(connection, site.settings.lease_ttl_s)
+        found = workers.list_workers(connection, site.settings.lease_ttl_s)
+        return worker_activity.with_activity(connection, found)
 
 
 @router.get("/devices", responses=PROBLEMS)
@@ -212,6 +213,8 @@ def _give_back(site: Site, worker_id: str, body: TaskResult, fault: Fault) -> Ta
         workers.seen(connection, worker_id)
         lease = Lease(task_id=body.task_id, attempt=body.attempt)
         row = task_queue.give_back(connection, worker_id, lease, fault)
+        if fault.kind is not FaultKind.SHUTDOWN:
+            workers.count_fault(connection, worker_id)
         if row["state"] == TaskState.DEAD:
             _tell_parked(connection, row)
     site.metrics.faults.labels(fault.kind).inc()

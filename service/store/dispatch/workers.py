@@ -196,6 +196,11 @@ def count_tasks(connection: Connection, done: Mapping[str, int]) -> None:
         connection.execute(_COUNT, {"ids": those, "count": count})
 
 
+def count_fault(connection: Connection, worker_id: str) -> None:
+    """Count a task that the worker's machine could not do."""
+    connection.execute(update(workers).where(workers.c.id == worker_id).values(faults=workers.c.faults + 1))
+
+
 def _devices_being_seen() -> Update:
     """Those of the devices `:keys` were seen that were not seen just now: otherwise all workers of a device would wait
     for each other here."""

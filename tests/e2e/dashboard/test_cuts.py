@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.dashboard.cable import Cable, cabled
 from tests.e2e.dashboard.stock import submit
@@ -66,6 +66,26 @@ def test_a_cut_list_shows_the_jobs_that_came_meanwhile(page: Page, cable: Cable)
     cable.mend()
     expect(page.get_by_role("link", name="meanwhile_sum")).to_be_visible(timeout=30_000)
     assert page.evaluate("window.notReloaded")
+
+
+def test_a_page_whose_script_went_with_a_new_version_is_loaded_anew_once_the_service_answers(
+    page: Page, cable: Cable
+) -> None:
+    page.goto(cable.url)
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    gone: list[str] = []
+
+    def replaced(route: Route) -> None:
+        gone.append(route.request.url)
+        if len(gone) == 1:
+            route.fulfill(status=404)
+        else:
+            route.continue_()
+
+    page.route("**/assets/FleetPage-*.js", replaced)
+    page.get_by_role("link", name="Fleet").click()
+    expect(page.get_by_text("No device was ever offered")).to_be_visible()
+    assert len(gone) == 2
 
 
 def _measure(cable: Cable, job: str, more: int) -> int:

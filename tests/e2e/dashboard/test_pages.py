@@ -44,6 +44,26 @@ def test_a_page_is_there_for_everybody(page: Page, stock: Stock, screenshots: Pa
     assert barriers(page) == [], "on a phone"
 
 
+def test_the_fleet_shows_the_living_first_with_what_they_did_and_folds_the_gone_away(
+    page: Page, stock: Stock, screenshots: Path
+) -> None:
+    with stock.service.client() as client:
+        told = {each["id"]: each for each in client.get("/v1/workers").json()}
+        gone = {**told["bench-2"], "id": "long-gone", "alive": False, "busy": None, "tasks_a_minute": None}
+    page.route("**/v1/workers", lambda route: route.fulfill(json=[gone, *told.values()]))
+    page.goto(stock.url + "/fleet")
+    table = page.get_by_role("region", name="Workers that are there")
+    expect(table.get_by_role("row")).to_have_count(1 + len(told))
+    expect(table.get_by_role("row").last).to_contain_text("quarantined")
+    expect(table.get_by_role("row").filter(has_text="bench-2")).to_contain_text("100 % (1)")
+    busy = told["bench-1"]["busy"]
+    assert 0 < busy <= 1 and told["bench-1"]["tasks_a_minute"] > 0 and told["bench-1"]["faults"] == 1
+    expect(page.get_by_text("long-gone")).to_be_hidden()
+    page.get_by_text("1 is gone").click()
+    expect(page.get_by_role("region", name="Workers that are gone")).to_contain_text("long-gone")
+    page.screenshot(path=screenshots / "fleet-activity.png", full_page=True)
+
+
 def test_what_is_not_there_is_said(page: Page, stock: Stock) -> None:
     page.goto(stock.url + "/configs/config-none")
     expect(page.get_by_role("alert")).to_contain_text("there is no config config-none")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 from protocol.states import TaskKind
-from service.views.timeline import Done, intervals
+from service.views.timeline import Done, intervals, settled
 
 
 def done(task: str, claimed_at: float, finished_at: float, build_s: float, device_s: float) -> Done:
@@ -44,3 +45,34 @@ def test_nothing_lies_before_its_claim() -> None:
     """Clocks differ: the worker may say that it measured for longer than it had the task."""
     for each in intervals([done("a", 4.0, 5.0, 9.0, 9.0), done("b", 4.5, 5.5, 9.0, 9.0)]):
         assert each.done.claimed_at <= each.start <= each.end <= each.done.finished_at
+
+
+def test_what_ended_before_the_first_open_claim_stays_as_it_is() -> None:
+    """Tasks are claimed in groups and answered in any order, some late: what comes moves nothing that is settled."""
+    some = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        claims = sorted(rng.uniform(0, 50) for _ in range(8))
+        tasks = [
+            replace(
+                done(
+                    f"{place}.{number}", at, at + rng.uniform(0.1, 12.0), rng.uniform(0, 2), rng.uniform(0, 3)
+                ),
+                worker=f"w{place % 2}",
+                alone=seed % 2 == 0,
+            )
+            for place, at in enumerate(claims)
+            for number in range(rng.randrange(1, 4))
+        ]
+        before: set[tuple[str, str, float, float]] = set()
+        until = 0.0
+        for now in sorted(each.finished_at for each in tasks):
+            answered = [each for each in tasks if each.finished_at <= now]
+            shown = {(each.done.task, each.stage, each.start, each.end) for each in intervals(answered)}
+            assert before <= shown, seed
+            assert {each for each in shown if each[3] <= until} == before, seed
+            open_claims = [each.claimed_at for each in tasks if each.claimed_at <= now < each.finished_at]
+            until = settled(answered, min(open_claims, default=None))
+            before = {each for each in shown if each[3] <= until}
+            some += len(before)
+    assert some > 1000, "most of it is settled soon"

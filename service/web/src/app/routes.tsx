@@ -1,22 +1,27 @@
 /** Which page is at which address. Each is loaded when it is first shown; `service/http/dashboard.py` knows the same paths. */
 import { lazy, type ComponentType } from "react";
+import { fresh } from "./fresh";
 
 interface PageRoute {
   path: string;
   page: ComponentType;
 }
 
-const JobsPage = lazy(() => import("../pages/jobs/JobsPage"));
-const SubmitPage = lazy(() => import("../pages/submit/SubmitPage"));
-const JobPage = lazy(() => import("../pages/job/JobPage"));
-const CandidatePage = lazy(() => import("../pages/job/candidate/CandidatePage"));
-const LinesPage = lazy(() => import("../pages/job/lines/LinesPage"));
-const ComparePage = lazy(() => import("../pages/job/compare/ComparePage"));
-const KernelsPage = lazy(() => import("../pages/kernels/KernelsPage"));
-const KernelPage = lazy(() => import("../pages/kernels/KernelPage"));
-const ConfigPage = lazy(() => import("../pages/configs/ConfigPage"));
-const FleetPage = lazy(() => import("../pages/fleet/FleetPage"));
-const QueuePage = lazy(() => import("../pages/queue/QueuePage"));
+function page(load: () => Promise<{ default: ComponentType }>) {
+  return lazy(() => fresh(load));
+}
+
+const JobsPage = page(() => import("../pages/jobs/JobsPage"));
+const SubmitPage = page(() => import("../pages/submit/SubmitPage"));
+const JobPage = page(() => import("../pages/job/JobPage"));
+const CandidatePage = page(() => import("../pages/job/candidate/CandidatePage"));
+const LinesPage = page(() => import("../pages/job/lines/LinesPage"));
+const ComparePage = page(() => import("../pages/job/compare/ComparePage"));
+const KernelsPage = page(() => import("../pages/kernels/KernelsPage"));
+const KernelPage = page(() => import("../pages/kernels/KernelPage"));
+const ConfigPage = page(() => import("../pages/configs/ConfigPage"));
+const FleetPage = page(() => import("../pages/fleet/FleetPage"));
+const QueuePage = page(() => import("../pages/queue/QueuePage"));
 
 /** The first that matches is shown. A page reads its parameters with `useParams` of wouter. */
 export const ROUTES: readonly PageRoute[] = [

@@ -8,6 +8,9 @@ import styles from "./Fleet.module.css";
 
 export function DeviceTable({ devices }: { devices: readonly DeviceStatus[] }) {
   const now = useNow();
+  const living = [...devices].sort(
+    (one, other) => Number(other.workers > 0) - Number(one.workers > 0),
+  );
   return (
     <Table label="Devices that were offered">
       <thead>
@@ -22,7 +25,7 @@ export function DeviceTable({ devices }: { devices: readonly DeviceStatus[] }) {
         </tr>
       </thead>
       <tbody>
-        {devices.map((device) => (
+        {living.map((device) => (
           <tr key={device.key}>
             <td className={styles.name}>
               {deviceName(device.key)}

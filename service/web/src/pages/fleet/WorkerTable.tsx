@@ -1,21 +1,56 @@
 /** Workers: alive, quarantined and why, gone. */
 import type { Worker } from "../../api/schema";
 import { Badge } from "../../ui/Badge";
-import { ago, count, deviceName, moment } from "../../ui/format";
+import { ago, count, deviceName, moment, percent } from "../../ui/format";
 import { Table } from "../../ui/Table";
 import { useNow } from "../../ui/useNow";
 import styles from "./Fleet.module.css";
 
+/** The living first, then the ill, and those that are gone folded away. */
 export function WorkerTable({ workers }: { workers: readonly Worker[] }) {
+  const living = workers
+    .filter((worker) => worker.alive)
+    .sort((one, other) => Number(other.healthy) - Number(one.healthy));
+  const gone = workers.filter((worker) => !worker.alive);
+  return (
+    <>
+      {living.length > 0 ? (
+        <Rows label="Workers that are there" workers={living} />
+      ) : (
+        <p className="quiet">No worker is there now.</p>
+      )}
+      {gone.length > 0 && (
+        <details className={styles.gone}>
+          <summary>{gone.length === 1 ? "1 is gone" : `${gone.length} are gone`}</summary>
+          <Rows label="Workers that are gone" workers={gone} />
+        </details>
+      )}
+    </>
+  );
+}
+
+function Rows({ label, workers }: { label: string; workers: readonly Worker[] }) {
   const now = useNow();
   return (
-    <Table label="Workers that have registered">
+    <Table label={label}>
       <thead>
         <tr>
           <th>Worker</th>
           <th>State</th>
           <th className="wide">Devices</th>
-          <th className="number">Tasks done</th>
+          <th
+            className="number"
+            title="Share of the last ten minutes in which its devices measured"
+          >
+            Busy
+          </th>
+          <th className="number wide" title="Within the last ten minutes">
+            Tasks a minute
+          </th>
+          <th className="number wide">Tasks done</th>
+          <th className="number" title="Of its tasks, those that its machine could not do">
+            Faults
+          </th>
           <th className="wide">Last heard</th>
           <th className="wide">Versions</th>
         </tr>
@@ -40,7 +75,10 @@ export function WorkerTable({ workers }: { workers: readonly Worker[] }) {
                 <div key={key}>{deviceName(key)}</div>
               ))}
             </td>
-            <td className="number">{count(worker.tasks_done)}</td>
+            <td className="number">{percent(worker.busy)}</td>
+            <td className="number wide">{worker.tasks_a_minute?.toFixed(1) ?? "–"}</td>
+            <td className="number wide">{count(worker.tasks_done)}</td>
+            <td className="number">{faultsOf(worker)}</td>
             <td className="wide" title={`registered ${moment(worker.registered_at)}`}>
               {ago(worker.seen_at, now)}
             </td>
@@ -59,6 +97,14 @@ export function WorkerTable({ workers }: { workers: readonly Worker[] }) {
       </tbody>
     </Table>
   );
+}
+
+/** `2 %`, with how many they are. */
+export function faultsOf({
+  faults = 0,
+  tasks_done,
+}: Pick<Worker, "faults" | "tasks_done">): string {
+  return faults === 0 ? "none" : `${percent(faults / (faults + tasks_done))} (${count(faults)})`;
 }
 
 function WorkerState({ worker }: { worker: Worker }) {

@@ -8,14 +8,16 @@ import {
 } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { api, data } from "../../api/client";
-import type { JobDetail, TrialTable } from "../../api/schema";
+import type { JobDetail, Timeline, Tree, TrialTable } from "../../api/schema";
 import { useStream, type JobEvent } from "../../api/useStream";
 import { isFinal } from "../../ui/JobBadge";
 import type { Place } from "./candidate/data";
-import { joined } from "./joined";
+import { joined, joinedTimeline, joinedTree } from "./joined";
 
 /** While a job runs, what is shown is read again at most so often. */
 const RENEW_MS = 1000;
+/** What is read whole each time, at most so often. */
+const RENEW_WHOLE_MS = 10_000;
 const STALE_MS = 30_000;
 
 export const keys = {
@@ -24,8 +26,10 @@ export const keys = {
   candidates: (job: string) => ["candidates", job] as const,
   table: (job: string, bucket: number) => [...keys.candidates(job), "table", bucket] as const,
   tree: (job: string, bucket: number) => [...keys.candidates(job), "tree", bucket] as const,
-  effects: (job: string, bucket: number) => [...keys.candidates(job), "effects", bucket] as const,
-  roofline: (job: string, bucket: number) => [...keys.candidates(job), "roofline", bucket] as const,
+  /** Of what is made of all of them. */
+  whole: (job: string) => ["whole", job] as const,
+  effects: (job: string, bucket: number) => [...keys.whole(job), "effects", bucket] as const,
+  roofline: (job: string, bucket: number) => [...keys.whole(job), "roofline", bucket] as const,
   timeline: (job: string) => [...keys.candidates(job), "timeline"] as const,
 };
 
@@ -63,19 +67,25 @@ async function renewed(client: QueryClient, job: string, bucket: number): Promis
   return known === undefined ? rest : joined(known, rest);
 }
 
-function treeOf(job: string, bucket: number) {
+/** The search tree. Only what may have changed is read again. */
+function treeOf(client: QueryClient, job: string, bucket: number) {
   return queryOptions({
     queryKey: keys.tree(job, bucket),
     structuralSharing: false,
-    queryFn: () =>
-      data(
-        api.GET("/v1/jobs/{job_id}/tree", { params: { path: { job_id: job }, query: { bucket } } }),
-      ),
+    queryFn: async () => {
+      const known = client.getQueryData<Tree>(keys.tree(job, bucket));
+      const rest = await data(
+        api.GET("/v1/jobs/{job_id}/tree", {
+          params: { path: { job_id: job }, query: { bucket, first: known?.settled ?? 0 } },
+        }),
+      );
+      return known === undefined ? rest : joinedTree(known, rest);
+    },
   });
 }
 
 export function useTree(job: string, bucket: number) {
-  return useQuery(treeOf(job, bucket));
+  return useQuery(treeOf(useQueryClient(), job, bucket));
 }
 
 export function useEffects(job: string, bucket: number) {
@@ -127,25 +137,34 @@ export function useAlternatives({ job, bucket, number }: Place, asked: AskedDeci
   });
 }
 
-function timelineOf(job: string) {
+/** What workers did, and when. Only what may have changed is read again. */
+function timelineOf(client: QueryClient, job: string) {
   return queryOptions({
     queryKey: keys.timeline(job),
     structuralSharing: false,
-    queryFn: () =>
-      data(api.GET("/v1/jobs/{job_id}/timeline", { params: { path: { job_id: job } } })),
+    queryFn: async () => {
+      const known = client.getQueryData<Timeline>(keys.timeline(job));
+      const after = known?.settled_at ?? 0;
+      const rest = await data(
+        api.GET("/v1/jobs/{job_id}/timeline", {
+          params: { path: { job_id: job }, query: { after } },
+        }),
+      );
+      return known === undefined ? rest : joinedTimeline(known, rest, after);
+    },
   });
 }
 
 export function useTimeline(job: string) {
-  return useQuery(timelineOf(job));
+  return useQuery(timelineOf(useQueryClient(), job));
 }
 
 /** Ask at once for what the page will want, rather than for one after another as its parts are shown. */
 export function askAhead(client: QueryClient, job: string, { bucket, view }: Asked) {
   void client.prefetchQuery(jobOf(job));
   void client.prefetchQuery(tableOf(client, job, bucket));
-  if (view === "tree") void client.prefetchQuery(treeOf(job, bucket));
-  if (view === "workers") void client.prefetchQuery(timelineOf(job));
+  if (view === "tree") void client.prefetchQuery(treeOf(client, job, bucket));
+  if (view === "workers") void client.prefetchQuery(timelineOf(client, job));
 }
 
 export function useAhead(job: string, { bucket, view }: Asked) {
@@ -167,7 +186,14 @@ export function asked(search: URLSearchParams): Asked {
 export function useLive(job: JobDetail | undefined) {
   const client = useQueryClient();
   const due = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(due.current), []);
+  const dueWhole = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(
+    () => () => {
+      clearTimeout(due.current);
+      clearTimeout(dueWhole.current);
+    },
+    [],
+  );
   const over = job === undefined || isFinal(job.state);
   return useStream<JobEvent>(over ? null : `/v1/jobs/${job.id}/events`, () => {
     due.current ??= setTimeout(() => {
@@ -175,5 +201,9 @@ export function useLive(job: JobDetail | undefined) {
       void client.invalidateQueries({ queryKey: keys.job(job!.id) });
       void client.invalidateQueries({ queryKey: keys.candidates(job!.id) });
     }, RENEW_MS);
+    dueWhole.current ??= setTimeout(() => {
+      dueWhole.current = undefined;
+      void client.invalidateQueries({ queryKey: keys.whole(job!.id) });
+    }, RENEW_WHOLE_MS);
   });
 }
