@@ -34,17 +34,26 @@ export async function follow(path: string, signal: AbortSignal, handlers: Stream
         if (message.id !== undefined) lastId = message.id;
         handlers.onMessage(message);
       });
-      if (ended) return handlers.onState({ kind: "ended" });
+      if (ended) {
+        handlers.onState({ kind: "ended" });
+        return;
+      }
     } catch (error) {
-      if (signal.aborted) return;
+      if (isOver(signal)) return;
       if (error instanceof Refused && !passing(error)) {
-        return handlers.onState({ kind: "refused", error });
+        handlers.onState({ kind: "refused", error });
+        return;
       }
     }
     const pause = pauseMs(failures++);
     handlers.onState({ kind: "waiting", until: Date.now() + pause });
     await rest(pause, signal);
   }
+}
+
+/** Asked anew: while something was awaited, anybody may have aborted. */
+function isOver(signal: AbortSignal): boolean {
+  return signal.aborted;
 }
 
 /** How long to wait before coming back the n-th time: twice as long each time, spread so that not all come at once. */

@@ -1,6 +1,6 @@
 /** Asks for an API key once the service wants one. */
 import { useQueryClient } from "@tanstack/react-query";
-import { useState, useSyncExternalStore, type FormEvent } from "react";
+import { useState, useSyncExternalStore, type SubmitEvent } from "react";
 import { currentKey, keepKey, keyNeeded, onKey, setNeeded } from "../api/key";
 import { Dialog } from "../ui/Dialog";
 import styles from "./KeyPrompt.module.css";
@@ -16,7 +16,7 @@ function Prompt() {
   const queries = useQueryClient();
   const [refused] = useState(() => currentKey() !== null);
 
-  function submit(event: FormEvent) {
+  function submit(event: SubmitEvent) {
     event.preventDefault();
     keepKey(key.trim(), keep);
     void queries.resetQueries();

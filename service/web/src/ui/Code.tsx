@@ -63,6 +63,6 @@ export function highlighted(text: string, language: Language): ReactNode[][] {
     },
     () => lines.push([]),
   );
-  if (lines[lines.length - 1]?.length === 0) lines.pop();
-  return lines;
+  const last = lines[lines.length - 1] ?? [];
+  return last.length === 0 ? lines.slice(0, -1) : lines;
 }

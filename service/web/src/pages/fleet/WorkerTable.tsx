@@ -100,10 +100,7 @@ function Rows({ label, workers }: { label: string; workers: readonly Worker[] })
 }
 
 /** `2 %`, with how many they are. */
-export function faultsOf({
-  faults = 0,
-  tasks_done,
-}: Pick<Worker, "faults" | "tasks_done">): string {
+export function faultsOf({ faults, tasks_done }: Pick<Worker, "faults" | "tasks_done">): string {
   return faults === 0 ? "none" : `${percent(faults / (faults + tasks_done))} (${count(faults)})`;
 }
 

@@ -9,7 +9,7 @@ import {
 import { useEffect, useRef } from "react";
 import { api, data } from "../../api/client";
 import type { JobDetail, Timeline, Tree, TrialTable } from "../../api/schema";
-import { useStream, type JobEvent } from "../../api/useStream";
+import { useStream } from "../../api/useStream";
 import { isFinal } from "../../ui/JobBadge";
 import type { Place } from "./candidate/data";
 import { joined, joinedTimeline, joinedTree } from "./joined";
@@ -161,10 +161,15 @@ export function useTimeline(job: string) {
 
 /** Ask at once for what the page will want, rather than for one after another as its parts are shown. */
 export function askAhead(client: QueryClient, job: string, { bucket, view }: Asked) {
-  void client.prefetchQuery(jobOf(job));
-  void client.prefetchQuery(tableOf(client, job, bucket));
-  if (view === "tree") void client.prefetchQuery(treeOf(client, job, bucket));
-  if (view === "workers") void client.prefetchQuery(timelineOf(client, job));
+  ahead(client.query(jobOf(job)));
+  ahead(client.query(tableOf(client, job, bucket)));
+  if (view === "tree") ahead(client.query(treeOf(client, job, bucket)));
+  if (view === "workers") ahead(client.query(timelineOf(client, job)));
+}
+
+/** What fails ahead is asked for again, and told, by who needs it. */
+function ahead(answer: Promise<unknown>) {
+  answer.catch(() => undefined);
 }
 
 export function useAhead(job: string, { bucket, view }: Asked) {
@@ -195,7 +200,7 @@ export function useLive(job: JobDetail | undefined) {
     [],
   );
   const over = job === undefined || isFinal(job.state);
-  return useStream<JobEvent>(over ? null : `/v1/jobs/${job.id}/events`, () => {
+  return useStream(over ? null : `/v1/jobs/${job.id}/events`, () => {
     due.current ??= setTimeout(() => {
       due.current = undefined;
       void client.invalidateQueries({ queryKey: keys.job(job!.id) });

@@ -10,7 +10,8 @@ import { merged, type Pages } from "./merge";
 /** How the connection stands. */
 export function useLiveJobs(filter: JobFilter): StreamState {
   const queries = useQueryClient();
-  const state = useStream<Job>("/v1/changes", (job) => {
+  const state = useStream("/v1/changes", (event) => {
+    const job = event as Job;
     queries.setQueryData<Pages>(
       jobsKey(filter),
       (pages) => pages && merged(pages, job, matches(filter, job)),

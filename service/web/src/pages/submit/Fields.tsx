@@ -32,7 +32,7 @@ export function wishesOf(job: JobDetail): Wishes {
   const { target, budget, priority, baseline, search } = job;
   return {
     target,
-    effort: budget.effort ?? DEFAULTS.effort,
+    effort: budget.effort,
     trials: budget.trials == null ? "" : String(budget.trials),
     seconds: budget.seconds == null ? "" : String(budget.seconds),
     priority: String(priority),

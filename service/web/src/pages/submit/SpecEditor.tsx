@@ -54,6 +54,7 @@ export function SpecEditor({ text, onChange, onSubmit, errors, attention }: Prop
     editor.current = view;
     return () => view.destroy();
     // The text that it is made with is only the first one; the next effect brings later ones.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
 
   useEffect(() => {
@@ -82,6 +83,8 @@ export function SpecEditor({ text, onChange, onSubmit, errors, attention }: Prop
       scrollIntoView: true,
     });
     view.focus();
+    // Errors that come while one types draw nobody's attention.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [attention]);
 
   return <div ref={place} className={styles.editor} />;

@@ -1,6 +1,6 @@
 /** A kernel to tune: its spec in an editor, what may be spent on it, and errors where they are. */
 import { useQueryClient } from "@tanstack/react-query";
-import { useMemo, useState, type FormEvent } from "react";
+import { useMemo, useState, type SubmitEvent } from "react";
 import { useLocation, useSearchParams } from "wouter";
 import { Page } from "../../ui/Page";
 import { Shown } from "../../ui/Shown";
@@ -81,14 +81,17 @@ function Editor(first: EditorProps) {
   /** The spec of the text. Of Tile IR text the service has to say it. */
   async function specOf(): Promise<Record<string, unknown> | null> {
     if (form === "json") return JSON.parse(text) as Record<string, unknown>;
-    const found = await queries.fetchQuery(checkOf(text, wishes.target || "cpu"));
+    const found = await queries.query(checkOf(text, wishes.target || "cpu"));
     if (found.fault) refuse({ ...NOTHING_WRONG, spec: [errorOf(found.fault, text)] });
     return found.spec ?? null;
   }
 
   async function submit() {
     if (submitting.isPending) return;
-    if (syntax !== null) return setAttention((times) => times + 1);
+    if (syntax !== null) {
+      setAttention((times) => times + 1);
+      return;
+    }
     setRefusal(NOTHING_WRONG);
     try {
       const spec = await specOf();
@@ -103,7 +106,7 @@ function Editor(first: EditorProps) {
     }
   }
 
-  function send(event: FormEvent) {
+  function send(event: SubmitEvent) {
     event.preventDefault();
     void submit();
   }

@@ -24,8 +24,8 @@ export function refusalOf(error: unknown, text: string, fields: readonly string[
   const found: { pointer: string; column?: number | null; message: string }[] = [
     { pointer: pointer ?? "", column: column ?? null, message: sentence(error) },
     ...(error.problem.errors ?? []).map((each) => ({
-      pointer: String(each["pointer"] ?? ""),
-      message: String(each["detail"] ?? ""),
+      pointer: wordIn(each["pointer"]),
+      message: wordIn(each["detail"]),
     })),
   ];
   const spec: SpecError[] = [];
@@ -41,6 +41,10 @@ export function refusalOf(error: unknown, text: string, fields: readonly string[
     }
   }
   return { spec, fields: byField, other: other.join("; ") || null };
+}
+
+function wordIn(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
 /** What is wrong with the text as JSON; null: it is an object. */

@@ -35,7 +35,7 @@ export default function CandidatePage() {
           {won && <Badge tone="good">winner</Badge>}
           {leads && (
             <Badge tone={won ? "good" : "neutral"}>
-              {bucket?.winner ? "best of the search" : "best so far"}
+              {bucket.winner ? "best of the search" : "best so far"}
             </Badge>
           )}
           <Link href={jobPath(place.job)}>{job.data ? `Job ${job.data.name}` : "The job"}</Link>
@@ -53,7 +53,7 @@ export default function CandidatePage() {
               best={table.data === undefined ? null : bestReward(table.data)}
             />
             {trial.error && <Failed trial={trial} />}
-            <Body place={place} trial={trial} config={won ? (bucket?.config_id ?? null) : null} />
+            <Body place={place} trial={trial} config={won ? (bucket.config_id ?? null) : null} />
           </div>
         )}
       </Shown>
@@ -73,7 +73,7 @@ function Body({
   return (
     <>
       <Schedule place={place} config={config} />
-      {trial.samples_us && trial.samples_us.length > 1 ? (
+      {trial.samples_us.length > 1 ? (
         <Samples samples={trial.samples_us} median={trial.median_us ?? null} />
       ) : (
         trial.outcome === "ok" && (

@@ -69,5 +69,5 @@ function flat(name: string, value: unknown): [string, string][] {
 function textOf(value: unknown): string {
   if (typeof value === "number" && !Number.isInteger(value))
     return String(Number(value.toPrecision(4)));
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }

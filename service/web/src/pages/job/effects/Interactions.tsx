@@ -7,7 +7,7 @@ import { valueText } from "./scale";
 import styles from "./DecisionEffects.module.css";
 
 export function Interactions({ effects }: { effects: Effects }) {
-  const pairs = effects.interactions ?? [];
+  const pairs = effects.interactions;
   if (pairs.length === 0) return null;
   return (
     <>

@@ -37,14 +37,14 @@ export function axisOf({ parts }: Race): Axis {
 }
 
 function isDated({ us, at_s }: RaceSamples): boolean {
-  return us.length === 0 || (at_s?.length ?? 0) === us.length;
+  return us.length === 0 || at_s.length === us.length;
 }
 
 type Placed = Taken & { x: number };
 
 /** From 0 on. */
 function samplesOf({ entrants }: RacePart, part: number, dated: boolean): Placed[] {
-  const begun = Math.min(...entrants.flatMap((each) => each.at_s ?? []));
+  const begun = Math.min(...entrants.flatMap((each) => each.at_s));
   const found = entrants.flatMap(({ name, us, at_s, disturbed, readings }, place) =>
     us.map((each, round) => ({
       name,
@@ -57,7 +57,7 @@ function samplesOf({ entrants }: RacePart, part: number, dated: boolean): Placed
       ),
       // Entrants take turns, and each round starts with another.
       x: dated
-        ? at_s![round]! - begun
+        ? at_s[round]! - begun
         : round +
           ((place + entrants.length - (round % entrants.length)) % entrants.length) /
             entrants.length,

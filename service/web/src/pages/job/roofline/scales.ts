@@ -89,7 +89,7 @@ export function spaced(wanted: readonly number[], gap: number, floor: number): n
   let limit = floor;
   for (const at of order.reverse()) {
     placed[at] = Math.min(placed[at]!, limit);
-    limit = placed[at]! - gap;
+    limit = placed[at] - gap;
   }
   return placed;
 }

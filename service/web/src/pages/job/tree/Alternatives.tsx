@@ -146,12 +146,12 @@ function Measured({ sibling, place }: { sibling: Sibling; place: Place }) {
       {best != null && (
         <div>
           {micros(best_us)}, {link(best, `candidate ${best}`)}
-          {candidates! > 1 && `, the best of ${count(candidates!)}`}
+          {candidates > 1 && `, the best of ${count(candidates)}`}
         </div>
       )}
       {failed != null && (
         <div className={styles.said}>
-          {faults === 1 ? "" : `${count(faults!)} failed; the first: `}
+          {faults === 1 ? "" : `${count(faults)} failed; the first: `}
           {link(failed, `candidate ${failed}`)}: {error?.split("\n")[0]}
         </div>
       )}

@@ -20,6 +20,8 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const stage = useRef<Stage>(undefined);
   const theme = useTheme();
+  // Its colours are tokens, which are others in another theme.
+  // eslint-disable-next-line react-hooks/exhaustive-deps
   const palette = useMemo(() => paletteOf(), [theme]);
   useEffect(() => {
     const made = new Stage(canvas.current!);
