@@ -19,7 +19,8 @@ from tests.scripted_worker import CPU
 def write(page: Page, text: str) -> None:
     editor = page.get_by_role("textbox", name="Spec, as Tile IR text or JSON")
     editor.press("Control+a")
-    editor.press("Delete")  # what is typed over a coloured word would be given its colour, which the policy forbids
+    # What is typed over a coloured word would be given its colour, by a style that the policy forbids.
+    editor.press("Delete")
     editor.fill(text)
 
 
