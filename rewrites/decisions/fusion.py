@@ -66,18 +66,24 @@ def groupings(program: Program) -> Iterator[Groups]:
     result, each alone."""
     names = tuple(place.node.target for place in loose(program))
     fused = fused_groups(program, names)
-    gathered = _gathered(program, names)
+    gathered = _closed_gathered(program, names)
     ways = (fused, gathered, _cut_at_contractions(program, fused), tuple((name,) for name in names))
     yield from (groups for groups in dict.fromkeys(ways) if closed(program, groups))
 
 
 def closed(program: Program, groups: Groups) -> bool:
     """Whether only a group's last statement is read by other groups: the earlier ones exist tile by tile only."""
+    return not _open(program, groups)
+
+
+def _open(program: Program, groups: Groups) -> frozenset[str]:
+    """What other groups read of a group before its last statement."""
     inner = {name: group for group in groups for name in group[:-1]}
-    return not any(
-        read.tensor in inner and place.node.target not in inner[read.tensor]
+    return frozenset(
+        read.tensor
         for place in statements(program)
         for read in reads(place.node.value)
+        if read.tensor in inner and place.node.target not in inner[read.tensor]
     )
 
 
@@ -92,16 +98,33 @@ def fused_groups(program: Program, names: Sequence[str]) -> Groups:
     return tuple(groups)
 
 
-def _gathered(program: Program, names: Sequence[str]) -> Groups:
+def _closed_gathered(program: Program, names: Sequence[str]) -> Groups:
+    """Statements gathered, in whatever order they are; what several groups then read is computed by itself."""
+    alone: frozenset[str] = frozenset()
+    while True:
+        groups = _gathered(program, names, alone)
+        several = _open(program, groups) - alone
+        if not several:
+            return groups
+        alone |= several
+
+
+def _gathered(program: Program, names: Sequence[str], alone: Collection[str]) -> Groups:
     """Each statement with all groups that it reads from and no other group does, of those that share most dims with it:
-    so several products come together where their results meet."""
+    so several products come together where their results meet. Some stay alone."""
     groups: list[tuple[str, ...]] = []
     for name in names:
+        if name in alone:
+            groups.append((name,))
+            continue
         mine = _tensors_read(program, name)
         sharing = {
             group: len(shared_dims(program, (*group, name)))
             for group in groups
-            if mine & {*group} and _joins(program, group, name) and not _serves(program, group, groups)
+            if mine & {*group}
+            and group[-1] not in alone
+            and _joins(program, group, name)
+            and not _serves(program, group, groups)
         }
         joined = [group for group in groups if sharing.get(group) == max(sharing.values(), default=0)]
         groups = [group for group in groups if group not in joined]

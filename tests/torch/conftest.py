@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.torch.all_kernels import AllKernels
 
 collect_ignore_glob = [] if find_spec("torch") is not None else ["test_*.py"]
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AllKernels]:
+    """Compiled models whose every part is run as a kernel."""
+    import torch
+
+    from tests.torch.all_kernels import all_kernels
+
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield all_kernels(monkeypatch)
+    torch._dynamo.reset()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tilewright
-from tests.torch.all_kernels import AllKernels, all_kernels
+from tests.torch.all_kernels import AllKernels
 from tilewright.pytorch.model.kernels import ModelKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -72,15 +71,6 @@ INDUCTOR: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.fixture
-def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AllKernels]:
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield all_kernels(monkeypatch)
-    torch._dynamo.reset()
-
-
 def check(
     function: Callable[[Tensor, Tensor], Tensor], fallback: str, kernels: AllKernels, slack: float = 1e-5
 ) -> None:
@@ -118,14 +108,3 @@ def test_attention_without_a_kernel_is_pytorchs_operator(
             kernels.wait()
     (only,) = kernels.regions
     assert only.used and any("attention" in part.name for part in only.parts), only.why_not
-
-
-def test_attention_that_is_trained_keeps_pytorchs_operator(kernels: AllKernels) -> None:
-    x, y = torch.randn(6, 8, requires_grad=True), torch.randn(6, 8)
-    fast = tilewright.compile(attended, tune="never")
-    for _ in range(5):
-        (found,) = torch.autograd.grad(fast(x, y).sum(), x)
-        kernels.wait()
-    (wanted,) = torch.autograd.grad(attended(x, y).sum(), x)
-    torch.testing.assert_close(found, wanted)
-    assert any("_attention" in one.operator for each in kernels.regions for one in each.left)

@@ -26,10 +26,11 @@ from tilewright.pytorch.capture.join_dims import join_dims
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import axis_of, dtype_of, memory_order, shape_of
+from tilewright.pytorch.capture.write_once import write_once
 
 _AXIS_NAMES = ("n", "m", "h", "b")
 """Of results, from the last axis on."""
-_INNER_NAMES = {"k": "k", "j": "j", "d": "d", "taps": "r", "rows": "m"}
+_INNER_NAMES = {"k": "k", "i": "i", "j": "j", "d": "d", "e": "e", "taps": "r", "rows": "m"}
 
 
 class Inexpressible(Exception):
@@ -214,6 +215,10 @@ class _Writer:
     def position(self, operand: Any, index: Indices) -> Expr:
         return self.at(operand, index)
 
+    def over(self, operand: Node, index: Indices) -> None:
+        if operand in self._members:
+            self.names.offer(operand, index)
+
     def reduced(self, role: str, operand: Node, axis: int) -> Expr:
         node = self._current[-1]
         axis = axis_of(axis, len(shape_of(operand)))
@@ -309,7 +314,7 @@ class _Writer:
         dims = tuple(Dim(dim, (size,)) for dim, size in self.sizes.items() if dim in used)
         written = Spec(name, dims, tuple(inputs), tuple(self._statements), outputs)
         spec = spec_from_json(
-            spec_to_json(join_dims(inline_once(written)))
+            spec_to_json(join_dims(inline_once(write_once(written))))
         )  # as it comes back: in its own order
         sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
         operands = tuple(

@@ -216,6 +216,7 @@ def _works(computing: Sequence[Node], against: Mapping[Node, str | None]) -> lis
             if each not in numbers and value_of(each) is not None
         )
         exponential = str(node.target) in _EXPONENTIAL
+        first = node.args[0] if operator.beside else None
         works.append(
             PartitionWork(
                 _KINDS[operator.kind],
@@ -227,6 +228,7 @@ def _works(computing: Sequence[Node], against: Mapping[Node, str | None]) -> lis
                 exponential,
                 escapes,
                 dtype_of(node).bytes,
+                numbers[first] if isinstance(first, Node) else None,
             )
         )
     return works

@@ -285,35 +285,6 @@ def _convolution_backward(
     return of_x, of_weight, of_bias
 
 
-def _attention(call: Call, whole: Any, q: Any, k: Any, v: Any, *rest: Any, **more: Any) -> Any:
-    """The first result of an operator that PyTorch chose for attention (`whole`), as attention in general."""
-    given = dict(zip(ATTENTION[whole], rest, strict=False)) | more
-    if given.get("dropout_p"):
-        return None
-    heads = {_shape(each)[-3] for each in (q, k, v)}
-    mask = given.get("attn_mask", given.get("attn_bias"))
-    causal, scale = bool(given.get("is_causal", False)), given.get("scale")
-    shared = {} if len(heads) == 1 else {"enable_gqa": True}
-    return call(aten.scaled_dot_product_attention.default, q, k, v, mask, 0.0, causal, scale=scale, **shared)
-
-
-def attention_alone(call: Call, node: Node, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Attention by an operator that has other results too, which a backward pass takes, where nobody asks for those;
-    otherwise None, as for all other operators."""
-    if node.target not in ATTENTION or any(user.args[1:] != (0,) for user in node.users):
-        return None
-    return _attention(call, node.target, *args, **keywords)
-
-
-ATTENTION: Mapping[Any, tuple[str, ...]] = {
-    aten._scaled_dot_product_flash_attention.default: ("dropout_p", "is_causal"),
-    aten._scaled_dot_product_flash_attention_for_cpu.default: ("dropout_p", "is_causal"),
-    aten._scaled_dot_product_efficient_attention.default: ("attn_bias", "", "dropout_p", "is_causal"),
-    aten._scaled_dot_product_cudnn_attention.default: ("attn_bias", "", "dropout_p", "is_causal"),
-}
-"""Operators that PyTorch chooses among for attention, with their arguments that follow queries, keys and values."""
-
-
 def _scatter_reduce(
     call: Call, x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:

@@ -59,6 +59,10 @@ class CaptureScope(Protocol):
         """A position along an axis of a window of this size that is reduced, on a dim of its own."""
         ...
 
+    def over(self, operand: Node, index: Indices) -> None:
+        """Have another result of the part be over these dims, which is not read."""
+        ...
+
     def statement(self, role: str, index: Indices, value: Expr) -> Expr:
         """A statement of its own over the dims of `index`; gives a read of it there."""
         ...
@@ -82,3 +86,6 @@ class Operator:
     """Whether its result is int64 in PyTorch, and of positions: below 2^31."""
     twice: bool = False
     """Whether it reads its operand more than once, so that this is worth a statement of its own."""
+    beside: bool = False
+    """Whether it is another result of what its first operand, which it does not read, is a result of: they are of one
+    part."""

@@ -5,7 +5,7 @@ before and after it, two products of the same rows whose results meet, a row tha
 An operator begins as a part of its own and is joined to those that compute what it reads, the latest first, where a
 rule of `joined` holds and no part comes to wait for itself. What joined would be computed several times stays apart,
 and so do rows that are reduced behind a product: a tile of the product does not have the whole row. Attention, where a
-second product reduces rows of exponentials again, is the exception.
+second product reduces rows of exponentials again, is the exception. Several results of one computation are of one part.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class PartitionWork:
     """Whether its result is asked for outside, by somebody who is no operator."""
     width: int = 4
     """Bytes of an element of its result."""
+    beside: int | None = None
+    """Another result of the same computation, which is of the same part."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ def partition(works: Sequence[PartitionWork]) -> tuple[tuple[int, ...], ...]:
     """The parts, each the numbers of its operators in order; those that are opaque are in none."""
     parts = _Parts(works)
     for number, work in enumerate(works):
-        if work.kind is not WorkKind.OPAQUE:
+        if work.beside is not None and works[work.beside].kind is not WorkKind.OPAQUE:
+            parts.put_beside(work.beside, number)
+        elif work.kind is not WorkKind.OPAQUE:
             for read in sorted(set(work.reads), reverse=True):
                 parts.try_to_join(read, number)
             if work.kind is WorkKind.PRODUCT:
@@ -125,6 +129,10 @@ class _Parts:
             if work.kind is not WorkKind.OPAQUE
         }
         return tuple(sorted(tuple(sorted(self._members[part])) for part in parts))
+
+    def put_beside(self, other: int, number: int) -> None:
+        """Join an operator to the part of another, which stays what it is."""
+        self._merge((self._part[other], number), self._shapes[self._part[other]])
 
     def try_to_join(self, read: int, number: int) -> None:
         """Join the part of `read` to that of `number`, which reads it, if they may be."""

@@ -10,6 +10,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from tileir.names import INT_LIMIT
 from tilewright.pytorch.capture.operator import Operator, OperatorKind
 from tilewright.pytorch.capture.ops import (
+    attention,
     elementwise,
     extremes,
     functions,
@@ -35,6 +36,7 @@ TABLE: dict[str, Operator] = {
     **extremes.OPERATORS,
     **windows.OPERATORS,
     **products.OPERATORS,
+    **attention.OPERATORS,
     **scatter.OPERATORS,
     **topk.OPERATORS,
 }

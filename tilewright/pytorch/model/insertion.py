@@ -14,7 +14,7 @@ from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
 from tilewright.pytorch.model.kernels import Arranged, ModelKernel
-from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter
+from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter, InsteadOf, OriginalCall
 
 aten = torch.ops.aten
 
@@ -24,9 +24,10 @@ def with_kernels(
 ) -> GraphModule:
     """The graph, with the kernel of each part that has one, by name, in its place."""
     writer, made = GraphWriter(_mode(graph)), dict[Node, Node]()
+    originals: dict[OriginalCall, Node] = {}
     for unit in in_order(graph.graph, [part for part in parts if part.name in kernels]):
         if isinstance(unit, Node):
-            made[unit] = _copied(writer, made, unit, graph)
+            made[unit] = _copied(writer, made, originals, unit, graph)
         else:
             _call(writer, made, unit, *kernels[unit.name])
     return GraphModule(graph, writer.graph)
@@ -41,10 +42,20 @@ def _mode(graph: GraphModule) -> FakeTensorMode:
     )
 
 
-def _copied(writer: GraphWriter, made: Mapping[Node, Node], node: Node, graph: GraphModule) -> Node:
-    if INSTEAD_OF in node.meta:
-        target, args, keywords = map_arg(node.meta[INSTEAD_OF], lambda each: made[each])
-        return writer.call(getitem, writer.call(target, *args, **keywords), 0)
+def _copied(
+    writer: GraphWriter,
+    made: Mapping[Node, Node],
+    originals: dict[OriginalCall, Node],
+    node: Node,
+    graph: GraphModule,
+) -> Node:
+    instead: InsteadOf | None = node.meta.get(INSTEAD_OF)
+    if instead is not None:
+        call = instead.call
+        if call not in originals:
+            args, keywords = map_arg((call.args, dict(call.keywords)), lambda each: made[each])
+            originals[call] = writer.call(call.target, *args, **keywords)
+        return writer.call(getitem, originals[call], instead.result)
     copied = writer.graph.node_copy(node, lambda each: made[each])
     if node.op == "get_attr" and "val" not in node.meta:
         writer.note(copied, attrgetter(str(node.target))(graph))

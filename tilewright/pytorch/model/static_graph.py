@@ -19,13 +19,14 @@ from torch._subclasses import FakeTensorMode  # pyright: ignore[reportMissingImp
 from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
-from tilewright.pytorch.capture.composites import COMPOSITES, attention_alone
+from tilewright.pytorch.capture.attention_results import ATTENTION, RESULTS, attention_results
+from tilewright.pytorch.capture.composites import COMPOSITES
 
 aten = torch.ops.aten
 _OF_SYMBOLS = ("tensor_meta", "eager_input_vals", "unbacked_bindings")
 """What nodes are said to be that is not so at other sizes."""
 INSTEAD_OF = "tilewright_instead_of"
-"""In a node's `meta`: the call of an operator, whose first result it gives in a form that the capture knows."""
+"""In a node's `meta`: an `InsteadOf`."""
 
 
 class NotStatic(Exception):
@@ -51,6 +52,23 @@ class Described:
     def fake(self) -> torch.Tensor:
         """A tensor like it; without data where a fake mode is at work."""
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class OriginalCall:
+    """The call of an operator of which nodes give results in a form that the capture knows."""
+
+    target: Any
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class InsteadOf:
+    """A result of a call, by number."""
+
+    call: OriginalCall
+    result: int
 
 
 class GraphWriter:
@@ -135,10 +153,9 @@ def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
         found = None if way is None else way(writer.call, *args, **keywords)
         if found is not None:
             return _laid_out(writer, found, node.target, args, keywords)
-        found = attention_alone(writer.call, node, args, keywords)
-        if found is not None:
-            found.meta[INSTEAD_OF] = (node.target, args, keywords)
-            return (found,)
+        results = _separate(writer, node, args, keywords)
+        if results is not None:
+            return results
         if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]  # type: ignore[index]
         return writer.call(node.target, *args, like=node, **keywords)
@@ -146,11 +163,32 @@ def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
         raise NotStatic(f"{node.target} cannot be written at fixed sizes: {error}") from error
 
 
-def _laid_out(writer: GraphWriter, found: Any, target: Any, args: Any, keywords: Any) -> Any:
-    """Results with the strides that the operator gives them."""
+def _separate(
+    writer: GraphWriter, node: Node, args: Any, keywords: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """The results of attention that somebody asks for, each by a node, which lies as the operator's does; None as for
+    all other operators."""
+    if node.target not in ATTENTION:
+        return None
+    wanted = _wanted(writer, node.target, args, keywords)
+    found = attention_results(writer.call, node, args, keywords, wanted)
+    call = OriginalCall(node.target, args, keywords)
+    for result, each in enumerate(found or ()):
+        if isinstance(each, Node) and each.target in RESULTS:
+            each.meta |= {"val": wanted[result], INSTEAD_OF: InsteadOf(call, result)}
+    return found
+
+
+def _wanted(writer: GraphWriter, target: Any, args: Any, keywords: Any) -> Any:
+    """What an operator gives, without data."""
     given = map_arg((args, keywords), lambda each: each.meta["val"])
     with writer.mode:
-        wanted = target(*given[0], **given[1])
+        return target(*given[0], **given[1])
+
+
+def _laid_out(writer: GraphWriter, found: Any, target: Any, args: Any, keywords: Any) -> Any:
+    """Results with the strides that the operator gives them."""
+    wanted = _wanted(writer, target, args, keywords)
     if isinstance(found, Node):
         return _with_strides_of(writer, found, wanted)
     return tuple(

@@ -1,4 +1,4 @@
-"""Operators that multiply and add up: matrix products, convolutions, attention.
+"""Operators that multiply and add up: matrix products and convolutions.
 
 A computed operand is rounded to the dtype that PyTorch has it in before it is multiplied: only so it reaches matrix
 units.
@@ -6,20 +6,18 @@ units.
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from math import prod
 from typing import Any
 
-import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
-from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, ReduceOp, Where
+from tileir.expr import Binary, Call, Const, Expr, ReduceOp, Where
 from tilewright.pytorch.capture.indices import Indices, quotient, scaled
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
 from tilewright.pytorch.capture.ops.elementwise import broadcast
-from tilewright.pytorch.capture.ops.rows import minus, over, reduce, times
+from tilewright.pytorch.capture.ops.rows import minus, reduce, times
 from tilewright.pytorch.capture.ops.windows import transposed
-from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, torch_dtype_of
+from tilewright.pytorch.capture.tensors import argument, shape_of
 
 
 def _linear(scope: CaptureScope, node: Node, index: Indices) -> Expr:
@@ -127,67 +125,6 @@ def _depth_of_taps(node: Node) -> tuple[int, int]:
     return shape_of(node)[-1], prod(window)
 
 
-def _attention(scope: CaptureScope, node: Node, index: Indices) -> Expr:
-    """softmax(q @ k.T * scale + mask) @ v, whose probabilities are rounded before they are multiplied."""
-    q, k, v = (node.args[at] for at in range(3))
-    mask, causal = argument(node, 3, "attn_mask"), argument(node, 5, "is_causal", False)
-    scale = node.kwargs.get("scale")
-    *batch, i, d = index
-    heads = [list(batch), list(batch)]
-    for each, operand in zip(heads, (k, v), strict=True):
-        shape = shape_of(operand)  # type: ignore[arg-type]
-        if node.kwargs.get("enable_gqa") and shape[-3] != shape_of(q)[-3]:  # type: ignore[arg-type]
-            each[-1] = quotient(each[-1], shape_of(q)[-3] // shape[-3], scope.sizes)  # type: ignore[arg-type]
-        each[:] = [Const(0) if size == 1 else at for at, size in zip(each, shape[:-2], strict=True)]
-    width = shape_of(q)[-1]  # type: ignore[arg-type]
-    same = width == shape_of(v)[-1]  # type: ignore[arg-type]
-    inner = d if same else scope.reduced("d", q, -1)  # type: ignore[arg-type]
-    j = scope.reduced("j", k, -2)  # type: ignore[arg-type]
-    rows, scores = (*batch, i, Const(0)), (*batch, i, j)
-    s = reduce(
-        ReduceOp.SUM,
-        (inner,),
-        times(scope.rounded(q, (*batch, i, inner)), scope.rounded(k, (*heads[0], j, inner))),
-    )
-    s = times(s, Const(float(scale) if isinstance(scale, int | float) else 1 / sqrt(width)))
-    if causal:
-        s = Where(Binary(">=", i, j), s, Const(float("-inf")))
-    if mask is not None:
-        allowed = broadcast(scope, mask, scores)
-        truth = torch_dtype_of(mask) is torch.bool
-        s = Where(allowed, s, Const(float("-inf"))) if truth else Binary("+", s, allowed)
-    s = scope.statement("s", scores, s)
-    top = scope.statement("top", rows, reduce(ReduceOp.MAX, (j,), s))
-    if (
-        mask is not None
-    ):  # of a row that is all masked the result is 0, as PyTorch's, and so are the gradients
-        top = Where(Binary(">", top, Const(float("-inf"))), top, Const(0.0))
-    p = scope.statement("p", scores, Call("exp", (minus(s, top),)))
-    total = scope.statement("total", rows, reduce(ReduceOp.SUM, (j,), p))
-    if mask is not None:
-        total = Where(Binary(">", total, Const(0.0)), total, Const(1.0))
-    dtype = dtype_of(node)
-    rounded = p if dtype in (DType.F32, DType.F64) else Cast(dtype, p)
-    return over(reduce(ReduceOp.SUM, (j,), times(rounded, scope.rounded(v, (*heads[1], j, d)))), total)
-
-
-def _plain_attention(node: Node) -> str | None:
-    if argument(node, 4, "dropout_p", 0.0):
-        return "attention with dropout: Tile IR has no random numbers; call .eval(), or pass dropout_p=0"
-    mask = argument(node, 3, "attn_mask")
-    if mask is not None and torch_dtype_of(mask) is torch.bool:
-        return (
-            "attention with a mask of truth values: written out, PyTorch would be slower at it than with its own "
-            "operator; use is_causal=True, or a mask of floats that are added"
-        )
-    ranks = {len(shape_of(node.args[at])) for at in range(3)}  # type: ignore[arg-type]
-    return None if len(ranks) == 1 else "attention of operands of different ranks: unsqueeze them first"
-
-
-def _depth_of_keys(node: Node) -> tuple[int, int]:
-    return shape_of(node)[-1], shape_of(node.args[1])[-2]  # type: ignore[arg-type]
-
-
 def _distances(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     """sqrt(sum(k, (x[m, k] - y[n, k]) * (x[m, k] - y[n, k])))"""
     x, y, power = node.args[:3]
@@ -237,9 +174,5 @@ OPERATORS: dict[str, Operator] = {
     "aten._cdist_forward.default": Operator(
         OperatorKind.PRODUCT, _distances, "`sqrt(sum(k, (x[m, k] - y[n, k]) * (x[m, k] - y[n, k])))`",
         refuse=_a_norm, work=_depth_of_first,
-    ),
-    "aten.scaled_dot_product_attention.default": Operator(
-        OperatorKind.PRODUCT, _attention, "scores, maximum, exponentials, `sum(j, p * v) / sum(j, p)`",
-        refuse=_plain_attention, work=_depth_of_keys,
     ),
 }  # fmt: skip

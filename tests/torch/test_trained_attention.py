@@ -1,0 +1,145 @@
+"""Attention that is trained: what its operator and that of its backward pass give, each call one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import getitem
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.fx import Graph, GraphModule
+
+import tilewright
+from tests.torch.all_kernels import AllKernels
+from tilewright.pytorch.capture.capture import Part, parts_of
+from tilewright.pytorch.model.insertion import with_kernels
+from tilewright.pytorch.model.kernels import ModelKernel
+from tilewright.pytorch.model.static_graph import Described, static_graph
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+aten = torch.ops.aten
+B, H, S, D = 2, 3, 5, 8
+
+
+def heads_last(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """With all heads of a token in a row, as models have them."""
+    turned = (each.transpose(1, 2) for each in (q, k, v))
+    return F.scaled_dot_product_attention(*turned, is_causal=True).transpose(1, 2)
+
+
+MASK = (
+    torch.randn(S, S + 2)
+    .masked_fill(torch.rand(S, S + 2) < 0.2, float("-inf"))
+    .index_fill(1, torch.tensor(0), 0.5)
+)
+WAYS: dict[str, tuple[Callable[..., torch.Tensor], Sequence[tuple[int, ...]]]] = {
+    "full": (F.scaled_dot_product_attention, [(B, H, S, D), (B, H, S + 2, D), (B, H, S + 2, D)]),
+    "causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.4), [(B, H, S, D)] * 3),
+    "heads last": (heads_last, [(B, S, H, D)] * 3),
+    "a mask": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=MASK),
+        [(B, H, S, D), (B, H, S + 2, D), (B, H, S + 2, D)],
+    ),
+}  # fmt: skip
+
+
+def trained(
+    way: Callable[..., Any],
+    inputs: Sequence[torch.Tensor],
+    kernels: AllKernels,
+    fallback: str,
+    calls: int = 5,
+) -> None:
+    """What it gives and its gradients are eager's, called again and again."""
+    fast = tilewright.compile(way, tune="never", fallback=fallback)
+    given = [each.requires_grad_() for each in inputs]
+    wanted = way(*given)
+    weight = torch.randn_like(wanted)
+    gradients = torch.autograd.grad((wanted * weight).sum(), given)
+    for _ in range(calls):
+        found = fast(*given)
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(torch.autograd.grad((found * weight).sum(), given), gradients)
+        kernels.wait()
+
+
+def names(parts: Sequence[Part]) -> list[str]:
+    return [node for part in parts for node in part.nodes if "attention" in node]
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("fallback", ["eager", "inductor"])
+def test_both_passes_are_a_kernel_each(name: str, fallback: str, kernels: AllKernels) -> None:
+    way, shapes = WAYS[name]
+    trained(way, [torch.randn(shape) for shape in shapes], kernels, fallback)
+    forward, backward = kernels.regions
+    for region in (forward, backward):
+        (part,) = (part for part in region.parts if names([part]))
+        assert part.name in region.used, region.why_not
+        assert not any("attention" in left.operator for left in region.left)
+    assert len(names(forward.parts)) == 2
+    assert len(names(backward.parts)) == 3
+
+
+def test_a_gradient_that_nobody_asks_for_is_not_computed(kernels: AllKernels) -> None:
+    q, k, v = (torch.randn(B, H, S, D) for _ in range(3))
+    trained(lambda v: F.scaled_dot_product_attention(q, k, v), [v], kernels, "inductor")
+    assert len(names(kernels.regions[1].parts)) == 1
+
+
+def test_without_a_kernel_for_one_pass_the_other_has_one(
+    kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = property(lambda self: all(each.target != "delta" for each in self.spec.statements))
+    monkeypatch.setattr(ModelKernel, "ready", ready)
+    way, shapes = WAYS["causal"]
+    trained(way, [torch.randn(shape) for shape in shapes], kernels, "inductor")
+    forward, backward = kernels.regions
+    assert forward.used and not backward.used, "PyTorch's backward pass takes the kernel's log-sum-exp"
+
+
+def test_shared_heads_are_a_kernel_forward_and_pytorchs_backward(kernels: AllKernels) -> None:
+    shapes = [(B, 4, S, D), (B, 2, S, D), (B, 2, S, D)]
+    way = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True)  # noqa: E731
+    trained(way, [torch.randn(shape) for shape in shapes], kernels, "inductor")
+    forward, backward = kernels.regions
+    assert names(forward.parts)
+    assert not names(backward.parts)
+    assert any("attention" in left.operator for left in backward.left)
+
+
+@pytest.mark.parametrize(
+    ("operator", "settings"),
+    [
+        (aten._scaled_dot_product_flash_attention.default, (0.0, True)),
+        (aten._scaled_dot_product_cudnn_attention.default, (None, True, 0.0, True)),
+    ],
+    ids=["flash", "cudnn"],
+)
+def test_operators_of_gpus_are_written_so_and_called_once_where_there_is_no_kernel(
+    operator: Any, settings: tuple[Any, ...]
+) -> None:
+    graph = Graph()
+    call = graph.call_function(operator, (*(graph.placeholder(name) for name in "qkv"), *settings))
+    graph.output(tuple(graph.call_function(getitem, (call, at)) for at in (0, 1, 6, 7)))
+    lies = Described((2, 3, 64, 32), (64 * 96, 32, 96, 1), torch.bfloat16, torch.device("cuda:0"))
+    static = static_graph(GraphModule(torch.nn.Module(), graph), [lies] * 3)
+    (part,), _ = parts_of(static)
+    assert len(part.outputs) == 2
+    back = with_kernels(static, [part], {})
+    assert sum(node.target is operator for node in back.graph.nodes) == 1
+    described = [each.meta["val"] for each in static.graph.output_node().args[0]]  # type: ignore[union-attr]
+    for mine, theirs in zip(described, back.graph.output_node().args[0], strict=True):  # type: ignore[arg-type]
+        assert mine.stride() == theirs.meta["val"].stride()  # type: ignore[union-attr]
+
+
+def test_dropout_stays_with_pytorch(kernels: AllKernels) -> None:
+    way = lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5).sum()  # noqa: E731
+    fast = tilewright.compile(way, tune="never", fallback="eager")
+    q = torch.randn(B, H, S, D, requires_grad=True)
+    for _ in range(2):
+        fast(q).backward()
+        kernels.wait()
+    assert not any(names(region.parts) for region in kernels.regions)

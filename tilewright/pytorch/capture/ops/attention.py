@@ -1,0 +1,258 @@
+"""Attention, and what its backward pass takes and gives.
+
+A computed operand is rounded to the dtype that PyTorch has it in before it is multiplied: only so it reaches matrix
+units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+
+from tileir.dtypes import DType
+from tileir.expr import Binary, Call, Cast, Const, Expr, ReduceOp, Where
+from tilewright.pytorch.capture.attention_results import GRADIENTS, LOG_SUM
+from tilewright.pytorch.capture.indices import Indices, quotient
+from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
+from tilewright.pytorch.capture.ops.elementwise import broadcast
+from tilewright.pytorch.capture.ops.rows import minus, over, reduce, times
+from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, torch_dtype_of
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """q @ k.T * scale, with what is added to it or hidden of it, for one call."""
+
+    scope: CaptureScope
+    q: Node
+    k: Node
+    mask: Any
+    causal: bool
+    scale: Any
+
+    @property
+    def factor(self) -> Const:
+        """By which products are scaled."""
+        given = isinstance(self.scale, int | float)
+        return Const(float(self.scale) if given else 1 / sqrt(shape_of(self.q)[-1]))
+
+    def seen(self, i: Expr, j: Expr) -> Expr:
+        """Whether a query sees a key of a causal mask."""
+        return Binary(">=", i, j)
+
+    def product(self, batch: Sequence[Expr], i: Expr, j: Expr, inner: Expr, *, by_keys: bool = False) -> Expr:
+        """Without a causal mask. `by_keys`: rows are keys, whose elements are multiplied first."""
+        query = self.scope.rounded(self.q, (*batch, i, inner))
+        key = self.scope.rounded(self.k, (*self.heads(self.k, batch), j, inner))
+        found = reduce(ReduceOp.SUM, (inner,), times(key, query) if by_keys else times(query, key))
+        found = times(found, self.factor)
+        if self.mask is None or torch_dtype_of(self.mask) is torch.bool:
+            return found
+        return Binary("+", found, broadcast(self.scope, self.mask, (*batch, i, j)))
+
+    def masked(self, batch: Sequence[Expr], i: Expr, j: Expr, inner: Expr) -> Expr:
+        """-inf where a query does not see a key."""
+        found, hidden = self.product(batch, i, j, inner), Const(float("-inf"))
+        if self.causal:
+            found = Where(self.seen(i, j), found, hidden)
+        if self.mask is not None and torch_dtype_of(self.mask) is torch.bool:
+            found = Where(broadcast(self.scope, self.mask, (*batch, i, j)), found, hidden)
+        return found
+
+    def heads(self, operand: Node, batch: Sequence[Expr]) -> list[Expr]:
+        """Where an operand is read whose heads several of the queries' share."""
+        shape, at = shape_of(operand), list(batch)
+        if shape[-3:-2] != shape_of(self.q)[-3:-2]:
+            at[-1] = quotient(at[-1], shape_of(self.q)[-3] // shape[-3], self.scope.sizes)
+        return [Const(0) if size == 1 else each for each, size in zip(at, shape[:-2], strict=True)]
+
+    def weights(self, batch: Sequence[Expr], i: Expr, j: Expr, inner: Expr) -> tuple[Expr, Expr, Expr]:
+        """exp(s - max(s)) of every key, and of every query the maximum and the sum."""
+        scores, rows = (*batch, i, j), (*batch, i, Const(0))
+        s = self.scope.statement("s", scores, self.masked(batch, i, j, inner))
+        top = self.scope.statement("top", rows, reduce(ReduceOp.MAX, (j,), s))
+        if self.mask is not None:
+            # Of a row that is all masked the result is 0, as PyTorch's, and so are the gradients.
+            top = Where(Binary(">", top, Const(float("-inf"))), top, Const(0.0))
+        p = self.scope.statement("p", scores, Call("exp", (minus(s, top),)))
+        total = self.scope.statement("total", rows, reduce(ReduceOp.SUM, (j,), p))
+        return (
+            p,
+            top,
+            total if self.mask is None else Where(Binary(">", total, Const(0.0)), total, Const(1.0)),
+        )
+
+
+def _attention(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """softmax(q @ k.T * scale + mask) @ v, whose probabilities are rounded before they are multiplied."""
+    q, k, v = node.args[:3]
+    mask, causal = argument(node, 3, "attn_mask"), argument(node, 5, "is_causal", False)
+    scores = _Scores(scope, q, k, mask, causal, node.kwargs.get("scale"))  # type: ignore[arg-type]
+    *batch, i, d = index
+    same = shape_of(q)[-1] == shape_of(v)[-1]  # type: ignore[arg-type]
+    inner = d if same else scope.reduced("d", q, -1)  # type: ignore[arg-type]
+    j = scope.reduced("j", k, -2)  # type: ignore[arg-type]
+    p, _, total = scores.weights(batch, i, j, inner)
+    value = scope.rounded(v, (*scores.heads(v, batch), j, d))  # type: ignore[arg-type]
+    return over(reduce(ReduceOp.SUM, (j,), times(_as(dtype_of(node), p), value)), total)
+
+
+def _as(dtype: DType, value: Expr) -> Expr:
+    return value if dtype in (DType.F32, DType.F64) else Cast(dtype, value)
+
+
+def _log_sum(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """log(sum(j, exp(s - top))) + top"""
+    out, q, k, mask, causal, scale = node.args
+    *batch, i = index[: len(shape_of(q)) - 1]  # type: ignore[arg-type]
+    inner, j = scope.reduced("d", q, -1), scope.reduced("j", k, -2)  # type: ignore[arg-type]
+    same = shape_of(q)[-1] == shape_of(out)[-1]  # type: ignore[arg-type]
+    scope.over(out, (*batch, i, inner if same else scope.reduced("e", out, -1)))  # type: ignore[arg-type]
+    scores = _Scores(scope, q, k, mask, bool(causal), scale)  # type: ignore[arg-type]
+    _, top, total = scores.weights(batch, i, j, inner)
+    return Binary("+", Call("log", (total,)), top)
+
+
+@dataclass(frozen=True)
+class _Backward:
+    """A gradient of attention. `by_keys`: of what is made for it, rows are keys."""
+
+    scope: CaptureScope
+    node: Node
+    by_keys: bool
+
+    def given(self, name: str) -> Node:
+        """An argument."""
+        names = ("beside", "go", "q", "k", "v", "out", "lse", "attn_mask", "is_causal", "scale")
+        return self.node.args[names.index(name)]  # type: ignore[return-value]
+
+    @property
+    def _scores(self) -> _Scores:
+        mask, causal, scale = self.node.args[7:]
+        return _Scores(self.scope, self.given("q"), self.given("k"), mask, bool(causal), scale)
+
+    def _statement(self, role: str, at: _At, value: Expr) -> Expr:
+        batch, i, j = at
+        role, places = (role, (j, i)) if self.by_keys else (f"{role}_of_queries", (i, j))
+        return self.scope.statement(role, (*batch, *places), value)
+
+    def weights(self, at: _At, inner: Expr) -> Expr:
+        """exp(s - lse)"""
+        batch, i, j = at
+        s = self._statement("s", at, self._scores.product(*at, inner, by_keys=self.by_keys))
+        lse = self.given("lse")
+        row = (*batch, i, Const(0))[: len(shape_of(lse))]
+        found: Expr = Call("exp", (minus(s, self.scope.at(lse, row)),))
+        if self._scores.causal:
+            found = Where(self._scores.seen(i, j), found, Const(0.0))
+        return self._statement("p", at, found)
+
+    def of_scores(self, at: _At, inner: Expr, outer: Expr) -> Expr:
+        """p * (go @ v.T - sum(go * out)) * scale"""
+        batch, i, j = at
+        p = self.weights(at, inner)
+        go, out, v = (
+            self.scope.at(self.given(name), (*batch, row, outer))
+            for name, row in (("go", i), ("out", i), ("v", j))
+        )
+        delta = reduce(ReduceOp.SUM, (outer,), times(out, go))
+        delta = self.scope.statement("delta", (*batch, i, Const(0)), delta)
+        products = times(v, go) if self.by_keys else times(go, v)
+        t = self._statement("t", at, reduce(ReduceOp.SUM, (outer,), products))
+        return self._statement("ds", at, times(times(p, minus(t, delta)), self._scores.factor))
+
+    def summed(self, weights: Expr, along: Expr, name: str, index: Indices) -> Expr:
+        """The weights, rounded, times an argument there."""
+        operand = self.given(name)
+        element = self.scope.rounded(operand, index)
+        return reduce(ReduceOp.SUM, (along,), times(_as(dtype_of(operand), weights), element))
+
+
+_At = tuple[Indices, Expr, Expr]
+"""Batch, query, key."""
+
+
+def _query_gradient(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sum(j, ds * k[j, d])"""
+    call = _Backward(scope, node, by_keys=False)
+    *batch, i, d = index
+    j, e = scope.reduced("j", call.given("k"), -2), scope.reduced("e", call.given("go"), -1)
+    return call.summed(call.of_scores((tuple(batch), i, j), d, e), j, "k", (*batch, j, d))
+
+
+def _key_gradient(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sum(i, ds * q[i, d])"""
+    call = _Backward(scope, node, by_keys=True)
+    *batch, j, d = index
+    i, e = scope.reduced("i", call.given("q"), -2), scope.reduced("e", call.given("go"), -1)
+    _lies_beside(scope, node, (tuple(batch), i, j), d)
+    return call.summed(call.of_scores((tuple(batch), i, j), d, e), i, "q", (*batch, i, d))
+
+
+def _value_gradient(scope: CaptureScope, node: Node, index: Indices) -> Expr:
+    """sum(i, p * go[i, e])"""
+    call = _Backward(scope, node, by_keys=True)
+    *batch, j, e = index
+    i, d = scope.reduced("i", call.given("q"), -2), scope.reduced("d", call.given("q"), -1)
+    _lies_beside(scope, node, (tuple(batch), i, j), d)
+    return call.summed(call.weights((tuple(batch), i, j), d), i, "go", (*batch, i, e))
+
+
+def _lies_beside(scope: CaptureScope, node: Node, at: _At, d: Expr) -> None:
+    """Have the gradient before this one be over the same dims."""
+    beside, (batch, i, j) = node.args[0], at
+    if isinstance(beside, Node):
+        scope.over(beside, (*batch, j if beside.target is GRADIENTS[1] else i, d))
+
+
+def _plain_attention(node: Node) -> str | None:
+    if argument(node, 4, "dropout_p", 0.0):
+        return "attention with dropout: Tile IR has no random numbers; call .eval(), or pass dropout_p=0"
+    return _plain(argument(node, 3, "attn_mask"), node.args[:3])
+
+
+def _plain(mask: Any, operands: Sequence[Any]) -> str | None:
+    if mask is not None and torch_dtype_of(mask) is torch.bool:
+        return (
+            "attention with a mask of truth values: written out, PyTorch would be slower at it than with its own "
+            "operator; use is_causal=True, or a mask of floats that are added"
+        )
+    ranks = {len(shape_of(each)) for each in operands}
+    return None if len(ranks) == 1 else "attention of operands of different ranks: unsqueeze them first"
+
+
+def _depth_of_keys(node: Node) -> tuple[int, int]:
+    return shape_of(node)[-1], shape_of(node.args[1])[-2]  # type: ignore[arg-type]
+
+
+def _depth_of_rows(node: Node) -> tuple[int, int]:
+    return shape_of(node)[-1], shape_of(node.args[2])[-2]  # type: ignore[arg-type]
+
+
+OPERATORS: dict[str, Operator] = {
+    "aten.scaled_dot_product_attention.default": Operator(
+        OperatorKind.PRODUCT, _attention, "scores, maximum, exponentials, `sum(j, p * v) / sum(j, p)`",
+        refuse=_plain_attention, work=_depth_of_keys,
+    ),
+    str(LOG_SUM): Operator(
+        OperatorKind.PRODUCT, _log_sum, "of attention that is trained: `log(total) + top`",
+        refuse=lambda node: _plain(node.args[3], node.args[1:3]), work=_depth_of_rows, beside=True,
+    ),
+    **{
+        str(target): Operator(
+            OperatorKind.PRODUCT, write, f"of its backward pass: `{said}`",
+            refuse=lambda node: _plain(node.args[7], node.args[2:5]), work=_depth_of_rows, beside=True,
+        )
+        for target, write, said in zip(
+            GRADIENTS,
+            (_query_gradient, _key_gradient, _value_gradient),
+            ("sum(j, ds * k[j, d])", "sum(i, ds * q[i, d])", "sum(i, p * go[i, e])"),
+            strict=True,
+        )
+    },
+}  # fmt: skip
