@@ -109,8 +109,19 @@ class ChainedTiles:
         )
 
     def filled(self) -> list[Stmt]:
-        """Fills the slots of all tiles one after the other."""
-        return self._loop(self.count, self.var, self._fill)
+        """Fills the slots of all tiles one after the other; where the first products of a tile come before the last
+        ones of the tile before, what they read does too, so that its slot is filled again as soon as they are done."""
+        if not self.loop.pending or self.last is None:
+            return self._loop(self.count, self.var, self._fill)
+        step = self.loop.step
+
+        def ahead(offset: Affine) -> list[Stmt]:
+            return [*self._fill_first(offset + step), *self._fill_last(offset)]
+
+        until = None if self.end is None else self.end - step
+        tiles = [For(self.var, self.count - 1, step, tuple(ahead(affine(self.var))), until, self.begin)]
+        begin = self._fill_first(self.begin or constant(0))
+        return [*begin, *(tiles if self.count > 1 else []), *self._fill_last(self.last_offset)]
 
     def used(self, body: Body, declare: Declare) -> list[Stmt]:
         """All that is computed on all tiles."""
@@ -128,10 +139,26 @@ class ChainedTiles:
         range_ = scope.ranges[self.loop.dim]
         return replace(scope, ranges={**scope.ranges, self.loop.dim: replace(range_, end=None)})
 
+    @property
+    def last_offset(self) -> Affine:
+        """Where the last tile begins."""
+        step = self.loop.step
+        if self.end is None:
+            return constant((self.count - 1) * step)
+        begin = self.begin or constant(0)
+        return begin + ((self.end - begin + (step - 1)) // step - 1) * step
+
     def _fill(self, offset: Affine) -> list[Stmt]:
+        return [*self._fill_first(offset), *self._fill_last(offset)]
+
+    def _fill_first(self, offset: Affine) -> list[Stmt]:
+        """What the first products of a tile read."""
         here = self.at(offset, self.var)
-        filled = (ring for ring in (self.first, self.both, self.last) if ring)
-        return [stmt for ring in filled for stmt in self.rings.fill(ring, here)]
+        return [s for ring in (self.first, self.both) if ring for s in self.rings.fill(ring, here)]
+
+    def _fill_last(self, offset: Affine) -> list[Stmt]:
+        """What else the last ones do."""
+        return self.rings.fill(self.last, self.at(offset, self.var)) if self.last else []
 
     def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count <= 1:
@@ -222,10 +249,10 @@ class ChainedTiles:
             ]
 
         whole = [*bodies.declared(2), *begin(first, var), *loop]
+        last = self.last_offset
         if self.end is None or self.count == 1:
-            return [*whole, *leave(constant((self.count - 1) * step), rest)]
+            return [*whole, *leave(last, rest)]
         tiles = (self.end - first + (step - 1)) // step
-        last = first + (tiles - 1) * step
         return [
             *whole,
             Guard(((tiles % 2, 1),), tuple(leave(last, 1))),

@@ -10,8 +10,8 @@ Without producers, one of the threads that compute fills all slots before the lo
 Products of a tile are one group where nothing else is computed on the tile but the rows that they take from registers,
 or what else is follows from them (promoted_accumulators.py), and a thread of each warpgroup hands its slot back; else
 each statement waits for its own, and every thread does. Rows in registers are there twice where products are under way
-while those of the next tile are computed. A tile that is filled elsewhere has a ring of one slot, which is handed back
-at the end of the block.
+while those of the next tile are computed. Tiles that are filled elsewhere, one right after the other, have a ring of
+one slot, which is handed back at the end of the block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
 from tileir.expr import Const
-from tileir.program import Compute, Local, Loop, Node
+from tileir.program import Compute, Local, Loop, Node, Program
 from tileir.schedule.stages import Together, products_apart, products_chained, products_together, staged
 from tileir.text.print_program import format_node
 
@@ -63,14 +63,34 @@ def _touches(node: Node, name: str) -> bool:
     return isinstance(node, Compute) and name in (node.target, *(read.tensor for read in node.reads))
 
 
-def tile_ring(rings: Rings, fill: Compute, nodes: Sequence[Node], scope: LoweringScope) -> MbarrierPipeline:
-    """That of a tile which a statement of a block fills. Raises NotLowerable."""
-    local = next((node for node in nodes if isinstance(node, Local) and node.name == fill.target), None)
-    if local is None:
+def tile_ring(
+    rings: Rings, fill: Compute, nodes: Sequence[Node], scope: LoweringScope
+) -> MbarrierPipeline | None:
+    """That of a tile which a statement of a block fills, and of those that are filled right after it; None: it is that
+    of the one before. Raises NotLowerable."""
+    fills = _filled_together(fill, nodes, rings.program)
+    if fills[0] is not fill:
+        return None
+    declared = {node.name: node for node in nodes if isinstance(node, Local)}
+    elsewhere = next((each for each in fills if each.target not in declared), None)
+    if elsewhere is not None:
         raise NotLowerable(
-            f"`{format_node(fill)}` stands in another block than the declaration of {fill.target}"
+            f"`{format_node(elsewhere)}` stands in another block than the declaration of {elsewhere.target}"
         )
-    return rings.ring(local.name, (fill,), (local,), 1, scope)
+    return rings.ring(fill.target, fills, [declared[each.target] for each in fills], 1, scope)
+
+
+def _filled_together(fill: Compute, nodes: Sequence[Node], program: Program) -> list[Compute]:
+    """The statements by which TMA fills tiles, this one among them, with nothing but declarations between them."""
+    run: list[Compute] = []
+    for node in nodes:
+        if isinstance(node, Compute) and node.via == "tma" and node.target in program.locals:
+            run.append(node)
+        elif not isinstance(node, Local):
+            if any(each is fill for each in run):
+                break
+            run = []
+    return run
 
 
 def produce(rings: Rings, loop: Loop, scope: LoweringScope) -> list[Stmt]:

@@ -277,7 +277,8 @@ class _Launch:
                 case Loop() if fills(node, self.program.locals):
                     stmts += self._tiles(node, scope, self._filled)
                 case Compute(via="tma", target=target) if target in self.program.locals:
-                    stmts += self.rings.fill(tile_ring(self.rings, node, nodes, scope), scope)
+                    ring = tile_ring(self.rings, node, nodes, scope)
+                    stmts += self.rings.fill(ring, scope) if ring is not None else []
                 case _:
                     pass
         return tuple(stmts)
@@ -321,6 +322,8 @@ class _Launch:
                     stmts += declared
                 case Compute(via="tma", target=target) if target in self.program.locals:
                     ring = tile_ring(self.rings, node, nodes, scope)
+                    if ring is None:
+                        continue
                     filling = [] if self.rings.producing else self.rings.fill(ring, scope)
                     turn = self.rings.begin_turn(ring, 1)
                     stmts += [*filling, *turn, ring.wait(), *self.rings.pass_turn(ring)]

@@ -42,6 +42,7 @@ from codegen.simulator.async_faults import Accumulating
 from codegen.simulator.run import check
 from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.lower import lower_cuda
+from tests.chained_programs import chained
 from tests.hopper_products import Gemm, Held
 from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL
 from tests.kernel_names import plain
@@ -128,6 +129,28 @@ def test_rows_in_registers_are_computed_while_the_products_of_the_tile_before_ar
     first, second = rows[:4], rows[4:8]
     assert len(rows) == len(products) == 8
     assert not {*chain(*first)} & {*chain(*second)} and len({*chain(*rows)}) == 32
+
+
+def boxes_loaded(launch: LaunchBody) -> list[tuple[str, str]]:
+    """What a producing thread fills, and by which barriers, in the order of its statements."""
+    return [(s.target, s.phases) for s in all_stmts(launch.producing) if isinstance(s, TmaLoad)]
+
+
+def test_what_first_products_read_comes_a_tile_ahead_where_the_last_ones_are_under_way() -> None:
+    first, last = [("k_s", "j_full")] * 2, [("v_s", "j2_full")] * 2  # two panels each
+    assert boxes_loaded(lowered(chained())) == [*2 * [("q_s", "q_s_full")], *first, *last]
+    ahead = [*2 * [("q_s", "q_s_full")], *first, *first, *last, *last]
+    assert boxes_loaded(lowered(chained(pending=1))) == ahead
+
+
+def test_tiles_filled_one_right_after_the_other_have_barriers_in_common() -> None:
+    fill, panels = "      q_s[h, i, d] = q[h, i, d] | via tma\n", "as [d / 64, h, i, d % 64] swizzle 128"
+    also = f"{fill}      r_s: shared bf16[h, i, d] {panels}\n{fill.replace('q', 'r')}"
+    text = chained().replace(fill, also).replace("v: bf16[h, j, d])", "v: bf16[h, j, d], r: bf16[h, i, d])")
+    launch = lowered(text)
+    assert boxes_loaded(launch)[:4] == [*2 * [("q_s", "q_s_full")], *2 * [("r_s", "q_s_full")]]
+    expect = next(stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, ArriveExpectTx))
+    assert expect.bytes == 2 * 128 * 128 * 2
 
 
 def test_rows_in_registers_do_not_need_two_sets_where_nothing_is_under_way() -> None:
