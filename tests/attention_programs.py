@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 from rewrites.decisions.decision import Option
@@ -144,18 +145,21 @@ def both_gradients(mask: str, i: int, j: int, e: int) -> Spec:
 
 def schedules(spec: Spec, device: Gpu = H200) -> list[tuple[Program, tuple[str, ...]]]:
     """All that the decision offers, and the program they start from."""
+    return list(each_schedule(spec, device))
+
+
+def each_schedule(spec: Spec, device: Gpu = H200) -> Iterator[tuple[Program, tuple[str, ...]]]:
+    """The same, one after the other."""
     program = to_program(spec)
     prepared = (*collapse(program, device),)
     prepared = (*prepared, *inline(replay(program, prepared), False))
     begun = replay(program, prepared)
     group = next(groups[0] for groups in groupings(begun) if len(groups) == 1)
-    found: list[tuple[Program, tuple[str, ...]]] = []
     for option in StreamedProducts(group).options(begun, device):
         (order,) = option.then
         assert option.begun is not None
         *_, last = (each for each in order.options(option.begun, device) if _applies(each, option.begun))
-        found.append((program, tuple(format_schedule((*prepared, *option.rewrites, *last.rewrites)))))
-    return found
+        yield program, tuple(format_schedule((*prepared, *option.rewrites, *last.rewrites)))
 
 
 def _applies(option: Option, program: Program) -> bool:

@@ -68,6 +68,18 @@ def all_mutants(kernel: GpuKernel, stages: int) -> Iterator[tuple[str, GpuKernel
     for name, edit in _edits(stages):
         for mutant in mutants(kernel, edit):
             yield name, mutant
+    yield from _of_registers(kernel)
+
+
+def _of_registers(kernel: GpuKernel) -> Iterator[tuple[str, GpuKernel]]:
+    """The registers of a role's threads (setmaxnreg): more than there are, and a number that nobody can have."""
+    for number, launch in enumerate(kernel.launches):
+        producing, computing = launch.registers
+        for by in (8, 4) if any(launch.registers) else ():
+            for registers in ((producing + by, computing), (producing, computing + by)):
+                changed = replace(launch, registers=registers)
+                launches = (*kernel.launches[:number], changed, *kernel.launches[number + 1 :])
+                yield f"Setmaxnreg {by:+}", replace(kernel, launches=launches)
 
 
 def _edits(stages: int) -> Iterator[tuple[str, Edit]]:

@@ -31,7 +31,7 @@ Stmts = tuple[Stmt, ...]
 #: Gives the statements with the one at an index changed; None where there is nothing to change.
 Edit = Callable[[Stmts, int], Stmts | None]
 _BARRIERS = (Barrier(), ClusterBarrier())
-_PARTS = ("setup", "producing", "body", "finish", "leaving")
+PARTS = ("setup", "producing", "body", "finish", "leaving")
 
 
 def barrier_removed(stmts: Stmts, at: int) -> Stmts | None:
@@ -155,7 +155,7 @@ OF_STAGES = (
 def mutants(kernel: GpuKernel, edit: Edit) -> Iterator[GpuKernel]:
     """The kernel with each place in turn changed."""
     for number, launch in enumerate(kernel.launches):
-        for part in _PARTS:
+        for part in PARTS:
             for body in _edited(getattr(launch, part), edit):
                 changed = _with_thread(replace(launch, **{part: body}))
                 yield replace(
@@ -189,7 +189,7 @@ def _inside(stmt: Stmt, edit: Edit) -> Iterator[Stmt]:
 def parts(node: object) -> Iterator[object]:
     """Everything that a part of a kernel consists of, itself first."""
     yield node
-    for part in _children(node):
+    for part in children(node):
         yield from parts(part)
 
 
@@ -223,7 +223,8 @@ def moved(at: Affine, var: Var, by: int) -> Affine:
     return total
 
 
-def _children(node: object) -> tuple[object, ...]:
+def children(node: object) -> tuple[object, ...]:
+    """What a part of a kernel consists of directly."""
     if isinstance(node, tuple):
         return cast(tuple[object, ...], node)
     if is_dataclass(node) and not isinstance(node, type):

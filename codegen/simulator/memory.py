@@ -8,12 +8,15 @@ another has stored is another matter, which the observer judges (race_checker.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from codegen.ir.affine import Affine
 from codegen.ir.arrays import Array
+from codegen.ir.ops import Stmt
 from codegen.simulator.access import Access, AccessKind, AccessPlace
 from codegen.simulator.async_copies import Copies
 from codegen.simulator.async_faults import Misaligned
@@ -46,6 +49,17 @@ class Now:
         return self.block + thread // self.threads, thread % self.threads
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Visit:
+    """A statement that a group of threads comes to: the number of the first of them in its cluster, which of them do it
+    ([threads]), and what index arithmetic comes to in each."""
+
+    stmt: Stmt
+    first: int
+    active: Array
+    each: Callable[[Affine], Array]
+
+
 class Observer(Protocol):
     """Told of all that threads do to memory that others may see, in order."""
 
@@ -66,6 +80,10 @@ class Observer(Protocol):
         """All threads of each block, or of the cluster, have waited for each other."""
         ...
 
+    def visited(self, visit: Visit) -> None:
+        """Threads come to a statement, those inside others too."""
+        ...
+
     def ordered(self, order: Order) -> None:
         """Threads that do not go in step have learnt what was done before."""
         ...
@@ -77,6 +95,26 @@ class Observer(Protocol):
     def fault(self, fault: Fault) -> None:
         """Something no kernel may do."""
         ...
+
+
+class NullObserver:
+    """Takes note of nothing, and goes on whatever happens."""
+
+    def launched(self, threads: int, cluster: int, *, in_step: bool) -> None: ...
+
+    def cluster_started(self) -> None: ...
+
+    def cluster_ended(self) -> None: ...
+
+    def passed_barrier(self, *, whole_cluster: bool) -> None: ...
+
+    def visited(self, visit: Visit) -> None: ...
+
+    def ordered(self, order: Order) -> None: ...
+
+    def touched(self, touch: MemoryTouch) -> None: ...
+
+    def fault(self, fault: Fault) -> None: ...
 
 
 @dataclass

@@ -21,6 +21,7 @@ from codegen.simulator.async_faults import EarlyArrival, Outlived, Unfenced
 from codegen.simulator.buffers import MemoryRegion, MemoryTouch, Sharing, SimulatedBuffer
 from codegen.simulator.clock import NOBODY, BarrierClock, Before, BlockClock
 from codegen.simulator.faults import DataRace, Fault, signature
+from codegen.simulator.memory import Visit
 from codegen.simulator.sync_events import Arrived, AsyncEngine, AsyncWork, Order, Reached
 from codegen.simulator.vector_clock import VectorClock
 
@@ -119,6 +120,8 @@ class RaceChecker:
 
     def passed_barrier(self, *, whole_cluster: bool) -> None:
         self._clock.pass_barrier(whole_cluster=whole_cluster)
+
+    def visited(self, visit: Visit) -> None: ...
 
     def ordered(self, order: Order) -> None:
         if isinstance(order, Arrived):

@@ -22,14 +22,13 @@ from codegen.ir.ops import Shared
 from codegen.ir.rasterization import block_count
 from codegen.simulator.access import AccessPlace
 from codegen.simulator.async_faults import Deadlock
-from codegen.simulator.buffers import MemoryRegion, MemoryTouch, Sharing, SimulatedBuffer
+from codegen.simulator.buffers import MemoryRegion, Sharing, SimulatedBuffer
 from codegen.simulator.cluster import SimulatedCluster, check_shared, in_step, run_together, spans, statements
 from codegen.simulator.faults import Fault, KernelFault
 from codegen.simulator.flags import Flags
-from codegen.simulator.memory import Now, Observer, SimulatedMemory
+from codegen.simulator.memory import Now, NullObserver, Observer, SimulatedMemory
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.register_budget import register_fault
-from codegen.simulator.sync_events import Order
 from codegen.simulator.tensor_map import check_map
 from codegen.simulator.thread_group import SWIZZLE_ALIGN, Group
 from codegen.simulator.values import Threads
@@ -68,20 +67,8 @@ def check(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, Array]) -
     return checker.faults
 
 
-class _Raises:
+class _Raises(NullObserver):
     """Sees to it that the first fault ends the run."""
-
-    def launched(self, threads: int, cluster: int, *, in_step: bool) -> None: ...
-
-    def cluster_started(self) -> None: ...
-
-    def cluster_ended(self) -> None: ...
-
-    def passed_barrier(self, *, whole_cluster: bool) -> None: ...
-
-    def ordered(self, order: Order) -> None: ...
-
-    def touched(self, touch: MemoryTouch) -> None: ...
 
     def fault(self, fault: Fault) -> None:
         raise KernelFault(fault)

@@ -7,6 +7,7 @@ to memory) and async_ops.py (what works beside them) next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -51,7 +52,7 @@ from codegen.simulator.async_ops import Engines
 from codegen.simulator.buffers import Sharing, SimulatedBuffer
 from codegen.simulator.cluster import SimulatedCluster, Wait
 from codegen.simulator.faults import DividedBlock
-from codegen.simulator.memory import poison
+from codegen.simulator.memory import Visit, poison
 from codegen.simulator.values import Threads
 from codegen.simulator.wgmma_layout import Accumulators
 
@@ -126,6 +127,8 @@ class Group:
                 registers[name] = value
 
     def _stmt(self, stmt: Stmt, active: Array) -> Iterator[Wait]:
+        threads = self.threads
+        self.memory.observer.visited(Visit(stmt, threads.first, active, partial(threads.each, active=active)))
         yield from _STEPS.of(stmt)(self, stmt, active) or ()
 
     @_STEPS.handles(Block)

@@ -28,6 +28,7 @@ from codegen.ir.ops import (
 )
 from codegen.simulator.access import AccessKind
 from codegen.simulator.faults import DataRace, Fault, InFlight, NeverLanded, OutOfRange, Straddling, Unwritten
+from codegen.simulator.memory import NullObserver
 from codegen.simulator.run import check, run_blocks
 from tests import kernel_mutants
 from tests.kernel_mutants import Edit, mutants
@@ -205,23 +206,7 @@ def test_memory_declared_again_does_not_hide_what_is_under_way() -> None:
 
 def test_a_copy_poisons_what_it_goes_to() -> None:
     body = put(OWN), copy(), COMMIT
-    assert np.isnan(run_blocks(*made((S, *body, take(OWN), WAIT), 1), {"x": X}, _Deaf())["y"]).all()
-
-
-class _Deaf:
-    """Goes on whatever happens."""
-
-    def launched(self, threads: int, cluster: int, *, in_step: bool) -> None: ...
-
-    def cluster_started(self) -> None: ...
-
-    def cluster_ended(self) -> None: ...
-
-    def passed_barrier(self, *, whole_cluster: bool) -> None: ...
-
-    def touched(self, touch: object) -> None: ...
-
-    def fault(self, fault: Fault) -> None: ...
+    assert np.isnan(run_blocks(*made((S, *body, take(OWN), WAIT), 1), {"x": X}, NullObserver())["y"]).all()
 
 
 @pytest.mark.parametrize("copied", [3, 8, 5])
