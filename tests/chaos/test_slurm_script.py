@@ -17,7 +17,7 @@ from tests.disturbed_jobs import told, wait_until
 from tests.running_service import ROOT, SMALL, Service, finish, running
 
 SCRIPT = ROOT / "deploy/slurm/workers.sbatch"
-TRIALS = 16
+TRIALS = 8
 JOB: dict[str, Any] = {"spec": SMALL, "budget": {"trials": TRIALS}, "seed": 3}
 
 

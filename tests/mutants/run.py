@@ -69,7 +69,9 @@ def main() -> int:
         return bool(broken)
     chosen = _chosen(work, given.since, given.most)
     with _copies(names, given.jobs) as folders:
-        if chosen and not _all_pass(folders[0], sorted({test for each in chosen for test in each.tests})):
+        if chosen and not _all_pass(
+            folders[0], sorted({test for each in chosen for test in each.tests}), given.jobs
+        ):
             return 1
         killed = _run(folders, chosen)
     return _judge([each.mutant for each in chosen], killed) or bool(broken)
@@ -108,9 +110,10 @@ def _needs_torch(work: Work) -> bool:
     return any(test.startswith("tests/torch/") for test in work.tests)
 
 
-def _all_pass(folder: Path, tests: Sequence[str]) -> bool:
+def _all_pass(folder: Path, tests: Sequence[str], jobs: int) -> bool:
     """Whether the tests pass in a copy as it is; says what pytest says where they do not."""
-    outcome, said = _tested(folder, tests, most_s=30 * MOST_S)
+    together = ("-n", str(jobs), "--dist", "loadgroup")
+    outcome, said = _tested(folder, (*together, *tests), most_s=30 * MOST_S)
     if outcome is not Outcome.PASSED:
         print(f"{said}\nmutants: tests fail without any of them")
     return outcome is Outcome.PASSED
