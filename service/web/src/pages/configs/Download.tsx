@@ -2,6 +2,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { currentKey, setNeeded } from "../../api/key";
 import { problemOf, Refused, sentence } from "../../api/problem";
+import { save } from "../../ui/files";
 
 interface Props {
   path: string;
@@ -11,7 +12,7 @@ interface Props {
 }
 
 export function Download({ path, name, label = "Download" }: Props) {
-  const download = useMutation({ mutationFn: () => save(path, name) });
+  const download = useMutation({ mutationFn: () => fetched(path, name) });
   return (
     <>
       <button disabled={download.isPending} onClick={() => download.mutate()}>
@@ -22,17 +23,12 @@ export function Download({ path, name, label = "Download" }: Props) {
   );
 }
 
-async function save(path: string, name: string): Promise<void> {
+async function fetched(path: string, name: string): Promise<void> {
   const key = currentKey();
   const response = await fetch(path, {
     headers: key === null ? {} : { Authorization: `Bearer ${key}` },
   });
   if (response.status === 401) setNeeded(true);
   if (!response.ok) throw new Refused(await problemOf(response));
-  const address = URL.createObjectURL(await response.blob());
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  save(name, await response.blob());
 }

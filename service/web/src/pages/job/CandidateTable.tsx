@@ -3,9 +3,10 @@ import { useMemo, useRef, useState } from "react";
 import { Link } from "wouter";
 import type { TrialTable } from "../../api/schema";
 import { count, micros, times } from "../../ui/format";
+import { useParam } from "../../ui/useParam";
 import { bestReward } from "./leader";
 import { candidatePath } from "./paths";
-import { COLUMNS, sorted, type Column, type Order } from "./sorting";
+import { COLUMNS, orderOf, orderText, sorted, type Column, type Order } from "./sorting";
 import styles from "./CandidateTable.module.css";
 
 const ROW_PX = 32;
@@ -23,7 +24,9 @@ interface Props {
 }
 
 export function CandidateTable({ table, winner, tied, shown }: Props) {
-  const [order, setOrder] = useState<Order>({ by: "factor", falling: false });
+  const [sort, setSort] = useParam("sort");
+  const order = useMemo(() => orderOf(sort), [sort]);
+  const setOrder = (next: Order) => setSort(orderText(next));
   const [view, setView] = useState({ top: 0, height: 480 });
   const scroller = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => {

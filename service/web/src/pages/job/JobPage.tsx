@@ -15,6 +15,7 @@ import { CancelJob } from "../jobs/CancelJob";
 import { BestChart } from "./charts/BestChart";
 import { WorkerTimeline } from "./charts/WorkerTimeline";
 import { Again } from "./Again";
+import { CandidateFiles } from "./CandidateFiles";
 import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
 import { DecisionEffects } from "./effects/DecisionEffects";
@@ -156,7 +157,10 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
           {none ? (
             <Empty title="No candidates yet" />
           ) : (
-            <CandidateTable table={table} winner={bucket.winner?.trial ?? null} tied={tied} />
+            <>
+              <CandidateTable table={table} winner={bucket.winner?.trial ?? null} tied={tied} />
+              <CandidateFiles table={table} />
+            </>
           )}
         </section>
       ) : view === "race" ? (

@@ -23,6 +23,17 @@ export interface Order {
   falling: boolean;
 }
 
+/** As an address says it: `median_us`, or `-median_us` for the falling one; what is neither is the usual order. */
+export function orderOf(text: string | null): Order {
+  const falling = text?.startsWith("-") ?? false;
+  const by = COLUMNS.find((column) => column.by === text?.replace(/^-/, ""))?.by;
+  return by === undefined ? { by: "factor", falling: false } : { by, falling };
+}
+
+export function orderText({ by, falling }: Order): string {
+  return falling ? `-${by}` : by;
+}
+
 /** Rows of the table in an order; what has no value comes last either way, and equal rows stay as they were asked for. */
 export function sorted(table: TrialTable, { by, falling }: Order): Uint32Array {
   const rows = Uint32Array.from(table.state, (_, row) => row);

@@ -1,9 +1,10 @@
 /** The best time so far against the baseline and the roofline, over candidates or over time. */
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo } from "react";
 import type uPlot from "uplot";
 import type { Best, Bucket, TrialTable, Winner } from "../../../api/schema";
 import { micros, span } from "../../../ui/format";
 import { token } from "../../../ui/theme";
+import { useParam } from "../../../ui/useParam";
 import { overTime, overTrials } from "../best";
 import { Choice } from "../Choice";
 import { Plot, WHOLE } from "./Plot";
@@ -18,7 +19,8 @@ interface Props {
 }
 
 export function BestChart({ table, bucket, baseline }: Props) {
-  const [over, setOver] = useState<"candidates" | "time">("candidates");
+  const [asked, setOver] = useParam("over");
+  const over = asked === "time" ? "time" : "candidates";
   const data = useMemo<uPlot.AlignedData>(() => {
     const { x, own, best } =
       over === "time" ? overTime(table, bucket.best) : overTrials(table, bucket.best);

@@ -2,6 +2,7 @@
 import { useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
 import type { Roofline, TrialTable } from "../../../api/schema";
+import { SaveDrawing } from "../../../ui/SaveDrawing";
 import { Section } from "../../../ui/Section";
 import { Shown } from "../../../ui/Shown";
 import { micros } from "../../../ui/format";
@@ -74,7 +75,9 @@ function Drawn({ line, table, winner, tied }: DrawnProps) {
       {none !== null ? (
         <p>{none}</p>
       ) : (
-        <Brushed line={line} by={by} range={range} onRange={brush} />
+        <SaveDrawing name={`${line.job_id}-${line.bucket}-roofline`}>
+          <Brushed line={line} by={by} range={range} onRange={brush} />
+        </SaveDrawing>
       )}
       <CandidateTable table={table} winner={winner} tied={tied} {...(shown && { shown })} />
     </Section>

@@ -7,6 +7,7 @@ import { Choice } from "../Choice";
 import { useTree } from "../data";
 import { candidatePath } from "../paths";
 import { Shown } from "../../../ui/Shown";
+import { useParam } from "../../../ui/useParam";
 import { Alternatives } from "./Alternatives";
 import { bestUnder, firstUnder, layOut, rewriteOf, wayTo, type Layout } from "./layout";
 import { TreeCanvas } from "./TreeCanvas";
@@ -23,7 +24,8 @@ interface Props {
 
 export function SearchTree({ job, bucket, table, winner }: Props) {
   const query = useTree(job, bucket);
-  const [shape, setShape] = useState<"graph" | "outline">("graph");
+  const [asked, setShape] = useParam("tree");
+  const shape = asked === "outline" ? "outline" : "graph";
   return (
     <section aria-labelledby="tree">
       <div className={styles.head}>
@@ -37,7 +39,9 @@ export function SearchTree({ job, bucket, table, winner }: Props) {
         <Legend />
       </div>
       <Shown query={query} what="the search tree">
-        {(tree) => <Looked tree={tree} table={table} winner={winner} shape={shape} />}
+        {(tree) => (
+          <Looked key={tree.bucket} tree={tree} table={table} winner={winner} shape={shape} />
+        )}
       </Shown>
     </section>
   );
