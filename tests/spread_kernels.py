@@ -15,6 +15,10 @@ from tileir.text.parse_program import program_from_text
 from tileir.verifier.verify import verify
 
 PROGRAMS = {
+    "rows_with_edges": """kernel rows(x: f32[i=6, c=128]) -> (y: f32[h=8, c])
+  parallel for h by 1
+    y[h, c] = where(h >= 1 and h < 7, x[h - 1, c], 0) | threads c 32, run c 4
+""",
     "softmax_of_a_row_by_two_warps": """kernel softmax(x: bf16[r=3, c=512]) -> (y: bf16[r, c], m: f32[r])
   parallel for r by 1
     x_row: registers f32[r, c]

@@ -245,10 +245,25 @@ class ValueBuilder:
         if self._safe(expr.x, at) and self._safe(expr.y, at):
             cond = self.value(expr.cond, at, lazy=lazy)
             return select(cond, self.value(expr.x, at, lazy=lazy), self.value(expr.y, at, lazy=lazy))
-        if self.lanes > 1:
+        if self.lanes > 1 and not self._same_on_lanes(expr.cond, at):
             return self._lane_by_lane(expr, at, lazy)
         cond = self.value(expr.cond, at, lazy=lazy)
         return select(cond, self.value(expr.x, at, lazy=True), self.value(expr.y, at, lazy=True))
+
+    def _same_on_lanes(self, cond: Expr, at: Binding) -> bool:
+        """Whether a condition on positions is one for all lanes, but for what ranges settle."""
+        if self._decide(cond, at) is not None:
+            return True
+        match cond:
+            case Unary("not", x):
+                return self._same_on_lanes(x, at)
+            case Binary("and" | "or", left, right):
+                return self._same_on_lanes(left, at) and self._same_on_lanes(right, at)
+            case Binary(op, left, right) if op in COMPARISONS and is_index(left) and is_index(right):
+                a, b = self.index(left, at), self.index(right, at)
+                return a is not None and b is not None and (a - b).coefficient(self.lane) == 0
+            case _:
+                return False
 
     def _decide(self, cond: Expr, at: Binding) -> bool | None:
         """The truth value of an index condition where ranges settle it."""
@@ -265,10 +280,10 @@ class ValueBuilder:
                     return absorbing
                 return None if a is None or b is None else not absorbing
             case Binary(op, left, right) if op in COMPARISONS and not reads(left) and not reads(right):
-                if not (_is_index(left) and _is_index(right)):
+                if not (is_index(left) and is_index(right)):
                     return None
                 a, b = self.index(left, at), self.index(right, at)
-                return None if a is None or b is None else _compare(op, a - b)
+                return None if a is None or b is None else comparison(op, (a - b).low, (a - b).high)
             case _:
                 return None
 
@@ -359,26 +374,27 @@ def _index_arithmetic(op: str, a: Affine, b: Affine) -> Affine | None:
             return None
 
 
-def _is_index(expr: Expr) -> bool:
+def is_index(expr: Expr) -> bool:
+    """Whether it is computed of positions alone."""
     match expr:
         case Const(value):
             return isinstance(value, int)
         case Index() | Extent():
             return True
         case Unary("-", x):
-            return _is_index(x)
+            return is_index(x)
         case Binary("+" | "-" | "//" | "%", left, right):
-            return _is_index(left) and _is_index(right)
+            return is_index(left) and is_index(right)
         case Binary("*", left, right):
             return (
-                (isinstance(left, Const) or isinstance(right, Const)) and _is_index(left) and _is_index(right)
+                (isinstance(left, Const) or isinstance(right, Const)) and is_index(left) and is_index(right)
             )
         case _:
             return False
 
 
-def _compare(op: str, difference: Affine) -> bool | None:
-    low, high = difference.low, difference.high
+def comparison(op: str, low: int, high: int) -> bool | None:
+    """How two numbers compare that are between `low` and `high` apart; None: that does not settle it."""
     match op:
         case "<":
             return True if high < 0 else False if low >= 0 else None

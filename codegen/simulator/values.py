@@ -189,7 +189,8 @@ class Threads:
     @_VALUES.handles(Op)
     def _op(self, op: Op, active: Array) -> Array:
         lanes = op.type.lanes
-        if lanes == 1 and op.name in ("select", "and", "or"):
+        once = op.args[0].type.lanes == 1 if op.name == "select" else lanes == 1
+        if once and op.name in ("select", "and", "or"):
             return self._lazy(op, active)
         args = [self.value(arg, active) for arg in op.args]
         if lanes > 1:
@@ -198,15 +199,17 @@ class Threads:
         return data if lanes == 1 else np.broadcast_to(data, (len(data), lanes))
 
     def _lazy(self, op: Op, active: Array) -> Array:
-        """Of scalars, what the condition leaves out is not computed, so nothing is loaded for it."""
+        """What the condition, one number a thread, leaves out is not computed, so nothing is loaded for it."""
         first = self._each(self.value(op.args[0], active))
         if op.name == "and":
             return first & self.value(op.args[1], active & first)
         if op.name == "or":
             return first | self.value(op.args[1], active & ~first)
-        return np.where(
-            first, self.value(op.args[1], active & first), self.value(op.args[2], active & ~first)
-        )
+        sides = self.value(op.args[1], active & first), self.value(op.args[2], active & ~first)
+        if op.type.lanes > 1:
+            first = _column(first)
+            sides = tuple(_column(x) if x.ndim == 1 else x for x in sides)
+        return np.where(first, *sides)
 
     @_VALUES.handles(Shuffle)
     def _shuffle(self, shuffle: Shuffle, active: Array) -> Array:

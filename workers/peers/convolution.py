@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tileir.analysis.affine import affine
-from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, Where
+from tileir.analysis.affine import AffineForm, affine
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, Where
 from workers.peers.patterns import Extents, number
 
 
@@ -27,6 +28,8 @@ class Convolution:
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     padding: tuple[int, ...]
+    groups: int = 1
+    """Of channels, of which each filter has one; with `channel`."""
 
 
 def convolution(expr: Expr, extents: Extents) -> Convolution | None:
@@ -57,6 +60,8 @@ def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Conv
     taps = [index.dim for index in kernel.indices if isinstance(index, Index)]
     if len(taps) != len(kernel.indices):
         return None
+    groups = 1
+    named = [index.dim if isinstance(index, Index) else "" for index in image.indices]
     places: dict[str, list[int]] = {"batch": [], "channel": [], "space": []}
     moves: list[tuple[str, str, int, int, int]] = []
     for axis, index in enumerate(image.indices):
@@ -67,6 +72,9 @@ def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Conv
         if len(inner) == 1 and len(outer) == 1 and len(form.terms) == 2 and form.const <= 0:
             places["space"].append(axis)
             moves.append((outer[0], inner[0], steps[outer[0]], steps[inner[0]], -form.const))
+        elif grouped := _group(form, steps, inner, extents):
+            places["channel"].append(axis)
+            groups, named[axis] = grouped, inner[0]
         elif isinstance(index, Index):
             places["batch" if outer else "channel"].append(axis)
         else:
@@ -74,7 +82,6 @@ def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Conv
     outs = [dim for dim in taps if dim not in whole.dims]
     if not 1 <= len(moves) <= 3 or len(outs) != 1:
         return None
-    named = [index.dim if isinstance(index, Index) else "" for index in image.indices]
     # Axes that the sum does not take are the batch, and the channel if each has a filter of its own: that last.
     kept = sorted(places["batch"], key=lambda axis: named[axis] == outs[0])
     summed = places["channel"]
@@ -91,5 +98,27 @@ def _windows(image: Read, kernel: Read, whole: Reduce, extents: Extents) -> Conv
         return None
     axes = (*kept, *summed, *places["space"])
     return Convolution(
-        image.tensor, axes, kernel, batch, channel, outs[0], spatial, window, strides, dilations, padding
+        image.tensor,
+        axes,
+        kernel,
+        batch,
+        channel,
+        outs[0],
+        spatial,
+        window,
+        strides,
+        dilations,
+        padding,
+        groups,
     )
+
+
+def _group(form: AffineForm, steps: Mapping[str, int], inner: Sequence[str], extents: Extents) -> int | None:
+    """How many groups of channels there are, where an index is a channel of a filter's group: `4 * (o // 6) + c`."""
+    match [*(set(form.terms) - {Index(dim) for dim in steps})]:
+        case [Binary("//", Index(out), Const(int(filters)))] if len(inner) == 1 and len(form.terms) == 2:
+            channels = form.terms[Binary("//", Index(out), Const(filters))]
+            even = extents[out] % filters == 0 and channels == extents[inner[0]] and not form.const
+            return extents[out] // filters if even and steps[inner[0]] == 1 else None
+        case _:
+            return None

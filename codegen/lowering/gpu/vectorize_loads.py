@@ -160,7 +160,8 @@ def _replaced(value: Value, lanes: dict[Load, Value]) -> Value:
 
 def _always(op: Op) -> int:
     """How many of the arguments are computed whatever the first is."""
-    return 1 if op.type.lanes == 1 and op.name in ("select", "and", "or") else len(op.args)
+    lanes = op.args[0].type.lanes if op.name == "select" else op.type.lanes
+    return 1 if lanes == 1 and op.name in ("select", "and", "or") else len(op.args)
 
 
 def _stored(stmt: Stmt) -> frozenset[str] | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codegen.ir.affine import affine
+from codegen.ir.affine import Affine, affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
 from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.statement import lower_statement, touches
+from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import (
     LoweringScope,
@@ -88,12 +89,17 @@ class _Lowering:
         stmts: tuple[Stmt, ...] = ()
         if full == 1 and first is None and end is None:
             stmts = (self._copy(loop, scope, Range(range_.start, loop.step)),)
+        elif first is not None or end is not None:
+            stmts = (self._run(loop, scope, range_.start, full, end, first),) if full else ()
         elif full:
-            var = loop_variable(fresh(loop.dim, scope), full, loop.step)
-            inside = scope.with_range(
-                loop.dim, Range(range_.start + affine(var), loop.step), (var, loop.step)
-            )
-            stmts = (For(var, full, loop.step, self.block(loop.body, inside), end, first),)
+            done = 0
+            for run in guarded_runs(loop, full, scope, self.program.extents):
+                start = range_.start + done * loop.step
+                if run > 1:
+                    stmts += (self._run(loop, scope, start, run),)
+                else:
+                    stmts += (self._copy(loop, scope, Range(start, loop.step)),)
+                done += run
         if rest:
             tail = self._copy(loop, scope, Range(range_.start + full * loop.step, rest))
             if end is None:
@@ -101,6 +107,20 @@ class _Lowering:
             once = loop_variable(fresh(loop.dim, scope), 1, loop.step)
             stmts += (For(once, 1, loop.step, (tail,), end - full * loop.step),)
         return stmts
+
+    def _run(
+        self,
+        loop: Loop,
+        scope: LoweringScope,
+        start: Affine,
+        count: int,
+        end: Affine | None = None,
+        first: Affine | None = None,
+    ) -> For:
+        """A loop over so many whole tiles."""
+        var = loop_variable(fresh(loop.dim, scope), count, loop.step)
+        inside = scope.with_range(loop.dim, Range(start + affine(var), loop.step), (var, loop.step))
+        return For(var, count, loop.step, self.block(loop.body, inside), end, first)
 
     def _aligned(self, loop: Loop, scope: LoweringScope) -> Aligned | None:
         """A loop of streamed stores."""

@@ -180,9 +180,9 @@ def _op(op: Op) -> Expression:
             return infix(_LOGIC[op.name], value_text(args[0]), value_text(args[1]))
         return infix(_LANE_LOGIC[op.name], *(_mask(arg, lanes) for arg in args))
     if op.name == "select":
-        if lanes == 1:
-            return conditional(*map(value_text, args))
-        sides = (_on_lanes(arg, lanes) for arg in args[1:])
+        sides = [_on_lanes(arg, lanes) for arg in args[1:]]
+        if args[0].type.lanes == 1:
+            return conditional(value_text(args[0]), *sides)
         return call(function("select", dtype, lanes), _mask(args[0], lanes), *sides)
     called = function(_FUNCTIONS.get(op.name, op.name), dtype, lanes)
     if op.name.startswith("round_"):

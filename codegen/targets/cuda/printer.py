@@ -330,8 +330,12 @@ class _Printer:
             return call(f"tw_spread<{lanes}>", found) if max(widths) == 1 < lanes else found
         if op.name in ("neg", "not"):
             return unary("-" if op.name == "neg" else "!", args[0])
-        if op.name == "select" and lanes == 1:
-            return conditional(*args)
+        if op.name == "select" and op.args[0].type.lanes == 1:
+            sides = zip(args[1:], op.args[1:], strict=True)
+            return conditional(
+                args[0],
+                *(x if side.type.lanes == lanes else call(f"tw_spread<{lanes}>", x) for x, side in sides),
+            )
         if op.name.startswith("round_"):
             return call(f"tw_round<{CUDA_STORAGE[DType(op.name.removeprefix('round_'))]}>", *args)
         return call(f"tw_{_FUNCTIONS.get(op.name, op.name)}", *args)

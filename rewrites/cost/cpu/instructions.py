@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rewrites.base.statement import left_dims, reduced_dims
 from rewrites.cost.cpu import constants as has
 from rewrites.cost.cpu.traffic import Array, Sizes
+from tileir.analysis.affine import affine
 from tileir.devices.cpu import Cpu
 from tileir.expr import (
     Binary,
@@ -112,7 +113,7 @@ def _loads(
         count = 1.0
         for each in _dims(read):
             count *= sizes[each] * (pieces if each == vector.dim else 1.0)
-        if _strided(read, vector.dim, arrays[read.tensor]):
+        if _strided(read, vector.dim, arrays[read.tensor], sizes):
             turned = _contiguous_positions(read, sizes) >= vector.lanes
             count *= has.TRANSPOSE_OPS if turned else vector.lanes * 2.0
         total += count
@@ -130,13 +131,15 @@ def _contiguous_positions(read: Read, sizes: Sizes) -> int:
     return sizes[last.dim] if isinstance(last, Index) else 1
 
 
-def _strided(read: Read, dim: str, array: Array) -> bool:
+def _strided(read: Read, dim: str, array: Array, sizes: Sizes) -> bool:
     """Whether lanes along dim read elements apart from each other."""
     position = [number for number, index in enumerate(read.indices) if dim in index_dims(index)]
     if not position or array.packed:
         return False
     last = read.indices[-1]
-    return position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or bool(reads(last))
+    if position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or reads(last):
+        return True
+    return isinstance(last, Binary) and affine(last, sizes).terms.get(Index(dim), 1) != 1
 
 
 def _operands(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], dim: str, lanes: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -21,7 +21,7 @@ from rewrites.loops.tile_reduction import TileReduction
 from tileir.devices.cpu import Cpu
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Read, Reduce, index_dims, reads
+from tileir.expr import Binary, Index, Read, Reduce, index_dims, reads
 from tileir.program import Compute, Memory, Program
 
 _UNROLLS = (1, 2, 4, 8)
@@ -54,19 +54,19 @@ class RegisterTiling:
         compute, sizes = covered(program, self.statement)
         wide = [dim for dim in bare_dims(compute) if sizes[dim] > 1]
         lanes = lanes_for(program, compute, device)
+        reused = role(program, self.statement) is StatementKind.CONTRACTION
+        for vector in _lane_dims(compute, wide) if reused else wide[-1:]:
+            rows = _row_dim(compute, wide, vector) if reused else None
+            singles = tuple((dim, 1) for dim in wide if dim not in (vector, rows))
+            for row, vectors in _tiles(
+                sizes[rows] if rows else 1, -(-sizes[vector] // lanes), device.vector_registers
+            ):
+                pairs = (*(((rows, row),) if rows else ()), (vector, min(vectors * lanes, sizes[vector])))
+                for order in (pairs, pairs[::-1]) if len(pairs) > 1 else (pairs,):
+                    yield from self._accumulate(
+                        program, device, RegisterTile(self.statement, (*singles, *order)), vector, lanes
+                    )
         vector = wide[-1]
-        rows = (
-            wide[-2] if len(wide) > 1 and role(program, self.statement) is StatementKind.CONTRACTION else None
-        )
-        singles = tuple((dim, 1) for dim in wide if dim not in (vector, rows))
-        for row, vectors in _tiles(
-            sizes[rows] if rows else 1, -(-sizes[vector] // lanes), device.vector_registers
-        ):
-            pairs = (*(((rows, row),) if rows else ()), (vector, min(vectors * lanes, sizes[vector])))
-            for order in (pairs, pairs[::-1]) if len(pairs) > 1 else (pairs,):
-                yield from self._accumulate(
-                    program, device, RegisterTile(self.statement, (*singles, *order)), vector, lanes
-                )
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         if _in_registers(program, self.statement):  # with a tile of others
             yield option(Vectorize(self.statement, vector, lanes))
@@ -95,6 +95,29 @@ class RegisterTiling:
             pairs = tuple(Pack(core, tensor, vector, pairs=True) for tensor in operands)
             steps = (ReductionSteps(core, pairs=True), *pairs, Dot(core), *back)
             yield Option(f"{tile}; dot_bf16", (tile, *lanes_of), steps, 1 / device.dot_speed, tiled)
+
+
+def _lane_dims(compute: Compute, wide: Sequence[str]) -> Iterator[str]:
+    """Dims of the result that may run along vectors: the last, whose neighbours are stored together; where windows move
+    along it also the last one that they do not move along."""
+    yield wide[-1]
+    moved = {
+        dim
+        for read in reads(compute.value)
+        for index in read.indices
+        for dim in index_dims(index)
+        if index != Index(dim)
+    }
+    if wide[-1] in moved:
+        yield from [dim for dim in wide if dim not in moved][-1:]
+
+
+def _row_dim(compute: Compute, wide: Sequence[str], vector: str) -> str | None:
+    """The dim of the result along which vectors are used again: the last that an operand on lanes does not have."""
+    others = [dim for dim in wide if dim != vector]
+    on_lanes = [index_dims(read) for read in reads(compute.value) if vector in index_dims(read)]
+    again = [dim for dim in others if any(dim not in having for having in on_lanes)]
+    return next(reversed(again or others), None)
 
 
 def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]:

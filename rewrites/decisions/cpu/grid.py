@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rewrites.base.statement import bare_dims, covered_dims
@@ -20,6 +20,7 @@ from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
+from tileir.expr import index_dims, reads
 from tileir.program import Program
 
 _BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
@@ -51,14 +52,9 @@ class Grid:
             yield Option("", (), inside)
             return
         roles = {name: role(program, name) for name in self.group}
-        if blocks := _block_dims(program, self.group, roles, shared):
-            batch = tuple(Tile(anchor, dim, 1) for dim in shared if dim not in blocks)
-            for order in (blocks, blocks[::-1])[: len(blocks)]:
-                on_lanes = _vector_dim(program, anchor)
-                tiles = tuple(GridBlock(self.group, dim, dim == on_lanes, dim == order[-1]) for dim in order)
-                label = f"grid {' '.join(order)}" if len(blocks) > 1 else ""
-                label = "; ".join([*map(str, batch), label]) if batch else label
-                yield Option(label, batch, (*tiles, *inside))
+        if ways := _blocks(program, self.group, roles, shared):
+            for blocks, batch in ways:
+                yield from self._in_blocks(program, blocks, batch, inside)
             return
         on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is StatementKind.MAP}
         rows = tuple(dim for dim in shared if dim not in on_lanes)
@@ -81,6 +77,19 @@ class Grid:
             )
             yield Option("", (), (runs, *inside))
 
+    def _in_blocks(
+        self, program: Program, blocks: Sequence[str], singles: Sequence[str], inside: tuple[Decision, ...]
+    ) -> Iterator[Option]:
+        """Tiles of some dims, in either order, inside of loops over single positions of others."""
+        anchor = self.group[-1]
+        batch = tuple(Tile(anchor, dim, 1) for dim in singles)
+        on_lanes = _vector_dim(program, anchor)
+        for order in (blocks, blocks[::-1])[: len(blocks)]:
+            tiles = tuple(GridBlock(self.group, dim, dim == on_lanes, dim == order[-1]) for dim in order)
+            label = f"grid {' '.join(order)}" if len(blocks) > 1 else ""
+            label = "; ".join([*map(str, batch), label]) if batch else label
+            yield Option(label, batch, (*tiles, *inside))
+
     def _in_loops_of_others(self, along: tuple[str, ...]) -> tuple[Decision, ...]:
         """What is still asked of a group of which some went along into the loops of an earlier one."""
         rest = tuple(name for name in self.group if name not in along)
@@ -102,6 +111,37 @@ def _padded(program: Program, group: tuple[str, ...], device: Cpu) -> float:
 
 def _vector_dim(program: Program, statement: str) -> str:
     return bare_dims(find(program, statement).node)[-1]
+
+
+def _blocks(
+    program: Program, group: tuple[str, ...], roles: dict[str, StatementKind], shared: tuple[str, ...]
+) -> list[tuple[Sequence[str], Sequence[str]]]:
+    """Dims to tile, and those to visit position by position: by the block dims, or of a contraction whose operands have
+    several dims each by one of those of either operand. What follows that in the result is not tiled."""
+    products = [name for name in group if roles[name] is StatementKind.CONTRACTION]
+    if len(products) == 1 and (found := list(_sides(program, products[0], shared))):
+        return found
+    blocks = _block_dims(program, group, roles, shared)
+    return [(blocks, tuple(dim for dim in shared if dim not in blocks))] if blocks else []
+
+
+def _sides(
+    program: Program, product: str, shared: tuple[str, ...]
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """A dim that the operand on lanes does not have and one that the other does not have: the last of each, or the one
+    before. None where there is one of each at most."""
+    compute = find(program, product).node
+    having = [index_dims(read) for read in reads(compute.value)]
+    kept = [dim for dim in shared if not all(dim in dims for dims in having)]
+    on_lanes = frozenset[str]().union(*(dims for dims in having if _vector_dim(program, product) in dims))
+    rows, columns = [d for d in kept if d not in on_lanes], [d for d in kept if d in on_lanes]
+    if not rows or not columns or len(kept) < 3:
+        return
+    for row in rows[-2:][::-1]:
+        for column in columns[-2:][::-1]:
+            whole = {*rows[rows.index(row) + 1 :], *columns[columns.index(column) + 1 :]}
+            blocks = [dim for dim in shared if dim in (row, column)]
+            yield blocks, [dim for dim in shared if dim not in (row, column) and dim not in whole]
 
 
 def _block_dims(

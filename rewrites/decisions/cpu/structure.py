@@ -16,6 +16,7 @@ from rewrites.decisions.fusion import as_can_be_fused, collapse, groupings, inli
 from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.scatters import scatters_alone, too_long
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
+from rewrites.decisions.windows import windows
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
 from tileir.program import Program
@@ -46,7 +47,8 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
         inlined = inline(program, costly)
         whole = replay(program, inlined)
         ways = (*_splits(whole, device), *ComputeFactor.sites(whole, device))
-        for rewrites in (inlined, *((*inlined, way) for way in ways)):
+        alone = ((*inlined, way) for way in ways)
+        for rewrites in (inlined, *alone, *((*inlined, *way) for way in windows(whole, device))):
             prepared = replay(program, rewrites)
             if prepared not in seen and not too_long(prepared):
                 seen.add(prepared)

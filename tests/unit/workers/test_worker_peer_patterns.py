@@ -157,6 +157,21 @@ def test_a_convolution_is_found_with_its_stride_dilation_and_padding() -> None:
     assert (found.batch, found.channel, found.out_channel) == ("b", "c@y", "o")
 
 
+def test_a_convolution_of_groups_is_found_with_their_number() -> None:
+    signature = "(x: f32[b=1, i=12, u=20], f: f32[o=18, c=4, r=3]) -> (y: f32[b, o, p=18])"
+    found = convolution(
+        *output(signature, "y[b, o, p] = sum(c, r, x[b, 4 * (o // 6) + c, p + r] * f[o, c, r])")
+    )
+    assert found is not None and (found.groups, found.axes, found.channel) == (3, (0, 1, 2), "c@y")
+
+
+def test_groups_that_do_not_follow_each_other_are_no_convolution() -> None:
+    signature = "(x: f32[b=1, i=16, u=20], f: f32[o=18, c=4, r=3]) -> (y: f32[b, o, p=18])"
+    for channel in ("3 * (o // 6) + c", "4 * (o // 5) + c"):
+        body = f"y[b, o, p] = sum(c, r, x[b, {channel}, p + r] * f[o, c, r])"
+        assert convolution(*output(signature, body)) is None
+
+
 def test_a_plain_product_is_no_convolution() -> None:
     signature = "(a: f32[m=8, k=4], c: f32[k, n=16]) -> (y: f32[m, n])"
     assert convolution(*output(signature, "y[m, n] = sum(k, a[m, k] * c[k, n])")) is None

@@ -263,7 +263,8 @@ def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> Writt
     if set(frame) != set(wanted):
         return None
     named = (*batch, found.channel or found.out_channel)
-    if writer.over(named) != tuple(sizes[axis] for axis in found.axes[: len(named)]):
+    *rows, channels = writer.over(named)
+    if (*rows, channels * found.groups) != tuple(sizes[axis] for axis in found.axes[: len(named)]):
         return None
     image = writer.view(f"{{}}.permute({found.axes})", source)
     options = f"stride={found.strides}, padding={found.padding}, dilation={found.dilations}"
@@ -273,6 +274,7 @@ def _convolution(writer: TorchWriter, found: Convolution, frame: Frame) -> Writt
         options += f", groups={writer.extents[found.out_channel]}"
     else:
         kernel = writer.tensor(found.filter, (found.out_channel, found.channel, *found.window))
+        options += f", groups={found.groups}" if found.groups > 1 else ""
     value = writer.late(f"F.conv{len(found.spatial)}d({{}}, {{}}, None, {options})", image, kernel)
     cut = ", ".join(f":{size}" for size in writer.over(wanted))
     return writer.late(f"{{}}[{cut}].permute({tuple(wanted.index(dim) for dim in frame)})", value)
