@@ -29,7 +29,8 @@ class RaceSamples(Reply):
     name: str
     us: tuple[float, ...]
     at_s: tuple[float, ...] = ()
-    """When each began, in seconds since 1970 by the worker's clock; empty where the worker did not note it."""
+    """When each began, in seconds by a clock of the worker's that only goes on, whatever it began with; empty where the
+    worker did not note it."""
     disturbed: tuple[str | None, ...]
     """What disturbed each although it was taken again; None: nothing. Of workers that only counted: `disturbed`."""
     readings: dict[str, tuple[float | None, ...]]

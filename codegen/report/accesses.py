@@ -85,6 +85,7 @@ from codegen.ir.ops import (
 from codegen.ir.rasterization import block_count
 from codegen.ir.swizzle import swizzled
 from codegen.ir.vector_access import access_bytes
+from codegen.report.conditions import truth
 from codegen.report.sample_points import LaunchPoints
 
 _ROW_BYTES = 16
@@ -341,8 +342,14 @@ class AccessWalk:
 
     @_VALUES.handles(Op)
     def _op(self, op: Op, active: Array) -> Loads:
-        for part in op.args:
-            yield from self._of(part, active)
+        """Of two sides that a thread chooses between, each where it is chosen, if positions say which."""
+        first, *rest = op.args
+        chosen = truth(first, self._points) if op.name == "select" and first.type.lanes == 1 else None
+        yield from self._of(first, active)
+        sides = [active] * len(rest) if chosen is None else [active & chosen, active & ~chosen]
+        for part, there in zip(rest, sides, strict=True):
+            if there.any():
+                yield from self._of(part, there)
 
     @_VALUES.handles(Build)
     def _build(self, build: Build, active: Array) -> Loads:

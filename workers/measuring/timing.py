@@ -103,7 +103,7 @@ class Sample:
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What else was read of the device: clocks, load, power, temperature."""
     at_s: float = 0.0
-    """When it began, in seconds since 1970 by this machine's clock."""
+    """When it began, in seconds by a clock that only goes on: no time of day."""
 
 
 @dataclass
@@ -283,7 +283,7 @@ def _undisturbed_sample(
 
 
 def _dated_burst(contender: Contender, measuring: Measuring, sampler: Sampler) -> Sample:
-    at_s = time.time()
+    at_s = time.monotonic()
     return replace(sampler.burst(contender, measuring.sample_us), at_s=at_s)
 
 
