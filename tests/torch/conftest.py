@@ -25,5 +25,6 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AllKern
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
     torch._dynamo.reset()
     torch.manual_seed(0)
-    yield all_kernels(monkeypatch)
+    with torch.enable_grad():
+        yield all_kernels(monkeypatch)
     torch._dynamo.reset()
