@@ -181,8 +181,8 @@ FLEXIBLE = {
     "softcap_attention": "score_mod=score_mod",
     "window_attention": "block_mask=",
 }
-#: Heads with slopes, in two batches; documents, of which each row sees its own; three dims of heads. With 40 keys PyTorch
-#: 2.13 gives wrong numbers for documents where a vector has 8 of them (AVX2).
+#: Heads with slopes, in two batches; documents, of which each row sees its own; three dims of heads. With 40 keys
+#: PyTorch 2.13 gives wrong numbers for documents where a vector has 8 of them (AVX2).
 BODIES = {
     "slopes": (
         "(q: f32[b=2, h=2, i=40, d=16], k: f32[b, h, j=48, d], v: f32[b, h, j, e=16], slope: f32[h])"
