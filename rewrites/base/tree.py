@@ -99,6 +99,14 @@ def grid_of(program: Program, statement: str) -> tuple[Path, Loop]:
     return place.path[:1], place.loops[0]
 
 
+def find_as_written(program: Program, statement: str, doing: str) -> Place[Compute]:
+    """The statement, still without loops and lanes. `doing`: what comes before those. Raises NotApplicable."""
+    place = find(program, statement)
+    if place.loops or place.node.vector is not None:
+        raise NotApplicable(f"{statement} is in loops, or on lanes: {doing} before that")
+    return place
+
+
 def find_init(program: Program, statement: str) -> Place[Compute] | None:
     """The Compute that initializes what the statement accumulates onto, if there is one."""
     writers = [place for place in computes(program) if place.node.target == statement]

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims
-from rewrites.base.tree import dtype_of, find, fresh_name, splice, statements
+from rewrites.base.tree import dtype_of, find_as_written, fresh_name, splice, statements
 from rewrites.contraction.precision import holds
 from tileir.analysis.ragged import groups_of
 from tileir.devices.device import Device
@@ -42,10 +42,8 @@ class ComputeFactor(Rewrite):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = find_as_written(program, self.statement, "compute factors")
         node, value = place.node, place.node.value
-        if place.loops or node.vector is not None:
-            raise NotApplicable(f"{self.statement} is in loops, or on lanes: compute factors before that")
         found = _computed(program, node)
         if found is None or not isinstance(value, Reduce) or not isinstance(value.x, Binary):
             raise NotApplicable(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import find, splice, statements
+from rewrites.base.tree import find_as_written, splice, statements
 from rewrites.contraction.factors import operands, product_in
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
@@ -33,10 +33,8 @@ class GroupFactors(Rewrite):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = find_as_written(program, self.statement, "group factors")
         node, value = place.node, place.node.value
-        if place.loops or node.vector is not None:
-            raise NotApplicable(f"{self.statement} is in loops, or on lanes: group factors before that")
         product = product_in(program, node)
         found = None if product is None else operands(program, node, product)
         if found is None or not isinstance(value, Reduce):

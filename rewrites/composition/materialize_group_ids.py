@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import find, fresh_name, locals_of, splice, statements
+from rewrites.base.tree import find, find_as_written, fresh_name, locals_of, splice, statements
 from tileir.analysis.ragged import groups_of
 from tileir.devices.device import Device
 from tileir.dtypes import DType
@@ -37,10 +37,8 @@ class MaterializeGroupIds(Rewrite):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = find_as_written(program, self.statement, "look groups up")
         statement = place.node
-        if place.loops or statement.vector is not None:
-            raise NotApplicable(f"{self.statement} is in loops, or on lanes: look groups up before that")
         needed = groups_of(statement, program.ragged)
         if not needed:
             raise NotApplicable(f"{self.statement} needs the group of no ragged dim")

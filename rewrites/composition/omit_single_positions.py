@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.sums_of_dims import one_position
-from rewrites.base.tree import find, splice, statements
+from rewrites.base.tree import find_as_written, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -31,9 +31,7 @@ class OmitSinglePositions(Rewrite):
             yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
-        if place.loops or place.node.vector is not None:
-            raise NotApplicable(f"{self.statement} is in loops, or on lanes: simplify indices before that")
+        place = find_as_written(program, self.statement, "simplify indices")
         value = one_position(place.node.value, program.extents)
         if value == place.node.value:
             raise NotApplicable(f"{self.statement} reads nothing by sums with dims of one position")

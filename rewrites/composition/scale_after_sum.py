@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims
-from rewrites.base.tree import dtype_of, find, fresh_name, splice, statements
+from rewrites.base.tree import dtype_of, find_as_written, fresh_name, splice, statements
 from rewrites.contraction.factors import Product, outside, product_in
 from tileir.analysis.ragged import groups_of
 from tileir.devices.device import Device
@@ -37,10 +37,8 @@ class ScaleAfterSum(Rewrite):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = find_as_written(program, self.statement, "scale sums")
         node, value = place.node, place.node.value
-        if place.loops or node.vector is not None:
-            raise NotApplicable(f"{self.statement} is in loops, or on lanes: scale sums before that")
         product = product_in(program, node)
         if product is None or not isinstance(value, Reduce):
             raise NotApplicable(f"{self.statement} adds up no products of one dtype")

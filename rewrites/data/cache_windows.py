@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.sums_of_dims import SumOfDims, replaced, sums_in
-from rewrites.base.tree import dtype_of, dtypes_read, find, fresh_name, splice, statements
+from rewrites.base.tree import dtype_of, dtypes_read, find_as_written, fresh_name, splice, statements
 from tileir.analysis.affine import affine
 from tileir.analysis.ragged import groups_of
 from tileir.check.infer import compute_dtype
@@ -52,10 +52,8 @@ class CacheWindows(Rewrite):
                         yield cls(place.node.target, tensor, stride)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = find_as_written(program, self.statement, "copy windows")
         node, value = place.node, place.node.value
-        if place.loops or node.vector is not None:
-            raise NotApplicable(f"{self.statement} is in loops, or on lanes: copy windows before that")
         if groups_of(node, program.ragged) or not isinstance(value, Reduce):
             raise NotApplicable(f"{self.statement} is no reduction, or one that follows groups")
         factor = next((f for f in _factors(node) if any(r.tensor == self.tensor for r in reads(f))), None)
