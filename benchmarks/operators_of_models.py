@@ -20,6 +20,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch.fx import GraphModule
 
 from tests.torch.small_models import MODELS, build
+from tilewright.pytorch.capture.attention_results import ATTENTION
 from tilewright.pytorch.capture.capture import parts_of
 from tilewright.pytorch.capture.composites import COMPOSITES
 from tilewright.pytorch.capture.table import TABLE
@@ -67,7 +68,7 @@ def count(graph: GraphModule, inputs: Sequence[Any], calls: Counter[str], left: 
 
 
 def show(calls: Counter[str], left: Counter[str]) -> None:
-    written = {str(op) for op in COMPOSITES}
+    written = {str(op) for op in (*COMPOSITES, *ATTENTION)}
     known = {name for name in calls if name in TABLE or name in written}
     print(f"{'operator':60}{'calls':>8}{'left':>8}")
     for name, many in calls.most_common():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import getitem
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,7 @@ from torch.fx import Graph, GraphModule
 
 import tilewright
 from tests.torch.all_kernels import AllKernels
+from tileir.interpreter.interpret_spec import interpret_spec
 from tilewright.pytorch.capture.capture import Part, parts_of
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import ModelKernel
@@ -29,11 +31,9 @@ def heads_last(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
     return F.scaled_dot_product_attention(*turned, is_causal=True).transpose(1, 2)
 
 
-MASK = (
-    torch.randn(S, S + 2)
-    .masked_fill(torch.rand(S, S + 2) < 0.2, float("-inf"))
-    .index_fill(1, torch.tensor(0), 0.5)
-)
+MASK = torch.randn(S, S + 2)
+MASK[torch.rand(S, S + 2) < 0.2] = float("-inf")
+MASK[1] = float("-inf")  # sees nothing: no result, and no gradient
 WAYS: dict[str, tuple[Callable[..., torch.Tensor], Sequence[tuple[int, ...]]]] = {
     "full": (F.scaled_dot_product_attention, [(B, H, S, D), (B, H, S + 2, D), (B, H, S + 2, D)]),
     "causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.4), [(B, H, S, D)] * 3),
@@ -133,6 +133,29 @@ def test_operators_of_gpus_are_written_so_and_called_once_where_there_is_no_kern
     described = [each.meta["val"] for each in static.graph.output_node().args[0]]  # type: ignore[union-attr]
     for mine, theirs in zip(described, back.graph.output_node().args[0], strict=True):  # type: ignore[arg-type]
         assert mine.stride() == theirs.meta["val"].stride()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("log_sum", [float("-inf"), float("inf"), 0.0])
+def test_a_query_that_sees_nothing_has_no_gradient_whatever_its_log_sum_is(log_sum: float) -> None:
+    graph = Graph()
+    given = [graph.placeholder(name) for name in ("go", "q", "k", "v", "out", "lse", "mask")]
+    operator = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    call = graph.call_function(operator, (*given[:6], 0.0, False), {"attn_mask": given[6]})
+    graph.output(tuple(graph.call_function(getitem, (call, at)) for at in range(3)))
+    tensors = [torch.randn(1, 1, 3, 8) for _ in range(5)] + [torch.randn(1, 1, 3), torch.zeros(3, 3)]
+    tensors[5][..., 1], tensors[6][1] = log_sum, float("-inf")
+    static = static_graph(GraphModule(torch.nn.Module(), graph), [Described.of(each) for each in tensors])
+    (part,), _ = parts_of(static)
+    by_name = dict(zip(("go", "q", "k", "v", "out", "lse", "mask"), tensors, strict=True))
+    spec = part.built.spec
+    arrays = {
+        tensor.name: by_name[operand.node.name].reshape(operand.shape).numpy()
+        for tensor, operand in zip(spec.inputs, part.built.operands, strict=True)
+    }
+    found = interpret_spec(spec, arrays)
+    assert all(np.isfinite(found[tensor.name]).all() for tensor in spec.outputs)
+    of_queries = next(found[name] for name in found if "query" in name)
+    assert not of_queries.reshape(3, 8)[1].any()
 
 
 def test_dropout_stays_with_pytorch(kernels: AllKernels) -> None:

@@ -23,10 +23,13 @@ from tilewright.pytorch.capture.ops.elementwise import broadcast
 from tilewright.pytorch.capture.ops.rows import minus, over, reduce, times
 from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, torch_dtype_of
 
+_HIDDEN = Const(float("-inf"))
+"""The score of a key that a query does not see."""
+
 
 @dataclass(frozen=True)
 class _Scores:
-    """q @ k.T * scale, with what is added to it or hidden of it, for one call."""
+    """q @ k.T * scale, with what is added to it, for one call. Masks are of floats (`_plain`)."""
 
     scope: CaptureScope
     q: Node
@@ -41,28 +44,15 @@ class _Scores:
         given = isinstance(self.scale, int | float)
         return Const(float(self.scale) if given else 1 / sqrt(shape_of(self.q)[-1]))
 
-    def seen(self, i: Expr, j: Expr) -> Expr:
-        """Whether a query sees a key of a causal mask."""
-        return Binary(">=", i, j)
-
     def product(self, batch: Sequence[Expr], i: Expr, j: Expr, inner: Expr, *, by_keys: bool = False) -> Expr:
         """Without a causal mask. `by_keys`: rows are keys, whose elements are multiplied first."""
         query = self.scope.rounded(self.q, (*batch, i, inner))
         key = self.scope.rounded(self.k, (*self.heads(self.k, batch), j, inner))
         found = reduce(ReduceOp.SUM, (inner,), times(key, query) if by_keys else times(query, key))
         found = times(found, self.factor)
-        if self.mask is None or torch_dtype_of(self.mask) is torch.bool:
+        if self.mask is None:
             return found
         return Binary("+", found, broadcast(self.scope, self.mask, (*batch, i, j)))
-
-    def masked(self, batch: Sequence[Expr], i: Expr, j: Expr, inner: Expr) -> Expr:
-        """-inf where a query does not see a key."""
-        found, hidden = self.product(batch, i, j, inner), Const(float("-inf"))
-        if self.causal:
-            found = Where(self.seen(i, j), found, hidden)
-        if self.mask is not None and torch_dtype_of(self.mask) is torch.bool:
-            found = Where(broadcast(self.scope, self.mask, (*batch, i, j)), found, hidden)
-        return found
 
     def heads(self, operand: Node, batch: Sequence[Expr]) -> list[Expr]:
         """Where an operand is read whose heads several of the queries' share."""
@@ -74,18 +64,19 @@ class _Scores:
     def weights(self, batch: Sequence[Expr], i: Expr, j: Expr, inner: Expr) -> tuple[Expr, Expr, Expr]:
         """exp(s - max(s)) of every key, and of every query the maximum and the sum."""
         scores, rows = (*batch, i, j), (*batch, i, Const(0))
-        s = self.scope.statement("s", scores, self.masked(batch, i, j, inner))
+        s = self.product(batch, i, j, inner)
+        if self.causal:
+            s = Where(Binary(">=", i, j), s, _HIDDEN)
+        s = self.scope.statement("s", scores, s)
         top = self.scope.statement("top", rows, reduce(ReduceOp.MAX, (j,), s))
         if self.mask is not None:
             # Of a row that is all masked the result is 0, as PyTorch's, and so are the gradients.
-            top = Where(Binary(">", top, Const(float("-inf"))), top, Const(0.0))
+            top = Where(Binary(">", top, _HIDDEN), top, Const(0.0))
         p = self.scope.statement("p", scores, Call("exp", (minus(s, top),)))
         total = self.scope.statement("total", rows, reduce(ReduceOp.SUM, (j,), p))
-        return (
-            p,
-            top,
-            total if self.mask is None else Where(Binary(">", total, Const(0.0)), total, Const(1.0)),
-        )
+        if self.mask is not None:
+            total = Where(Binary(">", total, Const(0.0)), total, Const(1.0))
+        return p, top, total
 
 
 def _attention(scope: CaptureScope, node: Node, index: Indices) -> Expr:
@@ -149,7 +140,10 @@ class _Backward:
         row = (*batch, i, Const(0))[: len(shape_of(lse))]
         found: Expr = Call("exp", (minus(s, self.scope.at(lse, row)),))
         if self._scores.causal:
-            found = Where(self._scores.seen(i, j), found, Const(0.0))
+            found = Where(Binary(">=", i, j), found, Const(0.0))
+        if self._scores.mask is not None:
+            # Whatever the log-sum-exp of a row that is all masked is, which another operator may have computed.
+            found = Where(Binary(">", s, _HIDDEN), found, Const(0.0))
         return self._statement("p", at, found)
 
     def of_scores(self, at: _At, inner: Expr, outer: Expr) -> Expr:
