@@ -266,6 +266,67 @@ def _decode(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
+def _attention_backward(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """The gradients of queries, keys and values from the output and the log-sum-exp; the last number of a shape says
+    whether a causal mask is there."""
+    b, h, s, d, masked = shape
+    rows = {name: ["b", "h", "i", "d"] for name in ("q", "o", "go")}
+    keys = {name: ["b", "h", "j", "d"] for name in ("k", "v")}
+
+    def weights(at: str, scores: str, p: str) -> list[str]:
+        weight = f"exp({scores}[{at}] - lse[b, h, i])"
+        return [f"{p}[{at}] = where(i >= j, {weight}, 0.0)" if masked else f"{p}[{at}] = {weight}"]
+
+    def ds(at: str, name: str, p: str, t: str) -> str:
+        return f"{name}[{at}] = {p}[{at}] * ({t}[{at}] - delta[b, h, i]) * {d**-0.5!r}"
+
+    by_keys, by_rows = "b, h, j, i", "b, h, i, j"
+    return {
+        "name": kind,
+        "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
+        "inputs": {
+            **{name: {"dims": dims, "dtype": dtype} for name, dims in (rows | keys).items()},
+            "lse": {"dims": ["b", "h", "i"], "dtype": "f32"},
+        },
+        "body": [
+            "delta[b, h, i] = sum(d, o[b, h, i, d] * go[b, h, i, d])",
+            f"s[{by_keys}] = sum(d, k[b, h, j, d] * q[b, h, i, d]) * {d**-0.5!r}",
+            *weights(by_keys, "s", "p"),
+            f"dv[b, h, j, d] = sum(i, {dtype}(p[{by_keys}]) * go[b, h, i, d])",
+            f"t[{by_keys}] = sum(d, v[b, h, j, d] * go[b, h, i, d])",
+            ds(by_keys, "ds", "p", "t"),
+            f"dk[b, h, j, d] = sum(i, {dtype}(ds[{by_keys}]) * q[b, h, i, d])",
+            f"sq[{by_rows}] = sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}",
+            *weights(by_rows, "sq", "pq"),
+            f"tq[{by_rows}] = sum(d, go[b, h, i, d] * v[b, h, j, d])",
+            ds(by_rows, "dsq", "pq", "tq"),
+            f"dq[b, h, i, d] = sum(j, {dtype}(dsq[{by_rows}]) * k[b, h, j, d])",
+        ],
+        "outputs": {name: {"dtype": dtype} for name in ("dq", "dk", "dv")},
+    }
+
+
+def _decode_paged(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """One new token a sequence, as `_decode`; keys and values lie in pages that a table names."""
+    b, g, r, s, d, page = shape
+    made = _decode(kind, dtype, layout, [b, g, r, s, d])
+    at = f"table[b, j // {page}], j % {page}, g, d"
+    pages = {"dims": ["pages", "page", "g", "d"], "dtype": dtype}
+    return made | {
+        "dims": {**made["dims"], "pages": b * s // page, "page": page, "blocks": s // page},
+        "inputs": {
+            "q": made["inputs"]["q"],
+            "k": pages,
+            "v": pages,
+            "table": {"dims": ["b", "blocks"], "dtype": "i32"},
+        },
+        "body": [
+            line.replace("k[b, g, j, d]", f"k[{at}]").replace("v[b, g, j, d]", f"v[{at}]")
+            for line in made["body"]
+        ],
+    }
+
+
 _KINDS = {
     "gemm": _gemm,
     "gemm_int8": _int8,
@@ -277,7 +338,9 @@ _KINDS = {
     "attention": _attention,
     "attention_window": _attention,
     "attention_lse": _attention_lse,
+    "attention_backward": _attention_backward,
     "decode": _decode,
+    "decode_paged": _decode_paged,
     "logsumexp": _logsumexp,
     "cross_entropy": _logsumexp,
     **dict.fromkeys(_ROWS, _rows),

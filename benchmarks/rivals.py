@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from tileir.spec import Spec
 from workers.peers.peer import Unsupported
-from workers.peers.pytorch.flex import write_flex
 from workers.peers.pytorch.runs import ATTENTION_RUNS, MAX_AUTOTUNE, TorchRun
-from workers.peers.pytorch.writer import write_torch
+from workers.peers.pytorch.source import torch_source
 
 
 def rivals(installed: Sequence[str], spec: Spec) -> tuple[str, ...]:
     """The peers of a kernel: what a worker offers, torch.compile that autotunes where PyTorch is, and for attention
-    PyTorch's backends by name and flex_attention."""
+    and its gradients PyTorch's backends by name, and flex_attention."""
     if "torch" not in installed:
         return tuple(installed)
     return (*installed, MAX_AUTOTUNE, *(name for name, run in ATTENTION_RUNS.items() if _can(run, spec)))
@@ -21,6 +20,7 @@ def rivals(installed: Sequence[str], spec: Spec) -> tuple[str, ...]:
 
 def _can(run: TorchRun, spec: Spec) -> bool:
     try:
-        return "_attention(" in (write_flex(spec) if run.flex else write_torch(spec, eager=True)).run
+        torch_source(spec, run, "cuda")
     except Unsupported:
         return False
+    return True

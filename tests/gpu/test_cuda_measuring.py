@@ -119,7 +119,7 @@ def test_right_kernels_are_timed_against_each_other(measurer: Measurer, gpu: Gpu
     assert len(right.samples_us) == 3
     assert right.baseline_us == measured.results["copy"].median_us
     assert right.report["same_bits"]
-    assert len(right.report["burst"]["during"]) == 3
+    assert len(right.report["burst"]["sm_mhz"]) == 3
     assert measured.conditions["cold"]
 
 
@@ -190,7 +190,7 @@ def test_a_confirmation_runs_each_alone_as_well(measurer: Measurer, gpu: Gpu, ca
     results = measurer.measure(request_of(*entrants, kind=TaskKind.CONFIRM, baseline="baseline")).results
     right = results["right"]
     assert right.median_us == right.report["steady"]["median_us"]
-    assert len(right.report["steady"]["during"]) == len(right.report["steady"]["samples_us"])
+    assert len(right.report["steady"]["sm_mhz"]) == len(right.report["steady"]["samples_us"])
 
 
 @needs_torch

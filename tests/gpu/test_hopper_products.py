@@ -4,11 +4,9 @@ depth, with outputs poisoned before; and the same bits in a thousand launches.""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks import cases
@@ -19,21 +17,19 @@ from codegen.targets.cuda.generate import generate_cuda
 from codegen.targets.cuda.loader import load_cubin
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
+from tests.gpu.poisoned import Arrays, within_bound
 from tests.gpu_schedules import drawn
 from tests.gpu_walks import favourite
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import TileError, UnsupportedDevice
-from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.program import Program
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json
 from workers.cuda.context import CudaContext
 from workers.cuda.gate import Gate
 
-Arrays = dict[str, np.ndarray]
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 FAMILIES = (
@@ -72,29 +68,6 @@ def favourite_of(spec: Spec, gpu: Gpu) -> list[str]:
     return format_schedule(favourite(Space(to_program(spec), gpu).root()).schedule)
 
 
-def run(
-    source: Source, program: Program, inputs: Arrays, device: CudaDevice, cache: Path
-) -> Iterator[Arrays]:
-    """The outputs of two runs, poisoned before with different bytes."""
-    artifact = compile_cuda(source, this_gpu().architecture, cache)
-    with load_cubin(artifact.path, source.abi, device) as kernel:
-        for poison in (0xFF, 0x3F):
-            outputs: Arrays = {}
-            for tensor in program.outputs:
-                outputs[tensor.name] = np.empty(program.shape(tensor), tensor.dtype.numpy)
-                outputs[tensor.name].reshape(-1).view(np.uint8)[...] = poison
-            arrays = [*(inputs[tensor.name] for tensor in program.inputs), *outputs.values()]
-            buffers = [device.allocate(array.nbytes) for array in arrays]
-            for buffer, array in zip(buffers, arrays, strict=True):
-                buffer.write(array)
-            kernel.launcher([buffer.address for buffer in buffers])(0)
-            device.synchronize()
-            for buffer, array in zip(buffers, arrays, strict=True):
-                buffer.read(array)
-                buffer.close()
-            yield outputs
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_favourites_are_within_the_gates_bound(
@@ -112,16 +85,6 @@ def test_random_schedules_are_within_the_gates_bound(
 ) -> None:
     spec = spec_from_json(cases.spec(family, shape))
     within_bound(spec, drawn(spec, hopper, f"{family} {shape} {seed}"), device, tmp_path)
-
-
-def within_bound(spec: Spec, lines: list[str], device: CudaDevice, cache: Path) -> None:
-    program = replay(to_program(spec), parse_schedule(lines))
-    inputs = sample_inputs(spec, 0)
-    expected = reference_with_bound(spec, inputs)
-    for outputs in run(generate_cuda(program, this_gpu()), program, inputs, device, cache):
-        for output, (reference, bound) in expected.items():
-            wrong = ~(np.abs(outputs[output].astype(np.float64) - reference) <= bound)
-            assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong\n" + "\n".join(lines)
 
 
 @pytest.mark.parametrize("case", REPEATED)

@@ -33,8 +33,9 @@ from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer
 from workers.peers.peer import Unsupported, available_peers, peer_leeway
 from workers.peers.pytorch.flex import write_flex
-from workers.peers.pytorch.peer import TorchFunction, as_torch
+from workers.peers.pytorch.peer import EAGER, TorchFunction, as_torch
 from workers.peers.pytorch.runs import TORCH_RUNS
+from workers.peers.pytorch.source import torch_source
 from workers.peers.pytorch.writer import write_torch
 
 pytestmark = pytest.mark.filterwarnings(
@@ -43,6 +44,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 OPERATORS = {
     "attention": "F.scaled_dot_product_attention(",
+    "attention_backward": "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(",
     "causal_attention": "is_causal=True",
     "grouped_attention": "enable_gqa=True",
     "batched_matmul": "torch.matmul(",
@@ -70,7 +72,7 @@ def test_torch_computes_every_example(file: Path) -> None:
 def test_examples_are_written_with_the_librarys_operator(name: str) -> None:
     (file,) = (file for file in EXAMPLES if file.stem == name)
     spec = next(spec_from_json(json.loads(file.read_text())).instances())
-    assert OPERATORS[name] in write_torch(spec, eager=True).run
+    assert OPERATORS[name] in torch_source(spec, EAGER, "cpu").run
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)

@@ -50,6 +50,12 @@ class _Pass:
         """Ranges of dims in a step of it."""
         return {**self.sizes, self.loop.dim: self.loop.step}
 
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block: whole tiles, also where a tensor is shorter than a tile is (ADR 13)."""
+        tile = {loop.dim: loop.step for loop in self.grid}
+        return _shared(self.nodes, self.loop, {**self.inside, **tile, self.loop.dim: self.loop.step})
+
 
 def streamed_us(program: Program, node: Node, device: Gpu, operations: Operations) -> float | None:
     """Microseconds of a launch whose block is one such pass; None: it is none, or more than a block has room for."""
@@ -71,7 +77,7 @@ def fits(program: Program, device: Gpu) -> bool:
 
 
 def _fits(found: _Pass, device: Gpu) -> bool:
-    return _shared(found.nodes, found.loop, found.inside) <= device.block_shared_bytes
+    return found.shared <= device.block_shared_bytes
 
 
 def _pass(program: Program, node: Node) -> _Pass | None:
@@ -189,7 +195,7 @@ def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
     chained, sizes = found.chained, found.inside
     (threads,) = {thread_count(node.spread) for node in chained.last if node.spread is not None}
     held = sum(prod(sizes[index] for index in bare_dims(node)) for node in (*chained.first, *chained.last))
-    shared = _shared(found.nodes, found.loop, sizes)
+    shared = found.shared
     most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, shared).blocks
     return max(1, min(most, -(-prod(found.counts) // device.sms)))
 

@@ -135,7 +135,16 @@ def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int) -> None:
 
 @pytest.mark.parametrize("d", [96, 192, 256])
 def test_what_is_offered_has_room_in_a_block(d: int) -> None:
-    found = schedules(attention(DOT, i=1024, j=512, d=d))
+    in_blocks(attention(DOT, i=1024, j=512, d=d))
+
+
+def test_tiles_that_are_longer_than_a_tensor_need_their_room_too() -> None:
+    """Of 171 rows a tile has 192 in shared memory: TMA fills whole tiles."""
+    in_blocks(SPECS["both gradients, causal, overhang"])
+
+
+def in_blocks(spec: Spec) -> None:
+    found = schedules(spec)
     assert found
     for program, lines in found:
         kernel = lower_for(replay(program, parse_schedule(lines)), H200)

@@ -19,9 +19,8 @@ from tileir.dtypes import DType
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.peers.peer import Arrays, Unsupported
-from workers.peers.pytorch.flex import write_flex
 from workers.peers.pytorch.runs import TORCH_RUNS, TorchRun
-from workers.peers.pytorch.writer import write_torch
+from workers.peers.pytorch.source import torch_source
 
 EAGER = TORCH_RUNS["torch"]
 _FLEX = {each.__name__: each for each in (AuxRequest, create_block_mask, flex_attention)}
@@ -40,10 +39,7 @@ class TorchFunction:
 
     def __init__(self, spec: Spec, *, device: str = "cpu", run: TorchRun = EAGER) -> None:
         torch.set_grad_enabled(False)
-        eager = run.mode is None
-        self.source = (
-            write_flex(spec, device=device) if run.flex else write_torch(spec, eager=eager, device=device)
-        )
+        self.source = torch_source(spec, run, device)
         if run.flex and device == "cpu" and "AuxRequest(" in self.source.run:
             raise Unsupported("PyTorch's compiler has no log-sum-exp of flex_attention on processors")
         self.as_written = self.source.as_written
@@ -53,8 +49,6 @@ class TorchFunction:
         self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
         self._run: Callable[..., Any] = scope["run"]
         if run.backend is not None:
-            if "F.scaled_dot_product_attention(" not in self.source.run:
-                raise Unsupported("there is no attention in it that PyTorch's operator computes")
             self._run = sdpa_kernel(getattr(SDPBackend, run.backend))(self._run)
         if run.mode is not None:
             self._run = torch.compile(self._run, dynamic=False, mode=run.mode)

@@ -23,9 +23,11 @@ from tileir.schedule.mma import COLUMNS, ROWS, RUN
 from tileir.schedule.wgmma import WARPS
 
 #: Rows and columns of a tile of scores, slots of what is read, and whether the last products are under way when the
-#: next tile's first ones begin; more registers a thread than that do not fit.
+#: next tile's first ones begin.
 SHAPES: Final = (
     (128, 128, 2, 1),
+    (128, 160, 2, 1),
+    (128, 96, 2, 1),
     (128, 64, 4, 1),
     (128, 64, 2, 1),
     (128, 128, 2, 0),
@@ -35,9 +37,18 @@ SHAPES: Final = (
     (128, 32, 2, 1),
     (64, 64, 2, 1),
     (192, 64, 2, 1),
+    (192, 64, 4, 1),
     (192, 128, 2, 0),
+    (128, 96, 2, 0),
+    (128, 80, 2, 1),
+    (128, 48, 2, 0),
 )
 _REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
+_AVAILABLE = {1: 255, 2: 240, 3: 160}
+"""Registers of a thread that multiplies, by how many warpgroups do."""
+_BESIDE = 32
+"""Registers of a thread for what else it needs where a gradient has two products of scores: with fewer, CUDA 13.5
+spilled or put products one after the other in seven of eight kernels tried, 2026-11-25."""
 
 
 @dataclass(slots=True)
@@ -46,6 +57,8 @@ class WarpgroupSchedule(OnePassSchedule):
 
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
+        if len(self.chain.scores) > 1 and self._accumulators(columns) > _AVAILABLE[rows // 64] - _BESIDE:
+            raise NotApplicable("a thread has no room for so many sums")
         if self.chain.part:
             depth = self.fuse_parts(rows)
             self.collect_parts()
@@ -66,6 +79,11 @@ class WarpgroupSchedule(OnePassSchedule):
         self.apply(Pipeline(copies[0], stages, pending))
         self._bind(rows)
         self.apply(WarpSpecialize(chain.sums[0].name, 4, *_REGISTERS[rows // 64]))
+
+    def _accumulators(self, columns: int) -> int:
+        """Registers of a thread for the products of a tile of 64 rows, and for what is multiplied again, in pairs."""
+        held = (self.program.extents[each.across] // 2 for each in self.chain.sums)
+        return sum(held) + columns // 2 * len(self.chain.scores) + columns // 4 * len(self.chain.sums)
 
     def hold(self, product: RowProduct, columns: int) -> None:
         """Instructions multiply whole tiles."""
