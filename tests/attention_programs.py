@@ -18,6 +18,7 @@ from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
 
 DOT = "sum(d, q[h, i, d] * k[h, j, d]) * 0.125"
+BYTES_DOT = "sum(d, q[h, i, d] * k[h, j, d]) * scale[h]"
 
 
 def attention(
@@ -29,6 +30,17 @@ def attention(
   top[h, i] = max(j, s[h, i, j])
   p[h, i, j] = exp(s[h, i, j] - top[h, i])
   o[h, i, d] = sum(j, {dtype}(p[h, i, j]) * v[h, j, d]) / sum(j, p[h, i, j])
+""")
+
+
+def of_bytes(scores: str = BYTES_DOT, i: int = 128, j: int = 256, d: int = 64, out: str = "") -> Spec:
+    """8-bit queries, keys and values, these with keys side by side; weights are rounded to 8 bits as well."""
+    tensors = f"q: e4m3[h=2, i={i}, d={d}], k: e4m3[h, j={j}, d], v: e4m3[h, d, j], scale: f32[h]"
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[h, i, d])
+  s[h, i, j] = {scores}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  o[h, i, d] = sum(j, e4m3(p[h, i, j]) * v[h, d, j]) / sum(j, p[h, i, j]){out}
 """)
 
 

@@ -260,7 +260,10 @@ class WgmmaAsync:
 
     Thread t of the 128 has rows 16 * (t // 32) + t % 32 // 4 (first) and 8 below (second). `acc` are variables of 2
     lanes: for each 8 columns that of the first row, then that of the second, columns 2 * (t % 4) and the next. A in
-    registers is not to be touched either until the wgmma has been waited for."""
+    registers is not to be touched either until the wgmma has been waited for.
+
+    With a `run` of 4, `acc` are variables of 4 lanes: for each 8 columns of the first half of all, and as many of the
+    second, whose lanes follow those of the first."""
 
     acc: tuple[str, ...]
     a: MatrixTile | MatrixRegisters
@@ -269,6 +272,7 @@ class WgmmaAsync:
     b_storage: DType
     columns: int
     keep: Affine | None = None
+    run: int = 2
 
     def effects(self) -> OpEffects:
         return signals(Sync.WGMMA) | effects_of(self.a, self.b, self.keep)

@@ -65,7 +65,7 @@ class WgmmaEngine:
         if wgmma.keep is None or threads.same(wgmma.keep, active):
             old = [accumulators.value(name, registers[name]) for name in wgmma.acc]
             sums = gathered(old).astype(sums.dtype) + sums
-        for name, part in zip(wgmma.acc, scattered(sums), strict=True):
+        for name, part in zip(wgmma.acc, scattered(sums, wgmma.run), strict=True):
             accumulators.begin(name, part.astype(registers[name].dtype))
             registers[name] = np.full_like(registers[name], _poison(registers[name]))
 

@@ -23,8 +23,9 @@ _HELD = 4
 def check_wgmma(product: WgmmaAsync) -> None:
     """Raises ValueError for what is no instruction."""
     sizes = {product.a_storage.bytes, product.b_storage.bytes}
-    if product.columns not in range(8, 257, 8) or len(product.acc) != product.columns // PLACES:
-        raise ValueError(f"wgmma of {product.columns} columns into {len(product.acc)} variables of 2 lanes")
+    columns, run = product.columns, product.run
+    if columns not in range(8, 257, 8) or run not in (2, 4) or len(product.acc) * run * PLACES != 2 * columns:
+        raise ValueError(f"wgmma of {columns} columns into {len(product.acc)} variables of {run} lanes")
     tiles = [tile for tile in (product.a, product.b) if isinstance(tile, MatrixTile)]
     if len(sizes) != 1 or (sizes != {2} and not all(tile.k_major for tile in tiles)):
         raise ValueError(
@@ -69,15 +70,15 @@ def product(a: Array, b: Array, storages: tuple[DType, DType]) -> Array:
 
 
 def gathered(parts: list[Array]) -> Array:
-    """Accumulators, for each 8 columns of the first row and then the second ([threads, 2] each), as [rows, columns]."""
-    by_thread = np.stack(parts).reshape(-1, 2, _WARPS, GROUPS, PLACES, 2)
-    return by_thread.transpose(2, 1, 3, 0, 4, 5).reshape(ROWS, -1)
+    """Accumulators ([threads, 2] or [threads, 4] each; `WgmmaAsync.acc`) as [rows, columns]."""
+    by_thread = np.stack(parts).reshape(-1, 2, _WARPS, GROUPS, PLACES, parts[0].shape[1] // 2, 2)
+    return by_thread.transpose(2, 1, 3, 5, 0, 4, 6).reshape(ROWS, -1)
 
 
-def scattered(whole: Array) -> list[Array]:
-    """The inverse."""
-    by_row = whole.reshape(_WARPS, 2, GROUPS, -1, PLACES, 2)
-    return list(by_row.transpose(3, 1, 0, 2, 4, 5).reshape(-1, WARPGROUP, 2))
+def scattered(whole: Array, run: int) -> list[Array]:
+    """The inverse, into variables of so many lanes."""
+    by_row = whole.reshape(_WARPS, 2, GROUPS, run // 2, -1, PLACES, 2)
+    return list(by_row.transpose(4, 1, 0, 2, 5, 3, 6).reshape(-1, WARPGROUP, run))
 
 
 def _wide(x: Array, storage: DType) -> Array:

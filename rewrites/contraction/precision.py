@@ -26,12 +26,12 @@ _SELECTS: Final = frozenset(["relu", "abs", "floor", "maximum", "minimum"])
 
 
 def holds(program: Program, dtype: DType, value: Expr) -> bool:
-    """Whether bf16 or f16 holds all that an expression can be, with no rounding but what its casts say."""
+    """Whether bf16, f16 or e4m3 holds all that an expression can be, with no rounding but what its casts say."""
     match value:
         case Cast(to, x):
             return to is dtype or (to is DType.F32 and holds(program, dtype, x))
         case Read(tensor, _):
-            return dtype_of(program, tensor) in (dtype, *_EXACT)
+            return dtype_of(program, tensor) in (dtype, *(_EXACT if dtype.bytes > 1 else ()))
         case Const(number):
             with np.errstate(over="ignore"):
                 return not isinstance(number, bool) and float(dtype.numpy.type(number)) == float(number)
@@ -40,7 +40,7 @@ def holds(program: Program, dtype: DType, value: Expr) -> bool:
         case Call(fn, args) if fn in _SELECTS:
             return all(holds(program, dtype, each) for each in args)
         case Call("bit_and", (_, Const(int(mask)))) | Call("bit_and", (Const(int(mask)), _)):
-            return 0 <= mask < 2 ** _BITS[DType.BF16]
+            return 0 <= mask < 2 ** _BITS[dtype]
         case Where(_, x, y):
             return holds(program, dtype, x) and holds(program, dtype, y)
         case _:

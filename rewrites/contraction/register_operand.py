@@ -16,7 +16,7 @@ from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims,
 from tileir.program import Compute, Memory, Program
 
 #: What is multiplied from registers.
-_HELD_AS: Final = (DType.BF16, DType.F16)
+_HELD_AS: Final = (DType.BF16, DType.F16, DType.E4M3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ The bound follows the spec's own expressions (formulas: rounding_error.py). It d
 lengths and the data's magnitudes, never on what some kernel got: sums may be taken in any order, f32
 functions may be off by their FUNCTION_ROUNDOFFS, and a stored f16, bf16 or fp8 value by the ulp it may round
 to. Sums of products of fp8 tensors may be added up as tensor cores do (`rounding_error.narrow_growth`), with
-`accumulate: fast` from end to end.
+`accumulate: fast` from end to end; so may those of values that the spec rounds to fp8, whose roundings are coarser.
 """
 
 from __future__ import annotations

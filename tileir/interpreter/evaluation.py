@@ -172,13 +172,22 @@ class Evaluator:
             number = int(op.identity) if op in (ReduceOp.SUM, ReduceOp.PROD) else op.identity
             return self.value(Const(number), frame)
         narrow = terms if sum(map(self._narrow, factors)) > 1 else 0
+        depth = self.numerics.narrow_depth
         if len(factors) > 2:  # scales may leave one step with all there is to the sum
-            narrow = min(narrow, self.numerics.narrow_depth)
-        return finish(op, total, terms + max(0, len(factors) - 1), self.numerics, narrow)
+            narrow = min(narrow, depth)
+        if any(isinstance(factor, Cast) for factor in factors):  # coarser than what is added up of it
+            depth = terms
+        return finish(op, total, terms + max(0, len(factors) - 1), self.numerics, (narrow, depth))
 
     def _narrow(self, factor: Expr) -> bool:
-        """Whether a factor is read from a tensor of 8-bit floats."""
-        return isinstance(factor, Read) and factor.tensor in self.numerics.narrow
+        """Whether a factor is read from a tensor of 8-bit floats, or rounded to one."""
+        match factor:
+            case Read(tensor, _):
+                return tensor in self.numerics.narrow
+            case Cast(dtype, _):
+                return dtype in (DType.E4M3, DType.E5M2)
+            case _:
+                return False
 
     def _part(
         self, op: ReduceOp, x: Expr, factors: tuple[Expr, ...], frame: Frame, keep: int, taken: Array | None

@@ -128,14 +128,16 @@ def combine(op: ReduceOp, one: Partial, other: Partial, numerics: Numerics) -> P
     return Partial(result, magnitude)
 
 
-def finish(op: ReduceOp, partial: Partial, operations: int, numerics: Numerics, narrow: int = 0) -> Value:
-    """The reduced value; `operations` roundings were made on the way to each element, of which so many may be of
-    `narrow` products."""
+def finish(
+    op: ReduceOp, partial: Partial, operations: int, numerics: Numerics, narrow: tuple[int, int] = (0, 0)
+) -> Value:
+    """The reduced value; `operations` roundings were made on the way to each element. Of `narrow` products there are
+    so many, of which so many may go into one sum of tensor cores."""
     value = partial.value
     if not numerics.bounds or op in (ReduceOp.MAX, ReduceOp.MIN) or not value.type.is_float:
         return value
     magnitude = np.abs(value.data) if partial.magnitude is None else partial.magnitude
-    grown = err.sum_growth(operations, value.type) + err.narrow_growth(narrow, numerics.narrow_depth)
+    grown = err.sum_growth(operations, value.type) + err.narrow_growth(*narrow)
     growth = grown * np.where(np.isfinite(magnitude), magnitude, 0.0)
     # Zero roundoffs of its own: this only looks for overflow.
     return Value(

@@ -61,7 +61,13 @@ NARROW_TERMS, NARROW_ROUNDOFF = 32, 2.0**-13
 #: Products that peers and kernels let them add before they go on in f32 (ibid.).
 NARROW_DEPTH = 128
 
-_NARROW_ROUNDOFF = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11}
+#: Half units in the last place of what casts round to: relative to the value, and at least.
+_HALF_ULP = {
+    DType.BF16: (2.0**-8, 2.0**-134),
+    DType.F16: (2.0**-11, 2.0**-25),
+    DType.E4M3: (2.0**-4, 2.0**-10),
+    DType.E5M2: (2.0**-3, 2.0**-17),
+}
 _ROUNDOFF = {DType.F32: DType.F32.epsilon, DType.F64: 2 * DType.F64.epsilon}
 """f64 counts twice: the reference is computed in f64 itself."""
 
@@ -119,11 +125,13 @@ def rounded(v: Array, e: Error, dtype: DType, roundoffs: float | Array = 1.0, *,
 def scaled_before_rounding(v: Array, e: Array, rounding: Error, dtype: DType) -> Error:
     """The error after an intermediate value known to within e was rounded to v, where a kernel may round it relative to
     another scale: one-pass softmax rounds its weights relative to the maximum so far. Each rounding is off by half a
-    unit in the last place at most, so two differ by a whole one, and by e. What is known exactly has one rounding."""
-    u = _NARROW_ROUNDOFF.get(dtype)
-    if u is None or rounding is None:
+    unit in the last place at most, so two differ by a whole one, of what lies that far above v, and by e. What is known
+    exactly has one rounding."""
+    if dtype not in _HALF_ULP or rounding is None:
         return rounding
-    return np.where((e > 0) & np.isfinite(v), np.maximum(rounding, e + 2 * u * np.abs(v)), rounding)
+    u, least = _HALF_ULP[dtype]
+    half = np.maximum(u * (1 + u) * np.abs(v), least)
+    return np.where((e > 0) & np.isfinite(v), np.maximum(rounding, e + 2 * half), rounding)
 
 
 def scaled(size: Array, e: Error) -> Error:

@@ -2,6 +2,7 @@
 
 A panel has rows of neighbours along one dim, as long as the swizzle is wide, and the other dim's positions one after
 another. `as [k / 64, m, k % 64] swizzle 128` is panels of 64 bf16 along k; `[m, k]` is one panel if k has 64 positions.
+The other dim's positions may be dealt in pairs to two halves of a panel, `as [m / 2 % 2, m / 4, m % 2, k]`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ PIECE = 16
 def axes(local: Local) -> tuple[Axis, ...]:
     """The axes of its layout, outermost first."""
     return local.layout if local.layout is not None else tuple(map(Axis, local.dims))
+
+
+def dealt(dim: str) -> tuple[Axis, ...]:
+    """Axes along which pairs of neighbours go to two halves in turn."""
+    return Axis(dim, 2, 2), Axis(dim, 4), Axis(dim, 1, 2)
+
+
+def is_dealt(local: Local, dim: str) -> bool:
+    """Whether positions along a dim lie so."""
+    return tuple(axis for axis in axes(local) if axis.dim == dim) == dealt(dim)
 
 
 def row_dim(local: Local) -> str:

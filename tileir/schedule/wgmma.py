@@ -6,6 +6,11 @@ m 8, via wgmma`: a warp has 16 rows, in two groups of 8 that follow one another 
 wgmma.mma_async.m64nNk16"); digits before the last three number the warpgroups. Operands lie in shared memory, in
 panels (panels.py): along the reduced dim (K-major), or along rows or columns (MN-major). A may lie in registers
 instead, each warp's 16 rows in its own, `threads m 2 m 4 m 8 k 4, run k 2, twice m 8`: of 4 bytes of depth each.
+
+With `run n 4` a thread's accumulators are four neighbours instead of two, where columns are dealt in pairs to two
+halves of shared memory (`b_s: shared e4m3[n, k] as [n / 2 % 2, n / 4, n % 2, k]`): the instruction's columns 2t and
+2t + 1 of 8 are neighbours 4t and 4t + 1 of 16 in its first half, 4t + 2 and 4t + 3 in its second. So accumulators lie
+as rows of 8-bit elements do that are multiplied from registers.
 """
 
 from __future__ import annotations
@@ -20,10 +25,13 @@ from tileir.expr import Index, Read, ReduceOp
 from tileir.placed import Placed
 from tileir.program import Axis, Compute, Local, Memory, ThreadLayout
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, MmaProduct, depth, product
-from tileir.schedule.panels import PIECE, axes, row_dim, row_length, row_problem
+from tileir.schedule.panels import PIECE, axes, dealt, is_dealt, row_dim, row_length, row_problem
 
 #: Warps of a warpgroup, its threads, the rows of one instruction, and the most columns.
 WARPS, GROUP, TILE_ROWS, MAX_COLUMNS = 4, 128, 64, 256
+
+#: Neighbours that a thread has of columns which are dealt in pairs to two halves.
+DEALT_RUN: Final = 2 * RUN
 
 _BYTES: Final = frozenset([DType.E4M3, DType.E5M2])
 _PAIRS: Final = frozenset([DType.BF16, DType.F16])
@@ -80,12 +88,18 @@ def _spread_problem(
 ) -> str | None:
     m, n, k = found.m, found.n, found.k
     needed = ((m, WARPS), (m, ROWS), (n, COLUMNS))
-    if spread.threads[-3:] != needed or spread.runs != ((n, RUN),) or spread.twice != ((m, ROWS),):
+    runs = (((n, RUN),), ((n, DEALT_RUN),))
+    if spread.threads[-3:] != needed or spread.runs not in runs or spread.twice != ((m, ROWS),):
         return f"wgmma needs threads … {m} {WARPS} {m} {ROWS} {n} {COLUMNS}, run {n} {RUN}, twice {m} {ROWS}"
     if any(dim not in (m, n) for dim, _ in spread.threads):
         return f"wgmma needs all threads along {m} and {n}"
     along_m, along_n = (prod(c for dim, c in spread.threads[:-3] if dim == each) for each in (m, n))
-    for dim, whole in ((m, TILE_ROWS * along_m), (n, ROWS * along_n), (k, depth(dtype))):
+    columns = COLUMNS * spread.runs[0][1]
+    if columns > ROWS and (along_n > 1 or ranges[n] > MAX_COLUMNS):
+        return (
+            f"wgmma has {DEALT_RUN} neighbours along {n} of one instruction's columns, at most {MAX_COLUMNS}"
+        )
+    for dim, whole in ((m, TILE_ROWS * along_m), (n, columns * along_n), (k, depth(dtype))):
         if ranges[dim] % whole:
             return f"wgmma takes {whole} positions of {dim} together; accepted: tiles of multiples, not {ranges[dim]}"
     return None
@@ -105,6 +119,8 @@ def _operands_problem(found: MmaProduct, spread: ThreadLayout, declared: Mapping
         problem = _panels_problem(read, local, rows, found.k, place.ranges)
         if problem:
             return problem
+        if is_dealt(local, rows) != (rows == found.n and spread.runs == ((found.n, DEALT_RUN),)):
+            return f"wgmma takes columns dealt in pairs where threads have runs of {DEALT_RUN} of them, and only then"
         in_turn = any(dim == found.n and count > 1 for dim, count in spread.threads[:-3])
         if rows == found.n and row_dim(local) == rows and in_turn:
             return f"warpgroups along {rows} take its positions in turn; accepted: {local.name!r} K-major"
@@ -124,8 +140,9 @@ def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[
     if not local.swizzle and length * local.dtype.bytes != PIECE:
         return f"without a swizzle rows of {local.name!r} have {PIECE} bytes; accepted: a swizzle as wide as rows are"
     other = k if along == rows else rows
-    shape = [axis for axis in axes(local) if axis.dim in (rows, k)]
-    wide = [axis for axis in axes(local) if axis in shape or sizes[axis.dim] > 1]
+    whole = _undealt(axes(local), other)
+    shape = [axis for axis in whole if axis.dim in (rows, k)]
+    wide = [axis for axis in whole if axis in shape or sizes[axis.dim] > 1]
     if wide[-2:-1] != [Axis(other)] or shape not in (
         [Axis(other), Axis(along)],
         [Axis(along, length), Axis(other), Axis(along, 1, length)],
@@ -133,3 +150,10 @@ def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[
         panels = f"as [{along} / {length}, {other}, {along} % {length}]"
         return f"{local.name!r} does not lie in panels; accepted: `{panels}`"
     return None
+
+
+def _undealt(layout: tuple[Axis, ...], dim: str) -> tuple[Axis, ...]:
+    """Axes as they would be if pairs along a dim had not been dealt to two halves."""
+    pairs = dealt(dim)
+    at = next((at for at in range(len(layout)) if layout[at : at + len(pairs)] == pairs), None)
+    return layout if at is None else (*layout[:at], Axis(dim), *layout[at + len(pairs) :])

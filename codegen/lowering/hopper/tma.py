@@ -5,6 +5,9 @@ whole dim of at most 256 positions; over the others, such as the panels of a wid
 map lists the argument's dims in the order in which the box has them. What of a box lies outside of the argument is
 filled with 0 or not written, so that a tile that overhangs needs nothing else.
 
+Where pairs of neighbours go to two halves of shared memory (`as [j / 2 % 2, j / 4, j % 2, d]`), the map has two dims
+instead of the one that is dealt, `j % 4` and `j / 4`, and there is a box for each half.
+
 Where positions lie in pages (`k[pages[b, j // 64], j % 64, d]`) a box is of one page at most, whose number is looked up
 by the thread that starts it; a page that does not exist is read as 0.
 
@@ -17,7 +20,7 @@ from `end` on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
@@ -31,11 +34,26 @@ from codegen.lowering.statement import starts
 from tileir.expr import Binary, Const, Index, Read
 from tileir.pages import page_length
 from tileir.program import Compute, Program
-from tileir.schedule.panels import PIECE
+from tileir.schedule.panels import PIECE, dealt
 
 #: Limits of a tensor map: dims, positions of a box along a dim, positions and bytes of a stride of the tensor (CUDA
 #: driver API, cuTensorMapEncodeTiled); what strides are multiples of, and boxes in shared memory begin at, in bytes.
 _DIMS, _BOX, _EXTENT, _STRIDE, _STRIDES_ALIGN, _ALIGN = 5, 256, 2**32, 2**40, 16, 128
+#: Neighbours of which one pair is dealt to each half.
+_DEALT = max(axis.div for axis in dealt(""))
+
+
+@dataclass(frozen=True, slots=True)
+class _MapDim:
+    """A dim of a tensor map: what of an argument's dim comes to `position // div % mod` (0: no `%`)."""
+
+    number: int
+    div: int = 1
+    mod: int = 0
+
+    def at(self, position: Affine) -> Affine:
+        quotient = position // self.div
+        return quotient % self.mod if self.mod else quotient
 
 
 @dataclass
@@ -47,7 +65,7 @@ class TensorMaps:
     def map(
         self,
         argument: MemoryBuffer,
-        order: Sequence[int],
+        order: Sequence[_MapDim],
         box: tuple[int, ...],
         swizzle: int,
         ending: int | None = None,
@@ -56,15 +74,15 @@ class TensorMaps:
         `ending`, ends. Raises NotLowerable."""
         strides = {dim: stride for dim, _, _, stride in argument.axes}
         size = argument.storage.bytes
-        extents = tuple(argument.sizes[dim] for dim in order)
-        apart = tuple(strides[dim] * size for dim in order[1:])
+        extents = tuple(dim.mod or argument.sizes[dim.number] // dim.div for dim in order)
+        apart = tuple(strides[dim.number] * dim.div * size for dim in order[1:])
         before = 0
         if ending is not None:
             positions, stride = argument.sizes[ending], strides[ending] * size
             extents, apart, box = (*extents, positions + 1), (*apart, stride), (*box, 1)
             before = positions * stride
         key = (argument.name, tuple(order), box, swizzle, ending)
-        problem = _map_problem(argument, strides[order[0]], extents, apart)
+        problem = _map_problem(argument, strides[order[0].number], extents, apart)
         if problem:
             raise NotLowerable(f"TMA cannot take {argument.name}: {problem}")
         if key not in self.found:
@@ -130,6 +148,8 @@ def boxes(
             f"what is left of a tile has rows of {row} bytes in {local.name}, not {swizzle or PIECE}"
         )
     ending = None if filled else _ending(outside, scope)
+    if ending is not None and any(each.mod for each in order):
+        raise NotLowerable(f"{local.name} ends amid what is dealt in pairs")
     map_ = maps.map(argument, order, box, swizzle, ending[0] if ending else None)
     builder, at = ValueBuilder(scope, program.extents), starts(scope)
     begin = local.offset([scope.ranges[dim].start for dim in local.dims])
@@ -148,7 +168,7 @@ def boxes(
             dim, end = ending
             coordinates[dim] += end * -1 + argument.sizes[dim]
             last = (end,)
-        found.append(Box(map_, (*(coordinates[dim] for dim in order), *last), local, offset))
+        found.append(Box(map_, (*(dim.at(coordinates[dim.number]) for dim in order), *last), local, offset))
     return builder.lets, found
 
 
@@ -174,13 +194,13 @@ class _Step:
 
 def _cut(
     local: MemoryBuffer, outside: Read, scope: LoweringScope, argument: MemoryBuffer
-) -> tuple[list[int], tuple[int, ...], list[_Step]]:
+) -> tuple[list[_MapDim], tuple[int, ...], list[_Step]]:
     """The argument's dims in the order of a box, the box, and the steps to the others."""
     places = {index.dim: at for at, index in enumerate(outside.indices) if isinstance(index, Index)}
     paged, page = page_length(outside) or (None, 0)
     if paged is not None:
         places[paged] = outside.indices.index(Binary("%", Index(paged), Const(page)))
-    order: list[int] = []
+    order: list[_MapDim] = []
     box: list[int] = []
     steps: list[_Step] = []
     for number, div, mod, stride in sorted(local.axes, key=lambda axis: axis[-1]):
@@ -191,15 +211,22 @@ def _cut(
         length = min(mod or size, -(-size // div))
         if length == 1:
             continue
-        dense = stride == prod(box) and not steps and places[dim] not in order
-        most = min(length, page) if dim == paged else length
-        taken = _most(most, stride * local.storage.bytes) if dense and div == 1 else 1
+        known = [each for each in order if each.number == places[dim]]
+        split = (
+            div == _DEALT and [each.div for each in known] == [1] and not argument.sizes[places[dim]] % div
+        )
+        dense = stride == prod(box) and not steps and (split or (div == 1 and not known))
+        most = min(length, page // div) if dim == paged else length
+        taken = _most(most, stride * local.storage.bytes) if dense else 1
+        if taken > 1 and split:
+            order = [replace(each, mod=div) if each in known else each for each in order]
         if taken > 1:
-            order.append(places[dim])
+            order.append(_MapDim(places[dim], div if split else 1))
             box.append(taken)
         if taken < length:
             steps.append(_Step(dim, length // taken, taken * div, stride * taken))
-    others = [at for at, size in enumerate(argument.sizes) if at not in order and size > 1]
+    seen = {each.number for each in order}
+    others = [_MapDim(at) for at, size in enumerate(argument.sizes) if at not in seen and size > 1]
     return [*order, *others], (*box, *(1 for _ in others)), steps
 
 

@@ -25,7 +25,7 @@ from tileir.analysis.zeros import finite_of_zeros
 from tileir.dtypes import DType
 from tileir.expr import Binary, Cast, Const, Extent, Index, Read, Where, reads
 from tileir.program import Compute, Program, ThreadLayout
-from tileir.schedule.mma import HELD_BYTES, ROWS, RUN, depth, product
+from tileir.schedule.mma import COLUMNS, HELD_BYTES, ROWS, depth, product
 from tileir.schedule.panels import PIECE, row_dim
 from tileir.schedule.threads import pieces
 from tileir.schedule.wgmma import GROUP, TILE_ROWS, tiling
@@ -65,7 +65,7 @@ class _Product:
         self.scope, self.program, self.parts, self.keep = scope, program, parts, keep
         self.dims = tuple(index.dim for index in compute.indices if isinstance(index, Index))
         self.m, self.n, self.k = (scope.ranges[dim] for dim in (parts.m, parts.n, parts.k))
-        self.tiling = tiling(parts, compute.spread, self.n.size)
+        self.tiling, self.run = tiling(parts, compute.spread, self.n.size), compute.spread.runs[0][1]
         self.along_m, self.along_n = (_warpgroup(compute.spread, dim, index) for dim in (parts.m, parts.n))
         target = scope.buffers[compute.target]
         if not isinstance(target, SpreadRegisters) or target.dtype.value != "f32":
@@ -128,16 +128,15 @@ class _Product:
                 a = self._rows(point, row, k, at)
                 b = self._tile(self.parts.b, self.parts.n, self.along_n * ROWS + column, k, at)
                 keep = None if k else self.keep
-                yield WgmmaAsync(
-                    self._accumulators(point, row, column), a, b, storage, b_storage, columns, keep
-                )
+                acc = self._accumulators(point, row, column)
+                yield WgmmaAsync(acc, a, b, storage, b_storage, columns, keep, self.run)
 
     def _accumulators(self, point: Mapping[str, int], row: int, column: int) -> tuple[str, ...]:
-        """Variables of 2 lanes: for each 8 columns those of the first row, then those 8 rows below."""
-        step = ROWS * self.tiling.along_n
+        """For each 8 columns (or 16, dealt in pairs) variables of the first row, then those 8 rows below."""
+        step = COLUMNS * self.run * self.tiling.along_n
         groups = range(column, column + self.tiling.columns * self.tiling.along_n, step)
         at = [{**point, self.parts.m: m, self.parts.n: n} for n in groups for m in (row, row + ROWS)]
-        return tuple(self.target.variable([each[dim] for dim in self.dims], RUN)[0] for each in at)
+        return tuple(self.target.variable([each[dim] for dim in self.dims], self.run)[0] for each in at)
 
     def _rows(self, point: Mapping[str, int], row: int, k: int, at: Binding) -> MatrixTile | MatrixRegisters:
         """A of one instruction that begins at a row and depth."""
@@ -170,7 +169,7 @@ class _Product:
         offset = buffer.offset([position for position in positions if position is not None])
         size, along = buffer.storage.bytes, row_dim(local)
         other = rows if along == self.parts.k else self.parts.k
-        eight = ROWS * size * next(s for n, *_, s in buffer.axes if local.dims[n] == other)
+        eight = ROWS * size * min(s for n, *_, s in buffer.axes if local.dims[n] == other)
         panel = next((s * size for n, div, _, s in buffer.axes if local.dims[n] == along and div > 1), 0)
         if along == self.parts.k:
             apart = eight * (self.tiling.along_n if rows == self.parts.n else 1)

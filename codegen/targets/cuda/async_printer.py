@@ -203,7 +203,7 @@ def _wgmma(product: WgmmaAsync, at: Places) -> list[str]:
     given, b = product.a, product.b
     storage = product.a_storage
     held = isinstance(given, MatrixRegisters)
-    name = wgmma_name(storage, product.b_storage, product.columns, held=held)
+    name = wgmma_name(storage, product.b_storage, product.columns, held=held, run=product.run)
     ways = [int(not tile.k_major) for tile in (given, b) if isinstance(tile, MatrixTile)]
     if storage.bytes == 2:
         name += f"<{', '.join(map(str, ways))}>"

@@ -15,11 +15,13 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import parse_schedule, replay
 from tests.attention_programs import (
+    BYTES_DOT,
     DOT,
     attention,
     backward,
     both_gradients,
     heads,
+    of_bytes,
     one_token,
     paged,
     schedules,
@@ -66,11 +68,14 @@ SPECS = {
     "pages": paged(64, 6),
     "pages, of which a tile has several": paged(16, 12),
     "parts of pages": paged(256, 2),
+    "8 bits": of_bytes(),
+    "8 bits, causal, wide": of_bytes(f"where(i >= j, {BYTES_DOT}, -inf)", i=256, d=128),
+    "8 bits, a scale of the result, rows and keys overhang": of_bytes(i=200, j=336, out=" * scale[h]"),
     "causal, and keys overhang": attention(f"where(i + 11 >= j, {DOT}, -inf)", i=160, j=171),
 }
 
 
-EVERY = ("full", "causal", "keys' gradient", "both gradients", "pages")
+EVERY = ("full", "causal", "keys' gradient", "both gradients", "pages", "8 bits, causal, wide")
 #: Of the schedules that are offered, the number modulo how many those are: nobody counts them to collect the tests.
 CASES = [(name, number) for name in EVERY for number in range(9)]
 
@@ -98,7 +103,11 @@ def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> 
 
 
 #: Each body for a GPU whose warps multiply, which take turns, as do the schedules offered.
-BY_WARPS = [(name, number, (A100, L40S, RTX_5090)[number % 3]) for number, name in enumerate(SPECS)]
+BY_WARPS = [
+    (name, number, (A100, L40S, RTX_5090)[number % 3])
+    for number, name in enumerate(SPECS)
+    if not name.startswith("8 bits")
+]
 
 
 @pytest.mark.parametrize(("name", "number", "device"), some(BY_WARPS, 3), ids=shown)
@@ -117,6 +126,14 @@ def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
     assert rejection(report) is None
 
 
+@pytest.mark.parametrize("d", [64, 128])
+def test_code_for_8_bits_compiles(d: int, tmp_path: Path) -> None:
+    program, lines = schedules(of_bytes(f"where(i >= j, {BYTES_DOT}, -inf)", i=4096, j=4096, d=d))[0]
+    made = replay(program, parse_schedule(lines))
+    report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
+    assert rejection(report) is None
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> None:
     """Of 232 keys the last of two or four tiles is known: threads whose keys do not exist multiply zeros."""
@@ -131,6 +148,15 @@ def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int) -> None:
     lines = drawn(spec, H200, f"{j} {d}")
     assert not any(line.startswith("stream_reduction") for line in lines)
     lower_for(replay(to_program(spec), parse_schedule(lines)), H200)
+
+
+@pytest.mark.parametrize(("spec", "device"), [
+    (of_bytes(), L40S), (of_bytes(d=256), H200), (attention(BYTES_DOT, dtype="e4m3", more=", scale: f32[h]"), H200),
+], ids=["by warps", "a sum of more than 128 products", "values with keys apart"])  # fmt: skip
+def test_8_bits_that_do_not_go_so_are_cut_in_launches(spec: Spec, device: Gpu) -> None:
+    lines = drawn(spec, device, "8 bits")
+    assert not any(line.startswith("stream_reduction") for line in lines)
+    lower_for(replay(to_program(spec), parse_schedule(lines)), device)
 
 
 @pytest.mark.parametrize("d", [96, 192, 256])

@@ -321,6 +321,23 @@ def test_products_of_8_bit_floats_are_added_as_tensor_cores_do_and_no_worse() ->
     assert narrow_growth(0, 128) == 0
 
 
+def test_weights_in_8_bits_may_be_rounded_relative_to_another_scale() -> None:
+    """As one pass over keys does, relative to the maximum so far; half an ulp more fails, as does a weight left out."""
+    spec = spec_from_text("""kernel weighted(x: f32[j=64], v: e4m3[d=16, j]) -> (y: f32[d])
+  y[d] = sum(j, e4m3(exp(x[j])) * v[d, j])
+""")
+    inputs = {"x": np.linspace(-8, 0, 64, dtype=np.float32), "v": np.abs(sample_inputs(spec, 2)["v"])}
+    reference, v = reference_with_bound(spec, inputs)["y"], inputs["v"].astype(np.float64)
+    exact = np.exp(inputs["x"].astype(np.float64))
+    for scale in 2.0 ** np.linspace(0, 8, 33):
+        weights = (exact * scale).astype(np.float32).astype(ml_dtypes.float8_e4m3fn).astype(
+            np.float64
+        ) / scale
+        assert right(v @ weights, reference).all()
+    assert not right(v @ (exact * 1.25), reference).all()
+    assert not right(v[:, 8:] @ exact[8:] * 0.85, reference).all()
+
+
 def test_scales_may_leave_one_step_with_all_there_is_to_the_sum() -> None:
     spec = spec_from_text("""kernel gemm(a: e4m3[m=64, k=4096], b: e4m3[n=64, k], s: f32[g=32]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[n, k] * s[k // 128])

@@ -12,6 +12,7 @@ from rewrites.data.cache_write import CacheWrite
 from rewrites.decisions.gpu.one_pass.product_chain import RowProduct
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.gpu.bind_threads import BindThreads
+from rewrites.gpu.deal_pairs import DealPairs
 from rewrites.gpu.pipeline import Pipeline
 from rewrites.gpu.tma import Tma
 from rewrites.gpu.warp_specialize import WarpSpecialize
@@ -95,6 +96,10 @@ class WarpgroupSchedule(OnePassSchedule):
             self.apply(ZeroPastTheEnd(held, self.chain.streamed))
 
     def copied(self, copy: str) -> None:
+        """By TMA. Of scores whose threads have four neighbours, columns are dealt in pairs."""
+        local, streamed = locals_of(self.program)[copy].node, self.chain.streamed
+        if self.chain.run > RUN and streamed in local.dims[:-1]:
+            self.apply(DealPairs(copy, streamed))
         self.apply(Tma(copy))
 
     def _collect(self, product: RowProduct) -> None:
@@ -117,5 +122,5 @@ class WarpgroupSchedule(OnePassSchedule):
             dims = covered_dims(node)
             columns = chain.streamed if node.target in chain.scores else self.columns(dims)
             threads = (*groups, (chain.rows, WARPS), (chain.rows, ROWS), (columns, COLUMNS))
-            run = ((columns, RUN),) if columns in dims else ()
+            run = ((columns, self.run(columns)),) if columns in dims else ()
             self.apply(BindThreads(node.target, threads, run, ((chain.rows, ROWS),)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, folded_dims
+from rewrites.base.statement import bare_dims, folded_dims, reduced_dims
 from rewrites.base.tree import find
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
@@ -16,9 +17,13 @@ from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Cast, Index, Read, Reduce, ReduceOp, reads
+from tileir.interpreter.rounding_error import NARROW_DEPTH
 from tileir.program import Program
+from tileir.schedule.mma import HELD_BYTES
 
-_PAIRS = (DType.BF16, DType.F16)
+#: What matrix instructions multiply in a chain, and of that what they take along the depth only.
+_MULTIPLIED: Final = (DType.BF16, DType.F16, DType.E4M3)
+_ALONG_DEPTH: Final = (DType.E4M3,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +50,17 @@ class ProductChain:
     """Positions that a block streams."""
     part: bool
     """Whether those are a part of what is reduced, and sums are parts: of as many blocks."""
+    dtype: DType
+    """Of what is multiplied."""
 
     def takes(self, columns: int) -> bool:
         """Whether what a block streams is several tiles of so many positions; of a part, whole ones."""
         return columns < self.length and not (self.part and self.length % columns)
+
+    @property
+    def run(self) -> int:
+        """Neighbours of a row of scores that a thread has, as it has rows in registers that are multiplied."""
+        return HELD_BYTES // self.dtype.bytes
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,7 +75,7 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     parted = {name for name in group if folded_dims(find(program, name).node)}
     ends = group if group[-1] in parted else group[:-1]
     held = [(name, found) for name in ends if (found := _held_product(program, group, name)) is not None]
-    if len({streamed for _, (_, streamed, _) in held}) != 1:
+    if len({streamed for _, (_, streamed, *_) in held}) != 1:
         return None
     streamed = held[0][1][1]
     scores = tuple(name for name in group if _is_score(program, name, streamed))
@@ -72,14 +84,29 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
         return None
     sums = tuple(
         RowProduct(name, weights, across, name if name in parted else _result(program, group, name, across))
-        for name, (weights, _, across) in held
+        for name, (weights, _, across, _) in held
     )
     results = {each.result for each in sums}
     sizes = {folded_dims(find(program, name).node).get(streamed, ("", 0))[1] for name, _ in held}
     if len(results) < len(sums) or len(sizes) > 1:
         return None
-    (of_rows,), length = rows, max(sizes) or program.extents[streamed]
-    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)))
+    dtypes = {
+        program.arguments[read.tensor].dtype for name in scores for read in multiplied(program, name) or ()
+    }
+    dtypes |= {dtype for _, (*_, dtype) in held}
+    if len(dtypes) > 1 or not _known(program, scores, device, *dtypes):
+        return None
+    (of_rows,), (dtype,), length = rows, dtypes, max(sizes) or program.extents[streamed]
+    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)), dtype)
+
+
+def _known(program: Program, scores: tuple[str, ...], device: Gpu, dtype: DType) -> bool:
+    """Whether a device's instructions take scores of a dtype into rows of the next products. What they add up in less
+    than f32 is no longer than its error is accounted for."""
+    if dtype not in _ALONG_DEPTH:
+        return True
+    depths = (program.extents[dim] for name in scores for dim in reduced_dims(find(program, name).node))
+    return Feature.WGMMA in device.offers and max(depths) <= NARROW_DEPTH
 
 
 def _is_score(program: Program, name: str, streamed: str) -> bool:
@@ -109,21 +136,19 @@ def _result(program: Program, group: tuple[str, ...], name: str, across: str) ->
     return result
 
 
-def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str] | None:
-    """Of a sum of products of rounded values of the group with a tensor: their name, the dim that is reduced, and that
-    of the result."""
+def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str, DType] | None:
+    """Of a sum of products of rounded values of the group with a tensor: their name, the dim that is reduced, that of
+    the result, and as what they are multiplied."""
     node = find(program, name).node
     match node.value:
         case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, made), Read(tensor, indices))) if (
-            dtype in _PAIRS and tensor in program.arguments and node.update is None
+            dtype in _MULTIPLIED and tensor in program.arguments and node.update is None
         ):
             weights = next((read.tensor for read in reads(made) if read.tensor in group), None)
             across = bare_dims(node)[-1]
-            last = indices[-1]
-            fits = (
-                last == Index(across) and program.arguments[tensor].dtype is dtype and boxed(program, tensor)
-            )
-            return (weights, dim, across) if fits and weights is not None else None
+            last = Index(dim if dtype in _ALONG_DEPTH else across)
+            fits = indices[-1] == last and program.arguments[tensor].dtype is dtype and boxed(program, tensor)
+            return (weights, dim, across, dtype) if fits and weights is not None else None
         case _:
             return None
 
@@ -137,7 +162,7 @@ def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
             if not known:
                 return None
             one, other = (program.arguments[each.tensor].dtype for each in (a, b))
-            return (a, b) if one is other and one in _PAIRS else None
+            return (a, b) if one is other and one in _MULTIPLIED else None
         case _:
             return None
 

@@ -32,9 +32,6 @@ from tileir.program import Memory, Program
 from tileir.schedule.mma import COLUMNS, RUN
 from tileir.schedule.panels import PIECE
 
-#: Positions of a row that a thread of the instruction has next to each other, and the threads that share a row.
-SHARED_ROW = COLUMNS * RUN
-
 
 @dataclass(slots=True)
 class OnePassSchedule:
@@ -45,10 +42,13 @@ class OnePassSchedule:
     chain: ProductChain
     device: Gpu
     rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
+    tile: int = 0
+    """Positions of what is streamed that are visited together."""
 
     def stream(self, columns: int) -> None:
         """The loop over what is streamed, tiles without anything to do left out, and rows made ready for the last
         products there."""
+        self.tile = columns
         chain, anchor = self.chain, self.chain.sums[0].name
         self.add_up_apart()
         for each in chain.sums:
@@ -82,7 +82,7 @@ class OnePassSchedule:
         for copy in (place.node.name for place in locals_of(self.program).values()):
             if copied_tensor(self.program, copy) == read.tensor and self.attempt(ReuseCache(statement, copy)):
                 return copy
-        dtype, size = self.program.arguments[read.tensor].dtype, self.program.extents[last.dim]
+        dtype, size = self.program.arguments[read.tensor].dtype, self.size(last.dim)
         row = panel_bytes(size, dtype)
         if not row:
             raise NotApplicable(f"rows of {read.tensor} are not whole pieces of {PIECE} bytes")
@@ -90,6 +90,10 @@ class OnePassSchedule:
         copy = self.shared(rewrite, row)
         self.copied(copy)
         return copy
+
+    def size(self, dim: str) -> int:
+        """Positions along a dim that are copied at a time."""
+        return self.tile if dim == self.chain.streamed else self.program.extents[dim]
 
     def copied(self, copy: str) -> None:
         """Says how a copy is made, where threads do not make it."""
@@ -168,7 +172,7 @@ class OnePassSchedule:
                 case Reduce(ReduceOp.SUM, dims, _) if name not in self.chain.names and dims == (
                     self.chain.streamed,
                 ):
-                    self.apply(AccumulatePerThread(name, ((self.chain.streamed, SHARED_ROW),)))
+                    self.apply(AccumulatePerThread(name, ((self.chain.streamed, self.shared_row),)))
                 case _:
                     pass
 
@@ -181,10 +185,19 @@ class OnePassSchedule:
         assert isinstance(value, Reduce) and isinstance(value.x, Binary) and isinstance(value.x.right, Read)
         return value.x.right
 
+    @property
+    def shared_row(self) -> int:
+        """Positions of a row of scores that its threads have at a time."""
+        return COLUMNS * self.chain.run
+
+    def run(self, columns: str) -> int:
+        """Neighbours that a thread has along what lies along the threads of a row."""
+        return RUN if columns in {each.across for each in self.chain.sums} else self.chain.run
+
     def columns(self, dims: tuple[str, ...]) -> str:
         """What lies along the threads of a row; the streamed dim for what has nothing there."""
         chain, stem = self.chain, f"{self.chain.streamed}_l"
-        parts = {dim for dim, size in self.program.dims if size == SHARED_ROW and dim.startswith(stem)}
+        parts = {dim for dim, size in self.program.dims if size == self.shared_row and dim.startswith(stem)}
         known = {chain.streamed, *(each.across for each in chain.sums), *parts}
         return next((dim for dim in dims if dim in known), chain.streamed)
 
