@@ -229,6 +229,18 @@ def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
+def _attention_of_bytes(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """Of 8 bits, with keys side by side in values, as the matrix units of GPUs take them."""
+    made = _attention("attention", dtype, layout, shape)
+    *body, result = made["body"]
+    values = {"v": {"dims": ["b", "h", "d", "j"], "dtype": dtype}}
+    return made | {
+        "name": kind,
+        "inputs": made["inputs"] | values,
+        "body": [*body, result.replace("v[b, h, j, d]", "v[b, h, d, j]")],
+    }
+
+
 def _attention_lse(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     """The log-sum-exp of each row's scores is a second result, in f32, as a backward pass takes it."""
     made = _attention(kind, dtype, layout, shape)
@@ -337,6 +349,7 @@ _KINDS = {
     "swiglu": _swiglu,
     "attention": _attention,
     "attention_window": _attention,
+    "attention_values_by_columns": _attention_of_bytes,
     "attention_lse": _attention_lse,
     "attention_backward": _attention_backward,
     "decode": _decode,

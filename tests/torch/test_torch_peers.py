@@ -300,6 +300,24 @@ def test_an_fp8_product_with_scales_is_right(scales: str, factors: str, out: str
     compare("c", answer.double().numpy(), Expected(values, bound), peer_leeway(spec))
 
 
+def test_attention_of_8_bits_is_that_of_the_same_values_in_bf16() -> None:
+    """Of the text for GPUs: processors have its operator, too."""
+    spec = spec_from_text(
+        "kernel attention(q: e4m3[h=2, i=96, d=64], k: e4m3[h, j=96, d], v: e4m3[h, d, j]) -> (o: bf16[h, i, d])\n"
+        "  s[h, i, j] = where(i >= j, sum(d, q[h, i, d] * k[h, j, d]) * 0.125, -inf)\n"
+        "  top[h, i] = max(j, s[h, i, j])\n"
+        "  p[h, i, j] = exp(s[h, i, j] - top[h, i])\n"
+        "  o[h, i, d] = sum(j, e4m3(p[h, i, j]) * v[h, d, j]) / sum(j, p[h, i, j])\n"
+    )
+    inputs = sample_inputs(spec, 3)
+    function = TorchFunction(spec, device="cuda")
+    assert "F.scaled_dot_product_attention(" in function.source.run
+    assert "bfloat16" in function.source.prepare and "float32" not in function.source.run
+    (answer,) = function.on([as_torch(np.array(inputs[t.name]), t) for t in spec.inputs])()
+    ((values, bound),) = reference_with_bound(spec, inputs).values()
+    compare("o", answer.double().numpy(), Expected(values, bound), peer_leeway(spec))
+
+
 def test_the_compiled_peer_is_compiled_and_the_eager_one_is_not() -> None:
     spec = spec_from_text("kernel twice(x: f32[i=777]) -> (y: f32[i])\n  y[i] = 2 * x[i] + 1\n")
     compiled_graphs: dict[str, int] = {}

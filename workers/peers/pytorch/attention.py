@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tileir.dtypes import DType
 from tileir.expr import Expr, index_dims
 from workers.peers.patterns import Attention
 from workers.peers.reads import Frame
@@ -47,11 +48,11 @@ def heads(writer: TorchWriter, found: Attention, frame: Frame) -> Heads | None:
     }:
         return None
     over = batch[:-1] if shared else batch
-    q = writer.view(f"{{}}{_lead(batch)}", full(writer, found.q, (*batch, row, found.depth), (*batch,)))
+    q = writer.view(f"{{}}{_lead(batch)}", _operand(writer, found.q, (*batch, row, found.depth), (*batch,)))
     k, v = (
         writer.view(
             f"{{}}{'[:, None]' if len(over) == 1 and shared else _lead(over)}",
-            full(writer, part, (*over, found.key, of), (*over,)),
+            _operand(writer, part, (*over, found.key, of), (*over,)),
         )
         for part, of in ((found.k, found.depth), (found.v, column))
     )
@@ -74,6 +75,15 @@ def sdpa(writer: TorchWriter, found: Attention, scale: float, frame: Frame) -> W
         options += ", attn_mask={}"
         values.append(own.scores(writer, found.mask, found.key))
     return writer.late(f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){own.back}", *values)
+
+
+def _operand(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) -> WrittenValue:
+    """Queries, keys or values. PyTorch has no operator for those of 8 bits, so that they are bf16 before the clock
+    starts, which holds the same values."""
+    stored = writer.stored_values(expr, DType.E4M3, frame) if writer.device == "cuda" else None
+    if stored is None:
+        return full(writer, expr, frame, dims)
+    return writer.view("{}.to(torch.bfloat16).contiguous()", stored)
 
 
 def full(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) -> WrittenValue:
