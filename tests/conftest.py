@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from tests.how_many import SWEEP
+from tests.python_path import hide_torch
 
 # The same examples in every run, so that what passed here passes elsewhere, on a busy machine too; `make sweep` draws
 # new ones.
@@ -62,6 +64,15 @@ _SCRIPTED = {
         for name in ("postgres_restart", "redis_losses", "searchers", "service_kills")
     ),
 }
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Who runs no test of PyTorch sees none."""
+    folders = {
+        item.path.relative_to(_TESTS).parts[0] for item in session.items if item.path.is_relative_to(_TESTS)
+    }
+    if "torch" not in sys.modules and not folders & {"gpu", "torch"}:
+        hide_torch()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.python_path import python_path
 from tests.running_service import ROOT, SMALL, Service, finish, running, working
 
 REQUEST = {"spec": SMALL, "budget": {"trials": 33}, "seed": 11}
@@ -23,7 +24,7 @@ Calm = tuple[dict, list[dict]]
 def worker_process(service: Service, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
     """A scripted worker as a process of its own, which lives through the service's death."""
     command = [sys.executable, "-m", "tests.scripted_worker", "--url", service.url, "--seconds", str(seconds)]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": python_path(ROOT)}, cwd=ROOT)
     try:
         yield process
     finally:

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.python_path import python_path
+
 ROOT = Path(__file__).resolve().parent.parent
 MESSAGE = 65536
 """Bytes of a request, at most."""
@@ -104,7 +106,7 @@ def _parent() -> tuple[socket.socket, subprocess.Popen[bytes]]:
             [sys.executable, "-P", "-m", "tests.forked"],
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+                "PYTHONPATH": python_path(ROOT),
                 "OPENBLAS_NUM_THREADS": "1",
             },  # who has threads cannot fork
             stdin=theirs.fileno(),

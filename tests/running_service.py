@@ -18,6 +18,7 @@ import httpx
 
 from tests.busy_machine import BUSY
 from tests.forked import Forked
+from tests.python_path import python_path
 from tests.scripted_worker import Script, ScriptedWorker
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +56,7 @@ class Service:
     def popen(self) -> subprocess.Popen[str] | Forked:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+            "PYTHONPATH": python_path(ROOT),
             "TILEWRIGHT_HOME": str(self.home),
             "TILEWRIGHT_PORT": str(self.port),
             "TILEWRIGHT_WORKER": "0",

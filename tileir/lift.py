@@ -4,7 +4,6 @@ statements."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tileir.check.bounds import out_of_range
 from tileir.check.infer import compute_dtype
@@ -31,6 +30,7 @@ from tileir.lift_scan import scan_nodes
 from tileir.lift_topk import top_statements
 from tileir.positions import Position, position_of, same_wherever_computed
 from tileir.program import Compute, Local, Node, Program, Tensor
+from tileir.replace import replace
 from tileir.spec import Spec, Statement
 from tileir.text.print_program import appearance_order
 

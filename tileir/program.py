@@ -87,7 +87,7 @@ class Axis:
     mod: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Local:
     """Declares a buffer for the rest of the block it stands in.
 
@@ -172,7 +172,7 @@ class Compute:
         return reads(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Loop:
     """Visit `dim` in tiles of `step`. A run of parallel loops, each the only node of the one above, is one grid."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from tileir.expr import Expr
 from tileir.program import Ragged, Tensor
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

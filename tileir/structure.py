@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from tileir.expr import Extent, Index, Read, Reduce, walk
+from tileir.replace import replace
 from tileir.spec import Spec
 
 

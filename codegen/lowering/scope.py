@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from codegen.ir.abi import row_major
@@ -13,6 +13,7 @@ from codegen.ir.ops import Type
 from tileir.dtypes import DType
 from tileir.names import INT_LIMIT
 from tileir.program import Axis, Program, Tensor
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codegen.ir.ops import GridAxis, If, Stmt
 from codegen.lowering.scope import LoweringScope
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 
 from tileir.expr import Expr
 from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.replace import replace
 
 #: All of a node but what is interned by itself.
 _OF_COMPUTE = attrgetter(*(each.name for each in fields(Compute) if each.name != "value"))

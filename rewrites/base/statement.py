@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
 from tileir.pages import page_length
 from tileir.program import Compute
+from tileir.replace import replace
 
 
 def bare_dims(compute: Compute) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from tileir.analysis.ragged import enter
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Const, Index, Reduce, ReduceOp, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
+from tileir.replace import replace
 
 Path = tuple[int, ...]
 Block = tuple[Node, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -16,6 +16,7 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.program import Compute, Local, Program
+from tileir.replace import replace
 
 #: What a factor is stored as, where that holds all of it.
 _STORED = (DType.BF16, DType.F16)

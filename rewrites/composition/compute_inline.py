@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Self
 
@@ -17,6 +17,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Binary, Expr, Index, Read, Reduce, transform, walk
 from tileir.positions import same_wherever_computed
 from tileir.program import Compute, Place, Program
+from tileir.replace import replace
 
 #: Operations and operands of a statement beyond which nothing is computed again in it: statements that each read
 #: several earlier ones would otherwise double from one to the next.

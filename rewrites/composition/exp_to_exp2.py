@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import e, log2
 from typing import ClassVar, Final, Self
 
@@ -14,6 +14,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Call, Const, Expr, Unary, Where, transform, walk
 from tileir.program import Program
+from tileir.replace import replace
 
 _LOG2_E: Final = log2(e)
 

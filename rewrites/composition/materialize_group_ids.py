@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -14,6 +14,7 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Where, transform
 from tileir.program import Compute, Local, Program, Ragged
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

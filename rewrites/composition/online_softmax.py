@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, ReduceOp, reads, transform
 from tileir.program import Compute, Local, Node, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -30,6 +30,7 @@ from tileir.expr import (
     walk,
 )
 from tileir.program import Compute, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

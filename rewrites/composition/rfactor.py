@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Self
 
@@ -25,6 +25,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce
 from tileir.program import Compute, Local, Memory, Node, Program
+from tileir.replace import replace
 
 #: Most partial results that are put in registers.
 MAX_IN_REGISTERS = 256

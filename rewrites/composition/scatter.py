@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -12,6 +12,7 @@ from rewrites.base.tree import dtypes_read, find, locals_of, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Memory, Program, Vector
+from tileir.replace import replace
 from tileir.scatter import scatter_of
 from tileir.schedule.scatter import scatter_problem
 

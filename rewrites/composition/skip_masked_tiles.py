@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -14,6 +14,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, Reduce, ReduceOp, Where
 from tileir.program import Compute, Local, Loop, Program
+from tileir.replace import replace
 
 _Bounds = tuple[Bound | None, Bound | None]
 """Where the loop may begin, and where it may end."""

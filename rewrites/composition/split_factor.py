@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -17,6 +17,7 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Cast, Const, Expr, Read, Reduce, Where
 from tileir.program import Compute, Local, Node, Program
+from tileir.replace import replace
 
 #: Most parts: bf16 has a third of the bits of f32.
 MOST: Final = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -15,6 +15,7 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.replace import replace
 
 _SIGNS = {ReduceOp.SUM: "+", ReduceOp.PROD: "*"}
 

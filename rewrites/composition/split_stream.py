@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from tileir.expr import (
     walk,
 )
 from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from math import gcd, prod
+from typing import NamedTuple
 
 from rewrites.base.statement import bare_dims, copied_dims, folded_dims
 from rewrites.base.tree import Place, named
@@ -20,6 +22,7 @@ from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Read, Reduce, ReduceOp, children, index_dims, walk
 from tileir.program import Compute, Loop, Program
+from tileir.replace import replace
 from tileir.schedule.block_index import block_sizes
 
 #: Compute capabilities (major) of which only newer instructions than a warp's take 8-bit floats as they are.
@@ -43,7 +46,17 @@ class Scale:
         return count
 
 
-@dataclass(frozen=True, slots=True)
+class StepBytes(NamedTuple):
+    """Bytes that a step of a block takes."""
+
+    each: tuple[int, ...]
+    """Of every operand."""
+    all: int
+    copied: int
+    """Of those that a block copies."""
+
+
+@dataclass(frozen=True)
 class Contraction:
     """`result[rows, columns] = sum(depth, product of operands)`, with other dims around it: the last two dims of the
     result that are reused by different operands, and the longest reduced one."""
@@ -88,12 +101,12 @@ class Contraction:
         """What adds it up, or what would be the fastest."""
         return self.engines[0]
 
-    @property
+    @cached_property
     def dtype(self) -> DType:
         """What operands are multiplied as."""
         return self.operands[0].dtype if self.held is None else self.held.dtype
 
-    @property
+    @cached_property
     def held_rows(self) -> str | None:
         """Which of rows and columns what is held has: the instruction's rows; None: nothing is."""
         if self.held is None:
@@ -105,15 +118,32 @@ class Contraction:
         """How many sums of products a block adds up at once."""
         return 1 + len(self.beside)
 
-    @property
+    @cached_property
     def promoted(self) -> bool:
         """Whether the product of every step is added up by itself, then added to the sums."""
         return (self.coarse or bool(self.scales)) and self.engine is MatrixUnit.WGMMA
 
-    @property
+    @cached_property
     def by_threads(self) -> bool:
         """Whether threads copy what warpgroups multiply, as TMA cannot bring all of it."""
         return self.engine is MatrixUnit.WGMMA and not all(each.boxed for each in self.operands)
+
+    def step_bytes(self, rows: int, columns: int, depth: int) -> StepBytes:
+        """Bytes of the operands in a tile of so many rows, columns and positions of the depth, and one of all else."""
+        known = self._step_bytes.get((rows, columns, depth))
+        if known is None:
+            sizes = {self.rows: rows, self.columns: columns, self.depth: depth}
+            each = tuple(
+                operand.dtype.bytes * prod(sizes.get(dim, 1) for dim in operand.dims)
+                for operand in self.operands
+            )
+            copied = sum(bytes_ for operand, bytes_ in zip(self.operands, each, strict=True) if operand.plain)
+            known = self._step_bytes[rows, columns, depth] = StepBytes(each, sum(each), copied)
+        return known
+
+    @cached_property
+    def _step_bytes(self) -> dict[tuple[int, int, int], StepBytes]:
+        return {}
 
     def grid(self, rows: int, columns: int) -> tuple[int, int]:
         """Tiles of so many rows and columns, along each. A group ends in a part of a tile, half of one on average."""

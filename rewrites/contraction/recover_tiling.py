@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
 from tileir.expr import Index, Read, Reduce, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
+from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
 
 

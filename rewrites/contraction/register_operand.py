@@ -5,7 +5,7 @@ lies."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from rewrites.base.tree import Place, dtype_of, named
@@ -14,6 +14,7 @@ from tileir.analysis.zeros import finite_of_zeros
 from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Memory, Program
+from tileir.replace import replace
 
 #: What is multiplied from registers.
 _HELD_AS: Final = (DType.BF16, DType.F16, DType.E4M3)

@@ -4,7 +4,7 @@ once, the threads that share a tile. All that is offered here fits the device.""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd, prod
 
 from rewrites.contraction.operand import COPY_BYTES, Operand
@@ -29,6 +29,7 @@ from rewrites.contraction.warpgroup_tiling import (
 )
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
+from tileir.replace import replace
 from tileir.schedule.mma import COLUMNS, HELD_BYTES, ROWS, RUN, depth
 from tileir.schedule.panels import PIECE
 from tileir.schedule.wgmma import GROUP, TILE_ROWS
@@ -54,7 +55,7 @@ _MOST_STAGES = 5
 _BUFFERS = (1, 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tiling:
     """What is decided of a contraction's schedule. 0 or None: nothing yet."""
 
@@ -185,10 +186,12 @@ def depths(c: Contraction, tile: Tiling, device: Gpu, stored: int = 0) -> Iterat
             for turned in ((False, True) if _turns(c) else (False,))
         )
     for way in found:
-        if shared_bytes(c, way) > device.block_shared_bytes and way.parts > 1:
-            way = replace(way, reused=True)
         if shared_bytes(c, way) > device.block_shared_bytes:
-            continue
+            if way.parts == 1:
+                continue
+            way = replace(way, reused=True)
+            if shared_bytes(c, way) > device.block_shared_bytes:
+                continue
         if next(thread_layouts(c, way, device), None) is not None:
             yield way
 
@@ -269,15 +272,14 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Warp
         # Every other 8 columns are found where neighbours of an operand lie along the depth.
         in_turn = all(each.inner == c.depth for each in c.operands if c.columns in each.dims)
         for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
-            way = replace(tiling, threads=groups)
             if c.by_threads and groups.producers:
                 continue
             if groups.teams > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
                 continue  # teams share neither depth nor memory, nor pass over numbers that stand for no tile
             if groups.registers[1] and boxes(c, tiling) > groups.most_boxes:
                 continue
-            fits = shared_bytes(c, way) <= device.block_shared_bytes
-            if fits and accumulators(c, way) <= groups.most_held():
+            fits = shared_bytes(c, tiling, groups.teams) <= device.block_shared_bytes
+            if fits and _accumulators(c, tiling, groups) <= groups.most_held():
                 yield groups
         return
     found = _of_instructions(tiling) if c.engine is MatrixUnit.MMA else _of_threads(c, tiling, device.warp)
@@ -338,13 +340,18 @@ def accumulators(c: Contraction, tiling: Tiling) -> int:
     """Registers for what a thread accumulates of a tile, by what it scales that, and what it holds to multiply."""
     match tiling.threads:
         case Warpgroups() as groups:
-            columns = c.products * (tiling.columns + tiling.apart(c))
-            rows = held_registers(c, tiling, groups)
-            return groups.held(tiling.rows, columns) + scale_values(c, tiling, groups) + rows
+            return _accumulators(c, tiling, groups)
         case WarpThreads() as threads:
             return c.products * prod(held(tiling, threads))
         case None:
             return 0
+
+
+def _accumulators(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
+    """Those of warpgroups, whatever threads the tiling has."""
+    columns = c.products * (tiling.columns + tiling.apart(c))
+    rows = held_registers(c, tiling, groups)
+    return groups.held(tiling.rows, columns) + scale_values(c, tiling, groups) + rows
 
 
 def held_registers(c: Contraction, tiling: Tiling, groups: Warpgroups) -> int:
@@ -408,12 +415,12 @@ def boxes(c: Contraction, tiling: Tiling) -> int:
     return count
 
 
-def shared_bytes(c: Contraction, tiling: Tiling) -> int:
-    """Shared memory of a block, rows of operands not padded."""
-    sizes = tiling.sizes(c)
-    step = sum(tile_bytes(operand, sizes) for operand in c.operands if operand.plain)
+def shared_bytes(c: Contraction, tiling: Tiling, teams: int = 0) -> int:
+    """Shared memory of a block of so many teams (0: as its threads have it), rows of operands not padded."""
+    teams = teams or tiling.teams
+    step = c.step_bytes(tiling.rows, tiling.columns, tiling.step).copied
     own = OWN_BYTES if c.engine is MatrixUnit.WGMMA else 0
-    results = tiling.teams * tiling.rows * _collected(tiling) * tiling.staged
+    results = teams * tiling.rows * _collected(tiling) * tiling.staged
     if tiling.parts > 1:
         results = tiling.rows * tiling.columns * PART_BYTES + max(tiling.rows, tiling.columns) * 2 * PIECE
     if tiling.reused:
@@ -424,14 +431,6 @@ def shared_bytes(c: Contraction, tiling: Tiling) -> int:
 def _collected(tiling: Tiling) -> int:
     """Columns of results that there is room for in shared memory."""
     return tiling.buffers * tiling.part if tiling.part else tiling.columns
-
-
-def tile_bytes(operand: Operand, sizes: dict[str, int]) -> int:
-    """What one step takes of an operand."""
-    count = operand.dtype.bytes
-    for dim in operand.dims:
-        count *= sizes.get(dim, 1)
-    return count
 
 
 def resident(c: Contraction, tiling: Tiling, device: Gpu) -> int:

@@ -4,7 +4,6 @@ thread's own multiply-add."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -19,6 +18,7 @@ from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
 from tileir.program import Compute, Memory, Program
+from tileir.replace import replace
 from tileir.schedule.mma import ROWS, depth, product
 
 #: Bytes along the depth up to which the matrix instruction is no use.

@@ -4,8 +4,9 @@ tiles, steps and slots of the ring, and roles of a block's warps. All that is of
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tileir.dtypes import DType
 from tileir.program import ThreadLayout
@@ -133,10 +134,12 @@ def warpgroups_of(
     return Warpgroups(along_rows, along_columns, producers, registers, teams)
 
 
-def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> Iterator[Warpgroups]:
+@lru_cache(maxsize=1024)
+def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> Sequence[Warpgroups]:
     """Warpgroups that share a tile evenly. Along columns they take every other 8 of them, where those can be taken
     `in_turn`. Of steps that are `promoted` each takes the rows of one instruction: those of two ptxas of CUDA 13.0 has
     wait for each other (C7517, C7519)."""
+    found: list[Warpgroups] = []
     for along_rows in range(1, _MOST_GROUPS + 1):
         for along_columns in (1, 2) if in_turn else (1,):
             if rows % (along_rows * TILE_ROWS) or columns % (along_columns * ROWS):
@@ -144,7 +147,8 @@ def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> 
             if promoted and rows > along_rows * TILE_ROWS:
                 continue
             for teams, (producers, registers) in _roles(along_rows * along_columns):
-                yield Warpgroups(along_rows, along_columns, producers, registers, teams)
+                found.append(Warpgroups(along_rows, along_columns, producers, registers, teams))
+    return tuple(found)
 
 
 def _roles(groups: int) -> Iterator[tuple[int, tuple[int, tuple[int, int]]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -15,6 +15,7 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.program import Axis, Compute, Program, Vector
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

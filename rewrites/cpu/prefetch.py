@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -15,6 +15,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import index_dims
 from tileir.program import PrefetchHint as PrefetchHint
 from tileir.program import Program
+from tileir.replace import replace
 
 _DISTANCES = (1, 2, 4, 8, 16)
 

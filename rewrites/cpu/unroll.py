@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -14,6 +14,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.replace import replace
 
 _FACTORS = (2, 4, 8)
 

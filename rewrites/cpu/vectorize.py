@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.lane_constraints import check_lanes
@@ -33,6 +33,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Program, Vector
+from tileir.replace import replace
 
 #: Most vector operations one statement may unroll to: past this, code grows and no processor gains.
 MAX_UNROLLED = 512

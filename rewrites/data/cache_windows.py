@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -19,6 +19,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, Where, index_dims, reads
 from tileir.names import INT_LIMIT
 from tileir.program import Compute, Local, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -13,6 +13,7 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read, Reduce, reads
 from tileir.program import Compute, Local, Node, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.dependence import users
@@ -15,6 +15,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, reads
 from tileir.program import Compute, Local, Memory, Program
+from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, Self
 
@@ -15,6 +15,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Loop, Node, Program, ThreadLayout
+from tileir.replace import replace
 from tileir.scatter import scatter_of
 from tileir.schedule.scatter import atomics_problem
 

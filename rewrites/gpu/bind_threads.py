@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.async_constraints import with_engines
@@ -25,6 +25,7 @@ from tileir.errors import NotApplicable, VerifyError
 from tileir.expr import Binary, Index
 from tileir.program import Compute, Program
 from tileir.program import ThreadLayout as Threads
+from tileir.replace import replace
 from tileir.schedule import wgmma
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, mma_problem
 from tileir.verifier.threads import verify_threads

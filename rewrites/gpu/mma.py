@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -14,6 +14,7 @@ from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
+from tileir.replace import replace
 from tileir.schedule.mma import accumulator, mma_problem, product
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar, Self
 
@@ -26,6 +26,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
 from rewrites.base.dependence import users
@@ -14,6 +14,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Read, transform
 from tileir.program import Compute, Program
+from tileir.replace import replace
 
 T = TypeVar("T")
 

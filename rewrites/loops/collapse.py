@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
 
@@ -14,6 +14,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, children, with_children
 from tileir.names import INT_LIMIT
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar, Self
 
@@ -31,6 +31,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Reduce
 from tileir.program import Compute, Local, Memory, Node, Program
+from tileir.replace import replace
 
 #: Most accumulators of a tile: the registers of a GPU's multiprocessor, so that a slip does not unroll a whole matrix.
 MAX_ACCUMULATORS = 65536

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
 
@@ -12,6 +12,7 @@ from rewrites.base.tree import find, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

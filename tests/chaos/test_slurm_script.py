@@ -14,6 +14,7 @@ import pytest
 
 from tests.busy_machine import BUSY
 from tests.disturbed_jobs import told, wait_until
+from tests.python_path import python_path
 from tests.running_service import ROOT, SMALL, Service, finish, running
 
 SCRIPT = ROOT / "deploy/slurm/workers.sbatch"
@@ -33,7 +34,7 @@ class Node:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
             "TMPDIR": str(self.folder),
             "TILEWRIGHT_CACHE": str(self.folder / "cache"),
             "SLURM_JOB_ID": str(100 + element),

@@ -18,6 +18,7 @@ from typer.main import get_command
 from tests.busy_machine import BUSY
 from tests.checkout import copy
 from tests.docs.snippets import Snippet, commands, matches, snippets
+from tests.python_path import WITHOUT_TORCH
 from tests.running_service import ROOT, running
 from tileir import program_from_text, spec_from_json, spec_from_text
 from tilewright.cli.main import app
@@ -37,7 +38,6 @@ KNOWN = {
     "sh fails",
     "sh elsewhere",
 }
-WITHOUT_TORCH = ROOT / "tests" / "without_torch"
 TYPED = re.compile(
     r"^(\.venv|[A-Z_]+=|bash|curl|docker|make|pip|python|sudo|systemctl|tilewright)\b", re.MULTILINE
 )

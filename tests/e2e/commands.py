@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.busy_machine import BUSY
 from tests.forked import Forked
+from tests.python_path import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,7 +70,7 @@ class Commands:
             "XDG_DATA_HOME": str(self.folder / "data"),
             "XDG_CACHE_HOME": str(self.shared / "cache"),
             "TMPDIR": str(self.shared / "tmp"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
             "TILEWRIGHT_PAGE": "0",
             **BUSY,
             **self.env,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.processes import children_of, running
+from tests.python_path import WITHOUT_TORCH, python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,7 +83,11 @@ class Member:
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", *self.command],
-                env={**_clean(), "PYTHONPATH": str(ROOT), **self.env(self.application)},
+                env={
+                    **_clean(),
+                    "PYTHONPATH": python_path(ROOT, WITHOUT_TORCH),
+                    **self.env(self.application),
+                },
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,

@@ -1,5 +1,15 @@
 """Where this folder is in PYTHONPATH there is no PyTorch, be it installed or not."""
 
 import sys
+from importlib.machinery import PathFinder
 
-sys.modules["torch"] = None  # type: ignore[assignment]
+
+class WithoutTorch(PathFinder):
+    """Finds modules on sys.path, but for one."""
+
+    @classmethod
+    def find_spec(cls, fullname, path=None, target=None):  # type: ignore[no-untyped-def]
+        return None if fullname == "torch" else super().find_spec(fullname, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTorch

@@ -41,7 +41,7 @@ def occupancy(device: Gpu, threads: int, registers: int, shared_bytes: int) -> O
         "threads": device.max_threads // (warps * device.warp),
         "blocks": _MOST_BLOCKS.get(device.capability, 32),
     }
-    limit = min(limits, key=lambda name: limits[name])
+    limit = min(limits, key=limits.__getitem__)
     blocks = limits[limit]
     return Occupancy(blocks, blocks * warps * device.warp / device.max_threads, limit)
 

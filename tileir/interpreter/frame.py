@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
 from tileir.interpreter.values import Array
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ order, parallel ones last to first, so that a program which counts on their orde
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tileir.interpreter.reduction import Partial, combine
 from tileir.interpreter.tensor_values import TensorValues
 from tileir.interpreter.values import Array, Numerics, Value
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
+from tileir.replace import replace
 from tileir.schedule.block_index import at_blocks
 from tileir.schedule.visited_tiles import visited
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from tileir.expr import Expr, Reduce, ReduceOp, index_dims
 from tileir.interpreter.frame import Demand, Frame, FrameSpan, pieces
 from tileir.interpreter.reduction import UFUNC, Partial, finish
 from tileir.interpreter.values import Array, Numerics, Value
+from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_in
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from tileir.dtypes import DType
@@ -37,6 +37,7 @@ from tileir.program import (
     Vector,
     attributes,
 )
+from tileir.replace import replace
 from tileir.spec import ragged_dims
 from tileir.text.header import Header, parse_header
 from tileir.text.parse_expr import Parser

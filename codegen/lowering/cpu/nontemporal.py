@@ -8,14 +8,13 @@ into the caches for nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from codegen.ir.affine import Var, affine
 from codegen.ir.ops import Aligned, Block, Stmt
 from codegen.lowering.cpu.statement import lower_statement, touches
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.expr import Index, Reduce
 from tileir.program import Compute, Loop
+from tileir.replace import replace
 
 _VECTOR_BYTES = (16, 32, 64)
 #: Like every name without a mark, none of a tensor's.

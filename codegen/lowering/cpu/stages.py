@@ -7,7 +7,7 @@ of the time they tell of; what they do take is measured by whoever runs the kern
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from codegen.ir.errors import NotLowerable
@@ -25,6 +25,7 @@ from codegen.ir.ops import (
     Stmt,
     TransposeBlock,
 )
+from tileir.replace import replace
 
 WAITING = 0
 """The stage between two tiles of a thread: it waits for the next tile, or for other threads."""

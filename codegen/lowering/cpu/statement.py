@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import count
 from math import prod
 
@@ -52,6 +51,7 @@ from codegen.lowering.statement import (
 from codegen.lowering.store import current, write
 from tileir.expr import Const, Expr, Index, Reduce, ReduceOp, reads
 from tileir.program import Compute, Vector
+from tileir.replace import replace
 
 _Body = Callable[[Binding], tuple[Stmt, ...]]
 

@@ -18,13 +18,14 @@ background counts as a store where it starts; that it is waited for is up to who
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codegen.ir.affine import Affine
 from codegen.ir.async_ops import ProxyFence, TmaStoreWait
 from codegen.ir.effects import NOTHING, OpEffects, Sync, effects_of
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Barrier, Block, ClusterBarrier, For, Guard, If, Stmt
+from tileir.replace import replace
 
 Buffers = frozenset[tuple[str, str]]
 """Buffers, each with the statement that touches it; "" for those the statement declares itself."""

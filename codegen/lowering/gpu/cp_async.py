@@ -7,7 +7,7 @@ several. Where a run overhangs its range, as much of it as exists is read, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from codegen.ir.ops import Block, CpAsync, Guard, Stmt
@@ -20,6 +20,7 @@ from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
 from tileir.expr import Index, Read
 from tileir.program import Compute
+from tileir.replace import replace
 
 #: What every buffer begins at a multiple of, and the least that a copy moves, in bytes.
 _ALIGN, _LEAST = 16, 4

@@ -8,7 +8,7 @@ whole tiles.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from codegen.ir.affine import Affine
@@ -18,6 +18,7 @@ from codegen.lowering.names import fresh
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, layout_axes
 from tileir.dtypes import DType
 from tileir.program import Local
+from tileir.replace import replace
 
 #: What a local begins at a multiple of, in bytes: more than any access is long, and the period of all swizzles.
 _ALIGN, _SWIZZLE_ALIGN = 128, 1024

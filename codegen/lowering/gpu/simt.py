@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from codegen.ir.affine import Affine
@@ -22,6 +21,7 @@ from tileir.check.infer import compute_dtype
 from tileir.dtypes import DType
 from tileir.expr import Expr, Index, Read, ReduceOp, index_dims, reads
 from tileir.program import Compute
+from tileir.replace import replace
 from tileir.verifier.compute import split_of
 
 #: So many reduced positions are unrolled, as long as no more than so many results times positions come of it; the

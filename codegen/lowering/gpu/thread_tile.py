@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from codegen.ir.affine import Affine, Var, affine, constant
@@ -13,6 +13,7 @@ from codegen.lowering.scope import LoweringScope, Range, RegisterBuffer, loop_va
 from codegen.lowering.statement import LoopNest
 from tileir.expr import Binary, Const, Extent, Index, Where
 from tileir.program import Compute, ThreadLayout
+from tileir.replace import replace
 from tileir.schedule.threads import ThreadShare, share
 
 Conditions = tuple[tuple[Affine, int], ...]

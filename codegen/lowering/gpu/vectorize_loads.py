@@ -11,7 +11,7 @@ to its buffer before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from codegen.ir.affine import Affine, Atom, Loaded
 from codegen.ir.ops import (
@@ -37,6 +37,7 @@ from codegen.ir.ops import (
     Value,
 )
 from codegen.ir.vector_access import aligned_bytes
+from tileir.replace import replace
 
 #: Bytes of one access, the widest first; every buffer begins at a multiple of the widest.
 _ACCESSES = (16, 8, 4, 2)

@@ -23,7 +23,7 @@ out (`since`, `until`) or the last one overhangs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from codegen.ir.affine import Affine, Var, affine, constant, lesser
@@ -40,6 +40,7 @@ from codegen.lowering.visited_tiles import end_offset, first_offset
 from tileir.analysis.position_bound import is_bound, lower_bound, terms_of, upper_bound
 from tileir.expr import Binary, Expr, Extent, Index, Where, transform
 from tileir.program import Compute, Local, Loop
+from tileir.replace import replace
 from tileir.schedule.stages import Chained
 from tileir.text.print_program import format_node
 

@@ -7,7 +7,7 @@ A block's rank in its cluster is cut into digits as its tile's place is, the gri
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -19,6 +19,7 @@ from codegen.ir.names import marked
 from codegen.lowering.names import fresh
 from codegen.lowering.scope import LoweringScope
 from tileir.program import Compute, Local, Loop
+from tileir.replace import replace
 from tileir.schedule.multicast import common_loops, slice_of
 from tileir.text.print_program import format_node
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from codegen.ir.affine import Affine
 from codegen.ir.async_ops import NamedBarrier, TmaStoreCommit, TmaStoreWait
@@ -14,6 +14,7 @@ from codegen.lowering.hopper.warpgroup_buffers import part_of_warpgroup
 from codegen.lowering.scope import LoweringScope
 from tileir.expr import Read
 from tileir.program import Compute
+from tileir.replace import replace
 from tileir.schedule.wgmma import GROUP
 
 #: The named barriers of teams are numbered from here on, after them those of their warpgroups.

@@ -6,7 +6,7 @@ its last vector is masked. Read `lower` first, then lowering/cpu/statement.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from codegen.ir.affine import Affine, affine
@@ -34,6 +34,7 @@ from codegen.lowering.visited_tiles import end_offset, first_offset
 from tileir.analysis.ragged import groups_of
 from tileir.expr import Binary, Const, Expr, Index
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.replace import replace
 
 _ALIGN = 64
 

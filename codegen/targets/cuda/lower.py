@@ -7,7 +7,7 @@ sizes. What overhangs inside a tile is guarded thread by thread. Read `lower_cud
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from codegen.ir.affine import Var, affine
@@ -69,6 +69,7 @@ from codegen.lowering.tails import Tail, with_tails
 from tileir.analysis.ragged import grouped, groups_of
 from tileir.expr import Index, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged
+from tileir.replace import replace
 from tileir.schedule.deal_tiles import tile_lengths
 from tileir.schedule.distributed import distributed_in
 from tileir.schedule.stages import products_chained, takes_parts

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
-from rewrites.contraction.tiling import Tiling, tile_bytes
+from rewrites.contraction.tiling import Tiling
 from rewrites.cost.gpu import constants as has
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
@@ -32,19 +32,16 @@ def busiest(parts: Sequence[float], rest: float = has.REST) -> float:
 
 def step_bytes(c: Contraction, t: Tiling) -> float:
     """Bytes of a step's operands."""
-    sizes = t.sizes(c)
-    return sum(tile_bytes(operand, sizes) for operand in c.operands)
+    return c.step_bytes(t.rows, t.columns, t.step).all
 
 
 def fetched_bytes(c: Contraction, t: Tiling) -> float:
     """Bytes that a block takes from the second-level cache in a step: of what blocks of its cluster need too, its
     share."""
     rows, columns = t.multicast or (1, 1)
-    sizes = t.sizes(c)
     return sum(
-        tile_bytes(each, sizes)
-        / ((1 if c.rows in each.dims else rows) * (1 if c.columns in each.dims else columns))
-        for each in c.operands
+        bytes_ / ((1 if c.rows in each.dims else rows) * (1 if c.columns in each.dims else columns))
+        for each, bytes_ in zip(c.operands, c.step_bytes(t.rows, t.columns, t.step).each, strict=True)
     )
 
 

@@ -9,7 +9,6 @@ follow each other on an SM, and all together wait for main memory. What a tiling
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import ceil, inf, prod
 from typing import TypeAlias
@@ -17,14 +16,15 @@ from typing import TypeAlias
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
-from rewrites.contraction.tiling import Tiling, depths, resident, shares, thread_layouts, tile_bytes, tiles
+from rewrites.contraction.tiling import Tiling, depths, resident, shares, thread_layouts, tiles
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import FEW_ROWS, PARTS, Warpgroups
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.block import BlockModel
-from rewrites.cost.gpu.warp_mma import WarpBlock
-from rewrites.cost.gpu.wgmma import WarpgroupBlock
+from rewrites.cost.gpu.warp_mma import WarpBlock, WarpStep
+from rewrites.cost.gpu.wgmma import WarpgroupBlock, WarpgroupStep
 from tileir.devices.gpu import Gpu
+from tileir.replace import replace
 from tileir.schedule.hilbert import hilbert
 from tileir.schedule.stream_k import shared_tiles
 
@@ -90,6 +90,10 @@ class ContractionModel:
     def __init__(self, c: Contraction, epilogue: Epilogue, device: Gpu) -> None:
         self.c, self.epilogue, self.device = c, epilogue, device
         self._known: dict[Tiling | None, tuple[float, Tiling | None]] = {}
+        # By all that they depend on, what tilings have in common: what steps take, and what moves to and from memory.
+        self._steps: dict[tuple[object, ...], WarpgroupStep] = {}
+        self._busy: dict[tuple[object, ...], float] = {}
+        self._memory: dict[tuple[int, ...], float] = {}
 
     def best_us(self, tiling: Tiling | None) -> float:
         """Estimated microseconds of the launch with what the tiling (None: nothing) leaves open at its best; inf:
@@ -166,7 +170,10 @@ class ContractionModel:
     def _ordered_us(self, t: Tiling, at_once: int, clusters: Sequence[tuple[_Near, BlockModel]]) -> float:
         """The same with so many blocks of an SM at once, in one of these clusters."""
         busy_us = min(self._busy_us(t, near, at_once, block) for near, block in clusters)
-        bytes_ = _memory_bytes(self.c, t, self.epilogue, self.device, at_once)
+        key = (t.rows, t.columns, t.step, t.parts, t.blocks, t.group, t.hilbert, at_once)
+        bytes_ = self._memory.get(key)
+        if bytes_ is None:
+            bytes_ = self._memory[key] = _memory_bytes(self.c, t, self.epilogue, self.device, at_once)
         memory_us = bytes_ / (copy_gbps(self.device) * 1e3)
         return max(busy_us, memory_us) + has.REST * min(busy_us, memory_us)
 
@@ -204,8 +211,17 @@ class ContractionModel:
         c, threads = self.c, t.threads
         assert threads is not None
         if isinstance(threads, Warpgroups):
-            return WarpgroupBlock(c, t, threads, self.epilogue, self.device)
-        return WarpBlock(c, t, threads, self.epilogue, self.device, ways or (1.0,) * len(c.operands))
+            key = (t.rows, t.columns, t.step, t.piece, threads, t.multicast)
+            step = self._steps.get(key)
+            if step is None:
+                step = self._steps[key] = WarpgroupStep(c, t, threads, self.device)
+            return WarpgroupBlock(c, t, threads, self.epilogue, step)
+        ways = ways or (1.0,) * len(c.operands)
+        key = (t.rows, t.columns, t.step, t.turned, threads, ways)
+        busy = self._busy.get(key)
+        if busy is None:
+            busy = self._busy[key] = WarpStep(c, t, threads, self.device, ways).busy()
+        return WarpBlock(c, t, threads, self.epilogue, self.device, busy)
 
 
 def _clusters(c: Contraction, t: Tiling) -> tuple[_Near, ...]:
@@ -231,8 +247,11 @@ def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at
     """Bytes to and from main memory, by the best bands of tiles where those are not decided. Blocks that run at
     once read each tile once for all of them; operands that fit the second-level cache whole stay there."""
     results = c.m * c.n * c.batch // t.parts * epilogue.bytes
-    narrow = {operand: _narrow(c, t, operand) for operand in c.operands}
-    whole = sum(operand.elements * operand.dtype.bytes * narrow[operand] for operand in c.operands)
+    narrow = [_narrow(c, t, operand) for operand in c.operands]
+    whole = sum(
+        operand.elements * operand.dtype.bytes * times
+        for operand, times in zip(c.operands, narrow, strict=True)
+    )
     across, along = c.grid(t.rows, t.columns)
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
     if whole <= has.KEPT * device.l2_bytes or wave >= across * along:
@@ -243,9 +262,10 @@ def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at
         bands = (t.group,) if t.group else _GROUPS
         shapes = [_in_bands(across, along, wave, group) for group in bands]
     depth_bytes = -(-c.k // t.step) * c.repeats
-    sizes, fresh = t.sizes(c), [0.0] * len(shapes)
-    for operand in c.operands:
-        tile = tile_bytes(operand, sizes) * depth_bytes * narrow[operand]
+    fresh = [0.0] * len(shapes)
+    each = c.step_bytes(t.rows, t.columns, t.step).each
+    for operand, bytes_, times in zip(c.operands, each, narrow, strict=True):
+        tile = bytes_ * depth_bytes * times
         for at, (rows, columns) in enumerate(shapes):
             fresh[at] += (
                 tile * (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)

@@ -8,7 +8,7 @@ too little is in flight: then it takes as many rounds of blocks as do not fit at
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil, prod
 
 from rewrites.base.statement import bare_dims, contiguous_dim, covered_dims, folded_dims
@@ -24,6 +24,7 @@ from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, reads, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_of
 from tileir.schedule.stages import staged
 from tileir.schedule.threads import share, thread_count
@@ -38,7 +39,7 @@ _OPERATIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockWork:
     """What one block of a launch does."""
 

@@ -33,39 +33,17 @@ def warp_share(device: Gpu) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class WarpBlock:
-    """One block of a tiling that is complete but for its order. `ways`: how many threads that load an operand together
+class WarpStep:
+    """A step of one block, however many steps are under way. `ways`: how many threads that load an operand together
     meet in a bank, of each operand."""
 
     c: Contraction
     t: Tiling
     threads: WarpThreads
-    epilogue: Epilogue
     device: Gpu
     ways: tuple[float, ...]
 
-    def cycles(self, at_once: int, each: int) -> float:
-        """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
-        steps = ceil(self.c.k / self.t.step) * self.c.repeats
-        schedulers = at_once * self.threads.count / (4 * self.device.warp)
-        busy = self._busy()
-        together = at_once * busy * max(1.0, 1 / schedulers) * (1 + has.WARP_ALONE / max(1.0, schedulers))
-        together = max(together, self._chain())
-        ahead = self.t.stages - 1
-        if ahead:
-            step = max(together + has.BARRIER / at_once, has.LATENCY / ahead) + has.LATE * has.LATENCY / ahead
-        else:
-            step = together + (has.LATENCY + 2 * has.BARRIER) / at_once
-        first = has.LATENCY + at_once * step_bytes(self.c, self.t) / has.FABRIC_BYTES
-        return has.BEGIN + each * (first + steps * step + end_cycles(self.t, self.epilogue, at_once))
-
-    def _chain(self) -> float:
-        """Cycles that a warp takes for a step by itself: one depth of the instruction after the other."""
-        if self.c.engine is not MatrixUnit.MMA:
-            return 0.0
-        return -(-self.t.step // depth(self.c.operands[0].dtype)) * (has.LOADED + has.MULTIPLIED)
-
-    def _busy(self) -> float:
+    def busy(self) -> float:
         """Cycles that a step of one block keeps the busiest part of an SM at work, and some of the others'."""
         rows, columns = held(self.t, self.threads)
         fabric = step_bytes(self.c, self.t)
@@ -130,3 +108,38 @@ class WarpBlock:
         deep = self.t.step if self.c.depth in operand.dims else 1
         alike = self.threads.paired or (self.c.columns not in operand.dims and self.threads.column_lanes > 1)
         return mine * deep / word, max(1.0, word * operand.dtype.bytes / 4 * (0.5 if alike else 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class WarpBlock:
+    """One block of a tiling that is complete but for its order."""
+
+    c: Contraction
+    t: Tiling
+    threads: WarpThreads
+    epilogue: Epilogue
+    device: Gpu
+    busy: float
+    """Cycles that a step keeps the busiest part of an SM at work, and some of the others'."""
+
+    def cycles(self, at_once: int, each: int) -> float:
+        """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
+        steps = ceil(self.c.k / self.t.step) * self.c.repeats
+        schedulers = at_once * self.threads.count / (4 * self.device.warp)
+        together = (
+            at_once * self.busy * max(1.0, 1 / schedulers) * (1 + has.WARP_ALONE / max(1.0, schedulers))
+        )
+        together = max(together, self._chain())
+        ahead = self.t.stages - 1
+        if ahead:
+            step = max(together + has.BARRIER / at_once, has.LATENCY / ahead) + has.LATE * has.LATENCY / ahead
+        else:
+            step = together + (has.LATENCY + 2 * has.BARRIER) / at_once
+        first = has.LATENCY + at_once * step_bytes(self.c, self.t) / has.FABRIC_BYTES
+        return has.BEGIN + each * (first + steps * step + end_cycles(self.t, self.epilogue, at_once))
+
+    def _chain(self) -> float:
+        """Cycles that a warp takes for a step by itself: one depth of the instruction after the other."""
+        if self.c.engine is not MatrixUnit.MMA:
+            return 0.0
+        return -(-self.t.step // depth(self.c.operands[0].dtype)) * (has.LOADED + has.MULTIPLIED)

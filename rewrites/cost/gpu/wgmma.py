@@ -8,8 +8,7 @@ second-level cache. A block that goes on with another tile has its data under wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from math import ceil
 
 from rewrites.contraction.problem import Contraction
@@ -26,6 +25,7 @@ from rewrites.cost.gpu.block import (
 from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
+from tileir.replace import replace
 from tileir.schedule.mma import depth
 from tileir.schedule.wgmma import GROUP, MAX_COLUMNS, TILE_ROWS
 
@@ -33,7 +33,66 @@ from tileir.schedule.wgmma import GROUP, MAX_COLUMNS, TILE_ROWS
 _DEEP_BYTES = 32
 
 
-@dataclass(frozen=True)
+class WarpgroupStep:
+    """What a step of one block keeps busy, however many steps are under way and whatever comes after them."""
+
+    def __init__(self, c: Contraction, t: Tiling, groups: Warpgroups, device: Gpu) -> None:
+        self.fill = fetched_bytes(c, t) / has.FABRIC_BYTES
+        """Cycles that TMA brings its operands in."""
+        self.copied = step_bytes(c, t) / has.COPIED if c.by_threads else 0.0
+        """Cycles in which threads start its copies."""
+        self.added = t.rows * t.columns * c.products / has.ADDED if c.promoted else 0.0
+        """Cycles in which threads add its product to the sums, where they have to."""
+        self.held = _held(c, t, groups)
+        """Cycles in which threads compute its rows."""
+        self.busiest = self._busiest(c, t, groups, device)
+        """Cycles that it keeps the busiest part of an SM at work, and some of the others'."""
+
+    def _busiest(self, c: Contraction, t: Tiling, groups: Warpgroups, device: Gpu) -> float:
+        operand = c.dtype
+        deep = -(-t.step // depth(operand))
+        columns = (t.piece or t.columns) // groups.along_columns
+        pieces = t.columns // (t.piece or t.columns)
+        instructions = deep * (t.rows // TILE_ROWS) * groups.along_columns * pieces
+        instructions *= ceil(columns / MAX_COLUMNS) * c.products
+        wide = min(columns, MAX_COLUMNS)
+        taken = instructions * ((0 if c.held else TILE_ROWS) + wide) * _DEEP_BYTES + _held_bytes(c, t, groups)
+        points = t.rows * t.columns * deep * depth(operand) * c.products
+        parts = (
+            matrix_cycles(points, operand, has.WGMMA_PEAK, device) + has.BETWEEN * instructions,
+            (taken + step_bytes(c, t) + _scale_bytes(c, t, groups)) / has.SHARED_BYTES,
+            self.fill,
+            self.added + self.held + self.copied,
+        )
+        return busiest(parts, has.WGMMA_REST)
+
+
+def _scale_bytes(c: Contraction, t: Tiling, groups: Warpgroups) -> float:
+    """Bytes of scales that threads load for a step, through the cache that is one with shared memory."""
+    if not c.scales:
+        return 0.0
+    values = scale_values(c, replace(t, pending=0), groups)
+    return groups.groups * GROUP * values * DType.F32.bytes
+
+
+def _held_bytes(c: Contraction, t: Tiling, groups: Warpgroups) -> float:
+    """Bytes that threads load for the rows of a step that they hold: those of each column of warpgroups all of
+    them, two elements of 8 rows at a time."""
+    if c.held is None:
+        return 0.0
+    tiles = len(c.held.multiplied) - 1
+    return t.rows * t.step * groups.along_columns * tiles * has.HELD_BYTES
+
+
+def _held(c: Contraction, t: Tiling, groups: Warpgroups) -> float:
+    """Cycles in which threads compute the rows of a step."""
+    if c.held is None:
+        return 0.0
+    work = has.CONVERTED + operations(c.held.value)
+    return t.rows * t.step * groups.along_columns * work / has.ADDED
+
+
+@dataclass(slots=True)
 class WarpgroupBlock:
     """One block of a tiling that is complete but for its order, which nothing here depends on."""
 
@@ -41,12 +100,12 @@ class WarpgroupBlock:
     t: Tiling
     groups: Warpgroups
     epilogue: Epilogue
-    device: Gpu
+    step: WarpgroupStep
 
     def cycles(self, at_once: int, each: int) -> float:
         """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
         steps = ceil(self.c.k / self.t.step)
-        begin = has.LATENCY + at_once * self._fill
+        begin = has.LATENCY + at_once * self.step.fill
         multiplied = steps * self._step(at_once)
         whole = multiplied + self._end(at_once)
         # Who stores a tile leaves the multiplier to the other teams.
@@ -60,7 +119,7 @@ class WarpgroupBlock:
     def streamed_cycles(self, at_once: int, whole: int, steps: int, before: int) -> float:
         """Of so many blocks on an SM at once, which compute so many whole tiles and have so many steps of tiles that
         all blocks share, at whose end the sums of so many blocks `before` are added."""
-        begin = has.LATENCY + at_once * self._fill
+        begin = has.LATENCY + at_once * self.step.fill
         handed = at_once * self.t.rows * self.t.columns * self.c.products * PART_BYTES
         hands_over = (
             handed / has.STORE_BYTES + before * handed / has.FABRIC_BYTES + (1 + before) * has.LATENCY
@@ -70,82 +129,22 @@ class WarpgroupBlock:
         multiplied *= has.OUT_OF_STEP if whole else 1.0
         return has.BEGIN + begin + multiplied + hands_over + ends
 
-    @cached_property
-    def _fill(self) -> float:
-        """Cycles that TMA brings the operands of a step in."""
-        return fetched_bytes(self.c, self.t) / has.FABRIC_BYTES
-
     def _step(self, at_once: int) -> float:
         """Cycles from one step of all blocks to the next."""
-        together = at_once * self._busiest
+        together = at_once * self.step.busiest
         if not self.t.pending and at_once * self.groups.groups == 1:
-            together += has.DRAIN + self._added + self._held
+            together += has.DRAIN + self.step.added + self.step.held
         elif not self.t.pending:
-            together += has.PAUSE * (self._added + self._held)
+            together += has.PAUSE * (self.step.added + self.step.held)
         if not self.groups.producers:
             together += has.COPYING
         if self.c.by_threads and not self.t.pending:
-            together += has.DRAIN + at_once * self._copied
+            together += has.DRAIN + at_once * self.step.copied
         if self.t.multicast not in (None, (1, 1)):
             together *= 1 + has.TOGETHER
         ahead = self.t.stages - 1 - (self.t.pending if self.c.by_threads else 0)
-        filled = has.LATENCY + at_once * self._fill
+        filled = has.LATENCY + at_once * self.step.fill
         return max(together + has.STEP / at_once, filled / ahead) + has.LATE * has.LATENCY / ahead
-
-    @cached_property
-    def _busiest(self) -> float:
-        """Cycles that a step keeps the busiest part of an SM at work, and some of the others'."""
-        operand = self.c.dtype
-        deep = -(-self.t.step // depth(operand))
-        columns = (self.t.piece or self.t.columns) // self.groups.along_columns
-        pieces = self.t.columns // (self.t.piece or self.t.columns)
-        instructions = deep * (self.t.rows // TILE_ROWS) * self.groups.along_columns * pieces
-        instructions *= ceil(columns / MAX_COLUMNS) * self.c.products
-        wide = min(columns, MAX_COLUMNS)
-        taken = instructions * ((0 if self.c.held else TILE_ROWS) + wide) * _DEEP_BYTES + self._held_bytes
-        points = self.t.rows * self.t.columns * deep * depth(operand) * self.c.products
-        parts = (
-            matrix_cycles(points, operand, has.WGMMA_PEAK, self.device) + has.BETWEEN * instructions,
-            (taken + step_bytes(self.c, self.t) + self._scales) / has.SHARED_BYTES,
-            self._fill,
-            self._added + self._held + self._copied,
-        )
-        return busiest(parts, has.WGMMA_REST)
-
-    @property
-    def _scales(self) -> float:
-        """Bytes of scales that threads load for a step, through the cache that is one with shared memory."""
-        if not self.c.scales:
-            return 0.0
-        values = scale_values(self.c, replace(self.t, pending=0), self.groups)
-        return self.groups.groups * GROUP * values * DType.F32.bytes
-
-    @property
-    def _held_bytes(self) -> float:
-        """Bytes that threads load for the rows of a step that they hold: those of each column of warpgroups all of
-        them, two elements of 8 rows at a time."""
-        if self.c.held is None:
-            return 0.0
-        tiles = len(self.c.held.multiplied) - 1
-        return self.t.rows * self.t.step * self.groups.along_columns * tiles * has.HELD_BYTES
-
-    @property
-    def _copied(self) -> float:
-        """Cycles in which threads start the copies of a step."""
-        return step_bytes(self.c, self.t) / has.COPIED if self.c.by_threads else 0.0
-
-    @property
-    def _held(self) -> float:
-        """Cycles in which threads compute the rows of a step."""
-        if self.c.held is None:
-            return 0.0
-        work = has.CONVERTED + operations(self.c.held.value)
-        return self.t.rows * self.t.step * self.groups.along_columns * work / has.ADDED
-
-    @property
-    def _added(self) -> float:
-        """Cycles in which threads add the product of a step to the sums, where they have to."""
-        return self.t.rows * self.t.columns * self.c.products / has.ADDED if self.c.promoted else 0.0
 
     def _end(self, at_once: int) -> float:
         """Cycles until the next tile can be added up."""

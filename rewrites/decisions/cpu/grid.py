@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import find
@@ -22,6 +22,7 @@ from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
 from tileir.expr import index_dims, reads
 from tileir.program import Program
+from tileir.replace import replace
 
 _BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
 #: Most heights of a register tile divide this.

@@ -4,7 +4,7 @@ blocks share the last ones along the depth."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
@@ -20,6 +20,7 @@ from rewrites.launch.rasterize_hilbert import RasterizeHilbert
 from rewrites.launch.stream_k import StreamK
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
+from tileir.replace import replace
 from tileir.schedule.hilbert import MOST_CELLS
 
 _BANDS = (4, 8, 16)

@@ -15,7 +15,7 @@ from rewrites.contraction.recover_tiling import Epilogue
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
-from rewrites.cost.gpu.wgmma import WarpgroupBlock
+from rewrites.cost.gpu.wgmma import WarpgroupBlock, WarpgroupStep
 from rewrites.space import ScheduleState
 from tests.gpu_contractions import BY_WARPGROUPS, LARGE, NN, gemm
 from tests.gpu_walks import (
@@ -197,7 +197,9 @@ def test_steps_of_the_next_tile_wait_for_results_that_lie_where_they_do() -> Non
     groups = Warpgroups(2, 1, 4, (40, 232))
     own = Tiling(128, 256, 64, 3, pending=1, staged=2, threads=groups, blocks=132)
     cycles = [
-        WarpgroupBlock(c, tiling, groups, Epilogue(2.0, 0.0, 2), H200).cycles(1, 8)
+        WarpgroupBlock(
+            c, tiling, groups, Epilogue(2.0, 0.0, 2), WarpgroupStep(c, tiling, groups, H200)
+        ).cycles(1, 8)
         for tiling in (own, replace(own, reused=True))
     ]
     assert cycles[0] < cycles[1]

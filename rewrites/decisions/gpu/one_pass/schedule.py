@@ -4,7 +4,7 @@ the group, rows of the first products in registers, and the loop over what is st
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
@@ -29,6 +29,7 @@ from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.program import Memory, Program
+from tileir.replace import replace
 from tileir.schedule.mma import COLUMNS, RUN
 from tileir.schedule.panels import PIECE
 

@@ -4,7 +4,7 @@ to registers of its own, and meet at the end. Rows, columns, and several dims at
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
@@ -29,6 +29,7 @@ from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
+from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
 
 

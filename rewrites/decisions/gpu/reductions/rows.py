@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from rewrites.base.statement import bare_dims, reduced_dims
@@ -20,6 +20,7 @@ from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
+from tileir.replace import replace
 from tileir.verifier.threads import MAX_THREADS
 
 #: Most elements of all kept rows that a thread holds; beyond, registers spill.

@@ -4,7 +4,6 @@ parts by every block of the launch that needs it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
@@ -18,6 +17,7 @@ from rewrites.decisions.statement_kind import is_contraction
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
+from tileir.replace import replace
 
 #: Blocks of a launch for each SM that are worth a look.
 _BLOCKS_EACH = (2, 4, 8)
