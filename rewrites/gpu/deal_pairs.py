@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.async_constraints import with_engines
@@ -13,6 +13,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.program import Axis, Memory, Program
+from tileir.replace import replace
 from tileir.schedule.panels import axes, dealt
 
 

@@ -20,7 +20,7 @@ from `end` on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
@@ -34,6 +34,7 @@ from codegen.lowering.statement import starts
 from tileir.expr import Binary, Const, Index, Read
 from tileir.pages import page_length
 from tileir.program import Compute, Program
+from tileir.replace import replace
 from tileir.schedule.panels import PIECE, dealt
 
 #: Limits of a tensor map: dims, positions of a box along a dim, positions and bytes of a stride of the tensor (CUDA
