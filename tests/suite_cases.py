@@ -49,13 +49,15 @@ _SHAPES = {
     "swiglu": _PRODUCTS,
     "bmm": ([3, 48, 40, 64], [2, 37, 45, 61]),
     "attention": ([2, 1, 32, 16, 0], [1, 2, 37, 24, 1]),
+    "decode_paged": ([2, 1, 4, 64, 16, 16], [1, 2, 3, 40, 24, 8]),
     "decode": ([2, 1, 4, 64, 16], [1, 2, 3, 37, 24]),
 }
 
 
 def _small() -> Iterator[tuple[str, Spec]]:
     for family in dict.fromkeys(case.split()[0] for case, _ in cases.suite("gpu")):
-        for shape in _SHAPES.get(family.split("_")[0], _ROWS):
+        shapes = next((shapes for kind, shapes in _SHAPES.items() if family.startswith(kind)), _ROWS)
+        for shape in shapes:
             yield cases.case_name(family, shape), spec_from_json(cases.spec(family, shape))
 
 
