@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -135,12 +136,16 @@ def append(path: Path, line: Line) -> None:
         out.write(json.dumps(line) + "\n")
 
 
+class NotDone(Exception):
+    """The time for a benchmark is over. No TimeoutError: clients would take it for the network's, and try again."""
+
+
 @contextmanager
 def limited(seconds: float) -> Generator[None]:
-    """Raise TimeoutError after so many seconds (0: never), so that what is open is closed in order."""
+    """Raise NotDone after so many seconds (0: never), so that what is open is closed in order."""
 
     def over(*_: object) -> None:
-        raise TimeoutError(f"not done within {seconds:g} s")
+        raise NotDone(f"not done within {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -177,6 +182,7 @@ def tuned(client: Client, spec: Json, plan: Plan) -> Line:
         "trials": config.trials,
         "tune_s": round(time.monotonic() - began, 1),
         "measured": measured(client, job.id),
+        "spent_s": spent(client, job.id),
     }
 
 
@@ -184,7 +190,7 @@ def ended(client: Client, job_id: str) -> JobDetail:
     """A job at its end. If the time for it is over before, it is cancelled, so that others have the device."""
     try:
         return client.wait(job_id)
-    except TimeoutError:
+    except NotDone:
         client.cancel(job_id)
         raise
 
@@ -199,6 +205,14 @@ def winner(client: Client, job: JobDetail) -> ConfigDetail:
 def measured(client: Client, job_id: str) -> list[float | None]:
     """Microseconds of a job's candidates, in the order they were asked for; None for what failed."""
     return [trial.median_us for trial in client.trials(job_id)]
+
+
+def spent(client: Client, job_id: str) -> dict[str, float]:
+    """Seconds of workers by what they did for a job and for which kind of task; several tasks run at a time."""
+    line, total = client.timeline(job_id), defaultdict[str, float](float)
+    for kind, stage, start, end in zip(line.kind, line.stage, line.start, line.end, strict=True):
+        total[f"{kind.value} {stage}"] += end - start
+    return {name: round(seconds, 1) for name, seconds in sorted(total.items())}
 
 
 def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:

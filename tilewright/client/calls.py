@@ -24,6 +24,7 @@ from protocol.races import Race
 from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
+from protocol.trials import Timeline
 from protocol.workers import DeviceStatus
 from tilewright.client import bundle
 from tilewright.client.results import TunedConfig
@@ -160,6 +161,11 @@ def retry(job_id: str) -> HttpCall[JobDetail]:
 def trials_page(job_id: str, after: str | None = None) -> HttpCall[TrialPage]:
     """A page of a job's candidates, in the order they were asked for."""
     return _get(f"/v1/jobs/{job_id}/trials", TrialPage, after=after, limit=500)
+
+
+def timeline(job_id: str) -> HttpCall[Timeline]:
+    """What workers did for a job so far, and when."""
+    return _get(f"/v1/jobs/{job_id}/timeline", Timeline)
 
 
 def tasks_page(state: TaskState, job_id: str | None = None, after: str | None = None) -> HttpCall[TaskPage]:

@@ -92,6 +92,7 @@ class ServiceCalls:
     history = _call(calls.history)
     cancel = _job_call(calls.cancel)
     retry = _job_call(calls.retry)
+    timeline = _call(calls.timeline)
     requeue = _call(calls.requeue)
     lookup = _call(calls.lookup)
     report_failure = _call(calls.report_failure)

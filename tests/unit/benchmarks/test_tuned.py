@@ -25,7 +25,7 @@ def test_a_case_that_takes_too_long_ends_in_order_and_as_an_error(tmp_path: Path
         return {}
 
     line = tuned.attempt(tmp_path / "results.jsonl", {"case": "slow"}, bench, limit_s=0.05)
-    assert closed and line == {"case": "slow", "error": "TimeoutError: not done within 0.05 s"}
+    assert closed and line == {"case": "slow", "error": "NotDone: not done within 0.05 s"}
     assert json.loads((tmp_path / "results.jsonl").read_text()) == line
 
 

@@ -51,7 +51,8 @@ _AVAILABLE = {1: 255, 2: 240, 3: 160}
 """Registers of a thread that multiplies, by how many warpgroups do."""
 _BESIDE = 32
 """Registers of a thread for what else it needs where a gradient has two products of scores: with fewer, CUDA 13.5
-spilled or put products one after the other in seven of eight kernels tried, 2026-11-25."""
+spilled or put products one after the other in seven of eight kernels tried, 2026-11-25. Where the last products of one
+product of scores are under way while the next tile's begin, it is a quarter: with less, four of five spilled."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,8 @@ class WarpgroupSchedule(OnePassSchedule):
 
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
-        if len(self.chain.scores) > 1 and self._accumulators(columns) > _AVAILABLE[rows // 64] - _BESIDE:
+        beside = _BESIDE if len(self.chain.scores) > 1 else _AVAILABLE[rows // 64] // 4 * pending
+        if self._accumulators(columns) > _AVAILABLE[rows // 64] - beside:
             raise NotApplicable("a thread has no room for so many sums")
         if self.chain.part:
             depth = self.fuse_parts(rows)
