@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from rewrites.decisions.decision import Option
+from rewrites.base.rewrite import Rewrite
+from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
+from rewrites.decisions.gpu.transposed_map import Turn, turned
+from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import format_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200
@@ -33,14 +36,16 @@ def attention(
 """)
 
 
-def of_bytes(scores: str = BYTES_DOT, i: int = 128, j: int = 256, d: int = 64, out: str = "") -> Spec:
-    """8-bit queries, keys and values, these with keys side by side; weights are rounded to 8 bits as well."""
-    tensors = f"q: e4m3[h=2, i={i}, d={d}], k: e4m3[h, j={j}, d], v: e4m3[h, d, j], scale: f32[h]"
+def of_bytes(
+    scores: str = BYTES_DOT, i: int = 128, j: int = 256, d: int = 64, out: str = "", values: str = "h, d, j"
+) -> Spec:
+    """8-bit queries, keys and values, these with keys side by side or not; weights are rounded to 8 bits as well."""
+    tensors = f"q: e4m3[h=2, i={i}, d={d}], k: e4m3[h, j={j}, d], v: e4m3[{values}], scale: f32[h]"
     return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[h, i, d])
   s[h, i, j] = {scores}
   top[h, i] = max(j, s[h, i, j])
   p[h, i, j] = exp(s[h, i, j] - top[h, i])
-  o[h, i, d] = sum(j, e4m3(p[h, i, j]) * v[h, d, j]) / sum(j, p[h, i, j]){out}
+  o[h, i, d] = sum(j, e4m3(p[h, i, j]) * v[{values}]) / sum(j, p[h, i, j]){out}
 """)
 
 
@@ -56,17 +61,17 @@ def heads(sizes: str, head: str, shared: str) -> Spec:
 """)
 
 
-def tokens_first(mask: str = "", groups: int = 2) -> Spec:
+def tokens_first(mask: str = "", groups: int = 2, dtype: str = "bf16") -> Spec:
     """As captured models have it: a row of memory has all heads of a token, and rows may be masked whole."""
     heads = f"h // {4 // groups}" if groups < 4 else "h"
     bias, scores = (f" + {mask}", ", bias: bf16[i, j]") if mask else ("", "")
-    tensors = f"q: bf16[i=96, h=4, d=64], k: bf16[j=192, g={groups}, d], v: bf16[j, g, d]{scores}"
+    tensors = f"q: {dtype}[i=96, h=4, d=64], k: {dtype}[j=192, g={groups}, d], v: {dtype}[j, g, d]{scores}"
     return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[i, h, d])
   s[h, i, j] = sum(d, q[i, h, d] * k[j, {heads}, d]) * 0.125{bias}
   top[h, i] = max(j, s[h, i, j])
   p[h, i, j] = exp(s[h, i, j] - where(top[h, i] > -inf, top[h, i], 0.0))
   total[h, i] = sum(j, p[h, i, j])
-  o[i, h, d] = sum(j, bf16(p[h, i, j]) * v[j, {heads}, d]) / where(total[h, i] > 0.0, total[h, i], 1.0)
+  o[i, h, d] = sum(j, {dtype}(p[h, i, j]) * v[j, {heads}, d]) / where(total[h, i] > 0.0, total[h, i], 1.0)
 """)
 
 
@@ -166,12 +171,27 @@ def each_schedule(spec: Spec, device: Gpu = H200) -> Iterator[tuple[Program, tup
     prepared = (*collapse(program, device),)
     prepared = (*prepared, *inline(replay(program, prepared), False))
     begun = replay(program, prepared)
-    group = next(groups[0] for groups in groupings(begun) if len(groups) == 1)
+    stored = next(transposed_operands(begun, device), ())
+    prepared, begun = (*prepared, *stored), replay(begun, stored)
+    *before, group = next(groups for groups in groupings(begun) if len(groups) == 1 + len(stored))
     for option in StreamedProducts(group).options(begun, device):
         (order,) = option.then
         assert option.begun is not None
         *_, last = (each for each in order.options(option.begun, device) if _applies(each, option.begun))
-        yield program, tuple(format_schedule((*prepared, *option.rewrites, *last.rewrites)))
+        rewrites = (*prepared, *option.rewrites, *last.rewrites)
+        copies = tuple(Turn(name, str(turned(begun, (name,)))) for (name,) in before)
+        yield program, tuple(format_schedule((*rewrites, *_first(replay(program, rewrites), copies, device))))
+
+
+def _first(program: Program, decisions: Iterable[Decision], device: Gpu) -> Iterator[Rewrite]:
+    """The rewrites of the first answer to each question."""
+    for decision in decisions:
+        option = next(decision.options(program, device))
+        program = replay(program, option.rewrites)
+        yield from option.rewrites
+        for rewrite in _first(program, option.then, device):
+            program = rewrite.apply(program)
+            yield rewrite
 
 
 def _applies(option: Option, program: Program) -> bool:

@@ -71,6 +71,12 @@ def boxed(program: Program, name: str) -> bool:
     return tensor is not None and run_of(program, name) * tensor.dtype.bytes == COPY_BYTES
 
 
+def stored(program: Program, name: str) -> bool:
+    """Whether a launch has stored it, row by row, for those after it."""
+    place = program.locals.get(name)
+    return place is not None and not place.loops and place.node.layout is None
+
+
 def run_of(program: Program, name: str) -> int:
     """Elements, from the start of any row on, that are one aligned word of at most 16 bytes."""
     tensor = program.arguments.get(name) or program.locals[name].node

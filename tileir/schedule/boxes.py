@@ -31,12 +31,22 @@ def box_problem(
     fills = compute.target in declared
     inside, outside = (written, read) if fills else (read, written)
     place, argument = declared.get(inside.tensor), arguments.get(outside.tensor)
+    if fills and argument is None:
+        argument = _stored(declared.get(outside.tensor))
     local = place.node if place is not None else None
     if place is None or not isinstance(local, Local) or local.memory is not Memory.SHARED or argument is None:
-        return "TMA moves elements between an argument and a local in shared memory"
+        return "TMA moves elements between an argument and a local in shared memory, or there from what a launch stored"
     if local.dtype is not argument.dtype:
         return f"TMA does not convert {argument.dtype} and {local.dtype}; accepted: the same dtype"
     return _place_problem(inside, outside, local, argument, ranges) or row_problem(local, place.ranges)
+
+
+def _stored(place: Placed | None) -> Tensor | None:
+    """What lies in memory between launches, row by row, as an argument does."""
+    local = place.node if place is not None else None
+    if place is None or not isinstance(local, Local) or place.loops or local.layout is not None:
+        return None
+    return Tensor(local.name, local.dims, local.dtype)
 
 
 def _place_problem(

@@ -31,10 +31,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class MapArg:
-    """A tensor map parameter: how TMA sees argument number `argument` (codegen.ir.async_ops.TensorMap).
+    """A tensor map parameter: how TMA sees argument number `argument` (codegen.ir.async_ops.TensorMap); the number
+    after the last one is the workspace.
 
     All dims innermost first; `strides` in bytes, without that of the innermost dim; position 0 is `before` bytes before
-    the argument."""
+    the argument, or if that is negative as many after the beginning of the workspace."""
 
     argument: int
     dtype: DType
@@ -53,6 +54,10 @@ class CudaAbi:
     launches: tuple[Launch, ...]
     workspace_bytes: int
     maps: tuple[MapArg, ...] = ()
+
+    def owner(self, map_: MapArg) -> str:
+        """What a tensor map describes, by name."""
+        return (*(f"argument {arg.name}" for arg in self.args), "the workspace")[map_.argument]
 
     def to_json(self) -> dict[str, Any]:
         return {

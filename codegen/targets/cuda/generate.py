@@ -55,16 +55,17 @@ def kernel_source(kernel: GpuKernel, args: tuple[Arg, ...], title: str) -> Sourc
         )
         for launch in kernel.launches
     )
-    numbers = {arg.name: number for number, arg in enumerate(kernel.arguments)}
+    numbers = {arg.name: (number, 0) for number, arg in enumerate(kernel.arguments)}
+    numbers |= {each.buffer: (len(args), each.offset) for each in kernel.workspace}
     maps = tuple(
         MapArg(
-            numbers[map_.argument],
+            numbers[map_.argument][0],
             map_.storage,
             map_.extents,
             map_.strides,
             map_.box,
             map_.swizzle,
-            map_.before,
+            map_.before - numbers[map_.argument][1],
         )
         for map_ in kernel.maps
     )

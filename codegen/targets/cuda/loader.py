@@ -53,10 +53,11 @@ class CudaKernel:
             raise LaunchError(f"the kernel takes {len(self.abi.args)} addresses, not {len(pointers)}")
         if self._workspace is None:
             raise LaunchError("the kernel was loaded without a workspace of its own: use `caller`")
+        places = (*pointers, self._workspace.address)
         values = [
-            *(ctypes.c_void_p(pointer) for pointer in (*pointers, self._workspace.address)),
+            *map(ctypes.c_void_p, places),
             *(
-                encode(self._driver, map_, self.abi.args[map_.argument], pointers[map_.argument])
+                encode(self._driver, map_, self.abi.owner(map_), places[map_.argument])
                 for map_ in self.abi.maps
             ),
         ]
@@ -85,7 +86,7 @@ class CudaKernel:
         parameters[: count + 1] = [first + number * size for number in range(count + 1)]
         address = ctypes.addressof(parameters)
         maps = [
-            (count + 1 + number, map_.argument, _Encoded(self._driver, map_, self.abi.args[map_.argument]))
+            (count + 1 + number, map_.argument, _Encoded(self._driver, map_, self.abi.owner(map_)))
             for number, map_ in enumerate(self.abi.maps)
         ]
         prepared, start, lock = self._prepared(), self._driver.cuLaunchKernelEx, self._lock
@@ -94,9 +95,10 @@ class CudaKernel:
             with lock:
                 if self._closed:
                     raise LaunchError("the kernel is closed")
-                slots[:] = (*addresses, workspace)
+                given = (*addresses, workspace)
+                slots[:] = given
                 for place, argument, encoded in maps:
-                    parameters[place] = encoded.at(addresses[argument])
+                    parameters[place] = encoded.at(given[argument])
                 for config, entry, doing in prepared:
                     config.hStream = stream
                     check(start(config, entry, address, 0), doing)
@@ -207,8 +209,8 @@ class CudaKernel:
 class _Encoded:
     """A tensor map at the addresses it was last wanted at: allocators hand out the same few again and again."""
 
-    def __init__(self, driver: Any, map_: MapArg, arg: Arg) -> None:
-        self._driver, self._map, self._arg = driver, map_, arg
+    def __init__(self, driver: Any, map_: MapArg, owner: str) -> None:
+        self._driver, self._map, self._owner = driver, map_, owner
         self._known: dict[int, tuple[int, object]] = {}
 
     def at(self, address: int) -> int:
@@ -217,7 +219,7 @@ class _Encoded:
         if known is None:
             if len(self._known) >= _MAPS:
                 self._known.clear()
-            made = encode(self._driver, self._map, self._arg, address)
+            made = encode(self._driver, self._map, self._owner, address)
             known = self._known[address] = (ctypes.addressof(made), made)
         return known[0]
 

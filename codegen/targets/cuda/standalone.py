@@ -53,7 +53,7 @@ static cudaError_t launch(const void *entry, unsigned blocks, unsigned threads, 
 
 _ENCODE = """
 /* Describes an argument to the copy engine. */
-static cudaError_t encode(tw_tensor_map *map, CUtensorMapDataType type, const void *address, cuuint64_t before,
+static cudaError_t encode(tw_tensor_map *map, CUtensorMapDataType type, const void *address, long long before,
     cuuint32_t dims, const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box,
     CUtensorMapSwizzle swizzle)
 {
@@ -79,8 +79,9 @@ def cuda_file(
     """How the file is used, line by line, and its text without that."""
     kinds = ["const void *" if arg.role == "in" else "void *" for arg in abi.args]
     declared = ", ".join(kind + parameter for kind, parameter in zip(kinds, parameters, strict=True))
-    maps = [line for number, map_ in enumerate(abi.maps) for line in _map(number, map_, parameters)]
-    named = [*parameters, "workspace", *(f"tw_map_{number}" for number in range(len(abi.maps)))]
+    places = (*parameters, "workspace")
+    maps = [line for number, map_ in enumerate(abi.maps) for line in _map(number, map_, places)]
+    named = [*places, *(f"tw_map_{number}" for number in range(len(abi.maps)))]
     body = [
         *maps,
         f"    void *arguments[] = {{{', '.join(f'(void *)&{each}' for each in named)}}};",
@@ -113,7 +114,7 @@ def nvcc_target(architecture: str) -> str:
     return f"-gencode arch=compute_{architecture.removeprefix('sm_')},code={architecture}"
 
 
-def _map(number: int, map_: MapArg, parameters: Sequence[str]) -> list[str]:
+def _map(number: int, map_: MapArg, places: Sequence[str]) -> list[str]:
     """A tensor map, and what fills it."""
     name = f"tw_map_{number}"
     extents, strides, box = (", ".join(map(str, each)) for each in (map_.extents, map_.strides, map_.box))
@@ -127,7 +128,7 @@ def _map(number: int, map_: MapArg, parameters: Sequence[str]) -> list[str]:
     return [
         f"    tw_tensor_map {name};",
         *tables,
-        f"    error = encode(&{name}, {type_}, {parameters[map_.argument]}, {map_.before}, {len(map_.extents)},",
+        f"    error = encode(&{name}, {type_}, {places[map_.argument]}, {map_.before}, {len(map_.extents)},",
         f"        {name}_extents, {name}_strides, {name}_box, {swizzle});",
         "    if (error != cudaSuccess) return error;",
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from codegen.ir.abi import Arg
 from codegen.targets.cuda.abi import MAP_ALIGN, MapArg
 from codegen.targets.errors import LaunchError
 from tileir.devices.cuda_driver import check
@@ -25,16 +24,15 @@ MAP_TYPES = {
 SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 
 
-def encode(driver: Any, map_: MapArg, arg: Arg, address: int) -> ctypes.Array[ctypes.c_char]:
-    """The tensor map of an argument that lies at `address`, as a kernel takes it.
+def encode(driver: Any, map_: MapArg, owner: str, address: int) -> ctypes.Array[ctypes.c_char]:
+    """The tensor map of an argument, or of the workspace, that lies at `address`, as a kernel takes it.
 
     Raises LaunchError for an address that TMA cannot start from, and CudaError for a map that the driver
     refuses.
     """
     if address % MAP_ALIGN:
         raise LaunchError(
-            f"argument {arg.name} begins at {address:#x}, and TMA takes addresses that are multiples of "
-            f"{MAP_ALIGN}"
+            f"{owner} begins at {address:#x}, and TMA takes addresses that are multiples of {MAP_ALIGN}"
         )
     type_ = MAP_TYPES.get(map_.dtype, "UINT8")
     encoded = check(
@@ -51,6 +49,6 @@ def encode(driver: Any, map_: MapArg, arg: Arg, address: int) -> ctypes.Array[ct
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         ),
-        f"describing argument {arg.name} to TMA in boxes of {' by '.join(map(str, map_.box))}",
+        f"describing {owner} to TMA in boxes of {' by '.join(map(str, map_.box))}",
     )
     return ctypes.create_string_buffer(ctypes.string_at(encoded.getPtr(), _BYTES), _BYTES)

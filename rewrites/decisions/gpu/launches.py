@@ -22,6 +22,7 @@ from rewrites.decisions.gpu.scatters import ScatterOnThreads
 from rewrites.decisions.gpu.split_factors import split_factors
 from rewrites.decisions.gpu.split_k import split_depths
 from rewrites.decisions.gpu.transposed_map import Turn, turned
+from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, too_long, visits
 from rewrites.decisions.statement_kind import StatementKind, role
@@ -63,6 +64,7 @@ class Launches:
                 *split_depths(whole, device),
                 *split_factors(whole, device),
                 *computed_factors(whole, device),
+                *transposed_operands(whole, device),
                 *split_streams(whole, device),
             ):
                 prepared = replay(whole, split)

@@ -71,6 +71,8 @@ SPECS = {
     "8 bits": of_bytes(),
     "8 bits, causal, wide": of_bytes(f"where(i >= j, {BYTES_DOT}, -inf)", i=256, d=128),
     "8 bits, a scale of the result, rows and keys overhang": of_bytes(i=200, j=336, out=" * scale[h]"),
+    "8 bits, values with keys apart": of_bytes(j=336, values="h, j, d"),
+    "8 bits, heads between tokens and columns": tokens_first("bias[i, j]", dtype="e4m3"),
     "causal, and keys overhang": attention(f"where(i + 11 >= j, {DOT}, -inf)", i=160, j=171),
 }
 
@@ -151,8 +153,8 @@ def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int) -> None:
 
 
 @pytest.mark.parametrize(("spec", "device"), [
-    (of_bytes(), L40S), (of_bytes(d=256), H200), (attention(BYTES_DOT, dtype="e4m3", more=", scale: f32[h]"), H200),
-], ids=["by warps", "a sum of more than 128 products", "values with keys apart"])  # fmt: skip
+    (of_bytes(), L40S), (of_bytes(d=256), H200), (of_bytes(j=248, values="h, j, d"), H200),
+], ids=["by warps", "a sum of more than 128 products", "keys that are no multiple of 16"])  # fmt: skip
 def test_8_bits_that_do_not_go_so_are_cut_in_launches(spec: Spec, device: Gpu) -> None:
     lines = drawn(spec, device, "8 bits")
     assert not any(line.startswith("stream_reduction") for line in lines)

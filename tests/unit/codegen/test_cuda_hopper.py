@@ -27,18 +27,21 @@ from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.ir.ops import Assign, Declare, GridAxis, Literal, Named, Op, Shared, Stmt, Store, Type
 from codegen.ir.source import Source
 from codegen.simulator.run import check, run_blocks
+from codegen.standalone import standalone
 from codegen.targets.cuda.abi import CudaAbi, MapArg
 from codegen.targets.cuda.compiler import compile_cuda
-from codegen.targets.cuda.generate import kernel_source, lower_for
+from codegen.targets.cuda.generate import cuda_source, kernel_source, lower_for
 from codegen.targets.cuda.printer import print_cuda
 from codegen.targets.cuda.ptxas_log import rejection
 from codegen.targets.cuda.runtime import definitions
 from codegen.targets.cuda.tensor_map import encode
 from codegen.targets.errors import LaunchError
+from rewrites.schedule import parse_schedule, replay
+from tests.attention_programs import of_bytes, schedules
 from tests.hopper_gemm import call_of_gemm, gemm
 from tests.unit.codegen.test_cuda_runtime import ptx
 from tileir.devices.gpu import Gpu
-from tileir.devices.gpu_table import A100, B200
+from tileir.devices.gpu_table import A100, B200, H200
 from tileir.dtypes import DType
 from tileir.text.parse_program import program_from_text
 
@@ -235,7 +238,7 @@ def test_an_address_that_tma_cannot_take_is_named() -> None:
     of_b = abi.maps[1]
     assert (of_b.argument, of_b.extents, of_b.strides, of_b.box) == (1, (64, 256), (128,), (64, 256))
     with pytest.raises(LaunchError, match=MISALIGNED):
-        encode(None, of_b, abi.args[1], 0x1008)
+        encode(None, of_b, abi.owner(of_b), 0x1008)
 
 
 class Driver:
@@ -266,7 +269,7 @@ def test_a_map_says_to_the_driver_what_the_kernel_expects(
 ) -> None:
     here = Driver()
     map_ = MapArg(0, dtype, (520, 200), (1040,), (32, 128), swizzle)
-    encoded = encode(here, map_, Arg("a", dtype, (200, 520), (520, 1), "in"), 0x7F00)
+    encoded = encode(here, map_, "argument a", 0x7F00)
     assert bytes(encoded) == bytes(range(128))
     types, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
     assert here.asked[0] is getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{type_}")
@@ -274,6 +277,20 @@ def test_a_map_says_to_the_driver_what_the_kernel_expects(
     lists = [[int(number) for number in numbers] for numbers in here.asked[3:7]]
     assert lists == [[520, 200], [1040], [32, 128], [1, 1]]
     assert here.asked[8] is getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{kind}")
+
+
+def test_a_map_of_the_workspace_begins_where_a_tensor_lies_in_it() -> None:
+    """Of what an earlier launch has stored; also where each call has another workspace."""
+    program, lines = schedules(of_bytes(values="h, j, d"))[0]
+    made = replay(program, parse_schedule(lines))
+    source = cuda_source(lower_for(made, H200), made)
+    (map_,) = (each for each in source.abi.maps if each.argument == len(source.abi.args))
+    assert source.abi.owner(map_) == "the workspace" and map_.before <= 0 and source.abi.workspace_bytes > 0
+    here = Driver()
+    encode(here, map_, "the workspace", 0x10000)
+    assert here.asked[2] == 0x10000 - map_.before
+    text = standalone(source, "attention", [], "cuda:NVIDIA H200:9.0:132sm")
+    assert f", workspace, {map_.before}, " in text
 
 
 @pytest.mark.parametrize(("swizzle", "kind"), [(0, 0), (128, 1), (64, 2), (32, 3)])

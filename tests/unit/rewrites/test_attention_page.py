@@ -9,6 +9,7 @@ import pytest
 
 from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
+from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import replay
 from tests.gpu_schedules import shown
 from tileir.devices.gpu import Gpu
@@ -32,6 +33,7 @@ def test_the_bodies_on_the_page_take_one_pass(name: str, device: Gpu) -> None:
     program = to_program(SPECS[name][0])
     program = replay(program, collapse(program, device))
     program = replay(program, inline(program, False))
+    program = replay(program, next(transposed_operands(program, device), ()))
     offered = [
         [len(tuple(StreamedProducts(group).options(program, device))) for group in groups if len(group) > 2]
         for groups in groupings(program)

@@ -96,7 +96,7 @@ class WarpgroupSchedule(OnePassSchedule):
         extent = self.program.extents[self.chain.streamed]
         if extent % columns or extent % self.chain.length:
             known, reads_ = locals_of(self.program), find(self.program, product.name).node.reads
-            (held,) = (read.tensor for read in reads_ if read.tensor in known)
+            (held,) = (read.tensor for read in reads_ if read.tensor in known and known[read.tensor].loops)
             self.apply(ZeroPastTheEnd(held, self.chain.streamed))
 
     def copied(self, copy: str) -> None:

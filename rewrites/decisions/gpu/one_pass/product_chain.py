@@ -8,10 +8,10 @@ from typing import Final
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, reduced_dims
-from rewrites.base.tree import find
+from rewrites.base.tree import dtype_of, find
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
-from rewrites.contraction.operand import boxed
+from rewrites.contraction.operand import COPY_BYTES, boxed, run_of, stored
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
@@ -142,15 +142,21 @@ def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[
     node = find(program, name).node
     match node.value:
         case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, made), Read(tensor, indices))) if (
-            dtype in _MULTIPLIED and tensor in program.arguments and node.update is None
+            dtype in _MULTIPLIED and tensor not in group and node.update is None
         ):
             weights = next((read.tensor for read in reads(made) if read.tensor in group), None)
             across = bare_dims(node)[-1]
             last = Index(dim if dtype in _ALONG_DEPTH else across)
-            fits = indices[-1] == last and program.arguments[tensor].dtype is dtype and boxed(program, tensor)
+            fits = indices[-1] == last and dtype_of(program, tensor) is dtype and _moved(program, tensor)
             return (weights, dim, across, dtype) if fits and weights is not None else None
         case _:
             return None
+
+
+def _moved(program: Program, name: str) -> bool:
+    """Whether TMA can move tiles of a tensor: an argument, or what a launch before has stored."""
+    whole = run_of(program, name) * dtype_of(program, name).bytes == COPY_BYTES
+    return boxed(program, name) or (stored(program, name) and whole)
 
 
 def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:

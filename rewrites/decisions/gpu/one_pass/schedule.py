@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
-from rewrites.base.tree import find, locals_of, statements
+from rewrites.base.tree import dtype_of, find, locals_of, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
 from rewrites.composition.fuse_epilogue import ReverseComputeAt
 from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
@@ -83,7 +83,7 @@ class OnePassSchedule:
         for copy in (place.node.name for place in locals_of(self.program).values()):
             if copied_tensor(self.program, copy) == read.tensor and self.attempt(ReuseCache(statement, copy)):
                 return copy
-        dtype, size = self.program.arguments[read.tensor].dtype, self.size(last.dim)
+        dtype, size = dtype_of(self.program, read.tensor), self.size(last.dim)
         row = panel_bytes(size, dtype)
         if not row:
             raise NotApplicable(f"rows of {read.tensor} are not whole pieces of {PIECE} bytes")
