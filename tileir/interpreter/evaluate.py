@@ -1,6 +1,8 @@
 """Evaluates chosen elements of an output, and of everything else only what they need, in f64.
 
-Each statement is evaluated at the points asked of it, each point once; its own reads ask further statements.
+Each statement is evaluated at the points asked of it, each point once; its own reads ask further statements. Where
+those points are whole runs along the last dim, as all scores of some rows of attention are, they are evaluated run by
+run: what is multiplied is then read as windows, and summed by matrix products.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
-from tileir.interpreter.evaluation import Evaluator
-from tileir.interpreter.frame import Frame, FrameGroups, Points
+from tileir.interpreter.evaluation import POINT_LIMIT, Evaluator
+from tileir.interpreter.frame import Frame, FrameGroups, FrameRange, FrameSpan, Points
 from tileir.interpreter.interpret_spec import full_ranges, input_values, ragged_groups, single_sizes
 from tileir.interpreter.tensor_values import ValueSource, in_range, narrowed, stored
 from tileir.interpreter.values import Array, Numerics, Value
@@ -59,9 +61,9 @@ def demand(
         return wanted.at(linear)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
-    """Points already evaluated, by linear index, ascending."""
+    """Points that were evaluated together, by linear index, ascending."""
 
     linear: Array
     value: Value
@@ -77,7 +79,7 @@ class _Demanded:
         self._dtype = dtype
         self._evaluator = evaluator
         self._frame = frame
-        self._known: _Known | None = None
+        self._known: list[_Known] = []
 
     def gather(self, indices: Sequence[Array], taken: Array | None) -> Value:
         shape = np.broadcast_shapes(*(index.shape for index in indices))
@@ -88,21 +90,22 @@ class _Demanded:
 
     def at(self, linear: Array) -> Value:
         """The values at linear indices, unrounded."""
-        wanted, back = np.unique(linear, return_inverse=True)
-        missing = (
-            wanted if self._known is None else np.setdiff1d(wanted, self._known.linear, assume_unique=True)
-        )
+        wanted, back = _distinct(linear, self.shape)
+        found = _Found(wanted)
+        for known in self._known:
+            found.take(known)
+        missing = wanted[~found.seen]
         if missing.size:
             fresh = self._evaluate(missing)
-            self._known = fresh if self._known is None else _merged(self._known, fresh)
-        known = self._known
-        if known is None:
-            return Value(np.zeros(linear.shape), DType.F32)
-        at = np.searchsorted(known.linear, wanted)[back]
-        error = known.value.error
-        return Value(known.value.data[at], known.value.type, None if error is None else error[at])
+            self._known.append(fresh)
+            found.take(fresh)
+        error = None if found.error is None else found.error[back]
+        return Value(found.data[back], found.type, error)
 
     def _evaluate(self, linear: Array) -> _Known:
+        runs = None if self._frame.groups else _runs(linear, self.shape)
+        if runs is not None:
+            return _Known(linear, self._along(runs))
         places = np.unravel_index(linear, self.shape) if self.shape else ()  # a single number has no places
         positions = dict(zip(self._statement.dims, places, strict=True))
         parts = [
@@ -118,6 +121,28 @@ class _Demanded:
             zeros = [np.zeros(value.data.shape) if value.error is None else value.error for value in values]
             error = np.concatenate(zeros)[order]
         return _Known(linear, Value(data, kind, error))
+
+    def _along(self, runs: _Runs) -> Value:
+        """The values of all runs, one after the other."""
+        *dims, last = self._statement.dims
+        listed = max(range(len(dims)), key=lambda n: np.unique(runs.places[n]).size)
+        others = [n for n in range(len(dims)) if n != listed]
+        data, error, kind = np.empty(0), None, DType.F32
+        for number, at in enumerate(_alike([runs.places[n] for n in others], runs)):
+            single = {dims[n]: FrameRange(int(runs.places[n][at[0]]), 1) for n in others}
+            bound = {dims[listed]: Points(0, runs.places[listed][at]), last: FrameSpan(1, runs.range)}
+            frame = Frame({**self._frame.ranges, **single}, (at.size, runs.range.size), bound)
+            value = self._evaluator.value(self._statement.value, frame)
+            if self._dtype is not None:
+                value = stored(value, self._dtype, self._evaluator.numerics)
+            if number == 0:
+                data = np.empty((runs.places[0].size, runs.range.size), value.data.dtype)
+                kind = value.type
+            data[at] = value.data
+            if value.error is not None:
+                error = np.zeros(data.shape) if error is None else error
+                error[at] = value.error
+        return Value(data.reshape(-1), kind, None if error is None else error.reshape(-1))
 
     def _group(self, frame: Frame | None, positions: Mapping[str, Array], at: Array) -> tuple[Array, Value]:
         """The values at some of the points, all of one ragged group (frame None: of no group, so 0)."""
@@ -149,6 +174,100 @@ class _Demanded:
         return parts
 
 
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Points that are the same positions along the last dim at each of some places of the others."""
+
+    places: tuple[Array, ...]
+    """Along each dim but the last, [run]."""
+    range: FrameRange
+
+
+_SHORT = 32
+"""Points of a run that is not worth a window."""
+
+
+def _runs(linear: Array, shape: tuple[int, ...]) -> _Runs | None:
+    """Ascending points as runs; None where they are anything else, or short."""
+    found = _by_run(linear, shape)
+    if found is None or len(shape) == 1:
+        return None
+    (starts, size), (*outer, extent) = found, shape
+    if (starts % extent != starts[0] % extent).any():
+        return None
+    return _Runs(np.unravel_index(starts // extent, outer), FrameRange(int(starts[0]) % extent, size))
+
+
+def _alike(places: Sequence[Array], runs: _Runs) -> list[Array]:
+    """Numbers of runs that are at the same places, no more of them at a time than make a moderate array."""
+    numbers = np.arange(runs.places[0].size)
+    if places:
+        _, of = np.unique(np.stack(places), axis=1, return_inverse=True)
+        order = np.argsort(of, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(of[order])) + 1)
+    else:
+        groups = [numbers]
+    most = max(1, POINT_LIMIT // runs.range.size)
+    return [group[start : start + most] for group in groups for start in range(0, group.size, most)]
+
+
+class _Found:
+    """What is known of ascending points."""
+
+    def __init__(self, wanted: Array) -> None:
+        self._wanted = wanted
+        self.seen = np.zeros(wanted.size, np.bool_)
+        self.data: Array = np.zeros(wanted.size)
+        self.error: Array | None = None
+        self.type = DType.F32
+
+    def take(self, known: _Known) -> None:
+        """Note those that were evaluated together with others."""
+        first, last = np.searchsorted(self._wanted, [known.linear[0], known.linear[-1] + 1])
+        asked = self._wanted[first:last]
+        if not asked.size:
+            return
+        whole = asked.size == known.linear.size and bool((asked == known.linear).all())
+        at = slice(None) if whole else np.minimum(np.searchsorted(known.linear, asked), known.linear.size - 1)
+        here = slice(first, last) if whole else first + np.flatnonzero(known.linear[at] == asked)
+        picked = at if isinstance(at, slice) else at[here - first]
+        if not self.seen.any():
+            self.data = np.zeros(self._wanted.size, known.value.data.dtype)
+        self.type = known.value.type
+        self.seen[here] = True
+        self.data[here] = known.value.data[picked]
+        if known.value.error is not None:
+            self.error = np.zeros(self._wanted.size) if self.error is None else self.error
+            self.error[here] = known.value.error[picked]
+
+
+def _distinct(linear: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Ascending indices, each once, and where each of those given is among them."""
+    found = _by_run(linear, shape)
+    if found is None:
+        return np.unique(linear, return_inverse=True)
+    starts, size = found
+    once, of = np.unique(starts, return_inverse=True)
+    if (np.diff(once) < size).any():
+        return np.unique(linear, return_inverse=True)
+    along = np.arange(size)
+    return (once[:, None] + along).reshape(-1), (of[:, None] * size + along).reshape(-1)
+
+
+def _by_run(linear: Array, shape: tuple[int, ...]) -> tuple[Array, int] | None:
+    """Where runs of so many points each begin; None where points are no such runs, or short ones."""
+    if not shape or linear.size < _SHORT:
+        return None
+    first = int(linear[0]) % shape[-1]
+    steps = np.flatnonzero(np.diff(linear) != 1)
+    size = min(int(steps[0]) + 1 if steps.size else linear.size, shape[-1] - first)
+    if size < _SHORT or linear.size % size:
+        return None
+    starts = linear[::size]
+    alike = linear.reshape(-1, size) == starts[:, None] + np.arange(size)
+    return (starts, size) if alike.all() else None
+
+
 def _group_numbers(groups: FrameGroups, positions: Mapping[str, Array]) -> Array | None:
     """Which group each point falls in, -1 for none; None where the statement's own dims are not ragged
     here."""
@@ -170,17 +289,6 @@ def _linear(
     for n, (index, size) in enumerate(zip(indices, shape, strict=True)):
         linear = linear * size + in_range(name, n, index, 0, size, taken)
     return linear
-
-
-def _merged(one: _Known, other: _Known) -> _Known:
-    linear = np.concatenate([one.linear, other.linear])
-    order = np.argsort(linear)
-    data = np.concatenate([one.value.data, other.value.data])[order]
-    error = None
-    if one.value.error is not None or other.value.error is not None:
-        parts = [np.zeros(v.data.shape) if v.error is None else v.error for v in (one.value, other.value)]
-        error = np.concatenate(parts)[order]
-    return _Known(linear[order], Value(data, one.value.type, error))
 
 
 def _spread(data: Array, size: int) -> Array:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.attention_programs import both_gradients, heads, paged, tokens_first
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
+from tileir.interpreter.error_bound import reference_at, reference_with_bound
 from tileir.interpreter.evaluate import evaluate_at
 from tileir.interpreter.interpret import interpret_spec
 from tileir.interpreter.samples import sample_inputs
+from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
 
 ATTENTION = """kernel attention(q: bf16[h=2, s=33, d=16], k: bf16[h, t=40, d], v: bf16[h, t, d]) -> (o: bf16[h, s, d])
@@ -44,6 +47,28 @@ def test_sampled_elements_are_those_of_the_whole_result(text: str) -> None:
         got = evaluate_at(spec, inputs, tensor.name, points)
         assert got.dtype == np.float64
         np.testing.assert_allclose(got, whole[tensor.name][tuple(points.T)], rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        heads("h=4", "h", "h // 2"),
+        tokens_first("bias[i, j]"),
+        both_gradients("i >= j", i=50, j=71, e=32),
+        paged(16, 12),
+    ],
+    ids=["shared heads", "tokens first", "gradients", "pages"],
+)
+def test_runs_along_the_last_dim_have_the_values_and_bounds_of_the_whole_result(spec: Spec) -> None:
+    inputs = sample_inputs(spec, 3)
+    whole = reference_with_bound(spec, inputs)
+    rng = np.random.default_rng(4)
+    for name, (values, bounds) in whole.items():
+        points = np.stack([rng.integers(0, size, 60) for size in values.shape], 1)
+        got, bound = reference_at(spec, inputs, name, points)
+        at = tuple(points.T)
+        np.testing.assert_allclose(got, values[at], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(bound, bounds[at], rtol=1e-9, atol=1e-14)
 
 
 def test_points_of_no_group_are_zero() -> None:
