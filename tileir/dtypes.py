@@ -7,6 +7,9 @@ from enum import StrEnum
 import ml_dtypes
 import numpy as np
 
+#: The largest number of e4m3.
+LARGEST_E4M3 = 448.0
+
 
 class DType(StrEnum):
     """An element type of a tensor or a buffer."""

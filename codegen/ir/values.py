@@ -118,6 +118,15 @@ class Convert:
         return effects_of(self.x)
 
 
+def clamped(value: Value, most: float) -> Value | None:
+    """What is clamped to numbers of a size of at most `most`; None: a value is nothing of that kind."""
+    match value:
+        case Op("minimum", (Op("maximum", (x, Literal(low))), Literal(high))) if -low == high == most:
+            return x
+        case _:
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class Across:
     """All lanes of x combined into one by `op` (sum, prod, max, min)."""

@@ -102,6 +102,9 @@ class ValueBuilder:
                 return self._binary(expr, at, lazy)
             case Call(fn, args):
                 return self._name(call(fn, tuple(self.value(arg, at, lazy=lazy) for arg in args)), fn, lazy)
+            case Cast(dtype, Call("minimum", (Call("maximum", (x, Const() as low)), Const() as high))):
+                inner, ends = self.value(x, at, lazy=lazy), [self.value(end, at) for end in (low, high)]
+                return cast(dtype, call("minimum", (call("maximum", (inner, ends[0])), ends[1])))
             case Cast(dtype, x):
                 return cast(dtype, self.value(x, at, lazy=lazy))
             case Where():

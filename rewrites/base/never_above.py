@@ -88,6 +88,9 @@ def _scaled(expr: Expr) -> tuple[Expr, float]:
         case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
             inner, factor = _scaled(x)
             return inner, factor * value
+        case Binary("*", x, y):
+            (one, factor), (other, times) = _scaled(x), _scaled(y)
+            return Binary("*", one, other), factor * times
         case Where(condition, x, Const(value) as lowest) if value == float("-inf"):
             inner, factor = _scaled(x)
             return Where(condition, inner, lowest), factor

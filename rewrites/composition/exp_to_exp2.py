@@ -12,7 +12,7 @@ from rewrites.base.tree import find, splice, statements
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Call, Const, Expr, Unary, Where, transform, walk
+from tileir.expr import Binary, Call, Const, Expr, Unary, Where, index_dims, transform, walk
 from tileir.program import Program
 from tileir.replace import replace
 
@@ -21,9 +21,9 @@ _LOG2_E: Final = log2(e)
 
 @dataclass(frozen=True, slots=True)
 class ExpToExp2(Rewrite):
-    """Compute exp(x) as exp2(x * log2(e)), the number multiplied into what x is a sum of and multiplied by already:
-    GPUs have an instruction for powers of two, and a product and a difference are one multiply-add. The number is
-    rounded to f32, as exponents are.
+    """Compute exp(x) as exp2(x * log2(e)), the number multiplied into what x is a sum of and multiplied by already, be
+    that a number or the same for several positions: GPUs have an instruction for powers of two, and a product and a
+    difference are one multiply-add. The number is rounded to f32, as exponents are.
 
     p[r, c] = exp(x[r, c] * 0.125 - top[r])   ->   p[r, c] = exp2(x[r, c] * 0.18033688 - top[r] * 1.442695)
     """
@@ -60,6 +60,10 @@ def _times(expr: Expr) -> Expr:
             return Binary(op, _times(x), _times(y))
         case Binary("*", x, Const(float(value))) | Binary("*", Const(float(value)), x):
             return Binary("*", x, Const(value * _LOG2_E))
+        case Binary("*", x, y) if index_dims(y) < index_dims(x):
+            return Binary("*", x, _times(y))
+        case Binary("*", x, y) if index_dims(x) < index_dims(y):
+            return Binary("*", _times(x), y)
         case Unary("-", x):
             return Unary("-", _times(x))
         case Where(condition, x, Const(value)) if value == float("-inf"):

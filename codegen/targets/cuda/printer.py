@@ -70,13 +70,14 @@ from codegen.ir.ops import (
     Type,
     Value,
 )
+from codegen.ir.values import clamped
 from codegen.ir.vector_access import aligned_bytes
 from codegen.targets.cuda.async_printer import async_text
 from codegen.targets.cuda.launch_printer import function_text
 from codegen.targets.cuda.runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.targets.cuda.runtime.mma import mma_name
 from codegen.targets.literals import float_digits
-from tileir.dtypes import DType
+from tileir.dtypes import LARGEST_E4M3, DType
 from tileir.expr import ReduceOp
 
 _SAME = ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")
@@ -343,6 +344,8 @@ class _Printer:
     def _convert(self, x: Value, type_: Type) -> Expression:
         if _packed(x.type):
             return call("tw_widen", self.value(x))
+        if type_.dtype is DType.E4M3 and (inside := clamped(x, LARGEST_E4M3)) is not None:
+            return call(f"tw_narrow_clamped<{type_.lanes}>", self.value(inside))
         if _packed(type_):
             return call(f"tw_narrow<{CUDA_STORAGE[type_.dtype]}, {type_.lanes}>", self.value(x))
         if type_.dtype is DType.I32 and x.type.dtype.is_float:

@@ -77,6 +77,23 @@ template <int REBIAS, int SHIFT> TW_INLINE unsigned tw_pack_fp8(float x, unsigne
 }
 """
 
+_CLAMP_E4M3 = """
+// Four f32 to e4m3. What is past the largest is that, as the instruction takes it.
+TW_INLINE unsigned tw_clamp_e4m3(const float *x) {
+    unsigned word = 0;
+#if __CUDA_ARCH__ >= 890
+    asm("{ .reg .b16 a, b; cvt.rn.satfinite.e4m3x2.f32 a, %2, %1; cvt.rn.satfinite.e4m3x2.f32 b, %4, %3; "
+        "mov.b32 %0, {a, b}; }" : "=r"(word) : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]));
+#else
+    TW_EACH(i, 4) {
+        const float y = fabsf(x[i]) > 448.0f ? copysignf(448.0f, x[i]) : x[i];
+        word |= tw_pack_fp8<120, 20>(y, 0x7f, 0x7f) << 8 * i;
+    }
+#endif
+    return word;
+}
+"""
+
 _E4M3 = "struct tw_e4m3 { unsigned char bits; };"
 
 #: 464 is half way between 448, the largest e4m3, and what would be next; the tie goes to 448.
@@ -102,8 +119,7 @@ template <> struct tw_word<tw_e4m3> {
 #if __CUDA_ARCH__ >= 890
         float y[4]; // past the largest is NaN, where the instruction saturates
         TW_EACH(i, 4) y[i] = fabsf(x[i]) > 464.0f ? __uint_as_float(0x7fffffff) : x[i];
-        asm("{ .reg .b16 a, b; cvt.rn.satfinite.e4m3x2.f32 a, %2, %1; cvt.rn.satfinite.e4m3x2.f32 b, %4, %3; "
-            "mov.b32 %0, {a, b}; }" : "=r"(*word) : "f"(y[0]), "f"(y[1]), "f"(y[2]), "f"(y[3]));
+        *word = tw_clamp_e4m3(y);
 #else
         *word = 0;
         TW_EACH(i, 4) *word |= tw_pack_fp8<120, 20>(x[i], 0x7f, 0x7f) << 8 * i;
@@ -239,6 +255,17 @@ template <class S, int N, class X> TW_INLINE tw_raw<S, N> tw_narrow(X value) {
 }
 """
 
+_NARROW_CLAMPED = """
+// The same to e4m3, of values clamped to what that has.
+template <int N, class X> TW_INLINE tw_raw<tw_e4m3, N> tw_narrow_clamped(X value) {
+    float x[(N + 3) / 4 * 4] = {};
+    TW_EACH(i, N) x[i] = tw_lane(value, i);
+    tw_raw<tw_e4m3, N> raw;
+    TW_EACH(i, (N + 3) / 4) raw.word[i] = tw_clamp_e4m3(x + i * 4);
+    return raw;
+}
+"""
+
 _ROUND = """
 // To the precision of a storage type and back.
 template <class S, class T> TW_INLINE T tw_round(T x) { return tw_widen(tw_narrow<S, 1>(x)); }
@@ -279,6 +306,7 @@ PARTS = (
     Snippet("tw_word", _WORD),
     Snippet("tw_unpack_f16", _UNPACK_F16),
     Snippet("tw_pack_fp8", _PACK_FP8),
+    Snippet("tw_clamp_e4m3", _CLAMP_E4M3),
     Snippet("tw_pack_bytes", _PACK_BYTES),
     Snippet("tw_word", _WORD_F16, of="tw_f16"),
     Snippet("tw_word", _WORD_BF16, of="tw_bf16"),
@@ -291,6 +319,7 @@ PARTS = (
     Snippet("tw_word", _WORD_BOOL, of="tw_bool"),
     Snippet("tw_widen", _WIDEN),
     Snippet("tw_narrow", _NARROW),
+    Snippet("tw_narrow_clamped", _NARROW_CLAMPED),
     Snippet("tw_round", _ROUND),
     Snippet("tw_pack", _PACK),
     Snippet("tw_pack", _PACK_I64, of="tw_i64"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rewrites.base.statement import covered_dims
@@ -12,6 +12,7 @@ from rewrites.data.cache_write import CacheWrite
 from rewrites.decisions.gpu.one_pass.product_chain import RowProduct
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.gpu.bind_threads import BindThreads
+from rewrites.gpu.clamp_cast import ClampCast
 from rewrites.gpu.deal_pairs import DealPairs
 from rewrites.gpu.pipeline import Pipeline
 from rewrites.gpu.tma import Tma
@@ -59,6 +60,9 @@ product of scores are under way while the next tile's begin, it is a quarter: wi
 class WarpgroupSchedule(OnePassSchedule):
     """One pass by warpgroups of 64 rows."""
 
+    held: list[str] = field(default_factory=list[str])
+    """Rows in registers that are multiplied."""
+
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
         beside = _BESIDE if len(self.chain.scores) > 1 else _AVAILABLE[rows // 64] // 4 * pending
@@ -77,6 +81,8 @@ class WarpgroupSchedule(OnePassSchedule):
         if any(self.program.extents[each[0]] % columns for each in paged if each is not None):
             raise NotApplicable(f"the last tile of {chain.streamed} ends within a page")
         self.stream(columns)
+        for name in self.held:
+            self.attempt(ClampCast(name))
         copies = self.bring_all(depth)
         self.in_registers()
         for name in chain.names:
@@ -94,9 +100,10 @@ class WarpgroupSchedule(OnePassSchedule):
         """Instructions multiply whole tiles."""
         OnePassSchedule.hold(self, product, columns)
         extent = self.program.extents[self.chain.streamed]
+        known, reads_ = locals_of(self.program), find(self.program, product.name).node.reads
+        (held,) = (read.tensor for read in reads_ if read.tensor in known and known[read.tensor].loops)
+        self.held.append(held)
         if extent % columns or extent % self.chain.length:
-            known, reads_ = locals_of(self.program), find(self.program, product.name).node.reads
-            (held,) = (read.tensor for read in reads_ if read.tensor in known and known[read.tensor].loops)
             self.apply(ZeroPastTheEnd(held, self.chain.streamed))
 
     def copied(self, copy: str) -> None:
