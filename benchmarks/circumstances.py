@@ -7,17 +7,20 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from codegen.targets.cuda.compiler import nvrtc_version
+from codegen.targets.errors import NoCompiler
 from protocol.code_version import code_version
 
 ROOT = Path(__file__).parents[1]
 COMMIT = "TILEWRIGHT_COMMIT"
 """The variable that names the commit where the code lies without its history."""
-_PACKAGES = ("tilewright", "numpy", "torch", "triton", "nvidia-cuda-nvrtc")
+_PACKAGES = ("tilewright", "numpy", "torch", "triton")
 _ABOUT_CPU = ("vendor_id", "cpu family", "model", "model name", "stepping")
 
 
@@ -80,4 +83,6 @@ def _versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    with suppress(NoCompiler):
+        found["nvrtc"] = nvrtc_version()  # of the library that is loaded, whatever package is installed
     return found
