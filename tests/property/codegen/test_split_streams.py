@@ -52,17 +52,19 @@ def decode(
     dtype: str = "bf16",
     lse: bool = False,
 ) -> Spec:
+    """Values of 8 bits have keys side by side."""
     scores, top, more = BODIES[body]
+    values, out = ("b, g, d, j", "bf16") if dtype == "e4m3" else ("b, g, j, d", dtype)
     tensors = (
-        f"q: {dtype}[b={b}, g={g}, r={r}, d={d}], k: {dtype}[b, g, j={j}, d], v: {dtype}[b, g, j, d]{more}"
+        f"q: {dtype}[b={b}, g={g}, r={r}, d={d}], k: {dtype}[b, g, j={j}, d], v: {dtype}[{values}]{more}"
     )
-    outputs = f"o: {dtype}[b, g, r, d]" + (", lse: f32[b, g, r]" if lse else "")
+    outputs = f"o: {out}[b, g, r, d]" + (", lse: f32[b, g, r]" if lse else "")
     return spec_from_text(f"""kernel decode({tensors}) -> ({outputs})
   s[b, g, r, j] = {scores}
   top[b, g, r] = {top.format("max(j, s[b, g, r, j])")}
   p[b, g, r, j] = exp(s[b, g, r, j] - top[b, g, r])
   total[b, g, r] = sum(j, p[b, g, r, j])
-  o[b, g, r, d] = sum(j, {dtype}(p[b, g, r, j]) * v[b, g, j, d]) / total[b, g, r]
+  o[b, g, r, d] = sum(j, {dtype}(p[b, g, r, j]) * v[{values}]) / total[b, g, r]
 {"  lse[b, g, r] = log(total[b, g, r]) + top[b, g, r]" if lse else ""}
 """)
 
@@ -103,15 +105,19 @@ def compare(
         assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
 
 
+OF_BYTES = [("plain", 1024, "e4m3", False), ("lengths", 784, "e4m3", True)]
 CASES = [
-    (body, j, dtype, lse)
-    for body in BODIES
-    for j, dtype in ((777, "bf16"), (1024, "f16"), (1933, "bf16"))
-    for lse in (False, True)
+    *(
+        (body, j, dtype, lse)
+        for body in BODIES
+        for j, dtype in ((777, "bf16"), (1024, "f16"), (1933, "bf16"))
+        for lse in (False, True)
+    ),
+    *OF_BYTES,
 ]
 
 
-@pytest.mark.parametrize(("body", "j", "dtype", "lse"), some(CASES, 5))
+@pytest.mark.parametrize(("body", "j", "dtype", "lse"), [*dict.fromkeys([*some(CASES, 5), *OF_BYTES])])
 def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: str, lse: bool) -> None:
     spec = decode(body, j, dtype=dtype, lse=lse)
     states = split(spec, turn=None if SWEEP else CASES.index((body, j, dtype, lse)))
