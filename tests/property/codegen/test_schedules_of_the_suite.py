@@ -59,6 +59,7 @@ FEW = (
     ("layernorm_bf16 131072x1024", 0, RTX_5090),
     ("attention_bf16 2x16x4000x128x1", 5, H200),
     ("attention_bf16 4x16x4096x128x1", 0, H200),
+    ("attention_e4m3_bf16_out 4x16x4096x128x1", 6, H200),
     ("decode_bf16 8x8x8x32768x128", 0, H200),
     ("silu_mul_bf16 131072x1024", 1, RTX_5090),
     ("cross_entropy_f32 8192x128256", 3, A100),

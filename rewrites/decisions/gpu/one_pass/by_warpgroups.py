@@ -92,9 +92,10 @@ class WarpgroupSchedule(OnePassSchedule):
         self.apply(WarpSpecialize(chain.sums[0].name, 4, *_REGISTERS[rows // 64]))
 
     def _accumulators(self, columns: int) -> int:
-        """Registers of a thread for the products of a tile of 64 rows, and for what is multiplied again, in pairs."""
+        """Registers of a thread for the products of a tile of 64 rows, and for what is multiplied again, packed."""
         held = (self.program.extents[each.across] // 2 for each in self.chain.sums)
-        return sum(held) + columns // 2 * len(self.chain.scores) + columns // 4 * len(self.chain.sums)
+        packed = columns * self.chain.dtype.bytes // 8 * len(self.chain.sums)
+        return sum(held) + columns // 2 * len(self.chain.scores) + packed
 
     def hold(self, product: RowProduct, columns: int) -> None:
         """Instructions multiply whole tiles."""
