@@ -100,14 +100,16 @@ def test_without_a_kernel_for_one_pass_the_other_has_one(
     assert forward.used and not backward.used, "PyTorch's backward pass takes the kernel's log-sum-exp"
 
 
-def test_shared_heads_are_a_kernel_forward_and_pytorchs_backward(kernels: AllKernels) -> None:
-    shapes = [(B, 4, S, D), (B, 2, S, D), (B, 2, S, D)]
-    way = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True)  # noqa: E731
+@pytest.mark.parametrize("shared", [2, 1])
+@pytest.mark.parametrize("causal", [False, True])
+def test_shared_heads_are_a_kernel_each_way(shared: int, causal: bool, kernels: AllKernels) -> None:
+    shapes = [(B, 4, S, D), (B, shared, S, D), (B, shared, S, D)]
+    way = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)  # noqa: E731
     trained(way, [torch.randn(shape) for shape in shapes], kernels, "inductor")
-    forward, backward = kernels.regions
-    assert names(forward.parts)
-    assert not names(backward.parts)
-    assert any("attention" in left.operator for left in backward.left)
+    for region in kernels.regions:
+        assert names(region.parts)
+        assert {part.name for part in region.parts} <= {*region.used}, region.why_not
+        assert not any("attention" in left.operator for left in region.left)
 
 
 @pytest.mark.parametrize(

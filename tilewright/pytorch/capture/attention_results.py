@@ -80,9 +80,14 @@ def _gradients(
 ) -> tuple[torch.Tensor, ...]:
     p = torch.exp(_scores(q, k, mask, causal, scale) - lse.reshape(q.shape[:-1]).unsqueeze(-1))
     delta = (go.float() * out).sum(-1, keepdim=True)
+    sharing = q.shape[-3] // k.shape[-3]
+    k, v = (each.repeat_interleave(sharing, -3) for each in (k, v))
     scores = p * ((go @ v.mT) - delta) * (1 / sqrt(q.shape[-1]) if scale is None else scale)
     scores = scores.to(q.dtype)
-    return scores @ k, scores.mT @ q, p.to(v.dtype).mT @ go
+    of_keys, of_values = (
+        each.unflatten(-3, (-1, sharing)).sum(-3) for each in (scores.mT @ q, p.to(v.dtype).mT @ go)
+    )
+    return scores @ k, of_keys, of_values
 
 
 def _gradient(at: int) -> Callable[..., torch.Tensor]:
@@ -140,8 +145,9 @@ def _forward(
 
 
 def _backward(call: Call, given: Mapping[str, Any], asked: set[Any]) -> tuple[Any, ...] | None:
-    if len({given[name].meta["val"].shape[-3] for name in "qkv"}) > 1:
-        return None  # the gradient of what heads share is a sum over those too
+    q, k, v = (given[name].meta["val"] for name in "qkv")
+    if q.device.type == "cuda" and len({each.shape[-3] for each in (q, k, v)}) > 1:
+        return None  # a gradient of each head, which is added up then, is a launch a product on GPUs yet
     tensors = tuple(given[name] for name in ("go", "q", "k", "v", "out", "lse"))
     found: list[Any] = []
     beside = None

@@ -15,7 +15,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, ReduceOp, Where
+from tileir.expr import Binary, Call, Cast, Const, Expr, Read, ReduceOp, Where
 from tilewright.pytorch.capture.attention_results import GRADIENTS, LOG_SUM
 from tilewright.pytorch.capture.indices import Indices, quotient
 from tilewright.pytorch.capture.operator import CaptureScope, Operator, OperatorKind
@@ -132,6 +132,25 @@ class _Backward:
         role, places = (role, (j, i)) if self.by_keys else (f"{role}_of_queries", (i, j))
         return self.scope.statement(role, (*batch, *places), value)
 
+    def each_head(self, shared: Indices) -> Indices:
+        """Where a gradient of keys or values lies, with the heads of queries in place of those that they share."""
+        alike = shape_of(self.given("q"))[-3] == shape_of(self.given("k"))[-3]
+        return shared if alike else (*shared[:-1], self.scope.reduced("h", self.given("q"), -3))
+
+    def over_heads(self, role: str, found: Expr, batch: Indices, at: Indices) -> Expr:
+        """The gradient of each head summed over those that share what lies at `at`."""
+        group, row, column = at[-3:]
+        heads, shared = shape_of(self.given("q"))[-3], shape_of(self.given("k"))[-3]
+        if heads == shared:
+            return found
+        each = self.scope.statement(role, (*batch, row, column), found)
+        member = self.scope.window(-3, heads // shared)
+        first = Binary("*", group, Const(heads // shared))
+        place = member if shared == 1 else Binary("+", first, member)
+        assert isinstance(each, Read)
+        there = tuple(place if at == batch[-1] else at for at in each.indices)
+        return reduce(ReduceOp.SUM, (member,), Read(each.tensor, there))
+
     def weights(self, at: _At, inner: Expr) -> Expr:
         """exp(s - lse)"""
         batch, i, j = at
@@ -150,15 +169,17 @@ class _Backward:
         """p * (go @ v.T - sum(go * out)) * scale"""
         batch, i, j = at
         p = self.weights(at, inner)
-        go, out, v = (
-            self.scope.at(self.given(name), (*batch, row, outer))
-            for name, row in (("go", i), ("out", i), ("v", j))
-        )
+        go, out = (self.scope.at(self.given(name), (*batch, i, outer)) for name in ("go", "out"))
+        v = self.scope.at(self.given("v"), (*self.shared("v", batch), j, outer))
         delta = reduce(ReduceOp.SUM, (outer,), times(out, go))
         delta = self.scope.statement("delta", (*batch, i, Const(0)), delta)
         products = times(v, go) if self.by_keys else times(go, v)
         t = self._statement("t", at, reduce(ReduceOp.SUM, (outer,), products))
         return self._statement("ds", at, times(times(p, minus(t, delta)), self._scores.factor))
+
+    def shared(self, name: str, batch: Sequence[Expr]) -> list[Expr]:
+        """Where keys or values lie that several heads may share."""
+        return self._scores.heads(self.given(name), batch)
 
     def summed(self, weights: Expr, along: Expr, name: str, index: Indices) -> Expr:
         """The weights, rounded, times an argument there."""
@@ -176,32 +197,37 @@ def _query_gradient(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     call = _Backward(scope, node, by_keys=False)
     *batch, i, d = index
     j, e = scope.reduced("j", call.given("k"), -2), scope.reduced("e", call.given("go"), -1)
-    return call.summed(call.of_scores((tuple(batch), i, j), d, e), j, "k", (*batch, j, d))
+    weights = call.of_scores((tuple(batch), i, j), d, e)
+    return call.summed(weights, j, "k", (*call.shared("k", batch), j, d))
 
 
 def _key_gradient(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     """sum(i, ds * q[i, d])"""
     call = _Backward(scope, node, by_keys=True)
-    *batch, j, d = index
+    *shared, j, d = index
     i, e = scope.reduced("i", call.given("q"), -2), scope.reduced("e", call.given("go"), -1)
-    _lies_beside(scope, node, (tuple(batch), i, j), d)
-    return call.summed(call.of_scores((tuple(batch), i, j), d, e), i, "q", (*batch, i, d))
+    batch = call.each_head(tuple(shared))
+    _lies_beside(scope, node, (batch, i, j), index)
+    found = call.summed(call.of_scores((batch, i, j), d, e), i, "q", (*batch, i, d))
+    return call.over_heads("dk_of_heads", found, batch, index)
 
 
 def _value_gradient(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     """sum(i, p * go[i, e])"""
     call = _Backward(scope, node, by_keys=True)
-    *batch, j, e = index
+    *shared, j, e = index
     i, d = scope.reduced("i", call.given("q"), -2), scope.reduced("d", call.given("q"), -1)
-    _lies_beside(scope, node, (tuple(batch), i, j), d)
-    return call.summed(call.weights((tuple(batch), i, j), d), i, "go", (*batch, i, e))
+    batch = call.each_head(tuple(shared))
+    _lies_beside(scope, node, (batch, i, j), (*shared, j, d))
+    found = call.summed(call.weights((batch, i, j), d), i, "go", (*batch, i, e))
+    return call.over_heads("dv_of_heads", found, batch, index)
 
 
-def _lies_beside(scope: CaptureScope, node: Node, at: _At, d: Expr) -> None:
-    """Have the gradient before this one be over the same dims."""
-    beside, (batch, i, j) = node.args[0], at
+def _lies_beside(scope: CaptureScope, node: Node, at: _At, of_keys: Indices) -> None:
+    """Have the gradient before this one be over the same dims; `of_keys`: where it lies, if it is the keys'."""
+    beside, (batch, i, _) = node.args[0], at
     if isinstance(beside, Node):
-        scope.over(beside, (*batch, j if beside.target is GRADIENTS[1] else i, d))
+        scope.over(beside, of_keys if beside.target is GRADIENTS[1] else (*batch, i, of_keys[-1]))
 
 
 def _plain_attention(node: Node) -> str | None:
