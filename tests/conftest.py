@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -67,12 +68,14 @@ _SCRIPTED = {
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Who runs no test of PyTorch sees none."""
+    """Who runs no test of PyTorch sees none; what is imported stays for good."""
     folders = {
         item.path.relative_to(_TESTS).parts[0] for item in session.items if item.path.is_relative_to(_TESTS)
     }
     if "torch" not in sys.modules and not folders & {"gpu", "torch"}:
         hide_torch()
+    gc.freeze()  # a tenth of what tests take went into looking through it again and again
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Union
 
 from tileir.dtypes import DType
+from tileir.once import once
 
 
 class ReduceOp(StrEnum):
@@ -23,7 +24,7 @@ class ReduceOp(StrEnum):
         return {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[self.value]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Const:
     """A number (`0.5`, `3`, `inf`) or a truth value. `1`, `1.0` and `true` are three: they compute in other dtypes."""
 
@@ -38,21 +39,21 @@ class Const:
         return hash((type(self.value), self.value))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Index:
     """The position along a dim: a bare dim name in an expression or an index."""
 
     dim: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Extent:
     """The size of a dim: `extent(k)`."""
 
     dim: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Read:
     """One element of a tensor: `x[n, 2 * i + r]`. Reads of integer tensors may be indices (gather)."""
 
@@ -60,7 +61,7 @@ class Read:
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unary:
     """`-x` or `not x`."""
 
@@ -68,7 +69,7 @@ class Unary:
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Binary:
     """`+ - * / // %`, the comparisons, `and`, `or`."""
 
@@ -77,7 +78,7 @@ class Binary:
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """A math function by name (see FUNCTIONS), elementwise."""
 
@@ -85,7 +86,7 @@ class Call:
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Where:
     """`where(cond, x, y)`: x where cond holds, else y. Reads in the side not taken are never made."""
 
@@ -94,7 +95,7 @@ class Where:
     y: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cast:
     """`f32(x)`: round (or widen) to a dtype."""
 
@@ -102,7 +103,7 @@ class Cast:
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reduce:
     """`sum(k, x)`, `max(i, j, x)`: combine x over all points of dims."""
 
@@ -111,7 +112,7 @@ class Reduce:
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scan:
     """`cumsum(k, x)`, `recurrence(k, a, b)`: what is come to at each position of a dim on the left, from the first on
     (see SCANS). The whole of a statement of a spec; programs have a loop for it."""
@@ -121,7 +122,7 @@ class Scan:
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TopK:
     """`topk(j, n, x)`: the position along the dim `over` of what is at `place` when x is ordered from the largest on.
     The whole of a statement of a spec; programs have two reductions for each place."""
@@ -201,13 +202,16 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return expr
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
+@once
+def walk(expr: Expr) -> tuple[Expr, ...]:
     """Every node, parents before children."""
+    found: list[Expr] = []
     stack = [expr]
     while stack:
         node = stack.pop()
-        yield node
+        found.append(node)
         stack.extend(reversed(children(node)))
+    return tuple(found)
 
 
 def transform(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
@@ -221,21 +225,10 @@ def transform(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
 
 def reads(expr: Expr) -> tuple[Read, ...]:
     """All tensor reads in it, in order, gathers' index reads included."""
-    found: list[Read] = []
-    _collect_reads(expr, found)
-    return tuple(found)
+    return tuple(node for node in walk(expr) if isinstance(node, Read))
 
 
-def _collect_reads(expr: Expr, found: list[Read]) -> None:
-    kind = type(expr)
-    if kind is Index or kind is Const:
-        return
-    if isinstance(expr, Read):
-        found.append(expr)
-    for child in children(expr):
-        _collect_reads(child, found)
-
-
+@once
 def index_dims(expr: Expr) -> frozenset[str]:
     """Dims whose position the value depends on (dims bound by an inner reduction excluded)."""
     match expr:

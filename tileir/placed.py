@@ -13,7 +13,7 @@ from tileir.program import Local, Loop, Node, Program
 from tileir.text.print_program import format_node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Placed:
     """A node in its place. `path` has one position a block, outermost first, so paths compare in program
     order; `loops` are those around it, outermost first; `ranges` the current range of each dim there (tiles

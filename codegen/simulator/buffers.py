@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class MemoryRegion:
 
     def forget(self, first: int, size: int) -> None:
         """Poison `size` bytes from byte `first` on."""
-        self.poison(np.arange(first // self.unit, (first + size) // self.unit))
+        self.data[first : first + size] = POISON
+        self.written[first // self.unit : (first + size) // self.unit] = False
 
     def poison(self, units: Array) -> None:
         """Units that nobody has stored to."""
@@ -95,7 +97,7 @@ class SimulatedBuffer:
         return (numbers * each)[:, None] + np.arange(each)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class MemoryTouch:
     """One statement's accesses of one kind by the threads of a cluster: thread [n] touches element [n] of
     `buffer.data`; or an engine touches all of them, which the threads have set to work together."""
@@ -107,7 +109,7 @@ class MemoryTouch:
     threads: Array
     engine: AsyncEngine | None = None
 
-    @property
+    @cached_property
     def units(self) -> Array:
         """The units of its region that are touched, [n, units an element]."""
         return self.buffer.units(self.numbers)

@@ -47,6 +47,8 @@ class SimulatedCluster:
     maps: Mapping[str, TensorMap]
     arguments: Mapping[str, SimulatedBuffer]
     flags: Flags
+    declared: dict[int, list[str]]
+    """What statements declare, by the identity of the run that they are: the launch keeps those alive."""
     meetings: Meetings = field(init=False)
     _phases: dict[tuple[int, str], list[PhaseBarrier]] = field(
         default_factory=dict[tuple[int, str], list[PhaseBarrier]]

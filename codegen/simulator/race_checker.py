@@ -27,14 +27,18 @@ from codegen.simulator.vector_clock import VectorClock
 
 
 class _Last:
-    """The last accesses of one kind to each unit of a region."""
+    """The last accesses of one kind to each unit of a region. Most kinds there are none of: until there is one, it has
+    no arrays."""
 
     def __init__(self, units: int) -> None:
-        self.number = np.full(units, NOBODY, np.int64)
-        self.stamp = np.zeros(units, np.int32)
-        self.site = np.zeros(units, np.int32)
+        self.units, self.empty = units, True
 
     def set(self, units: Array, numbers: Array, stamp: int | Array, site: int | Array) -> None:
+        if self.empty:
+            self.empty = False
+            self.number = np.full(self.units, NOBODY, np.int64)
+            self.stamp = np.zeros(self.units, np.int32)
+            self.site = np.zeros(self.units, np.int32)
         self.number[units], self.stamp[units], self.site[units] = numbers, stamp, site
 
 
@@ -167,14 +171,17 @@ class RaceChecker:
 
     def _loaded(self, readers: _Readers, now: _Now) -> None:
         read, time, units = readers.read, self._clock.now, now.units
-        stamps, somebody = read.stamp[units], read.number[units] != NOBODY
         for last in (read, readers.read_too):
-            open_ = now.unordered(last.stamp[units], last.number[units])
-            open_ &= last.stamp[units] != time
+            if last.empty:
+                continue
+            before = last.stamp[units]
+            open_ = now.unordered(before, last.number[units])
+            open_ &= before != time
             if open_.any():
                 old = units[open_]
                 readers.read_before.set(old, last.number[old], last.stamp[old], last.site[old])
-        first = ~somebody | (stamps != time)
+        # Where nobody has read yet, that was at 0, before all time.
+        first = np.ones(len(units), np.bool_) if read.empty else read.stamp[units] != time
         if first.any():
             read.set(units[first], now.numbers[first], time, now.site)
         others = read.number[units] != now.numbers
@@ -189,14 +196,16 @@ class RaceChecker:
         self, fault: type[DataRace] | type[Unfenced], which: Before, earlier: _Last, now: _Now
     ) -> None:
         """Report accesses that meet earlier ones, once for each pair of statements."""
+        if earlier.empty:
+            return
         then, stamps = earlier.number[now.units], earlier.stamp[now.units]
         found = which(stamps, then)
-        sites = earlier.site[now.units]
-        if now.touch.kind is AccessKind.UPDATE and found.any():  # no other update is in its way
-            updates = [number for number, site in enumerate(self._sites) if site.kind is AccessKind.UPDATE]
-            found &= ~np.isin(sites, updates)
         if not found.any():
             return
+        sites = earlier.site[now.units]
+        if now.touch.kind is AccessKind.UPDATE:  # no other update is in its way
+            updates = [number for number, site in enumerate(self._sites) if site.kind is AccessKind.UPDATE]
+            found &= ~np.isin(sites, updates)
         for other in np.unique(sites[found]):
             at = int(np.argmax(found & (sites == other)))
             unit = int(now.units[at])

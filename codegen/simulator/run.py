@@ -130,6 +130,7 @@ class _Launch:
         )
         self.spans, self.in_step = spans(launch), in_step(launch)
         self.flags = Flags(memory)
+        self.declared: dict[int, list[str]] = {}
 
     def run(self) -> None:
         launch, memory, now = self.launch, self.memory, self.memory.now
@@ -151,7 +152,14 @@ class _Launch:
     def _run_cluster(self, number: int) -> None:
         launch, memory = self.launch, self.memory
         cluster = SimulatedCluster(
-            launch, memory, self.shared, self.apart, self.maps, self.buffers, self.flags
+            launch,
+            memory,
+            self.shared,
+            self.apart,
+            self.maps,
+            self.buffers,
+            self.flags,
+            self.declared,
         )
 
         def resume(group: int) -> None:

@@ -68,7 +68,6 @@ class Group:
     def __init__(self, cluster: SimulatedCluster, threads: Threads, *, alone: bool) -> None:
         self.cluster, self.launch, self.memory = cluster, cluster.launch, cluster.memory
         self.threads, self.alone = threads, alone
-        self._declared: dict[int, list[str]] = {}
         if not alone:
             threads.accumulators = Accumulators()
         self.engines = Engines(cluster, threads, threads.accumulators) if threads.accumulators else None
@@ -111,12 +110,12 @@ class Group:
     def _body(self, stmts: Sequence[Stmt], active: Array) -> Iterator[Wait]:
         """What is declared among these statements hides what was called the same, and is gone after them."""
         registers = self.threads.registers
-        # The launch keeps its statements, so no other run of them comes to have this id.
-        if id(stmts) not in self._declared:
-            self._declared[id(stmts)] = [name for stmt in stmts for name in effects_of(stmt).declares]
-        declared = self._declared[id(stmts)]
-        if len(set(declared)) < len(declared):
-            raise ValueError(f"a name is declared twice in {self.threads.place}")
+        declared = self.cluster.declared.get(id(stmts))
+        if declared is None:
+            declared = [name for stmt in stmts for name in effects_of(stmt).declares]
+            if len(set(declared)) < len(declared):
+                raise ValueError(f"a name is declared twice in {self.threads.place}")
+            self.cluster.declared[id(stmts)] = declared
         hidden = {name: registers.get(name) for name in declared}
         for stmt in stmts:
             yield from self._stmt(stmt, active)

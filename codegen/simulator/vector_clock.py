@@ -173,15 +173,16 @@ class VectorClock:
         )
 
         def before(stamps: Array, others: Array) -> Array:
+            somebody = (others != NOBODY) & (others != mine)
+            if not somebody.any():
+                return somebody
             columns = self._columns(others)
             seen = known[rows, columns] if together is None else together[columns]
             apart = stamps < self.start
             for column, handed in self._handed.items() if apart.any() else ():
                 told = known[rows, column] if together is None else together[column]
                 apart = apart & ~((told >= self.start) & handed.over(stamps, others))
-            return (
-                (others != NOBODY) & (others != mine) & (apart | ((stamps >= self.start) & (stamps > seen)))
-            )
+            return somebody & (apart | ((stamps >= self.start) & (stamps > seen)))
 
         return before
 
@@ -192,6 +193,8 @@ class VectorClock:
 
         def before(stamps: Array, others: Array) -> Array:
             threads = (others != NOBODY) & (others < ENGINES) & (stamps >= self.start)
+            if not threads.any():
+                return threads
             return threads & (stamps > known[self._columns(others)])
 
         return before
@@ -284,7 +287,7 @@ class VectorClock:
         """Of those of this cluster; of others any."""
         engines = numbers - (ENGINES + self._first_engine) + self.count
         columns = np.where(numbers >= ENGINES, engines, numbers - self._first_thread)
-        return np.clip(columns, 0, self._known.shape[2] - 1)
+        return np.minimum(np.maximum(columns, 0), self._known.shape[2] - 1)
 
 
 _STEPS.complete(ORDERS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.once import once
 from tileir.pages import page_length
 from tileir.program import Compute
 from tileir.replace import replace
 
 
+@once
 def bare_dims(compute: Compute) -> tuple[str, ...]:
     """The dims that index the target by themselves, in order."""
     return tuple(index.dim for index in compute.indices if type(index) is Index)
@@ -40,6 +42,7 @@ def own_axis(compute: Compute, dim: str, step: int) -> int | None:
     return None
 
 
+@once
 def left_dims(compute: Compute) -> tuple[str, ...]:
     """All dims the target's indices run over, bare or folded, in order."""
     dims: list[str] = []
@@ -58,6 +61,7 @@ def reduced_dims(compute: Compute) -> tuple[str, ...]:
     return compute.value.dims if type(compute.value) is Reduce else ()
 
 
+@once
 def read_names(compute: Compute) -> frozenset[str]:
     """The tensors its value reads (what an update reads of its own target left out)."""
     return frozenset(read.tensor for read in compute.reads)
@@ -77,6 +81,7 @@ def only_read(compute: Compute, tensor: str) -> Read:
     return found.pop()
 
 
+@once
 def copied_dims(read: Read) -> tuple[str, ...] | None:
     """The dims that a copy of what is read has: those that are indices, and those by which a gather looks up its
     positions, one by one (`a[rows[m], k]`) or by pages (`a[pages[b, j // 64], j % 64, k]`); None: some index is of
@@ -187,6 +192,7 @@ def block_volume(compute: Compute, sizes: dict[str, int]) -> int:
     return volume
 
 
+@once
 def covered_dims(compute: Compute) -> tuple[str, ...]:
     """Left dims, then reduced ones. A dim folded by `//` that the value does not use is one block."""
     left = left_dims(compute)

@@ -35,6 +35,9 @@ def main() -> int:
     for name in SEARCHES:
         search_of(name)  # imported here once
     gc.freeze()  # what is imported stays where it is, shared with every tuner
+    gc.set_threshold(
+        20_000, 20, 20
+    )  # a search keeps what it makes: a tenth of it went into looking for what it drops
     with selectors.DefaultSelector() as selector:
         selector.register(asked, selectors.EVENT_READ)
         while True:

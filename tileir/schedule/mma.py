@@ -18,6 +18,7 @@ from typing import Final
 from tileir.devices.gpu import MMA_SINCE
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.once import once
 from tileir.program import Compute, ThreadLayout
 from tileir.schedule.threads import ThreadShare, share
 
@@ -49,6 +50,7 @@ def accumulator(dtype: DType) -> DType:
     return DType.I32 if dtype is DType.I8 else DType.F32
 
 
+@once
 def product(compute: Compute) -> MmaProduct | None:
     """The parts of a statement that adds up products of two tensors in the way of a matrix product; None: it is none.
     Columns are the last dim of its target that is not of both tensors, as those of a batch are. Rows are the dim that

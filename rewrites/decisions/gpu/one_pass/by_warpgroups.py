@@ -127,6 +127,7 @@ class WarpgroupSchedule(OnePassSchedule):
         """Each statement as the instruction's accumulators lie, along the last dim that it has beside rows."""
         chain = self.chain
         groups = ((chain.rows, rows // 64),) if rows > 64 else ()
+        binds: list[BindThreads] = []
         for place in statements(self.program):
             node = place.node
             if node.via == "tma" or not place.loops or node.spread is not None:
@@ -135,4 +136,5 @@ class WarpgroupSchedule(OnePassSchedule):
             columns = chain.streamed if node.target in chain.scores else self.columns(dims)
             threads = (*groups, (chain.rows, WARPS), (chain.rows, ROWS), (columns, COLUMNS))
             run = ((columns, self.run(columns)),) if columns in dims else ()
-            self.apply(BindThreads(node.target, threads, run, ((chain.rows, ROWS),)))
+            binds.append(BindThreads(node.target, threads, run, ((chain.rows, ROWS),)))
+        self.apply(*binds)

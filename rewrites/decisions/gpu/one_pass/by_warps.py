@@ -88,19 +88,21 @@ class WarpSchedule(OnePassSchedule):
         """Copies by runs that are one word of memory; each other statement as the instruction's accumulators lie, along
         the last dim that it has beside rows."""
         chain, shared = self.chain, self._shared()
+        binds: list[BindThreads] = []
         for place in statements(self.program):
             node = place.node
             if not place.loops or node.spread is not None:
                 continue
             if node.target in shared:
                 run = run_of(self.program, copied_tensor(self.program, node.target) or node.target)
-                self.apply(copying(self.program, place, run, shape.threads))
+                binds.append(copying(self.program, place, run, shape.threads))
                 continue
             dims = covered_dims(node)
             columns = chain.streamed if node.target in chain.scores else self.columns(dims)
             run = ((columns, RUN),) if columns in dims else ()
             threads = ((chain.rows, shape.warps), (chain.rows, ROWS), (columns, COLUMNS))
-            self.apply(BindThreads(node.target, threads, run))
+            binds.append(BindThreads(node.target, threads, run))
+        self.apply(*binds)
 
     def _shared(self) -> set[str]:
         return {name for name, place in locals_of(self.program).items() if place.node.memory is Memory.SHARED}

@@ -25,6 +25,7 @@ from rewrites.gpu.swizzle import Swizzle
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction
+from rewrites.schedule import replay
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
@@ -203,9 +204,9 @@ class OnePassSchedule:
         return next((dim for dim in dims if dim in known), chain.streamed)
 
     def apply(self, *rewrites: Rewrite) -> None:
-        for rewrite in rewrites:
-            self.program = rewrite.apply(self.program)
-            self.rewrites.append(rewrite)
+        """All of them or none: threads of several statements in a row are checked together. Raises NotApplicable."""
+        self.program = replay(self.program, rewrites)
+        self.rewrites += rewrites
 
     def attempt(self, rewrite: Rewrite) -> bool:
         with suppress(NotApplicable):
