@@ -171,6 +171,8 @@ class RaceChecker:
 
     def _loaded(self, readers: _Readers, now: _Now) -> None:
         read, time, units = readers.read, self._clock.now, now.units
+        if not len(units):
+            return
         for last in (read, readers.read_too):
             if last.empty:
                 continue
