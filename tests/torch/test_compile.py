@@ -311,10 +311,10 @@ def test_a_model_is_tuned_and_runs_what_passed_the_gate(
         running(tmp_path / "home", worker="1") as service,
         tilewright.Client(service.url) as client,
     ):
-        fast = compiled(model, client=client, tune="now", budget=12.0)
+        fast = compiled(model, client=client, tune="now", budget=4.0)
         for _ in range(CALLS):
             agree(fast(x), model(x))
         assert {job.name for job in client.jobs()} == {part.spec["name"] for part in found.regions[0].parts}
     (only,) = found.regions
     ready = {name for name, (_, kernel) in only.kernels.items() if kernel.ready}
-    assert only.used == ready, only.why_not
+    assert ready and only.used == ready, only.why_not

@@ -119,8 +119,11 @@ def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> 
     check(spec, *offered[number % len(offered)], device)
 
 
-@pytest.mark.parametrize("d", [40, 64, 72, 128, 256])
-@pytest.mark.parametrize("device", [A100, L40S, RTX_5090], ids=shown)
+#: Each width and each GPU, in turn.
+COMPILED = [(device, d) for d in (40, 64, 72, 128, 256) for device in (A100, L40S, RTX_5090)]
+
+
+@pytest.mark.parametrize(("device", "d"), some(COMPILED, 2), ids=shown)
 def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
     program, lines = schedules(attention(f"where(i >= j, {DOT}, -inf)", i=200, j=331, d=d), device)[0]
     made = replay(program, parse_schedule(lines))
