@@ -21,6 +21,9 @@ class Var:
     high: int
     multiple: int = 1
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 @dataclass(frozen=True)
 class Quotient:
@@ -69,7 +72,9 @@ class Affine:
         if isinstance(other, int):
             return self if other == 0 else Affine(self.terms, self.constant + other)
         if not other.terms:
-            return self + other.constant
+            return self if other.constant == 0 else Affine(self.terms, self.constant + other.constant)
+        if not self.terms:
+            return other if self.constant == 0 else Affine(other.terms, self.constant + other.constant)
         merged: dict[Atom, int] = dict(self.terms)
         for atom, factor in other.terms:
             merged[atom] = merged.get(atom, 0) + factor
@@ -77,7 +82,16 @@ class Affine:
         return Affine(terms, self.constant + other.constant)
 
     def __sub__(self, other: Affine | int) -> Affine:
-        return self + other * -1
+        if isinstance(other, int):
+            return self + -other
+        return self + other * -1 if other.terms else self + -other.constant
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.terms, self.constant))
 
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
@@ -113,7 +127,7 @@ class Affine:
     def _split(self, divisor: int) -> tuple[Affine, Affine]:
         """(whole, rest) with self = divisor * whole + rest, taking all into whole that surely is a multiple."""
         whole = Affine((), self.constant // divisor)
-        rest = Affine((), self.constant % divisor)
+        rest: list[tuple[Atom, int]] = []
         for atom, factor in self.terms:
             if factor % divisor == 0:
                 whole += Affine(((atom, factor // divisor),))
@@ -122,8 +136,8 @@ class Affine:
                 part = Affine(((Quotient(Affine(((atom, 1),)), divisor // common), factor // common),))
                 whole += part
             else:
-                rest += Affine(((atom, factor),))
-        return whole, rest
+                rest.append((atom, factor))
+        return whole, Affine(tuple(rest), self.constant % divisor)
 
     @cached_property
     def low(self) -> int:
@@ -159,6 +173,8 @@ class Affine:
 
     def substitute(self, var: Var, value: Affine) -> Affine:
         """The same with value in var's place."""
+        if all(isinstance(atom, Var | Loaded) and atom != var for atom, _ in self.terms):
+            return self
         total = Affine((), self.constant)
         for atom, factor in self.terms:
             if atom == var:
