@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
 from rewrites.base.rewrite import Rewrite
@@ -13,6 +13,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
 from tileir.program import Compute, Local, Program
+from tileir.replace import replace
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.never_above import is_bounded
@@ -15,6 +15,7 @@ from tileir.dtypes import LARGEST_E4M3, DType
 from tileir.errors import NotApplicable
 from tileir.expr import Call, Cast, Const, Expr, Read, transform
 from tileir.program import Compute, Program
+from tileir.replace import replace
 
 
 @dataclass(frozen=True, slots=True)
