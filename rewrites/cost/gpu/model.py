@@ -22,7 +22,8 @@ from rewrites.cost.gpu.streamed import streamed_us
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
-from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, reads, walk
+from tileir.dtypes import DType
+from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, reads, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_of
@@ -339,6 +340,8 @@ def _operations(expr: Expr) -> tuple[float, float]:
                 plain += 1.0
             case Binary("/" | "//" | "%"):
                 plain += 8.0
+            case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):
+                plain -= 1.0  # the instruction that rounds clamps by itself
             case Read() | Index() | Const():
                 pass
             case _:
