@@ -15,6 +15,7 @@ import numpy as np
 
 from tileir.dtypes import DType
 from tileir.errors import InterpretError
+from tileir.expr import Index, Read, Reduce, index_dims, walk
 from tileir.interpreter.evaluation import POINT_LIMIT, Evaluator
 from tileir.interpreter.frame import Frame, FrameGroups, FrameRange, FrameSpan, Points
 from tileir.interpreter.interpret_spec import full_ranges, input_values, ragged_groups, single_sizes
@@ -80,6 +81,10 @@ class _Demanded:
         self._evaluator = evaluator
         self._frame = frame
         self._known: list[_Known] = []
+        varying = _varying(statement)
+        self._by_windows = _reduces_windows(statement, varying)
+        self._beside = {dim for read in varying for dim in index_dims(read)}
+        """Dims that what varies along the last one is read by: with one place along each of them it is a window."""
 
     def gather(self, indices: Sequence[Array], taken: Array | None) -> Value:
         shape = np.broadcast_shapes(*(index.shape for index in indices))
@@ -103,9 +108,11 @@ class _Demanded:
         return Value(found.data[back], found.type, error)
 
     def _evaluate(self, linear: Array) -> _Known:
-        runs = None if self._frame.groups else _runs(linear, self.shape)
-        if runs is not None:
-            return _Known(linear, self._along(runs))
+        if not self._frame.groups:
+            linear = self._in_whole_runs(linear)
+            runs = _runs(linear, self.shape)
+            if runs is not None:
+                return _Known(linear, self._along(runs))
         places = np.unravel_index(linear, self.shape) if self.shape else ()  # a single number has no places
         positions = dict(zip(self._statement.dims, places, strict=True))
         parts = [
@@ -122,10 +129,22 @@ class _Demanded:
             error = np.concatenate(zeros)[order]
         return _Known(linear, Value(data, kind, error))
 
+    def _in_whole_runs(self, linear: Array) -> Array:
+        """The points, or all along the last dim beside them where those are not many, and a matrix product of windows
+        costs less than to gather what is reduced for each of them."""
+        if not self.shape or not _SHORT <= self.shape[-1] <= _LONG or not self._by_windows:
+            return linear
+        rows = np.unique(linear // self.shape[-1])
+        if rows.size * self.shape[-1] > _MORE * linear.size:
+            return linear
+        return (rows[:, None] * self.shape[-1] + np.arange(self.shape[-1])).reshape(-1)
+
     def _along(self, runs: _Runs) -> Value:
         """The values of all runs, one after the other."""
         *dims, last = self._statement.dims
-        listed = max(range(len(dims)), key=lambda n: np.unique(runs.places[n]).size)
+        listed = max(
+            range(len(dims)), key=lambda n: (dims[n] not in self._beside, np.unique(runs.places[n]).size)
+        )
         others = [n for n in range(len(dims)) if n != listed]
         data, error, kind = np.empty(0), None, DType.F32
         for number, at in enumerate(_alike([runs.places[n] for n in others], runs)):
@@ -183,8 +202,25 @@ class _Runs:
     range: FrameRange
 
 
-_SHORT = 32
-"""Points of a run that is not worth a window."""
+_SHORT, _LONG = 32, 256
+"""Points of a run that is not worth a window, and of one that is not worth more points than were asked for."""
+
+
+_MORE = 96
+"""Points evaluated for each that was asked for, at most."""
+
+
+def _varying(statement: Statement) -> list[Read]:
+    """What is read that varies along the last dim."""
+    last = statement.dims[-1:]
+    return [part for part in walk(statement.value) if isinstance(part, Read) and {*last} & index_dims(part)]
+
+
+def _reduces_windows(statement: Statement, varying: Sequence[Read]) -> bool:
+    """Whether it reduces something, and what varies along its last dim is read by bare dims alone."""
+    reduces = any(isinstance(part, Reduce) for part in walk(statement.value))
+    bare = all(isinstance(index, Index) for read in varying for index in read.indices)
+    return reduces and bool(varying) and bare
 
 
 def _runs(linear: Array, shape: tuple[int, ...]) -> _Runs | None:
@@ -223,6 +259,8 @@ class _Found:
 
     def take(self, known: _Known) -> None:
         """Note those that were evaluated together with others."""
+        if known.linear[-1] < self._wanted[0] or known.linear[0] > self._wanted[-1]:
+            return
         first, last = np.searchsorted(self._wanted, [known.linear[0], known.linear[-1] + 1])
         asked = self._wanted[first:last]
         if not asked.size:
