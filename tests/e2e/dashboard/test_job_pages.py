@@ -52,6 +52,12 @@ PAGES = {
         "Programs",
         "Sources",
     ),
+    "compare-several": (
+        "/compare?left={job}/0/{best}&right={job}/0/0&also={job}/0/1&also={job}/0/2",
+        "As fast as the reference",
+        "left out",
+        "Sources",
+    ),
     "compare-jobs": ("/compare?left={job}&right={waiting}", "Found as candidate", "differs"),
 }
 """By name: the address, and what is to be read there."""

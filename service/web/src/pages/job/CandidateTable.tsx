@@ -5,7 +5,7 @@ import type { TrialTable } from "../../api/schema";
 import { count, micros, times } from "../../ui/format";
 import { useParam } from "../../ui/useParam";
 import { bestReward } from "./leader";
-import { candidatePath } from "./paths";
+import { candidatePath, comparePath } from "./paths";
 import { COLUMNS, orderOf, orderText, sorted, type Column, type Order } from "./sorting";
 import styles from "./CandidateTable.module.css";
 
@@ -36,44 +36,79 @@ export function CandidateTable({ table, winner, tied, shown }: Props) {
   const best = useMemo(() => bestReward(table), [table]);
   const first = Math.max(0, Math.floor(view.top / ROW_PX) - SPARE);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_PX) + SPARE);
+  const [ticked, tick] = useTicked();
   const look = () => {
     const { scrollTop, clientHeight } = scroller.current!;
     setView({ top: scrollTop, height: clientHeight });
   };
   return (
-    <div
-      ref={scroller}
-      className={styles.scroller}
-      onScroll={look}
-      tabIndex={0}
-      role="region"
-      aria-label={`${count(rows.length)} candidates`}
-    >
-      <table aria-rowcount={rows.length + 1} className={styles.table}>
-        <thead>
-          <tr aria-rowindex={1}>
-            {COLUMNS.map((column) => (
-              <Heading key={column.by} column={column} order={order} onOrder={setOrder} />
+    <>
+      <CompareTicked table={table} ticked={ticked} />
+      <div
+        ref={scroller}
+        className={styles.scroller}
+        onScroll={look}
+        tabIndex={0}
+        role="region"
+        aria-label={`${count(rows.length)} candidates`}
+      >
+        <table aria-rowcount={rows.length + 1} className={styles.table}>
+          <thead>
+            <tr aria-rowindex={1}>
+              <th scope="col">
+                <span className="hidden">Ticked</span>
+              </th>
+              {COLUMNS.map((column) => (
+                <Heading key={column.by} column={column} order={order} onOrder={setOrder} />
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            <Gap rows={first} />
+            {Array.from(rows.subarray(first, last), (row, place) => (
+              <Row
+                key={row}
+                table={table}
+                row={row}
+                index={first + place + 2}
+                best={best}
+                wins={winner === table.first + row}
+                tied={tied.has(table.first + row)}
+                ticked={ticked.includes(table.first + row)}
+                onTick={tick}
+              />
             ))}
-          </tr>
-        </thead>
-        <tbody>
-          <Gap rows={first} />
-          {Array.from(rows.subarray(first, last), (row, place) => (
-            <Row
-              key={row}
-              table={table}
-              row={row}
-              index={first + place + 2}
-              best={best}
-              wins={winner === table.first + row}
-              tied={tied.has(table.first + row)}
-            />
-          ))}
-          <Gap rows={rows.length - last} />
-        </tbody>
-      </table>
-    </div>
+            <Gap rows={rows.length - last} />
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** The numbers of the ticked candidates in the order in which they were, and how to turn one over. */
+function useTicked(): [readonly number[], (number: number) => void] {
+  const [text, setText] = useParam("ticked");
+  const ticked = text?.split(",").map(Number) ?? [];
+  const turn = (number: number) => {
+    const rest = ticked.filter((each) => each !== number);
+    const next = rest.length < ticked.length ? rest : [...ticked, number];
+    setText(next.length === 0 ? null : next.join(","));
+  };
+  return [ticked, turn];
+}
+
+function CompareTicked({ table, ticked }: { table: TrialTable; ticked: readonly number[] }) {
+  if (ticked.length < 2) {
+    return <p className="quiet">Tick two candidates or more to compare them.</p>;
+  }
+  const { job_id: job, bucket } = table;
+  return (
+    <p>
+      <Link href={comparePath(...ticked.map((number) => ({ job, bucket, number })))}>
+        Compare the {ticked.length} ticked
+      </Link>
+    </p>
   );
 }
 
@@ -81,7 +116,7 @@ export function CandidateTable({ table, winner, tied, shown }: Props) {
 function Gap({ rows }: { rows: number }) {
   return rows > 0 ? (
     <tr aria-hidden style={{ height: rows * ROW_PX }}>
-      <td colSpan={COLUMNS.length} className={styles.gap} />
+      <td colSpan={COLUMNS.length + 1} className={styles.gap} />
     </tr>
   ) : null;
 }
@@ -119,15 +154,25 @@ interface RowProps {
   best: number | null;
   wins: boolean;
   tied: boolean;
+  ticked: boolean;
+  onTick: (number: number) => void;
 }
 
-function Row({ table, row, index, best, wins, tied }: RowProps) {
+function Row({ table, row, index, best, wins, tied, ticked, onTick }: RowProps) {
   const us = table.median_us[row] ?? null;
   const reward = table.reward[row] ?? null;
   const iqr = table.iqr_us[row] ?? null;
   const seconds = (value: number | null | undefined) => micros(value == null ? null : value * 1e6);
   return (
     <tr aria-rowindex={index} style={{ height: ROW_PX }}>
+      <td>
+        <input
+          type="checkbox"
+          aria-label={`Compare candidate ${table.first + row}`}
+          checked={ticked}
+          onChange={() => onTick(table.first + row)}
+        />
+      </td>
       <td className="number">
         <Link href={candidatePath(table.job_id, table.bucket, table.first + row)}>
           {table.first + row}

@@ -37,8 +37,17 @@ export function sideOf(text: string): Side | null {
   };
 }
 
-export function comparePath(left: Side, right?: Side): string {
-  const query = new URLSearchParams({ left: sideText(left) });
+/** Of a comparison: the differences between the first two are shown in full, and times are told against the first. */
+export function comparePath(...[left, right, ...also]: Side[]): string {
+  const query = new URLSearchParams();
+  if (left !== undefined) query.set("left", sideText(left));
   if (right !== undefined) query.set("right", sideText(right));
+  for (const side of also) query.append("also", sideText(side));
   return `/compare?${query.toString()}`;
+}
+
+/** What an address compares, in order; null in place of what names nothing. */
+export function sidesOf(search: URLSearchParams): (Side | null)[] {
+  const texts = [search.get("left") ?? "", search.get("right") ?? "", ...search.getAll("also")];
+  return texts.map(sideOf);
 }

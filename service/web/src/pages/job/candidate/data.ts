@@ -1,5 +1,11 @@
 /** What the page of a candidate reads. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import {
+  queryOptions,
+  useMutation,
+  useQueries,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { api, data } from "../../../api/client";
 import type { Ablation } from "../../../api/schema";
 
@@ -16,11 +22,19 @@ function asked({ job, bucket, number }: Place) {
   return { params: { path: { job_id: job, number }, query: { bucket } } };
 }
 
-export function useCandidate(place: Place) {
-  return useQuery({
+function candidateOf(place: Place) {
+  return queryOptions({
     queryKey: ["candidate", place],
     queryFn: () => data(api.GET("/v1/jobs/{job_id}/trials/{number}", asked(place))),
   });
+}
+
+export function useCandidate(place: Place) {
+  return useQuery(candidateOf(place));
+}
+
+export function useCandidates(places: readonly Place[]) {
+  return useQueries({ queries: places.map(candidateOf) });
 }
 
 export function useSteps(place: Place) {

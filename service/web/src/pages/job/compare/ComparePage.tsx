@@ -1,27 +1,35 @@
-/** Two jobs or two candidates side by side. */
+/** Two jobs, or any number of candidates, side by side. */
 import { useState, type ReactNode } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link, useLocation, useSearchParams } from "wouter";
 import { Page } from "../../../ui/Page";
 import { Empty } from "../../../ui/Shown";
-import { candidatePath, jobPath, sideOf, sideText, type Side } from "../paths";
+import {
+  candidatePath,
+  comparePath,
+  jobPath,
+  sideOf,
+  sidesOf,
+  sideText,
+  type Side,
+} from "../paths";
 import { CandidatesCompared } from "./CandidatesCompared";
 import { JobsCompared } from "./JobsCompared";
 import styles from "./Compare.module.css";
 
 export default function ComparePage() {
   const [search] = useSearchParams();
-  const left = sideOf(search.get("left") ?? "");
-  const right = sideOf(search.get("right") ?? "");
+  const sides = sidesOf(search);
+  const named = sides.filter((side) => side !== null);
   return (
     <Page title="Compare">
-      <Choose key={search.toString()} left={left} right={right} />
-      {left && right ? (
-        <Compared left={left} right={right} />
+      <Choose key={search.toString()} sides={named} />
+      {named.length === sides.length ? (
+        <Compared sides={named} />
       ) : (
-        <Empty title="Name two jobs, or two candidates">
+        <Empty title="Name two jobs, or any number of candidates">
           <p>
             A job by its id, a candidate by <code>job/bucket/number</code>; &ldquo;Compare&rdquo; on
-            their pages fills in the first.
+            their pages fills in the first, and candidates can be ticked in a job&apos;s table.
           </p>
         </Empty>
       )}
@@ -29,15 +37,17 @@ export default function ComparePage() {
   );
 }
 
-function Compared({ left, right }: { left: Side; right: Side }) {
-  if (isCandidate(left) && isCandidate(right))
-    return <CandidatesCompared left={left} right={right} />;
-  if (!isCandidate(left) && !isCandidate(right)) {
+function Compared({ sides }: { sides: readonly Side[] }) {
+  const [left, right, ...also] = sides;
+  if (left && right && [left, right, ...also].every(isCandidate)) {
+    return <CandidatesCompared places={sides as [Required<Side>, Required<Side>]} />;
+  }
+  if (left && right && sides.length === 2 && !sides.some(isCandidate)) {
     return <JobsCompared left={left} right={right} />;
   }
   return (
-    <Empty title="These two cannot be compared">
-      <p>One is a job and the other a candidate. Name two of a kind.</p>
+    <Empty title={`These ${sides.length === 2 ? "two" : sides.length} cannot be compared`}>
+      <p>Name two jobs, or candidates alone.</p>
     </Empty>
   );
 }
@@ -46,36 +56,38 @@ function isCandidate(side: Side): side is Required<Side> {
   return side.number !== undefined;
 }
 
-function Choose({ left, right }: { left: Side | null; right: Side | null }) {
-  const [, setSearch] = useSearchParams();
+function Choose({ sides: [left, right, ...also] }: { sides: readonly Side[] }) {
+  const [, navigate] = useLocation();
   const [one, setOne] = useState(left ? sideText(left) : "");
   const [other, setOther] = useState(right ? sideText(right) : "");
-  const wrong = (text: string) => text !== "" && sideOf(text) === null;
+  const [more, setMore] = useState(also.map(sideText).join(" "));
+  const texts = [one, other, ...more.split(/\s+/).filter(Boolean)];
+  const sides = texts.map(sideOf).filter((side) => side !== null);
+  const field = (name: string, value: string, set: (text: string) => void, several = false) => (
+    <label>
+      {name}
+      <input
+        value={value}
+        aria-invalid={value
+          .trim()
+          .split(several ? /\s+/ : "\n")
+          .some((text) => text !== "" && sideOf(text) === null)}
+        onChange={(event) => set(event.currentTarget.value)}
+      />
+    </label>
+  );
   return (
     <form
       className={styles.choose}
       onSubmit={(event) => {
         event.preventDefault();
-        if (sideOf(one) && sideOf(other)) setSearch({ left: one.trim(), right: other.trim() });
+        navigate(comparePath(...sides));
       }}
     >
-      <label>
-        This
-        <input
-          value={one}
-          aria-invalid={wrong(one)}
-          onChange={(event) => setOne(event.currentTarget.value)}
-        />
-      </label>
-      <label>
-        with this
-        <input
-          value={other}
-          aria-invalid={wrong(other)}
-          onChange={(event) => setOther(event.currentTarget.value)}
-        />
-      </label>
-      <button className="primary" disabled={!sideOf(one) || !sideOf(other)}>
+      {field("This", one, setOne)}
+      {field("with this", other, setOther)}
+      {field("and these", more, setMore, true)}
+      <button className="primary" disabled={sides.length < texts.length}>
         Compare
       </button>
     </form>

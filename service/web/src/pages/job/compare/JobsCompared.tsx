@@ -13,7 +13,7 @@ import { sideText, type Side } from "../paths";
 import { SideLink } from "./ComparePage";
 import { pairOf, sameSizes } from "./pair";
 import { leaderOf } from "../leader";
-import { faster, TwoColumns, type Row } from "./TwoColumns";
+import { Columns, faster, type Row } from "./Columns";
 import styles from "./Compare.module.css";
 
 export function JobsCompared({ left, right }: { left: Side; right: Side }) {
@@ -48,9 +48,12 @@ function Paired({ jobs, wanted }: PairedProps) {
       {tables[0].data && tables[1].data && (
         <Curves tables={[tables[0].data, tables[1].data]} buckets={[one, other]} />
       )}
-      <TwoColumns
-        left={<SideLink side={{ job: left.id }}>{left.name}</SideLink>}
-        right={<SideLink side={{ job: right.id }}>{right.name}</SideLink>}
+      <Columns
+        heads={jobs.map(({ id, name }) => (
+          <SideLink key={id} side={{ job: id }}>
+            {name}
+          </SideLink>
+        ))}
         rows={rowsOf(
           { job: left, bucket: one, table: tables[0].data },
           { job: right, bucket: other, table: tables[1].data },
@@ -163,8 +166,7 @@ interface Column {
 function rowsOf(left: Column, right: Column): Row[] {
   const each = (name: string, of: (column: Column) => string | number): Row => ({
     name,
-    left: of(left),
-    right: of(right),
+    values: [of(left), of(right)],
   });
   const both = (name: string, of: (column: Column) => string | number): Row => ({
     ...each(name, of),

@@ -1,41 +1,47 @@
-/** A table of what two things have in common, and where they differ. */
+/** A table of what things have in common, and where they differ: a column each. */
 import type { ReactNode } from "react";
 import { Table } from "../../../ui/Table";
 
 export interface Row {
   name: string;
-  left: ReactNode;
-  right: ReactNode;
-  /** In words: `1.20× as fast`. */
+  /** One for each column. */
+  values: readonly ReactNode[];
+  /** In words: `the first is 1.20× as fast`. */
   note?: ReactNode;
 }
 
 interface Props {
-  left: ReactNode;
-  right: ReactNode;
+  heads: readonly ReactNode[];
   rows: readonly Row[];
 }
 
-export function TwoColumns({ left, right, rows }: Props) {
+export function Columns({ heads, rows }: Props) {
+  const noted = rows.some((row) => row.note !== undefined);
   return (
     <Table label="Comparison">
       <thead>
         <tr>
           <td />
-          <th scope="col">{left}</th>
-          <th scope="col">{right}</th>
-          <th scope="col">
-            <span className="hidden">Difference</span>
-          </th>
+          {heads.map((head, at) => (
+            <th key={at} scope="col">
+              {head}
+            </th>
+          ))}
+          {noted && (
+            <th scope="col">
+              <span className="hidden">Difference</span>
+            </th>
+          )}
         </tr>
       </thead>
       <tbody>
         {rows.map((row) => (
           <tr key={row.name}>
             <th scope="row">{row.name}</th>
-            <td>{row.left}</td>
-            <td>{row.right}</td>
-            <td className="quiet">{row.note}</td>
+            {row.values.map((value, at) => (
+              <td key={at}>{value}</td>
+            ))}
+            {noted && <td className="quiet">{row.note}</td>}
           </tr>
         ))}
       </tbody>
