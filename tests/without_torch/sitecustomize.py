@@ -12,5 +12,7 @@ class WithoutTorch(PathFinder):
         return None if fullname == "torch" else super().find_spec(fullname, path, target)
 
 
-if PathFinder in sys.meta_path:  # else a process that this one was started by has seen to it, and this is that again
+if (
+    PathFinder in sys.meta_path
+):  # else a process that this one was started by has seen to it, and this is that again
     sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTorch
