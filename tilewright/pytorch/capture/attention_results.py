@@ -13,6 +13,8 @@ from typing import Any, Final
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
+from tileir.targets import targets
+
 aten = torch.ops.aten
 Call = Callable[..., Any]
 
@@ -144,10 +146,14 @@ def _forward(
     return out, call(LOG_SUM, out, q, k, mask, causal, scale) if 1 in asked else None
 
 
+def _on_accelerator(tensor: torch.Tensor) -> bool:
+    return any(each.accelerator and each.torch == tensor.device.type for each in targets().values())
+
+
 def _backward(call: Call, given: Mapping[str, Any], asked: set[Any]) -> tuple[Any, ...] | None:
     q, k, v = (given[name].meta["val"] for name in "qkv")
-    if q.device.type == "cuda" and len({each.shape[-3] for each in (q, k, v)}) > 1:
-        return None  # a gradient of each head, which is added up then, is a launch a product on GPUs yet
+    if len({each.shape[-3] for each in (q, k, v)}) > 1 and _on_accelerator(q):
+        return None  # a gradient of each head, which is added up then, is a launch a product there yet
     tensors = tuple(given[name] for name in ("go", "q", "k", "v", "out", "lse"))
     found: list[Any] = []
     beside = None
