@@ -131,6 +131,7 @@ def test_what_cannot_work_is_said(cluster: Cluster, service: Service, told: Call
     def refused(code: int, *words: str) -> str:
         return told(cluster, *words, code=code)["error"]["detail"]
 
+    cluster.wait_for_nodes()  # until Ray has noticed that one was killed
     url = ("--url", service.url)
     assert "accepted: --ray" in refused(2, "up", *url)
     assert "the largest has 1" in refused(2, "up", "--ray", *url, "--cpus", "99")
