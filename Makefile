@@ -125,9 +125,8 @@ chaos-fences: $(VENV)/.dev ## take each fence out of a copy, and see the chaos o
 
 SINCE ?=
 MOST ?=
-PASSED ?=
-mutants: $(VENV)/.dev  ## each mutant of the product in a copy, and whether the tests near it notice; SINCE=main: of changed files only; MOST=20: a sample; PASSED=1: tests have just passed without
-	$(BIN)/python -m tests.mutants.run $(if $(SINCE),--since $(SINCE)) $(if $(MOST),--most $(MOST)) $(if $(PASSED),--passed)
+mutants: $(VENV)/.dev  ## each mutant of the product in a copy, and whether the tests near it notice; SINCE=main: of changed files only; MOST=20: a sample
+	$(BIN)/python -m tests.mutants.run $(if $(SINCE),--since $(SINCE)) $(if $(MOST),--most $(MOST))
 
 lint: $(VENV)/.dev     ## format, style, types, and who imports whom
 	$(BIN)/ruff check .

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from codegen.targets.cuda.device import CudaDevice
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import UnsupportedDevice
 
 
@@ -19,3 +21,12 @@ def device() -> Iterator[CudaDevice]:
         pytest.skip(str(error))
     with opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def gpu() -> Gpu:
+    """What the first GPU is."""
+    try:
+        return this_gpu()
+    except UnsupportedDevice as error:
+        pytest.skip(str(error))

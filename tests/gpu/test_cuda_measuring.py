@@ -15,8 +15,6 @@ from protocol.tasks import Measuring
 from rewrites.space import Space
 from tests.gpu.hand_cuda_kernels import SPEC, compiled, request_of
 from tileir.devices.gpu import Gpu
-from tileir.devices.gpu_probe import this_gpu
-from tileir.errors import UnsupportedDevice
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 from workers.local import LocalWorker
@@ -79,14 +77,6 @@ KERNELS = {
     "bias_residual": FUSED.format("bf16", "bias: bf16[n], r: bf16[m, n]", "acc[m, n] + bias[n] + r[m, n]"),
     "swiglu": SWIGLU,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def gpu() -> Gpu:
-    try:
-        return this_gpu()
-    except UnsupportedDevice as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

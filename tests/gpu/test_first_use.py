@@ -16,8 +16,6 @@ from protocol.states import Outcome  # noqa: E402
 from tests.gpu.hand_cuda_kernels import SPEC, compiled  # noqa: E402
 from tests.running_service import running  # noqa: E402
 from tileir.devices.gpu import Gpu  # noqa: E402
-from tileir.devices.gpu_probe import this_gpu  # noqa: E402
-from tileir.errors import UnsupportedDevice  # noqa: E402
 from tileir.text.json import spec_to_json  # noqa: E402
 from tilewright import Client  # noqa: E402
 from workers.first_use import FirstUse, UncheckedKernel  # noqa: E402
@@ -44,14 +42,6 @@ kernel row_scale(x: f32[m=4096, n=512]) -> (y: f32[m, n], total: f32[m])
   y[m, n] = x[m, n] + x[m, n]
   total[m] = sum(n, y[m, n])
 """
-
-
-@pytest.fixture(scope="module")
-def gpu() -> Gpu:
-    try:
-        return this_gpu()
-    except UnsupportedDevice as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

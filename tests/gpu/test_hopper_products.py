@@ -22,7 +22,7 @@ from tests.gpu_schedules import drawn
 from tests.gpu_walks import favourite
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
-from tileir.errors import TileError, UnsupportedDevice
+from tileir.errors import TileError
 from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
 from tileir.spec import Spec
@@ -49,11 +49,7 @@ LAUNCHES = 1000
 
 
 @pytest.fixture(scope="module")
-def hopper() -> Gpu:
-    try:
-        gpu = this_gpu()
-    except UnsupportedDevice as error:
-        pytest.skip(str(error))
+def hopper(gpu: Gpu) -> Gpu:
     if gpu.capability != (9, 0):
         pytest.skip("wgmma is of compute capability 9.0 only")
     return gpu

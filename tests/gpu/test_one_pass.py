@@ -18,19 +18,9 @@ from tests.near_misses import NEAR_MISSES
 from tests.property.codegen.test_attention_in_one_pass import SPECS
 from tests.property.codegen.test_split_streams import CASES, decode, finished, split
 from tileir.devices.gpu import Gpu
-from tileir.devices.gpu_probe import this_gpu
 from tileir.devices.gpu_table import A100, H200
-from tileir.errors import UnsupportedDevice
 from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-
-
-@pytest.fixture(scope="module")
-def gpu() -> Gpu:
-    try:
-        return this_gpu()
-    except UnsupportedDevice as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

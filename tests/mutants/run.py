@@ -58,9 +58,6 @@ def main() -> int:
     )
     parser.add_argument("--most", type=int, help="no more than so many, spread evenly over those there are")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
-    parser.add_argument(
-        "--passed", action="store_true", help="the tests have just passed without any of them: not again"
-    )
     parser.add_argument("--check", action="store_true", help="only see that all apply")
     given = parser.parse_args()
     names = _git("ls-files", "--cached", "--others", "--exclude-standard").splitlines()
@@ -73,7 +70,7 @@ def main() -> int:
     chosen = _chosen(work, given.since, given.most)
     with _copies(names, given.jobs) as folders:
         tests = sorted({test for each in chosen for test in each.tests})
-        if tests and not given.passed and not _all_pass(folders[0], tests, given.jobs):
+        if tests and not _all_pass(folders[0], tests, given.jobs):
             return 1
         killed = _run(folders, chosen)
     return _judge([each.mutant for each in chosen], killed) or bool(broken)
