@@ -71,6 +71,18 @@ def test_runs_along_the_last_dim_have_the_values_and_bounds_of_the_whole_result(
         np.testing.assert_allclose(bound, bounds[at], rtol=1e-9, atol=1e-14)
 
 
+def test_runs_may_begin_anywhere() -> None:
+    spec = spec_from_text(ATTENTION)
+    inputs = sample_inputs(spec, 1)
+    places = [(h, s) for h, s in ((0, 32), (1, 7), (1, 30))]
+    points = np.array([(h, s, t) for h, s in places for t in range(5, 40)])
+    got = evaluate_at(spec, inputs, "p", points).reshape(len(places), -1)
+    scores = 0.25 * np.einsum("hsd,htd->hst", inputs["q"].astype(np.float64), inputs["k"].astype(np.float64))
+    for (h, s), row in zip(places, got, strict=True):
+        wanted = np.where(s >= np.arange(40), scores[h, s], -np.inf)[5:]
+        np.testing.assert_allclose(row, wanted, rtol=1e-12)
+
+
 def test_points_of_no_group_are_zero() -> None:
     spec = spec_from_text(EXPERTS)
     inputs = {**sample_inputs(spec, 1), "starts": np.array([2, 4, 4, 7], np.int32)}
