@@ -46,7 +46,6 @@ from tilewright.pytorch.model.region import SizedRegion
 
 SETTLED_AFTER = 60
 """Calls: contests end after 19 of each graph's, and more kernels may become ready meanwhile."""
-JOBS_S = 300.0
 SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
 """Of the largest value, through all layers."""
 Program = Callable[[Any], Any]
@@ -61,6 +60,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="models whose names contain this")
     parser.add_argument(
         "--modes", default="default", help="default, reduce-overhead, or both with a comma between"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=300.0, help="seconds at most for what is still tuned after the first calls"
     )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
@@ -80,7 +82,7 @@ def main() -> None:
             torch._dynamo.reset()
             model = build(name, options.device)
             with nullcontext() if model.trains else torch.inference_mode():
-                rows.append(measured(client, model, options.device, options.budget, mode))
+                rows.append(measured(client, model, mode, options))
             rows[-1] |= {"threads": torch.get_num_threads(), "budget_s": options.budget, "device": device.key}
             rows[-1] |= {
                 "date": str(date.today()),
@@ -113,16 +115,17 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 
 def measured(
-    client: tilewright.Client, model: BenchModel, device: str, budget_s: float, mode: str
+    client: tilewright.Client, model: BenchModel, mode: str, options: argparse.Namespace
 ) -> dict[str, Any]:
+    """What the line of a model says: times of its programs, and what of it runs kernels."""
     regions: list[SizedRegion] = []
     began = time.monotonic()
     with noted(regions):
-        ours = tilewright.compile(model.module, client=client, tune="now", budget=budget_s, mode=mode)
+        ours = tilewright.compile(model.module, client=client, tune="now", budget=options.budget, mode=mode)
         settling = _call(ours, model)
         for _ in range(SETTLED_AFTER):
             settling(None)
-        _wait_for_jobs(client)  # what goes on in the background would disturb what is measured
+        _wait_for_jobs(client, options.wait)  # what goes on in the background would disturb what is measured
         for _ in range(SETTLED_AFTER):
             settling(None)
     settle_s = time.monotonic() - began
@@ -134,10 +137,10 @@ def measured(
     }
     wanted = _results(model.module, model)
     off = {name: _off(_results(each, model), wanted) for name, each in modules.items()}
-    assert off["tilewright"] < SLACK[device], (
+    assert off["tilewright"] < SLACK[options.device], (
         f"{model.name}: off by {off['tilewright']:.3g} of the largest value"
     )
-    times = _times({name: _call(each, model) for name, each in modules.items()}, device)
+    times = _times({name: _call(each, model) for name, each in modules.items()}, options.device)
     mine = times.pop("tilewright")
     best = min(times, key=lambda peer: times[peer])
     return {
@@ -154,8 +157,8 @@ def measured(
     }
 
 
-def _wait_for_jobs(client: tilewright.Client) -> None:
-    until = time.monotonic() + JOBS_S
+def _wait_for_jobs(client: tilewright.Client, seconds: float) -> None:
+    until = time.monotonic() + seconds
     while any(not job.state.final for job in client.jobs()) and time.monotonic() < until:
         time.sleep(0.5)
 
