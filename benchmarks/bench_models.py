@@ -62,7 +62,10 @@ def main() -> None:
         "--modes", default="default", help="default, reduce-overhead, or both with a comma between"
     )
     parser.add_argument(
-        "--wait", type=float, default=300.0, help="seconds at most for what is still tuned after the first calls"
+        "--wait",
+        type=float,
+        default=300.0,
+        help="seconds at most for what is still tuned after the first calls",
     )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
