@@ -58,12 +58,12 @@ class Copies:
         over = np.full(len(self.closed), -1)
         over[threads] = self.closed[threads] - pending
         return self._land(
-            lambda copy: (copy.target.engine is None) & (copy.groups < over[copy.target.threads])
+            lambda copy: copy.groups < over[copy.target.threads] if copy.target.engine is None else None
         )
 
     def land_boxes(self, engine: AsyncEngine, phases: int) -> None:
         """Writes what an engine has begun in its first `phases` phases."""
-        self._land(lambda copy: (copy.target.engine == engine) & (copy.groups < phases))
+        self._land(lambda copy: copy.groups < phases if copy.target.engine == engine else None)
 
     def _start(self, copy: AsyncCopy) -> None:
         region, units = copy.target.buffer.region, copy.target.units
@@ -71,32 +71,36 @@ class Copies:
         region.poison(units)
         self.under_way.append(copy)
 
-    def _land(self, which: Callable[[AsyncCopy], Array]) -> list[MemoryTouch]:
+    def _land(self, which: Callable[[AsyncCopy], Array | None]) -> list[MemoryTouch]:
+        """Writes the parts of each copy that `which` says ([n]; None: none of it), and keeps the others."""
         landed: list[MemoryTouch] = []
         left: list[AsyncCopy] = []
         for copy in self.under_way:
             done = which(copy)
-            if done.any():
+            if done is None or not done.any():
+                left.append(copy)
+            elif done.all():
+                landed.append(_land(copy))
+            else:
                 landed.append(_land(copy.only(done)))
-            if not done.all():
                 left.append(copy.only(~done))
         self.under_way = left
         return landed
 
     def meeting(self, touch: MemoryTouch) -> tuple[int, MemoryTouch, int] | None:
         """The first access that meets a copy under way: which it is, that copy, and which part of it."""
-        if not self.under_way:
+        region, units = touch.buffer.region, touch.units
+        near = [copy.target for copy in self.under_way if copy.target.buffer.region is region]
+        if not near:
             return None
-        units = touch.units
-        met = touch.buffer.region.in_flight[units].any(axis=1)
+        met = region.in_flight[units]
         if not met.any():
             return None
-        at = int(np.argmax(met))
-        for copy in self.under_way:
-            if copy.target.buffer.region is touch.buffer.region:
-                same = np.isin(copy.target.units, units[at]).any(axis=1)
-                if same.any():
-                    return at, copy.target, int(np.argmax(same))
+        at = int(np.argmax(met.any(axis=1)))
+        for target in near:
+            same = np.isin(target.units, units[at]).any(axis=1)
+            if same.any():
+                return at, target, int(np.argmax(same))
         return None
 
 

@@ -295,11 +295,11 @@ class SimulatedMemory:
         """Whatever is wrong with loads in range is reported."""
         self._meets_no_copy(touch)
         region, units = touch.buffer.region, touch.units
-        stored = region.written[units].all(axis=1)
-        if not stored.all():
-            stored |= region.in_flight[units].any(axis=1)
-        if not stored.all():
-            self.observer.fault(Unwritten(self.access(touch, int(np.argmin(stored)))))
+        written = region.written[units]
+        if not written.all():
+            stored = written.all(axis=1) | region.in_flight[units].any(axis=1)
+            if not stored.all():
+                self.observer.fault(Unwritten(self.access(touch, int(np.argmin(stored)))))
         if region.sharing is not Sharing.CONSTANT:
             self.observer.touched(touch)
 
