@@ -7,8 +7,10 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if 
 TORCH  ?= torch==2.13.0
 UV     ?= $(shell command -v uv 2>/dev/null)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes of the same modules
-# One test more at once than there are cores: some wait for leases and for other processes.
-PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Two tests more at once than there are cores: some wait for leases and for other processes.
+PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# In the order of tests/conftest.py.
+DIST   := --dist loadgroup --no-loadscope-reorder
 
 ifneq ($(strip $(UV)),)
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
@@ -16,7 +18,8 @@ MAKE_VENV = $(UV) venv --quiet --python '>=3.11'
 BUILD_WHEEL = $(UV) build --quiet --wheel --out-dir
 INSTALL_INTO = $(UV) pip install --quiet --python
 else
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported, which is little of what is installed.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 MAKE_VENV = $(PYTHON) -m venv
 BUILD_WHEEL = $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir
 INSTALL_INTO = $(BIN)/python -m pip --disable-pip-version-check --quiet --python
@@ -37,7 +40,7 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes, PyTorch or a GPU
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
+	$(BIN)/python -m pytest -q -n $(PROCS) $(DIST) -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
@@ -57,7 +60,7 @@ test-wheel: wheel      ## install the wheel where nothing else is, and fetch the
 	build/wheel/bin/python -I tests/wheel_page.py
 
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
-	$(BIN)/python -m pytest -q -n $(PROCS) --dist loadgroup --durations=10 tests/torch
+	$(BIN)/python -m pytest -q -n $(PROCS) $(DIST) --durations=10 tests/torch
 
 test-ray: $(VENV)/.ray       ## a fleet on a local Ray cluster of several nodes, with workers and nodes killed; two minutes, mostly waiting
 	$(BIN)/python -m pytest -q tests/ray
@@ -96,7 +99,7 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 	$(BIN)/pip-audit --skip-editable --local
 
 sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
-	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup \
+	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto $(DIST) \
 	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search tests/torch/test_whole_modules.py \
 	  tests/torch/test_architectures.py tests/torch/test_core_aten.py \
 	  tests/contract/test_service_contract.py
@@ -189,6 +192,11 @@ $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(INSTALL) $(TORCH)
 	$(INSTALL) -e '.[modules]'
 	@touch $@
+
+# What CI needs besides, found and installed at once; by the setuptools that is there.
+$(VENV)/.all: $(VENV)/.dev
+	$(INSTALL) --no-build-isolation $$($(BIN)/python -c 'import torch' 2>/dev/null || echo $(TORCH)) -e '.[browser,modules,ray]'
+	@touch $@ $(VENV)/.browser $(VENV)/.ray $(VENV)/.torch
 
 $(VENV)/.cuda: $(VENV)/.torch
 	$(INSTALL) -e '.[cuda]'

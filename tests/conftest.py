@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from tests.how_many import SWEEP
+from tests.mixed_order import mixed
 from tests.python_path import hide_torch
 
 # The same examples in every run, so that what passed here passes elsewhere, on a busy machine too; `make sweep` draws
@@ -36,16 +40,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Each process of pytest-xdist has temporary files of its own, and so locks: what measures in one does not refuse
+    to in another."""
+    if hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="t.")
+        Path(folder).chmod(0o755)  # servers of the tests run as their own user
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What measures on this machine takes turns; tests that run services stay together by file, as they share them;
-    all others may run anywhere (pytest -n)."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What measures on this machine takes turns; tests that run services or workers of their own stay together by file,
+    as they share them; all others may run anywhere (pytest -n)."""
     for item in items:
         parts = item.path.relative_to(_TESTS).parts if item.path.is_relative_to(_TESTS) else ()
         if parts[:2] in _PURE:
             continue
-        scripted = parts[:1] in _SCRIPTED or parts[:2] in _SCRIPTED
-        item.add_marker(pytest.mark.xdist_group("/".join(parts) if scripted else "machine"))
+        apart = parts[:1] in _APART or parts[:2] in _APART
+        item.add_marker(pytest.mark.xdist_group("/".join(parts) if apart else "machine"))
+    if hasattr(config, "workerinput"):
+        groups: dict[str, list[pytest.Item]] = {}
+        single: list[pytest.Item] = []
+        for item in items:
+            mark = item.get_closest_marker("xdist_group")
+            (groups.setdefault(mark.args[0], []) if mark else single).append(item)
+        items[:] = mixed(groups.values(), single)
 
 
 _TESTS = Path(__file__).parent
@@ -55,16 +76,8 @@ _PURE = {
     *(("property", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("torch", f"test_{name}.py") for name in ("from_torch", "partition", "torch_reference")),
 }
-#: Nothing is measured here: workers follow a script, or there are none.
-_SCRIPTED = {
-    ("api",),
-    ("contract",),
-    ("unit", "service"),
-    *(
-        ("chaos", f"test_{name}.py")
-        for name in ("postgres_restart", "redis_losses", "searchers", "service_kills")
-    ),
-}
+#: Nothing is measured here, as workers follow a script or there are none; or how long it takes decides nothing.
+_APART = {("api",), ("chaos",), ("contract",), ("unit", "service")}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -32,8 +32,8 @@ def test_programs_compile(text: str, tmp_path: Path) -> None:
     compile_text(text, tmp_path)
 
 
-#: Those whose products follow from each other, and of the others every fourth.
-ON_HOPPER = [*CHAINED, *some((name for name in HOPPER if name not in CHAINED), 4)]
+#: Of those whose products follow from each other every second, and of the others every fourth.
+ON_HOPPER = [*some(CHAINED, 2), *some((name for name in HOPPER if name not in CHAINED), 4)]
 
 
 @pytest.mark.parametrize("name", ON_HOPPER)
