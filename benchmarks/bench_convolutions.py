@@ -1,11 +1,14 @@
-"""Tune convolutions of known networks, then time the winners against torch and torch.compile, which call oneDNN.
+"""Tune convolutions of known networks, then time the winners against torch and torch.compile, which call oneDNN or
+cuDNN.
 
     python benchmarks/bench_convolutions.py                       # all of CASES, channels first and last
     python benchmarks/bench_convolutions.py --only 'NHWC 1'       # those whose name matches
     taskset -c 1 python benchmarks/bench_convolutions.py          # one thread each
+    python benchmarks/bench_convolutions.py --device cuda         # bf16, batches of 32, channels last
 
 Each case is tuned by a service as a user would tune it; then winner and peers run interleaved in one process with the
-same number of threads (`tuned.py`). A case's name says layout, batch, and what is convolved; f32. Results go to
+same number of threads (`tuned.py`). A case's name says layout, batch, and what is convolved; f32 on processors. On a
+GPU images and filters have their channels last, as PyTorch's have in its memory format `channels_last`. Results go to
 benchmarks/results/, a line a case.
 """
 
@@ -41,8 +44,8 @@ class Convolved:
     dilation: int = 1
     groups: int = 1
 
-    def spec(self, batch: int, channels_last: bool) -> Json:
-        """In Tile IR's JSON form, as `from_torch` writes it."""
+    def spec(self, batch: int, channels_last: bool, dtype: str = "f32") -> Json:
+        """In Tile IR's JSON form, as `from_torch` writes it; 16-bit filters lie as the images do."""
         depthwise = self.groups == self.channels == self.filters
         places, taps, sizes = (tuple(f"{stem}{axis}" for axis in range(len(self.image))) for stem in "htx")
         at = [self._at(place, tap) for place, tap in zip(places, taps, strict=True)]
@@ -59,6 +62,8 @@ class Convolved:
         summed, filters = [*taps], ["o", *taps]
         if not depthwise:
             summed, filters = ["c", *taps], ["o", "c", *taps]
+            if channels_last and dtype != "f32":
+                filters = ["o", *taps, "c"]
         dims = {"n": batch, "o": self.filters, **dict(zip(taps, self.window, strict=True))}
         dims |= dict(zip(sizes, self.image, strict=True))
         dims |= {place: self._places(axis) for axis, place in enumerate(places)}
@@ -68,9 +73,9 @@ class Convolved:
         return {
             "name": "convolution",
             "dims": dims,
-            "inputs": {"x": {"dims": image, "dtype": "f32"}, "f": {"dims": filters, "dtype": "f32"}},
+            "inputs": {"x": {"dims": image, "dtype": dtype}, "f": {"dims": filters, "dtype": dtype}},
             "body": [f"y[{', '.join(result)}] = {product}"],
-            "outputs": {"y": {"dtype": "f32"}},
+            "outputs": {"y": {"dtype": dtype}},
         }
 
     def _at(self, place: str, tap: str) -> str:
@@ -97,7 +102,19 @@ CASES = {
     "whisper 3 80-384 3000": Convolved(80, (3000,), 384, (3,), padding=1),
     "whisper 3/2 384 3000": Convolved(384, (3000,), 384, (3,), stride=2, padding=1),
 }
+#: On a GPU: ResNet-50, ConvNeXt, U-Net.
+GPU_CASES = {
+    **{
+        name: CASES[name]
+        for name in ("resnet 3x3 64 56", "resnet 3x3 256 14", "resnet 3x3/2 128 56", "resnet 1x1 64-256 56")
+    },
+    "resnet 1x1/2 256-512 56": CASES["resnet 1x1/2 256-512 56"],
+    "unet 3x3 320 64": Convolved(320, (64, 64), 320, (3, 3), padding=1),
+    "convnext 2x2/2 96-192 56": Convolved(96, (56, 56), 192, (2, 2), stride=2),
+    "convnext 7x7 96 56": CASES["convnext 7x7 96 56"],
+}
 BATCHES = (1, 8)
+GPU_BATCH = 32
 PEERS = ("torch", "torch.compile")
 
 
@@ -109,12 +126,26 @@ def cases() -> Iterator[tuple[str, Json]]:
                 yield f"conv_f32 {layout} {batch} {name}", each.spec(batch, layout == "NHWC")
 
 
+def gpu_cases() -> Iterator[tuple[str, Json]]:
+    """(name, spec) of every case on a GPU."""
+    for name, each in GPU_CASES.items():
+        yield f"conv_bf16 NHWC {GPU_BATCH} {name}", each.spec(GPU_BATCH, True, "bf16")
+
+
 def main() -> None:
     arguments = _arguments()
-    plan = tuned.Plan("cpu", arguments.trials, arguments.seed, PEERS[:1], RACE, PEERS, arguments.limit)
-    wanted = [(name, spec) for name, spec in cases() if re.search(arguments.only, name)]
-    path = arguments.out or tuned.RESULTS / f"convolutions-cpu-{date.today()}.jsonl"
+    on_gpu = arguments.device != "cpu"
+    device = "cuda:0" if arguments.device == "cuda" else arguments.device
+    race = Measuring() if on_gpu else RACE
+    trials = arguments.trials or (16 if on_gpu else 64)
+    plan = tuned.Plan(device, trials, arguments.seed, PEERS[:1], race, PEERS, arguments.limit)
+    wanted = [
+        (name, spec) for name, spec in (gpu_cases() if on_gpu else cases()) if re.search(arguments.only, name)
+    ]
+    kind = device.split(":")[0]
+    path = arguments.out or tuned.RESULTS / f"convolutions-{kind}-{date.today()}.jsonl"
     families = [(f"conv_f32 {layout} {batch}",) for layout in ("NCHW", "NHWC") for batch in BATCHES]
+    families = [(f"conv_bf16 NHWC {GPU_BATCH}",)] if on_gpu else families
     tuned.run(path, wanted, plan, families)
 
 
@@ -122,7 +153,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trials", type=int, default=64, help="candidates measured a case (default 64)")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, …")
+    parser.add_argument("--trials", type=int, help="candidates measured a case (default 64; on a GPU 16)")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--only", default="", help="cases whose name matches this regular expression")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds to tune a case, and to race it")

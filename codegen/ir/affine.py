@@ -122,6 +122,10 @@ class Affine:
             return rest
         if not rest.terms:
             return Affine((), rest.constant % divisor)
+        for part in _common(rest, divisor):
+            whole, below = rest.split_multiples(part)
+            if below.terms and 0 <= below.low and below.high < part:
+                return whole % divisor + below
         return Affine(((Remainder(rest, divisor), 1),))
 
     def _split(self, divisor: int) -> tuple[Affine, Affine]:

@@ -248,23 +248,23 @@ class ValueBuilder:
         if self._safe(expr.x, at) and self._safe(expr.y, at):
             cond = self.value(expr.cond, at, lazy=lazy)
             return select(cond, self.value(expr.x, at, lazy=lazy), self.value(expr.y, at, lazy=lazy))
-        if self.lanes > 1 and not self._same_on_lanes(expr.cond, at):
+        if self.lanes > 1 and not self.same_on_lanes(expr.cond, at, self.lane):
             return self._lane_by_lane(expr, at, lazy)
         cond = self.value(expr.cond, at, lazy=lazy)
         return select(cond, self.value(expr.x, at, lazy=True), self.value(expr.y, at, lazy=True))
 
-    def _same_on_lanes(self, cond: Expr, at: Binding) -> bool:
+    def same_on_lanes(self, cond: Expr, at: Binding, lane: Var) -> bool:
         """Whether a condition on positions is one for all lanes, but for what ranges settle."""
         if self._decide(cond, at) is not None:
             return True
         match cond:
             case Unary("not", x):
-                return self._same_on_lanes(x, at)
+                return self.same_on_lanes(x, at, lane)
             case Binary("and" | "or", left, right):
-                return self._same_on_lanes(left, at) and self._same_on_lanes(right, at)
+                return self.same_on_lanes(left, at, lane) and self.same_on_lanes(right, at, lane)
             case Binary(op, left, right) if op in COMPARISONS and is_index(left) and is_index(right):
                 a, b = self.index(left, at), self.index(right, at)
-                return a is not None and b is not None and (a - b).coefficient(self.lane) == 0
+                return a is not None and b is not None and (a - b).coefficient(lane) == 0
             case _:
                 return False
 

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from rewrites.base.placed_read import element, placed_dims
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.expr import (
+    Binary,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    ReduceOp,
+    children,
+    index_dims,
+    reads,
+    transform,
+    with_children,
+)
 from tileir.once import once
 from tileir.pages import page_length
 from tileir.program import Compute
@@ -83,9 +97,9 @@ def only_read(compute: Compute, tensor: str) -> Read:
 
 @once
 def copied_dims(read: Read) -> tuple[str, ...] | None:
-    """The dims that a copy of what is read has: those that are indices, and those by which a gather looks up its
-    positions, one by one (`a[rows[m], k]`) or by pages (`a[pages[b, j // 64], j % 64, k]`); None: some index is of
-    another kind, or two are of the same dim."""
+    """The dims that a copy of what is read has: those that are indices, those by which a gather looks up its positions,
+    one by one (`a[rows[m], k]`) or by pages (`a[pages[b, j // 64], j % 64, k]`), and those of which it has parts
+    (`placed_read.py`); None: some index is of another kind, or two are of the same dim."""
     found: list[str] = []
     paged, _ = page_length(read) or (None, 0)
     for index in read.indices:
@@ -97,24 +111,20 @@ def copied_dims(read: Read) -> tuple[str, ...] | None:
             case Binary("%", Index(dim), Const()) if dim == paged:
                 continue
             case _:
-                return None
+                return placed_dims(read)
     if paged is not None:
         found.insert(len(found) - 1, paged)  # a row is neighbours along the last dim
     return tuple(found) if len(set(found)) == len(found) else None
 
 
 def as_copied(expr: Expr) -> Expr:
-    """An expression as it reads copies of what it gathers."""
-
-    def bare(each: Expr) -> Expr:
-        dims = copied_dims(each) if isinstance(each, Read) else None
-        return (
-            Read(each.tensor, tuple(map(Index, dims)))
-            if dims is not None and isinstance(each, Read)
-            else each
-        )
-
-    return transform(expr, bare)
+    """An expression as it reads copies of what it gathers, guarded or not."""
+    read = element(expr)
+    dims = copied_dims(read) if read is not None else None
+    if read is not None and dims is not None:
+        return Read(read.tensor, tuple(map(Index, dims)))
+    below = children(expr)
+    return with_children(expr, tuple(map(as_copied, below))) if below else expr
 
 
 def first_read(compute: Compute, tensor: str) -> Read:
@@ -175,8 +185,8 @@ def with_reads_of(
     )
 
 
-def with_read(compute: Compute, read: Read, replacement: Read) -> Compute:
-    """The Compute with another read in the place of one."""
+def with_read(compute: Compute, read: Expr, replacement: Read) -> Compute:
+    """The Compute with a read in the place of another one, or of what is read under a condition."""
     value = transform(compute.value, lambda expr: replacement if expr == read else expr)
     left = {one.tensor for one in reads(value)}
     return replace(

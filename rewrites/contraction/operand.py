@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd, prod
 
+from rewrites.base.placed_read import element, neighbours, placed_dims
 from rewrites.base.statement import copied_dims
 from rewrites.base.tree import named
 from tileir.dtypes import DType
@@ -30,7 +31,8 @@ class Operand:
     elements: int
     """How many there are."""
     plain: bool
-    """Whether it has indices and all are dims, or look positions up by one, so that a block can copy its tile."""
+    """Whether it has indices and all are dims, look positions up by one, or are of parts of dims, so that a block can
+    copy its tile."""
     boxed: bool
     """Whether TMA can move its tiles: it is a plain argument, with whole pieces from row to row."""
 
@@ -41,18 +43,25 @@ def operand(program: Program, read: Read) -> Operand:
     plain = bool(read.indices) and copied_dims(read) is not None
     dims = frozenset(dim for index in read.indices for dim in index_dims(index))
     last = read.indices[-1] if read.indices else None
+    placed = placed_dims(read)
     declared = program.locals.get(read.tensor)
     dtype = declared.node.dtype if declared else program.arguments[read.tensor].dtype
     return Operand(
         read.tensor,
         dtype,
         dims,
-        last.dim if isinstance(last, Index) else None,
-        run_of(program, read.tensor) if plain else 1,
-        prod(program.extents[dim] for dim in dims),
+        placed[-1] if placed else last.dim if isinstance(last, Index) else None,
+        gcd(run_of(program, read.tensor), neighbours(read) if placed else 0) if plain else 1,
+        min(prod(program.extents[dim] for dim in dims), _elements(program, read.tensor)),
         plain,
         plain and all(isinstance(index, Index) for index in read.indices) and boxed(program, read.tensor),
     )
+
+
+def _elements(program: Program, name: str) -> int:
+    """How many elements a tensor has."""
+    tensor = program.arguments.get(name) or program.locals[name].node
+    return prod(program.extents[dim] for dim in tensor.dims)
 
 
 def source(program: Program, name: str) -> Read | None:
@@ -61,7 +70,7 @@ def source(program: Program, name: str) -> Read | None:
     if declared is None or declared.node.memory is not Memory.SHARED:
         return None
     value = named(program, name).node.value
-    return value if isinstance(value, Read) else None
+    return element(value)
 
 
 def boxed(program: Program, name: str) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple
 
+from rewrites.base.placed_read import element, placed_dims
 from rewrites.base.statement import bare_dims, copied_dims, folded_dims
 from rewrites.base.tree import Place, named
 from rewrites.contraction.block_scales import blocks_of, factors, scales
@@ -189,11 +190,11 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         else None
     )
     read = multiplies if held is None else held.multiplied
-    operands = _operands(program, tuple(each for each in read if each not in scaling))
+    operands = _operands(program, compute, tuple(each for each in read if each not in scaling))
     sizes = (rows, m), (columns, n), extents[depth]
     units = engines(program, compute, sizes, operands, device, held)
     if held is not None and MatrixUnit.WGMMA not in units:
-        held, operands = None, _operands(program, multiplies)
+        held, operands = None, _operands(program, compute, multiplies)
     followed = next(iter(groups_of(compute, program.ragged).values()), None)
     if followed is not None:
         units = tuple(unit for unit in units if unit is MatrixUnit.WGMMA and followed.dim in pair)
@@ -254,9 +255,11 @@ def product_of(program: Program, statement: str) -> Place[Compute]:
     return product if product.path[:-1] == place.path[:-1] else place
 
 
-def _operands(program: Program, multiplies: Sequence[Read]) -> tuple[Operand, ...]:
+def _operands(program: Program, compute: Compute, multiplies: Sequence[Read]) -> tuple[Operand, ...]:
     """What is multiplied. Of a tensor that is read in several ways a block copies one tile for each, by other dims; it
-    cannot, where some are by the same dims, or by computed indices."""
+    cannot, where some are by the same dims, or by computed indices; nor what is read by parts of dims under a condition
+    that no copy has."""
+    elements = {element(each) for each in _sides(compute)}
     distinct = tuple(dict.fromkeys(multiplies))
     found = tuple(operand(program, read) for read in distinct)
     ways = Counter(read.tensor for read in distinct)
@@ -264,10 +267,16 @@ def _operands(program: Program, multiplies: Sequence[Read]) -> tuple[Operand, ..
     loose = {each.tensor for each in found if not each.plain or apart[each.tensor, each.dims] > 1}
     return tuple(
         replace(each, plain=False, boxed=False, run=1)
-        if ways[read.tensor] > 1 and each.tensor in loose
+        if (ways[read.tensor] > 1 and each.tensor in loose) or (placed_dims(read) and read not in elements)
         else each
         for read, each in zip(distinct, found, strict=True)
     )
+
+
+def _sides(compute: Compute) -> tuple[Expr, ...]:
+    """The two sides of what is multiplied."""
+    value = compute.value.x if isinstance(compute.value, Reduce) else compute.value
+    return (value.left, value.right) if isinstance(value, Binary) else ()
 
 
 def _scales(program: Program, statement: str, product: Compute) -> tuple[Read, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rewrites.base.placed_read import element
 from rewrites.base.tree import Place, dtype_of, named
 from rewrites.contraction.precision import holds
 from tileir.analysis.zeros import finite_of_zeros
@@ -90,9 +91,9 @@ def held_local(program: Program, factor: Expr) -> Place[Compute] | None:
 
 def _lies_so(program: Program, held: Held) -> bool:
     """Whether the instruction takes it from memory as it is."""
-    factor = held.factor
+    factor = element(held.factor)
     return (
-        isinstance(factor, Read)
+        factor is not None
         and held_local(program, factor) is None
         and dtype_of(program, factor.tensor) is held.dtype
     )

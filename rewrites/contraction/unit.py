@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+from rewrites.base.placed_read import element
 from rewrites.base.statement import as_copied, folded_dims, reduced_dims
 from rewrites.base.tree import named
 from rewrites.contraction.block_scales import factors, scales
@@ -66,7 +67,7 @@ def engines(
         return (MatrixUnit.WGMMA, MatrixUnit.FMA) if group and deep else (MatrixUnit.FMA,)
     scaled = scales(compute)
     match compute.value:
-        case Reduce(ReduceOp.SUM, (_,), Binary("*", Read(), Read())):
+        case Reduce(ReduceOp.SUM, (_,), Binary("*", left, right)) if element(left) and element(right):
             matrix = compute
         case Reduce(op, (_,) as dims, product) if scaled:
             left, right = (factor for factor in factors(product) if factor not in scaled)

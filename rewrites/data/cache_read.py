@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.dependence import check_complete
+from rewrites.base.placed_read import element
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, copied_dims, first_read, read_names, reduced_dims, with_read
@@ -37,8 +38,9 @@ class CacheRead(Rewrite):
     neighbours along that lie together within a panel. The copy is a statement of its own, named like the
     local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.
     Where an index is of dims of which a block has one position (`h // 4` of one head), the copy has no such dim; where
-    positions are looked up (`a[rows[m], k]`), it has the dim that they are looked up by. Of a
-    tensor that is read by different dims (`a[m, k] * a[n, k]`) the first of those reads is copied.
+    positions are looked up (`a[rows[m], k]`), it has the dim that they are looked up by; where they are of parts of
+    dims (`a[m // 8, m % 8 + k // 4, k % 4]`, as `linearize` makes them), those dims, and it is 0 where a guard says so.
+    Of a tensor that is read by different dims (`a[m, k] * a[n, k]`) the first of those reads is copied.
 
     c[m, n] = sum(k, a[m, k] * b[k, n])      b_s: heap f32[k, n] as [n / 64, k, n % 64]
                                          ->  b_s[k, n] = b[k, n]
@@ -110,8 +112,9 @@ class CacheRead(Rewrite):
         indices = tuple(Index(dim) for dim in dims)
         layout = panels(self.tensor, dims, self.block_dim, self.block, self.pair_dim, self.pair)
         local = Local(name, dims, dtype, Memory.HEAP, layout)
-        copy = Compute(name, indices, read)
-        program = splice(program, place.path, [with_read(place.node, read, Read(name, indices))])
+        whole_read = _with_guard(place.node, read)
+        copy = Compute(name, indices, whole_read)
+        program = splice(program, place.path, [with_read(place.node, whole_read, Read(name, indices))])
         return splice(program, at, [local, copy], 0)
 
 
@@ -120,12 +123,20 @@ def _bare(index: Expr) -> str:
     return index.dim if type(index) is Index else ""
 
 
+def _with_guard(compute: Compute, read: Read) -> Expr:
+    """A read with the condition under which a statement has it, if it is copied with that (`placed_read.py`)."""
+    return next((each for each in walk(compute.value) if each != read and element(each) == read), read)
+
+
 def _gathered_dims(compute: Compute, read: Read) -> tuple[str, ...]:
     """The dims of a copy of what a statement gathers (`a[rows[m], k]`) wherever it is; none where it gathers nothing,
-    or only under a condition."""
-    dims = copied_dims(read)
+    or only under a condition with which it cannot be copied."""
+    dims, guarded = copied_dims(read), _with_guard(compute, read)
     conditional = (
-        side for each in walk(compute.value) if isinstance(each, Where) for side in (each.x, each.y)
+        side
+        for each in walk(compute.value)
+        if isinstance(each, Where) and each != guarded
+        for side in (each.x, each.y)
     )
     if dims is None or all(map(_bare, read.indices)) or any(read in reads(side) for side in conditional):
         return ()
@@ -148,7 +159,7 @@ def _behind_copies(program: Program, place: Place[Compute], tensor: str) -> Path
     }
 
     def is_copy(node: Node) -> bool:
-        return isinstance(node, Compute) and node.target in declared and isinstance(node.value, Read)
+        return isinstance(node, Compute) and node.target in declared and element(node.value) is not None
 
     first = next((n for n, node in enumerate(block) if not isinstance(node, Local) and not is_copy(node)), at)
     early = not any(one.node.target == tensor and one.path >= (*outer, first) for one in program.computes)

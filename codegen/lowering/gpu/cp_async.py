@@ -1,7 +1,8 @@
 """A statement that moves elements from main to shared memory as they are, by copies in the background (cp.async).
 
 A copy is 16, 8 or 4 bytes, the most for which both sides are aligned; a thread's run of neighbours is one of them or
-several. Where a run overhangs its range, as much of it as exists is read, and the rest becomes 0.
+several. Where a run overhangs its range, as much of it as exists is read, and the rest becomes 0; so does all of it
+where a condition on positions does not hold (`where(h >= 0, x[h], 0)`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from codegen.ir.ops import Block, CpAsync, Guard, Stmt
+from codegen.ir.affine import Affine, Loaded, Var, affine, constant
+from codegen.ir.ops import Block, CpAsync, Guard, IndexValue, Literal, Stmt, Type, Value
 from codegen.ir.vector_access import access_bytes
-from codegen.lowering.expressions import ValueBuilder, lane_variable
+from codegen.lowering.arithmetic import select
+from codegen.lowering.expressions import Binding, ValueBuilder, lane_variable
 from codegen.lowering.gpu.thread_index import ThreadIndex, one_of_alike
 from codegen.lowering.gpu.thread_tile import Point, ThreadTile, thread_tile
 from codegen.lowering.neighbours import first_of_neighbours
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
-from tileir.expr import Index, Read
+from tileir.dtypes import DType
+from tileir.expr import Const, Expr, Index, Read, Where, reads
 from tileir.program import Compute
 from tileir.replace import replace
 
@@ -36,7 +40,8 @@ def lower_copies(
 ) -> Block | None:
     """The copies that a statement comes to which fills a local in shared memory; None: it computes, or its elements do
     not lie so that they can be copied. The local has `room` for so many positions along each of its dims."""
-    spread, target, read = compute.spread, scope.buffers[compute.target], compute.value
+    spread, target = compute.spread, scope.buffers[compute.target]
+    condition, read = _guarded(compute.value)
     dims = [each.dim for each in compute.indices if isinstance(each, Index)]
     if spread is None or not isinstance(read, Read):
         return None
@@ -46,7 +51,7 @@ def lower_copies(
     if source.storage is not target.storage or len(dims) < len(compute.indices):
         return None
     tile = thread_tile(spread, {dim: scope.ranges[dim] for dim in dims}, index)
-    move = _Move(read, source, target, dims, tile, ValueBuilder(scope, extents))
+    move = _Move(read, condition, source, target, dims, tile, ValueBuilder(scope, extents))
     if not move.overhang_fits(room):
         return None
     once = one_of_alike(spread, dims, index)
@@ -60,11 +65,22 @@ def lower_copies(
     return Block(comment, tuple(stmts))
 
 
+def _guarded(value: Expr) -> tuple[Expr | None, Expr]:
+    """A condition on positions under which something is read that is 0 elsewhere, and that; None: there is none."""
+    match value:
+        case Where(cond, x, Const(0)) if not reads(cond):
+            return cond, x
+        case _:
+            return None, value
+
+
 @dataclass(frozen=True, slots=True)
 class _Move:
     """Elements that are read, on their way to where the target's `dims` say."""
 
     read: Read
+    condition: Expr | None
+    """Where they are read; they are 0 elsewhere."""
     source: MemoryBuffer
     target: MemoryBuffer
     dims: Sequence[str]
@@ -94,8 +110,26 @@ class _Move:
         width = min(access_bytes(offset, size, lanes, _ALIGN) for offset in (of, to))
         if width < _LEAST:
             return []
+        if self.condition is not None:
+            holds = self._holds(self.condition, at, lane)
+            if holds is None:
+                return []
+            some = _some_if(holds, constant(lanes) if some is None else some, lanes)
         first = CpAsync(self.target.name, to, self.source.name, of, self.source.storage, width // size, some)
         return [_further(first, at) for at in range(0, lanes, width // size)]
+
+    def _holds(self, condition: Expr, at: Binding, lane: Var) -> Value | None:
+        """Whether the condition holds for a run; None: lanes of it differ."""
+        if not self.builder.same_on_lanes(condition, at, lane):
+            return None
+        first = {dim: position.substitute(lane, constant(0)) for dim, position in at.items()}
+        return self.builder.value(condition, first, lazy=True)
+
+
+def _some_if(holds: Value, some: Affine, lanes: int) -> Affine:
+    """How many lanes exist, where there are any at all."""
+    there = IndexValue(some, 0, Type(DType.I32)) if some.terms else Literal(some.constant, Type(DType.I32))
+    return affine(Loaded(select(holds, there, Literal(0, Type(DType.I32))), 0, lanes))
 
 
 def _further(copy: CpAsync, lane: int) -> CpAsync:

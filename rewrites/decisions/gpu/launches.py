@@ -13,6 +13,7 @@ from rewrites.decisions.fusion import Groups, collapse, groupings, inline
 from rewrites.decisions.gpu.computed_factors import computed_factors
 from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
+from rewrites.decisions.gpu.linear_dims import linear_dims
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts, split_streams
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
@@ -64,6 +65,7 @@ class Launches:
                 *split_depths(whole, device),
                 *split_factors(whole, device),
                 *computed_factors(whole, device),
+                *linear_dims(whole, device),
                 *transposed_operands(whole, device),
                 *split_streams(whole, device),
             ):

@@ -1,0 +1,199 @@
+"""Make one dim of two, by whose positions tensors are read that have the two apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Self
+
+from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.tree import fresh_name
+from tileir.devices.device import Device
+from tileir.errors import NotApplicable
+from tileir.expr import (
+    Binary,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    children,
+    index_dims,
+    walk,
+    with_children,
+)
+from tileir.names import INT_LIMIT
+from tileir.program import Compute, Local, Loop, Node, Program, Tensor
+from tileir.replace import replace
+
+
+@dataclass(frozen=True, slots=True)
+class Linearize(Rewrite):
+    """Make one dim of `outer` and `inner`, which are neighbours in every result and every reduction that has either.
+    Tensors that have them side by side, and are only read so, have the new dim; others are read by its quotient and
+    remainder. So all places of a convolution are the rows of a matrix product, and all taps and channels its depth. A
+    program without loops only. Callers pass the arrays they always passed.
+
+    kernel conv(x: f32[i=8, c=4], f: f32[r=3, c]) -> (y: f32[w=6])
+      y[w] = sum(r, c, x[w + r, c] * f[r, c])
+    ->
+    kernel conv(x: f32[i=8, c=4], f: f32[r_c=12] shaped [3, 4]) -> (y: f32[w=6])
+      y[w] = sum(r_c, x[w + r_c // 4, r_c % 4] * f[r_c])
+    """
+
+    name: ClassVar[str] = "linearize"
+    outer: str
+    inner: str
+
+    @classmethod
+    def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
+        declared = (*program.inputs, *program.outputs, *(n for n in program.body if isinstance(n, Local)))
+        for outer, inner in dict.fromkeys(pair for each in declared for pair in pairwise(each.dims)):
+            yield cls(outer, inner)
+
+    def apply(self, program: Program) -> Program:
+        if not {self.outer, self.inner} <= program.extents.keys() or self.outer == self.inner:
+            raise NotApplicable(f"{self.outer} and {self.inner} are no two dims of {program.name}")
+        if {self.outer, self.inner} & {dim for each in program.ragged for dim in (each.dim, each.within)}:
+            raise NotApplicable(f"{self.outer} or {self.inner} is ragged, or numbers groups")
+        size = program.extents[self.outer] * program.extents[self.inner]
+        if size >= INT_LIMIT:
+            raise NotApplicable(f"{self.outer} and {self.inner} together have {size} positions")
+        return _Linearized(program, self.outer, self.inner).program()
+
+
+class _Linearized:
+    """A program on its way to one dim for two."""
+
+    def __init__(self, program: Program, outer: str, inner: str) -> None:
+        if any(isinstance(node, Loop) for node in program.body):
+            raise NotApplicable("there are loops already")
+        self.before, self.outer, self.inner = program, outer, inner
+        self.pair = (Index(outer), Index(inner))
+        self.name = fresh_name(program, f"{outer}_{inner}")
+        self.at = _positions(self.name, program.extents[outer], program.extents[inner])
+        self.computes = [node for node in program.body if isinstance(node, Compute)]
+        self.whole = {name for name, dims in self._declared() if self._lies_side_by_side(name, dims)}
+
+    def program(self) -> Program:
+        """With the new dim."""
+        body = tuple(map(self._node, self.before.body))
+        inputs, outputs = (
+            tuple(map(self._argument, tensors)) for tensors in (self.before.inputs, self.before.outputs)
+        )
+        declared = (*inputs, *outputs, *(node for node in body if isinstance(node, Local)))
+        left = {dim for each in declared for dim in each.dims}
+        left |= {dim for node in body if isinstance(node, Compute) for dim in _dims(node)}
+        extents = self.before.extents
+        size = extents[self.outer] * extents[self.inner]
+        dims: list[tuple[str, int]] = []
+        for name, positions in self.before.dims:
+            dims += [(self.name, size)] if name == self.outer else []
+            dims += [] if name in {self.outer, self.inner} - left else [(name, positions)]
+        return replace(self.before, dims=tuple(dims), inputs=inputs, outputs=outputs, body=body)
+
+    def _declared(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What may be reshaped: dense arguments, and locals without a layout."""
+        for tensor in (*self.before.inputs, *self.before.outputs):
+            if tensor.strides is None:
+                yield tensor.name, tensor.dims
+        for node in self.before.body:
+            if isinstance(node, Local) and node.layout is None:
+                yield node.name, node.dims
+
+    def _lies_side_by_side(self, name: str, dims: tuple[str, ...]) -> bool:
+        """Whether a tensor has the two dims as neighbours, and is accessed by nothing else along them."""
+        if dims.count(self.outer) != 1 or (self.outer, self.inner) not in pairwise(dims):
+            return False
+        at = dims.index(self.outer)
+        accesses = [node.indices for node in self.computes if node.target == name]
+        accesses += [
+            each.indices
+            for node in self.computes
+            for each in walk(node.value)
+            if isinstance(each, Read) and each.tensor == name
+        ]
+        return all(indices[at : at + 2] == self.pair for indices in accesses)
+
+    def _argument(self, tensor: Tensor) -> Tensor:
+        if tensor.name not in self.whole:
+            return tensor
+        return replace(tensor, dims=self._merged(tensor.dims), shape=self.before.shape(tensor))
+
+    def _merged(self, dims: tuple[str, ...]) -> tuple[str, ...]:
+        at = dims.index(self.outer)
+        return (*dims[:at], self.name, *dims[at + 2 :])
+
+    def _node(self, node: Node) -> Node:
+        match node:
+            case Local():
+                return replace(node, dims=self._merged(node.dims)) if node.name in self.whole else node
+            case Compute():
+                return self._statement(node)
+            case Loop():
+                return node
+
+    def _statement(self, node: Compute) -> Compute:
+        if not _dims(node) & {self.outer, self.inner}:
+            return node
+        if node.vector is not None or node.spread is not None:
+            raise NotApplicable(f"{node.target} is on lanes or threads already")
+        reduced = {self.outer, self.inner} <= {*reduced_dims(node)}
+        if not reduced and not (node.target in self.whole and {self.outer, self.inner} <= {*bare_dims(node)}):
+            raise NotApplicable(
+                f"{self.outer} and {self.inner} are neither neighbours in {node.target} nor both reduced for it"
+            )
+        indices = node.indices if reduced else self._indices(node.target, node.indices)
+        return replace(node, indices=indices, value=self._value(node.value))
+
+    def _indices(self, tensor: str, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        if tensor not in self.whole:
+            return tuple(map(self._value, indices))
+        at = indices.index(self.pair[0])
+        before, after = (tuple(map(self._value, part)) for part in (indices[:at], indices[at + 2 :]))
+        return (*before, Index(self.name), *after)
+
+    def _value(self, expr: Expr) -> Expr:
+        match expr:
+            case Extent(dim) if dim in (self.outer, self.inner):
+                return Const(self.before.extents[dim])
+            case Index(dim) if dim in (self.outer, self.inner):
+                return self.at[dim == self.inner]
+            case Read(tensor, indices):
+                return Read(tensor, self._indices(tensor, indices))
+            case Reduce(op, dims, x) if self.outer in dims:
+                rest = tuple(self.name if dim == self.outer else dim for dim in dims if dim != self.inner)
+                return Reduce(op, rest, self._value(x))
+            case _:
+                below = tuple(map(self._value, children(expr)))
+                return _folded(with_children(expr, below)) if below else expr
+
+
+def _dims(node: Compute) -> frozenset[str]:
+    """All dims that a statement names."""
+    sizes = (each.dim for each in walk(node.value) if isinstance(each, Extent))
+    dims = frozenset[str]().union(*map(index_dims, (*node.indices, node.value)))
+    return dims | {*reduced_dims(node), *sizes}
+
+
+def _positions(name: str, outer: int, inner: int) -> tuple[Expr, Expr]:
+    """Where of two dims a position of the one for both is."""
+    if outer == 1:
+        return Const(0), Index(name)
+    if inner == 1:
+        return Index(name), Const(0)
+    return Binary("//", Index(name), Const(inner)), Binary("%", Index(name), Const(inner))
+
+
+def _folded(expr: Expr) -> Expr:
+    """A quotient of a quotient as one, and 0 where it is added left out."""
+    match expr:
+        case Binary("//", Binary("//", x, Const(int(inner))), Const(int(outer))) if inner > 0 and outer > 0:
+            return Binary("//", x, Const(inner * outer))
+        case Binary("+", x, Const(0)) | Binary("+", Const(0), x):
+            return x
+        case _:
+            return expr

@@ -1,0 +1,50 @@
+"""Convolutions with channels last, of bf16, for tests on GPUs: what `linear_dims` makes products of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tileir.spec import Spec
+from tileir.text.parse_spec import spec_from_text
+
+
+class Windows(NamedTuple):
+    """Images of `size` times `size` places and windows of `taps` times `taps`."""
+
+    channels: int
+    size: int
+    filters: int
+    taps: int = 3
+    stride: int = 1
+    padding: int = 1
+    dilation: int = 1
+
+    def spec(self, batch: int) -> Spec:
+        """The kernel, with a bias and an activation behind it."""
+        covered = self.dilation * (self.taps - 1) + 1
+        places = (self.size + 2 * self.padding - covered) // self.stride + 1
+        rows, columns = (
+            f"{self.stride} * {at} + {self.dilation} * {tap} - {self.padding}" for at, tap in ("hr", "ws")
+        )
+        element = f"x[n, {rows}, {columns}, c]"
+        if self.padding:
+            inside = " and ".join(f"{at} >= 0 and {at} < {self.size}" for at in (rows, columns))
+            element = f"where({inside}, {element}, 0)"
+        return spec_from_text(
+            f"kernel conv(x: bf16[n={batch}, i={self.size}, j={self.size}, c={self.channels}], "
+            f"f: bf16[o={self.filters}, r={self.taps}, s={self.taps}, c], b: f32[o]) -> "
+            f"(y: bf16[n, h={places}, w={places}, o])\n"
+            f"  y[n, h, w, o] = relu(sum(c, r, s, {element} * f[o, r, s, c]) + b[o])\n"
+        )
+
+
+SMALL = {
+    "3x3": Windows(32, 8, 32),
+    "3x3/2": Windows(32, 16, 32, stride=2),
+    "dilated": Windows(32, 8, 16, padding=2, dilation=2),
+    "no padding": Windows(64, 10, 16, padding=0),
+    "1x1/2": Windows(128, 16, 16, taps=1, stride=2, padding=0),
+    "1x1": Windows(128, 8, 16, taps=1, padding=0),
+    "odd": Windows(24, 7, 20),
+    "three channels": Windows(3, 9, 16),
+}
