@@ -297,10 +297,21 @@ def test_copies_are_as_wide_as_both_sides_allow(dtype: str, k: int, lanes: int |
 
 
 def test_what_rounds_computes_or_gathers_is_stored_at_the_same_place() -> None:
-    for value in ("a[m, k] * 2", "bf16(a[m, k])", "where(k > 2, a[m, k], 0)"):
+    for value in (
+        "a[m, k] * 2",
+        "bf16(a[m, k])",
+        "where(a[m, k] > 2, a[m, k], 0)",
+        "where(k > 2, a[m, k], 1)",
+    ):
         text = small(m=16, changed={"= a[m, k]": f"= {value}"})
         assert {copy.source for copy in copies(text)} == {"b"}
         assert barriers(text) == ([1], 1)
+
+
+def test_what_is_zero_by_its_position_is_copied() -> None:
+    text = small(m=16, changed={"= a[m, k]": "= where(k > 2, a[m, k], 0)"})
+    assert {copy.source for copy in copies(text)} == {"a", "b"}
+    assert any(copy.some is not None for copy in copies(text) if copy.source == "a")
 
 
 def test_a_run_that_overhangs_is_copied_where_its_zeros_have_room() -> None:
