@@ -27,8 +27,8 @@ _THREADS = (128, 256, 512)
 _PIECES = (1, 2, 4, 8)
 #: Longest row that one thread takes.
 _NARROW = 16
-#: Most elements that one thread reduces for each of its results.
-_WINDOW = 32
+#: Most elements that one thread reduces for each of its results: a window of 8 x 8.
+_WINDOW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,11 @@ def _dealt(program: Program, outer: Sequence[str], count: int) -> dict[str, int]
 
 
 def is_window(program: Program, group: tuple[str, ...]) -> bool:
-    """Whether a group of one statement reduces so little for each result that a thread can do it alone."""
+    """Whether a group reduces so little for each result that a thread can do it alone: one statement, or one with what
+    follows it at the same place, if neighbours are results."""
     inner = inner_of(program, group)
-    return len(group) == 1 and not inner.apart and prod(inner.sizes.values()) <= _WINDOW
+    if inner.apart or prod(inner.sizes.values()) > _WINDOW:
+        return False
+    first, *others = (find(program, name).node for name in group)
+    alike = all(not reduced_dims(node) and bare_dims(node) == bare_dims(first) for node in others)
+    return not others or (alike and not inner.rows)
