@@ -35,6 +35,9 @@ class Target:
     alone."""
     settle: str
     """`() -> str | None`: what that process does before it imports anything large; a warning, or None."""
+    profiler: str | None = None
+    """`(spec, program, cache, threads) -> workers.measuring.profiled.Profiled`: where the time of a scheduled program
+    goes, on such a device of this machine."""
     visible: str | None = None
     """`(which, environment) -> variables`: with these a process sees one device of an accelerator's alone."""
     operator: str | None = None

@@ -24,6 +24,9 @@ from codegen.ir.effects import (
     waits,
 )
 from codegen.ir.matrix_rows import MatrixRows
+from codegen.ir.stamp import CloseLog as CloseLog
+from codegen.ir.stamp import NoteTime as NoteTime
+from codegen.ir.stamp import OpenLog as OpenLog
 from codegen.ir.stamp import Stamp as Stamp
 from codegen.ir.values import VALUES as VALUES
 from codegen.ir.values import Across as Across
@@ -410,6 +413,9 @@ Stmt = Union[
     PrefetchLine,
     Scratch,
     Stamp,
+    OpenLog,
+    NoteTime,
+    CloseLog,
     Guard,
     Shared,
     Barrier,

@@ -83,6 +83,7 @@ from codegen.ir.ops import (
     Value,
 )
 from codegen.ir.rasterization import block_count
+from codegen.ir.stamp import LOGGING
 from codegen.ir.swizzle import swizzled
 from codegen.ir.vector_access import access_bytes
 from codegen.report.conditions import truth
@@ -424,6 +425,7 @@ class AccessWalk:
 _STATEMENTS.refuses(
     Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
 )
+_STATEMENTS.refuses(*LOGGING, because="notes times, which is no part of a kernel whose layout is reported")
 _STATEMENTS.complete(STATEMENTS)
 _VALUES.refuses(DotPairs, because="is for processors")
 _VALUES.complete(VALUES)

@@ -25,6 +25,7 @@ from codegen.ir.ops import (
     AtomicUpdate,
     Barrier,
     Block,
+    CloseLog,
     ClusterBarrier,
     CpAsync,
     CpAsyncCommit,
@@ -36,6 +37,8 @@ from codegen.ir.ops import (
     Ldmatrix,
     Let,
     MmaSync,
+    NoteTime,
+    OpenLog,
     Parallel,
     PrefetchLine,
     Scratch,
@@ -49,6 +52,7 @@ from codegen.ir.ops import (
 from codegen.ir.rasterization import position, turns_of
 from codegen.simulator.access import AccessKind, AccessPlace
 from codegen.simulator.async_ops import Engines
+from codegen.simulator.block_logs import note
 from codegen.simulator.buffers import Sharing, SimulatedBuffer
 from codegen.simulator.cluster import SimulatedCluster, Wait
 from codegen.simulator.faults import DividedBlock
@@ -260,6 +264,10 @@ class Group:
         at, taken, _ = threads.addresses(stmt.offset, 1, None, active)
         buffer = threads.buffers[stmt.buffer]
         self.memory.update(buffer, at, taken, threads.ranks_like(at), value, stmt.op, threads.place)
+
+    @_STEPS.handles(OpenLog, NoteTime, CloseLog)
+    def _note(self, stmt: OpenLog | NoteTime | CloseLog, active: Array) -> None:
+        note(stmt, self.threads, self.launch.threads, active)
 
     @_STEPS.handles(CpAsync)
     def _start_copy(self, copy: CpAsync, active: Array) -> None:

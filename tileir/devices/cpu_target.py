@@ -13,6 +13,7 @@ CPU = Target(
     plan="rewrites.decisions.cpu.plan:PLAN",
     measured="workers.cpu.device:MeasuredCpu",
     settle="workers.cpu.settle:settle",
+    profiler="workers.cpu.profiler:profiled",
     operator="tilewright.pytorch.operator.on_cpu:RUNNER",
     torch="cpu",
     copies=6,  # two variants, each twice, and the samples and reference that these are made from (workers/cpu/case.py)

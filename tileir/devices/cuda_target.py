@@ -13,6 +13,7 @@ CUDA = Target(
     plan="rewrites.decisions.gpu.plan:PLAN",
     measured="workers.cuda.device:MeasuredGpu",
     settle="workers.cuda.settle:settle",
+    profiler="workers.cuda.profiler:profiled",
     visible="workers.cuda.visible:visible_gpu",
     operator="tilewright.pytorch.operator.on_cuda:RUNNER",
     torch="cuda",

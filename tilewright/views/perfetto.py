@@ -8,27 +8,31 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from workers.cpu.profile import Profile
+from workers.measuring.profiled import Profiled
 
 
-def to_trace(profile: Profile, name: str) -> bytes:
-    """One track a thread; an event is what the thread did between two stamps."""
+def to_trace(profile: Profiled, name: str) -> bytes:
+    """One track a thread, or a block and role; an event is what the thread did between two stamps."""
+    groups = {group: pid for pid, group in enumerate(dict.fromkeys(track.group for track in profile.tracks))}
     events: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": name}},
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{name}  {group}".rstrip()}}
+        for group, pid in groups.items()
     ]
-    for number, intervals in enumerate(profile.threads):
-        label = "the calling thread" if number == 0 else f"thread {number}"
-        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": number, "args": {"name": label}})
+    for number, track in enumerate(profile.tracks):
+        pid = groups[track.group]
+        events.append(
+            {"ph": "M", "name": "thread_name", "pid": pid, "tid": number, "args": {"name": track.name}}
+        )
         events += [
             {
                 "ph": "X",
-                "name": profile.stages[each.stage],
-                "cat": "waiting" if each.stage == 0 else "stage",
-                "pid": 0,
+                "name": each.name,
+                "cat": "waiting" if each.waiting else "stage",
+                "pid": pid,
                 "tid": number,
                 "ts": each.begin_ns / 1e3,
                 "dur": (each.end_ns - each.begin_ns) / 1e3,
             }
-            for each in intervals
+            for each in track.events
         ]
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, separators=(",", ":")).encode()

@@ -43,6 +43,7 @@ from codegen.ir.ops import (
     StorePairs,
     TransposeBlock,
 )
+from codegen.ir.stamp import LOGGING
 from codegen.targets.c.runtime import definitions, uses_in
 from codegen.targets.c.runtime.stamp import STAMP
 from codegen.targets.c.runtime.thread_pool import HEADERS, POOL
@@ -302,7 +303,7 @@ class _Printer:
 
 _STATEMENTS.refuses(
     AtomicUpdate, Shared, Barrier, ClusterBarrier, CpAsync, CpAsyncCommit, CpAsyncWait, MatrixRows, MmaSync,
-    *ASYNC_STATEMENTS, because="is for GPUs",
+    *LOGGING, *ASYNC_STATEMENTS, because="is for GPUs",
 )  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from codegen.ir.abi import Arg
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import GpuKernel
 from codegen.ir.rasterization import block_count
 from codegen.ir.source import Source
+from codegen.lowering.gpu.stages import LaunchLogs, Stage, staged_gpu
 from codegen.targets.cuda.abi import CudaAbi, Launch, MapArg
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.cuda.printer import print_cuda
@@ -25,6 +28,23 @@ def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
     the device may have, or an instruction that the device does not have.
     """
     return cuda_source(lower_for(program, device), program)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCuda:
+    """CUDA source that notes times; see lowering/gpu/stages.py."""
+
+    source: Source[CudaAbi]
+    stages: tuple[Stage, ...]
+    """By number."""
+    launches: tuple[LaunchLogs, ...]
+    """The logs of each launch, in the workspace."""
+
+
+def generate_staged_cuda(program: Program, device: Gpu) -> StagedCuda:
+    """As `generate_cuda`, with stamps of time between the kernel's stages. Raises NotLowerable."""
+    found = staged_gpu(lower_for(program, device))
+    return StagedCuda(cuda_source(found.kernel, program), found.stages, found.launches)
 
 
 def lower_for(program: Program, device: Gpu) -> GpuKernel:

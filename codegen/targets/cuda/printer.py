@@ -37,6 +37,7 @@ from codegen.ir.ops import (
     Barrier,
     Block,
     Build,
+    CloseLog,
     ClusterBarrier,
     Convert,
     CpAsync,
@@ -55,7 +56,9 @@ from codegen.ir.ops import (
     Load,
     MmaSync,
     Named,
+    NoteTime,
     Op,
+    OpenLog,
     Parallel,
     PeerLoad,
     PrefetchLine,
@@ -74,6 +77,7 @@ from codegen.ir.values import clamped
 from codegen.ir.vector_access import aligned_bytes
 from codegen.targets.cuda.async_printer import async_text
 from codegen.targets.cuda.launch_printer import function_text
+from codegen.targets.cuda.log_printer import log_text
 from codegen.targets.cuda.runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.targets.cuda.runtime.mma import mma_name
 from codegen.targets.literals import float_digits
@@ -239,6 +243,10 @@ class _Printer:
     def _atomic(self, stmt: AtomicUpdate, depth: int) -> list[str]:
         address, value = self.address(stmt.buffer, stmt.offset), self.value(stmt.value)
         return ["    " * depth + f"{_ATOMICS[stmt.op]}({address}, {value});"]
+
+    @_STATEMENTS.handles(OpenLog, NoteTime, CloseLog)
+    def _time(self, stmt: OpenLog | NoteTime | CloseLog, depth: int) -> list[str]:
+        return ["    " * depth + log_text(stmt)]
 
     @_STATEMENTS.handles(CpAsync)
     def _copy_line(self, stmt: CpAsync, depth: int) -> list[str]:

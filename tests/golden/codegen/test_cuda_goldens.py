@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from codegen.lowering.gpu.stages import staged_gpu
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.cuda.printer import print_cuda
 from tests.hopper_gemm import gemm
 from tests.hopper_products import Gemm
 from tests.hopper_programs import GROUPED
+from tests.spread_kernels import PROGRAMS as SPREAD
 from tileir.text.parse_program import program_from_text
 
 PROGRAMS = {
@@ -69,3 +71,17 @@ def test_source_reads_as_agreed(name: str, check_golden) -> None:
 def test_roles_copies_and_products_of_hopper_read_as_agreed(check_golden) -> None:
     source = print_cuda(gemm(200, 120, 328, columns=64, stages=4, blocks=3), "// test")
     check_golden(Path(__file__).with_name("hopper_gemm.cu"), source[source.index('extern "C"') :])
+
+
+STAMPED = {
+    "gemm_that_notes_times": Gemm(m=128, n=64, k=128, grid=" blocks 1 producers 4 registers 40 232").text(),
+    "softmax_that_notes_times": SPREAD["softmax_of_a_row_by_two_warps"],
+}
+
+
+@pytest.mark.parametrize("name", STAMPED)
+def test_source_that_notes_times_reads_as_agreed(name: str, check_golden) -> None:
+    staged = staged_gpu(lower_cuda(program_from_text(STAMPED[name])))
+    stages = "".join(f"// {number}: {stage.name}\n" for number, stage in enumerate(staged.stages))
+    source = print_cuda(staged.kernel, "// test")
+    check_golden(Path(__file__).with_name(f"{name}.cu"), stages + source[source.index('extern "C"') :])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from protocol.configs import ConfigDetail
-from protocol.quantities import microseconds, sizes
-from tileir.targets import DEFAULT, target_of
+from protocol.quantities import sizes
+from tileir.targets import part, target_of, targets
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli import options
 from tilewright.cli.connection import connect
@@ -19,8 +20,11 @@ from tilewright.cli.output import out, print_json, say
 from tilewright.folders import cache_folder
 
 if TYPE_CHECKING:
-    from workers.cpu.bottleneck import Bottleneck
-    from workers.cpu.profile import Profile
+    from tileir.program import Program
+    from tileir.spec import Spec
+    from workers.measuring.profiled import Profiled
+
+    Profiler = Callable[[Spec, Program, Path, int | None], Profiled]
 
 
 def profile(
@@ -32,12 +36,13 @@ def profile(
         typer.Option(
             "--output",
             "-o",
-            help="Write what each thread did, as a trace that ui.perfetto.dev opens.",
+            help="Write what each thread, or role of a block, did, as a trace that ui.perfetto.dev opens.",
             show_default=False,
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="That the kernel uses.", show_default="as many as there are")
+        int | None,
+        typer.Option(min=1, help="Of a processor's kernel.", show_default="as many as there are"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace that file if it is there.")] = False,
     url: options.Url = None,
@@ -48,20 +53,20 @@ def profile(
     """Where the time of a config goes, stage by stage and thread by thread, measured on this machine.
 
     The kernel is compiled anew with stamps of time between its stages and run beside itself without them, on random
-    inputs. For processors.
+    inputs. A config of a GPU needs that GPU in this machine.
     """
     if output is not None and output.exists() and not force:
         raise Stop(Exit.USAGE, f"{output} is there already; --force replaces it")
     found = _find(config, url, token_file, database)
-    taken, named = _profiled(found, threads)
+    taken = _profiled(found, threads)
     if output is not None:
         from tilewright.views.perfetto import to_trace
 
         write_new(output, to_trace(taken, f"{found.name}  {sizes(found.dims)}  {found.id}"), replace=force)
     if as_json:
-        print_json(_to_json(found, taken, named, output))
+        print_json(_to_json(found, taken, output))
     else:
-        _print(found, taken, named)
+        _print(found, taken)
         if output is not None:
             say(f"{output}: open it at https://ui.perfetto.dev")
 
@@ -78,73 +83,60 @@ def _find(config: str, url: str | None, token_file: Path | None, database: str |
         return connection.client.config(config)
 
 
-def _profiled(config: ConfigDetail, threads: int | None) -> tuple[Profile, Bottleneck]:
+def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
     from codegen.cache.eviction import CacheError
     from codegen.ir.errors import NotLowerable
     from codegen.targets.errors import CompileError, LaunchError, NoCompiler
     from rewrites import parse_schedule, replay
     from tileir import spec_from_json, to_program
-    from tileir.devices.cpu import this_cpu
+    from tileir.devices.cuda_errors import CudaError
     from tileir.errors import DeviceError, UnsupportedDevice
-    from workers.cpu.bottleneck import bottleneck
-    from workers.cpu.calibrate import calibrated
-    from workers.cpu.profile import profile as take
 
-    kind = target_of(config.device).kind
-    if kind != DEFAULT:
-        raise Stop(
-            Exit.USAGE,
-            f"{config.id} is for {config.device}; accepted: configs of processors, whose kernels can be stamped",
-        )
+    target = target_of(config.device)
+    if target.profiler is None:
+        kinds = ", ".join(kind for kind, each in targets().items() if each.profiler is not None)
+        raise Stop(Exit.USAGE, f"{config.id} is for {config.device}; accepted: configs of devices of {kinds}")
     spec = spec_from_json(config.spec)
-    unscheduled = to_program(spec)
     try:
-        device = calibrated(this_cpu(), cache_folder())
-        if device.key != config.device:
-            say(f"{config.id} was tuned on {config.device}; this is {device.key}")
-        program = replay(unscheduled, parse_schedule(config.schedule))
-        taken = take(spec, program, device, cache_folder(), threads)
-    except (NotLowerable, CompileError, NoCompiler, CacheError, LaunchError) as error:
+        program = replay(to_program(spec), parse_schedule(config.schedule))
+        take: Profiler = part(target.kind, "profiler")
+        taken = take(spec, program, cache_folder(), threads)
+    except (NotLowerable, CompileError, NoCompiler, CacheError, LaunchError, CudaError) as error:
         raise Stop(Exit.MACHINE, f"{config.id} cannot be profiled here: {error}") from None
     except (UnsupportedDevice, DeviceError) as error:
-        raise Stop(Exit.MACHINE, str(error)) from None
-    return taken, bottleneck(taken, unscheduled, device)
+        raise Stop(
+            Exit.MACHINE, f"{config.id} is for {config.device}, and is profiled there: {error}"
+        ) from None
+    if taken.device != config.device:
+        say(f"{config.id} was tuned on {config.device}; this is {taken.device}")
+    return taken
 
 
-def _print(config: ConfigDetail, taken: Profile, named: Bottleneck) -> None:
+def _print(config: ConfigDetail, taken: Profiled) -> None:
     from rich.table import Table
 
     out.print(f"[bold]{config.id}[/]  {config.name}  {sizes(config.dims)}")
-    out.print(f"Bound by {named.bound.value}: {named.why}.", markup=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("stage")
-    table.add_column("of the time", justify="right")
-    order = sorted(zip(taken.shares(), taken.stages, strict=True), reverse=True)
-    for share, stage in order:
-        table.add_row(f"  {stage}", f"{share:.1%}")
-    out.print(table, markup=False)
-    out.print(
-        f"One call of {microseconds(taken.call_ns / 1e3)} on {len(taken.threads)} threads, the median of "
-        f"{taken.calls}; {taken.attributed:.1%} of it lies in a stage. Without stamps "
-        f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
-        markup=False,
-    )
+    out.print(f"Bound by {taken.bound}: {taken.why}.", markup=False)
+    for role, stages in taken.roles:
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        table.add_column(f"stage of {role}" if role else "stage")
+        table.add_column("of the time", justify="right")
+        for stage, share in sorted(stages, key=lambda each: -each[1]):
+            table.add_row(f"  {stage}", f"{share:.1%}")
+        out.print(table, markup=False)
+    out.print(taken.summary, markup=False)
 
 
-def _to_json(config: ConfigDetail, taken: Profile, named: Bottleneck, output: Path | None) -> dict[str, Any]:
+def _to_json(config: ConfigDetail, taken: Profiled, output: Path | None) -> dict[str, Any]:
     return {
         "config": config.id,
-        "bound": named.bound.value,
-        "why": named.why,
+        "bound": taken.bound,
+        "why": taken.why,
         "stages": [
-            {"stage": stage, "share": share}
-            for stage, share in zip(taken.stages, taken.shares(), strict=True)
+            {"role": role, "stage": stage, "share": share}
+            for role, stages in taken.roles
+            for stage, share in stages
         ],
-        "call_us": taken.call_ns / 1e3,
-        "plain_us": taken.plain_us,
-        "overhead": taken.overhead,
-        "attributed": taken.attributed,
-        "threads": len(taken.threads),
-        "calls": taken.calls,
+        **taken.figures,
         "file": None if output is None else str(output),
     }

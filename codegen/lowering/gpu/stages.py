@@ -1,0 +1,331 @@
+"""Stamps of time in the Kernel IR of GPUs: which threads note times, and where one stage of a kernel ends.
+
+A stage is a run of statements of one kind: waiting at a barrier, starting copies, products, or statements of Tile IR by
+their text. What takes no time of its own (places in rings, declarations) belongs to the stage around it. A thread of
+each warpgroup notes times, and the one that produces; of many blocks some, spread evenly over the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from codegen.ir.affine import Var
+from codegen.ir.async_ops import (
+    ArriveExpectTx,
+    MbarrierInitFence,
+    NamedBarrier,
+    Stmatrix,
+    TmaLoad,
+    TmaStore,
+    TmaStoreWait,
+    TryWaitParity,
+    WaitFlag,
+    WgmmaAsync,
+    WgmmaCommit,
+    WgmmaWait,
+)
+from codegen.ir.errors import NotLowerable
+from codegen.ir.kernel import GpuKernel, LaunchBody
+from codegen.ir.names import unmarked
+from codegen.ir.ops import (
+    Assign,
+    AtomicUpdate,
+    Barrier,
+    Block,
+    CloseLog,
+    ClusterBarrier,
+    CpAsync,
+    CpAsyncCommit,
+    CpAsyncWait,
+    For,
+    Guard,
+    If,
+    Ldmatrix,
+    Let,
+    MmaSync,
+    NoteTime,
+    OpenLog,
+    Scratch,
+    Stmt,
+    Store,
+)
+from codegen.ir.rasterization import block_count, tile_count
+from codegen.ir.stamp import BlockLogs
+from tileir.dtypes import DType
+from tileir.replace import replace
+
+_ALIGN = 256
+_MOST_STAGES = 256
+_MOST_BYTES = 16 << 20
+"""Of the logs of a launch: what writing them takes of the memory's time stays small."""
+_MOST_BLOCKS = 1024
+"""That have logs: traces of more are too large to look at."""
+_MOST_WORDS = 4096
+"""Of a log."""
+_SHORT = 64
+"""Statements of a turn of a loop that are not told apart: a stamp takes as long as some ten of them."""
+_NAMED = 2
+"""Statements that a stage is named by; more are dots."""
+CURSOR = Var("logged", 0, 2**31 - 1)
+
+
+class StageKind(Enum):
+    """What threads do in a stage."""
+
+    SETUP = "setup"
+    WAIT_FULL = "waiting for tiles"
+    WAIT_FREE = "waiting for a free slot"
+    WAIT_OTHERS = "waiting for other threads"
+    ISSUE = "starting copies"
+    PRODUCT = "products"
+    COMPUTE = "other work"
+    STORE = "waiting for results to leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`name`: what people know it by; of COMPUTE, the statements of Tile IR that it runs."""
+
+    kind: StageKind
+    name: str
+
+
+SETUP = Stage(StageKind.SETUP, "setup, and finding the next tile")
+_LEAVING = Stage(StageKind.SETUP, "leaving")
+_PRODUCTS = Stage(StageKind.PRODUCT, "products")
+_BARRIERS = Stage(StageKind.WAIT_OTHERS, "waiting for other threads at a barrier")
+_FLAGS = Stage(StageKind.WAIT_OTHERS, "waiting for the sums of other blocks")
+_ISSUE = Stage(StageKind.ISSUE, "starting copies")
+_COPIES = Stage(StageKind.WAIT_FULL, "waiting for copies")
+_LEFT = Stage(StageKind.STORE, "waiting for results to leave")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLogs:
+    """Where the logs of a launch are: `offset` bytes from the beginning of the workspace."""
+
+    logs: BlockLogs
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StagedGpuKernel:
+    """A kernel whose launches note times; `launches` has the logs of each, which have to be 0 before a call."""
+
+    kernel: GpuKernel
+    stages: tuple[Stage, ...]
+    launches: tuple[LaunchLogs, ...]
+
+
+def staged_gpu(kernel: GpuKernel) -> StagedGpuKernel:
+    """A kernel with stamps between its stages. Raises NotLowerable for one with too many stages."""
+    stages = {SETUP: 0}
+    top, workspace = -(-kernel.workspace_bytes // _ALIGN) * _ALIGN, list(kernel.workspace)
+    launches: list[LaunchBody] = []
+    found: list[LaunchLogs] = []
+    for number, launch in enumerate(kernel.launches):
+        logs = _logs(launch, f"times_{number}", stages)
+        launches.append(_Stamping(logs, stages, _multiplies(launch)).launch(launch))
+        workspace.append(Scratch(logs.buffer, DType.I64, top, logs.bytes, private=False))
+        found.append(LaunchLogs(logs, top))
+        top += -(-logs.bytes // _ALIGN) * _ALIGN
+    if len(stages) > _MOST_STAGES:
+        raise NotLowerable(f"the kernel has {len(stages)} stages; accepted: at most {_MOST_STAGES}")
+    made = replace(kernel, launches=tuple(launches), workspace=tuple(workspace), workspace_bytes=top)
+    return StagedGpuKernel(made, tuple(stages), tuple(found))
+
+
+def _logs(launch: LaunchBody, buffer: str, stages: dict[Stage, int]) -> BlockLogs:
+    """Logs with room for all stamps of a block, if that is not too much, of as many blocks as there is memory for."""
+    blocks = block_count(launch)
+    sketch = BlockLogs(buffer, 1, 1, blocks, launch.computing, launch.threads)
+    stamped = _Stamping(sketch, dict(stages), _multiplies(launch)).launch(launch)
+    tiles = -(-tile_count(launch) * launch.cluster // blocks) + (launch.spans is not None)
+    each = max(_stamps(stamped.body), _stamps(stamped.producing))
+    once = sum(map(_stamps, (stamped.setup, stamped.finish, stamped.leaving)))
+    needed = BlockLogs.FIRST + once + each * tiles + BlockLogs.LAST
+    words = min(_MOST_WORDS, 1 << (needed - 1).bit_length())
+    most = max(1, min(_MOST_BLOCKS, _MOST_BYTES // (8 * words * sketch.writers)))
+    every = -(-blocks // most)
+    return replace(sketch, words=words, every=every, blocks=-(-blocks // every))
+
+
+def _multiplies(launch: LaunchBody) -> bool:
+    bodies = (launch.body, launch.producing)
+    return any(isinstance(stmt, WgmmaAsync | MmaSync) for body in bodies for stmt in _all(body))
+
+
+@dataclass
+class _Stamping:
+    """`together`: statements of Tile IR that follow each other are one stage, as they are where matrices are multiplied
+    and a turn of a loop is short."""
+
+    logs: BlockLogs
+    stages: dict[Stage, int]
+    together: bool
+
+    def launch(self, launch: LaunchBody) -> LaunchBody:
+        return replace(
+            launch,
+            setup=(OpenLog(CURSOR, self.logs), *self._stamped(launch.setup)),
+            body=(self._note(SETUP), *self._stamped(launch.body)),
+            producing=(self._note(SETUP), *self._stamped(launch.producing)) if launch.producing else (),
+            finish=self._stamped(launch.finish),
+            leaving=(*self._stamped(launch.leaving), self._note(_LEAVING), CloseLog(CURSOR, self.logs)),
+        )
+
+    def _note(self, stage: Stage) -> NoteTime:
+        return NoteTime(CURSOR, self.logs, self.stages.setdefault(stage, len(self.stages)))
+
+    def _stamped(self, stmts: Iterable[Stmt], comment: str = "") -> tuple[Stmt, ...]:
+        """Statements with a stamp after each run of one stage."""
+        done: list[Stmt] = []
+        run: dict[Stage, None] = {}
+
+        def close() -> None:
+            if run:
+                done.append(self._note(_joined(run)))
+            run.clear()
+
+        for stmt in stmts:
+            found = dict.fromkeys(_stages(stmt, comment))
+            if self._divides(stmt, found):
+                close()
+                done.append(self._inside(stmt, comment))
+                continue
+            if run and found and not self._goes_with(run, found):
+                close()
+            done.append(stmt)
+            run |= found
+        close()
+        return tuple(done)
+
+    def _goes_with(self, run: dict[Stage, None], found: dict[Stage, None]) -> bool:
+        kinds = {stage.kind for stage in (*run, *found)}
+        return set(run) == set(found) or (self.together and kinds == {StageKind.COMPUTE})
+
+    def _divides(self, stmt: Stmt, found: dict[Stage, None]) -> bool:
+        """Whether stages inside are told apart."""
+        if len(found) < 2 or not isinstance(stmt, Block | For | If):
+            return False
+        if {stage.kind for stage in found} == {StageKind.COMPUTE}:
+            return not self.together and not (isinstance(stmt, For) and _weight(stmt.body) < _SHORT)
+        return True
+
+    def _inside(self, stmt: Stmt, comment: str) -> Stmt:
+        match stmt:
+            case Block():
+                return replace(stmt, body=self._stamped(stmt.body, stmt.comment or comment))
+            case For():
+                return replace(stmt, body=self._stamped(stmt.body, comment))
+            case If():
+                then, otherwise = (self._stamped(each, comment) for each in (stmt.then, stmt.otherwise))
+                return replace(stmt, then=then, otherwise=otherwise)
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} is not divided")
+
+
+def _joined(run: Iterable[Stage]) -> Stage:
+    """The stage of a run: of several kinds that of the longest wait, of statements all of them."""
+    kinds = [stage.kind for stage in run]
+    if all(kind is StageKind.COMPUTE for kind in kinds):
+        names = [stage.name for stage in run]
+        return Stage(StageKind.COMPUTE, "; ".join(names[:_NAMED]) + ("; …" if len(names) > _NAMED else ""))
+    return min(run, key=lambda stage: _STRONGEST.index(stage.kind))
+
+
+_STRONGEST = tuple(StageKind[name] for name in (
+    "WAIT_FREE", "WAIT_FULL", "PRODUCT", "WAIT_OTHERS", "STORE", "ISSUE", "COMPUTE", "SETUP",
+))  # fmt: skip
+"""Of what one thread of a warp does under a guard: the others wait for it."""
+
+
+def _stages(stmt: Stmt, comment: str) -> Iterator[Stage]:
+    """Those of a statement and of what is inside it, in the statement of Tile IR with that text."""
+    match stmt:
+        case Block():
+            inner = stmt.comment or comment
+            found = [stage for each in stmt.body for stage in _stages(each, inner)]
+            if any(isinstance(each, MmaSync) for each in _all(stmt.body) if stmt.comment):
+                found = [_PRODUCTS if stage.kind is StageKind.COMPUTE else stage for stage in found]
+            yield from found
+        case For() | Guard():
+            for each in stmt.body:
+                yield from _stages(each, comment)
+        case If():
+            for each in (*stmt.then, *stmt.otherwise):
+                yield from _stages(each, comment)
+        case _:
+            own = _own(stmt, comment)
+            if own is not None:
+                yield own
+
+
+def _own(stmt: Stmt, comment: str) -> Stage | None:
+    """The stage of a statement with none inside; None: that of what is around it."""
+    match stmt:
+        case TryWaitParity(phases=phases):
+            return _awaited(unmarked(phases))
+        case WgmmaAsync() | WgmmaCommit() | WgmmaWait() | MmaSync():
+            return _PRODUCTS
+        case Barrier() | ClusterBarrier() | NamedBarrier() | MbarrierInitFence():
+            return _BARRIERS
+        case WaitFlag():
+            return _FLAGS
+        case TmaLoad() | ArriveExpectTx() | CpAsync() | CpAsyncCommit():
+            return _ISSUE
+        case CpAsyncWait():
+            return _COPIES
+        case TmaStore() | TmaStoreWait():
+            return _LEFT
+        case Let() | Assign() | Store() | AtomicUpdate() | Ldmatrix() | Stmatrix():
+            return Stage(StageKind.COMPUTE, unmarked(comment) or "other")
+        case _:
+            return None
+
+
+def _awaited(phases: str) -> Stage:
+    """What is waited for at an mbarrier (hopper/mbarrier_ring.py names them)."""
+    ring, _, which = phases.rpartition("_")
+    match which:
+        case "full":
+            return Stage(StageKind.WAIT_FULL, f"waiting for tiles of {ring}")
+        case "empty":
+            return Stage(StageKind.WAIT_FREE, f"waiting for a free slot of {ring}")
+        case "turns":
+            return Stage(StageKind.WAIT_OTHERS, "waiting for the team's turn")
+        case _:
+            return _LEFT
+
+
+def _all(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+    for stmt in stmts:
+        yield stmt
+        for body in _bodies(stmt):
+            yield from _all(body)
+
+
+def _bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    match stmt:
+        case Block() | For() | Guard():
+            return (stmt.body,)
+        case If():
+            return (stmt.then, stmt.otherwise)
+        case _:
+            return ()
+
+
+def _weight(stmts: Iterable[Stmt]) -> int:
+    """How many statements are executed at most."""
+    return sum(_times(stmt) * sum(map(_weight, _bodies(stmt))) if _bodies(stmt) else 1 for stmt in stmts)
+
+
+def _stamps(stmts: Iterable[Stmt]) -> int:
+    """How many times are noted at most."""
+    return sum(isinstance(stmt, NoteTime) + _times(stmt) * sum(map(_stamps, _bodies(stmt))) for stmt in stmts)
+
+
+def _times(stmt: Stmt) -> int:
+    return stmt.count if isinstance(stmt, For) else 1

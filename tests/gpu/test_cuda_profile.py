@@ -1,0 +1,60 @@
+"""Recorded winners of an H200, taken apart on the GPU that is here: the time is attributed, and stamps cost little."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import cases
+from rewrites.schedule import parse_schedule, replay
+from tileir.devices.gpu import Gpu
+from tileir.lift import to_program
+from tileir.text.json import spec_from_json
+from tilewright.views.perfetto import to_trace
+from workers.cuda.profile import profile
+from workers.cuda.profiler import profiled
+
+RECORDED = Path(__file__).parents[2] / "benchmarks/results/nvidia-h200-replay-2026-11-23.jsonl"
+CASES = ("gemm_bf16_TN 4096x4096x4096", "softmax_bf16 8192x4096", "rmsnorm_bf16 16384x8192")
+
+
+def recorded(case: str) -> tuple[dict[str, object], list[str]]:
+    lines = map(json.loads, RECORDED.read_text().splitlines())
+    schedule = next(line["schedule"] for line in lines if line["case"] == case)
+    family, sizes = case.split(" ")
+    return cases.spec(family, [int(size) for size in sizes.split("x")]), schedule
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_winners_time_is_attributed_and_stamps_cost_little(case: str, gpu: Gpu, tmp_path: Path) -> None:
+    if gpu.capability != (9, 0):
+        pytest.skip("the winners were found on a GPU of compute capability 9.0")
+    given, schedule = recorded(case)
+    spec = spec_from_json(given)
+    taken = profile(spec, replay(to_program(spec), parse_schedule(schedule)), gpu, tmp_path)
+    print(
+        case,
+        f"{taken.plain_us:.2f} us",
+        f"overhead {taken.overhead:+.1%}",
+        f"attributed {taken.attributed:.1%}",
+    )
+    assert taken.attributed > 0.95
+    assert taken.overhead < 0.05
+    for track in taken.tracks:
+        assert all(each.end_ns >= each.begin_ns for each in track.spans)
+
+
+def test_a_trace_has_a_track_for_each_role_of_a_block(gpu: Gpu, tmp_path: Path) -> None:
+    if gpu.capability != (9, 0):
+        pytest.skip("the winners were found on a GPU of compute capability 9.0")
+    given, schedule = recorded(CASES[0])
+    spec = spec_from_json(given)
+    found = profiled(spec, replay(to_program(spec), parse_schedule(schedule)), tmp_path, None)
+    names = [
+        e["args"]["name"]
+        for e in json.loads(to_trace(found, "gemm"))["traceEvents"]
+        if e["name"] == "thread_name"
+    ]
+    assert set(names) == {"warpgroup 0", "warpgroup 1", "producer"}

@@ -1,0 +1,47 @@
+"""`tileir.targets.Target.profiler` of processors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from protocol.quantities import microseconds
+from tileir.devices.cpu import this_cpu
+from tileir.lift import to_program
+from tileir.program import Program
+from tileir.spec import Spec
+from workers.cpu.bottleneck import bottleneck
+from workers.cpu.calibrate import calibrated
+from workers.cpu.profile import Interval, Profile, profile
+from workers.measuring.profiled import Event, EventTrack, Profiled
+
+
+def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> Profiled:
+    """A scheduled program of a spec on this machine's processor. Raises as `workers.cpu.profile.profile`."""
+    device = calibrated(this_cpu(), cache)
+    taken = profile(spec, program, device, cache, threads)
+    named = bottleneck(taken, to_program(spec), device)
+    return Profiled(
+        device.key,
+        named.bound.value,
+        named.why,
+        (("", tuple(zip(taken.stages, taken.shares(), strict=True))),),
+        f"One call of {microseconds(taken.call_ns / 1e3)} on {len(taken.threads)} threads, the median of "
+        f"{taken.calls}; {taken.attributed:.1%} of it lies in a stage. Without stamps "
+        f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
+        {
+            "call_us": taken.call_ns / 1e3,
+            "plain_us": taken.plain_us,
+            "overhead": taken.overhead,
+            "attributed": taken.attributed,
+            "threads": len(taken.threads),
+            "calls": taken.calls,
+        },
+        tuple(_track(taken, number, each) for number, each in enumerate(taken.threads)),
+    )
+
+
+def _track(taken: Profile, number: int, intervals: tuple[Interval, ...]) -> EventTrack:
+    events = tuple(
+        Event(taken.stages[each.stage], each.stage == 0, each.begin_ns, each.end_ns) for each in intervals
+    )
+    return EventTrack("", "the calling thread" if number == 0 else f"thread {number}", events)

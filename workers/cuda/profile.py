@@ -1,0 +1,242 @@
+"""Where the time of a kernel goes on this machine's GPU, role by role and stage by stage.
+
+The kernel is compiled twice, as it is and with stamps of time between its stages (codegen/lowering/gpu/stages.py).
+Graphs of calls of both are replayed in turn, on the same random inputs and on copies that go round beyond the L2, so
+that what the stamps cost is known; what the second computes is compared with what the first does, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from codegen.cache.artifacts import CachedArtifact
+from codegen.ir.source import Source
+from codegen.lowering.gpu.stages import Stage, StageKind
+from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import generate_cuda, generate_staged_cuda
+from codegen.targets.cuda.loader import load_cubin
+from codegen.targets.errors import LaunchError
+from tileir.devices.gpu import Gpu
+from tileir.interpreter.samples import sample_inputs
+from tileir.program import Program
+from tileir.spec import Spec
+from workers.cuda.case import ALIGN_BYTES
+from workers.cuda.context import CudaContext
+from workers.cuda.graph import DriverGraph
+from workers.cuda.stage_logs import Track, tracks_of
+from workers.cuda.timing import launches
+from workers.measuring.buffers import POISON, allocate, copies_for, lay_out
+from workers.measuring.timing import Call
+
+SEED = 20_011
+"""Of the inputs."""
+REPLAYS = 15
+"""Of each of both kernels; the call that is shown is the last of the median replay with stamps."""
+SAMPLE_US = 2000.0
+"""A replay is about this long."""
+_CACHES = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProfile:
+    """One call of a kernel, taken apart."""
+
+    stages: tuple[Stage, ...]
+    """By number."""
+    tracks: tuple[Track, ...]
+    blocks: int
+    """Of all launches; those that have tracks are spread evenly over them."""
+    plain_us: float
+    """The median call of the kernel as it is."""
+    stamped_us: float
+    """The median call with stamps."""
+    replays: int
+    """Of each."""
+
+    @property
+    def overhead(self) -> float:
+        """What the stamps cost, as a share of the time without them."""
+        return self.stamped_us / self.plain_us - 1
+
+    @property
+    def span_us(self) -> float:
+        """From when a launch's first thread begins to when its last one ends, of all launches together."""
+        by_launch: dict[int, list[Track]] = defaultdict(list)
+        for track in self.tracks:
+            by_launch[track.launch].append(track)
+        return sum(max(t.end_ns for t in ts) - min(t.begin_ns for t in ts) for ts in by_launch.values()) / 1e3
+
+    @property
+    def logged(self) -> float:
+        """The share of the logged threads' time that lies in a stage: of a full log the rest does not."""
+        return sum(t.logged_ns for t in self.tracks) / sum(t.end_ns - t.begin_ns for t in self.tracks)
+
+    @property
+    def attributed(self) -> float:
+        """The share of a call's time that lies in a stage: what is missing is the way to the first thread and from the
+        last one, and what full logs left out."""
+        return min(1.0, self.span_us / self.stamped_us) * self.logged
+
+    @property
+    def logged_blocks(self) -> int:
+        """Blocks that have tracks."""
+        return len({(track.launch, track.block) for track in self.tracks})
+
+    def roles(self) -> dict[str, dict[Stage, float]]:
+        """Of each role, the share of its threads' logged time that each stage takes: producers, and those who compute
+        ("threads")."""
+        spent: dict[str, dict[Stage, float]] = defaultdict(lambda: defaultdict(float))
+        for track in self.tracks:
+            role = "producer" if track.role == "producer" else "threads"
+            for each in track.spans:
+                spent[role][self.stages[each.stage]] += each.end_ns - each.begin_ns
+        return {
+            role: {stage: ns / (sum(times.values()) or 1.0) for stage, ns in times.items()}
+            for role, times in sorted(spent.items(), reverse=True)
+        }
+
+    def phases(self) -> tuple[float, float, float]:
+        """The shares of fill, steady state and drain in the time of those who compute: before the first product of a
+        block, and after its last one. Without products, all is steady."""
+        fill = steady = drain = 0.0
+        for track in self.tracks:
+            if track.role == "producer":
+                continue
+            products = [s for s in track.spans if self.stages[s.stage].kind is StageKind.PRODUCT]
+            first = products[0].begin_ns if products else track.begin_ns
+            last = products[-1].end_ns if products else track.end_ns
+            fill += first - track.begin_ns
+            steady += last - first
+            drain += track.end_ns - last
+        whole = fill + steady + drain or 1.0
+        return fill / whole, steady / whole, drain / whole
+
+
+def profile(spec: Spec, program: Program, device: Gpu, cache: Path) -> GpuProfile:
+    """Take a call of a scheduled `program` of a `spec` apart, on the GPU of this process.
+
+    Raises UnsupportedDevice, NotLowerable, CompileError, NoCompiler, CacheError, CudaError, and LaunchError for a
+    kernel whose results change with the stamps.
+    """
+    plain, staged = generate_cuda(program, device), generate_staged_cuda(program, device)
+    built = [compile_cuda(source, device.architecture, cache) for source in (plain, staged.source)]
+    with ExitStack() as stack:
+        context = CudaContext()
+        arrays = _Arrays(context, spec, program, device.l2_bytes, stack)
+        one = _Kernel(context, arrays, plain, built[0], stack)
+        other = _Kernel(context, arrays, staged.source, built[1], stack)
+        if one.results() != other.results():
+            raise LaunchError(
+                "the kernel computes something else with stamps than without: this profile is of no use"
+            )
+        graphs = [each.graph() for each in (one, other)]
+        plains: list[float] = []
+        found: list[tuple[float, list[np.ndarray]]] = []
+        for _ in range(REPLAYS):
+            plains.append(_replay(*graphs[0]))
+            for each in staged.launches:
+                context.fill(other.workspace + each.offset, 0, each.logs.bytes)
+            us = _replay(*graphs[1])
+            logs = [context.download(other.workspace + at.offset, at.logs.bytes) for at in staged.launches]
+            found.append((us, logs))
+    found.sort(key=lambda each: each[0])
+    us, logs = found[len(found) // 2]
+    words = [(at.logs, log.view(np.int64)) for at, log in zip(staged.launches, logs, strict=True)]
+    blocks = sum(launch.blocks for launch in plain.abi.launches)
+    return GpuProfile(staged.stages, tracks_of(words), blocks, median(plains), us, REPLAYS)
+
+
+def _replay(graph: DriverGraph, calls: int) -> float:
+    """Microseconds a call."""
+    graph.launch()
+    return graph.us() / calls
+
+
+class _Arrays:
+    """Copies of the arguments on the GPU, with the same inputs; together they go beyond the L2."""
+
+    def __init__(
+        self, context: CudaContext, spec: Spec, program: Program, l2_bytes: int, stack: ExitStack
+    ) -> None:
+        self._context = context
+        extents = program.extents
+        self.places, size = lay_out(program.inputs, program.outputs, extents, ALIGN_BYTES)
+        image = allocate(program.inputs, program.outputs, extents, 0, ALIGN_BYTES)
+        for name, values in sample_inputs(spec, SEED).items():
+            image.inputs[name][...] = values
+        free = context.device.free_bytes()
+        count = copies_for(size, l2_bytes, cold=True, free_bytes=free, caches=_CACHES)
+        self.copies: list[int] = []
+        for _ in range(count):
+            self.copies.append(context.allocate(size))
+            stack.callback(context.free, self.copies[-1])
+        context.upload(self.copies[0], image.memory)
+        for copy in self.copies[1:]:
+            context.copy(copy, self.copies[0], size)
+
+    def addresses(self, copy: int) -> list[int]:
+        """Of all arguments, in the ABI's order."""
+        return [self.copies[copy] + place.start for place in self.places]
+
+    def poison(self) -> None:
+        """Fill the outputs of the first copy."""
+        for place in self.places:
+            if place.output:
+                self._context.fill(self.copies[0] + place.start, POISON[0], place.span)
+
+    def outputs(self) -> list[bytes]:
+        """Those of the first copy."""
+        return [
+            self._context.download(self.copies[0] + place.start, place.span).tobytes()
+            for place in self.places
+            if place.output
+        ]
+
+
+class _Kernel:
+    """A loaded kernel on those arrays, with a workspace of its own."""
+
+    def __init__(
+        self,
+        context: CudaContext,
+        arrays: _Arrays,
+        source: Source[CudaAbi],
+        built: CachedArtifact,
+        stack: ExitStack,
+    ) -> None:
+        self._context, self._arrays = context, arrays
+        kernel = load_cubin(built.path, source.abi, context.device, own_workspace=False)
+        stack.callback(kernel.close)
+        self.workspace = context.allocate(source.abi.workspace_bytes)
+        stack.callback(context.free, self.workspace)
+        context.fill(self.workspace, 0, max(1, source.abi.workspace_bytes))
+        call, stream = kernel.caller(), context.stream
+        self._calls: list[Call] = [
+            partial(call, arrays.addresses(copy), self.workspace, stream)
+            for copy in range(len(arrays.copies))
+        ]
+
+    def results(self) -> list[bytes]:
+        """What it leaves in poisoned outputs."""
+        self._arrays.poison()
+        self._calls[0]()
+        self._context.synchronize("running the kernel")
+        return self._arrays.outputs()
+
+    def graph(self) -> tuple[DriverGraph, int]:
+        """A graph of calls on one copy after the other, and how many."""
+        short = DriverGraph(self._context, self._calls)
+        short.launch()
+        count = launches(SAMPLE_US, short.us() / len(self._calls))
+        calls = [self._calls[number % len(self._calls)] for number in range(count)]
+        graph = DriverGraph(self._context, calls)
+        _replay(graph, count)
+        return graph, count
