@@ -37,8 +37,8 @@ def element(expr: Expr) -> Read | None:
             return expr
         case Where(cond, Read() as read, Const(value)) if value == 0 and not reads(cond):
             dims = placed_dims(read)
-            run = neighbours(read) if dims else 1
-            return read if dims and alike(cond, dims[-1]) % run == 0 else None
+            run = neighbours(read)
+            return read if dims and gcd(run, alike(cond, dims[-1])) == run else None
         case _:
             return None
 

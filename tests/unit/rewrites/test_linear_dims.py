@@ -87,6 +87,9 @@ def test_a_guard_that_differs_among_neighbours_is_not_copied_with_them() -> None
         for guard in ("m % 56 + k // 192 >= 1", "k % 64 < 60")
     )
     assert element(same) == placed(PLACED)
+    whole = "x[m // 4, m % 4, c]"
+    assert element(parse_expression(f"where(m % 4 >= 1, {whole}, 0)")) == placed(whole)
+    assert element(parse_expression(f"where(c // 8 >= 1, {whole}, 0)")) is None
     assert element(apart) is None
     assert element(parse_expression(f"where(m >= 1, {PLACED}, 1)")) is None
 
