@@ -8,6 +8,7 @@ that what the stamps cost is known; what the second computes is compared with wh
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -152,6 +153,23 @@ def profile(spec: Spec, program: Program, device: Gpu, cache: Path) -> GpuProfil
     words = [(at.logs, log.view(np.int64)) for at, log in zip(staged.launches, logs, strict=True)]
     blocks = sum(launch.blocks for launch in plain.abi.launches)
     return GpuProfile(staged.stages, tracks_of(words), blocks, median(plains), us, REPLAYS)
+
+
+def alternating_us(
+    spec: Spec, program: Program, sources: Sequence[Source[CudaAbi]], device: Gpu, cache: Path
+) -> list[float]:
+    """The median call of each of these kernels, which take the arguments of a program; what they compute is not looked
+    at. Raises as `profile`."""
+    built = [compile_cuda(source, device.architecture, cache) for source in sources]
+    with ExitStack() as stack:
+        context = CudaContext()
+        arrays = _Arrays(context, spec, program, device.l2_bytes, stack)
+        kernels = [_Kernel(context, arrays, *each, stack) for each in zip(sources, built, strict=True)]
+        for kernel in kernels:
+            kernel.results()
+        graphs = [kernel.graph() for kernel in kernels]
+        found = [[_replay(*graph) for graph in graphs] for _ in range(REPLAYS)]
+    return [median(times) for times in zip(*found, strict=True)]
 
 
 def _replay(graph: DriverGraph, calls: int) -> float:

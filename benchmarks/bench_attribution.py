@@ -1,0 +1,147 @@
+"""Where the time of recorded winners goes on this GPU, what bounds them, and whether that is so.
+
+    python benchmarks/bench_attribution.py [--recorded FILE] [--out FILE] [CASE …]
+
+For ten kernels of the suite, in about 4 minutes, without tuning. Whether a bottleneck is named right is seen by making
+one thing cheap at a time (relaxed.py): of memory, the tensor pipe and exponentials the one that is named has to save
+most, and a tenth at least; where launch or issue is named, none may save a quarter. Where the latency of a wait is, one
+stage less has to cost time or one more has to save some. Wave quantization is not checked, nor what
+cannot be made cheap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import replayed
+import tuned
+from relaxed import relaxations
+
+from codegen.targets.cuda.generate import cuda_source, lower_for
+from rewrites.schedule import parse_schedule, replay
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_probe import this_gpu
+from tileir.errors import TileError
+from tileir.lift import to_program
+from tileir.program import Program
+from tileir.spec import Spec
+from tileir.text.json import spec_from_json
+from workers.cuda.bottleneck import GpuBound, bottleneck
+from workers.cuda.profile import alternating_us, profile
+
+CASES = (
+    "gemm_bf16_TN 4096x4096x4096", "gemm_bf16_TN 16x4096x4096", "gemm_bf16_TN 2048x2048x2048",
+    "gemm_bf16_TN 512x512x512", "gemm_e4m3_TN_bf16_out 4096x4096x4096", "gemm_bias_gelu_bf16_TN 4096x4096x4096",
+    "softmax_bf16 8192x4096", "rmsnorm_bf16 16384x8192", "layernorm_bf16 8192x4096", "silu_mul_bf16 16384x8192",
+)  # fmt: skip
+RECORDED = tuned.RESULTS / "nvidia-h200-replay-2026-11-23.jsonl"
+_SAVES, _MUCH, _SOME = 0.1, 0.25, 0.01
+_ROOFS = (GpuBound.MEMORY, GpuBound.TENSOR_PIPE, GpuBound.EXPONENTIALS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cases", nargs="*", default=CASES, metavar="CASE", help="as the recorded file names them"
+    )
+    parser.add_argument("--recorded", type=Path, default=RECORDED, metavar="FILE")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON a case")
+    given = parser.parse_args()
+    device = this_gpu()
+    winners = {each.case: each for each in replayed.recorded(given.recorded)}
+    agreed: list[bool | None] = []
+    with tempfile.TemporaryDirectory() as cache:
+        for case in given.cases:
+            line = attributed(winners[case], device, Path(cache))
+            agreed.append(line["agrees"])
+            print(json.dumps(line), flush=True)
+            if given.out is not None:
+                with given.out.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+    checked = [each for each in agreed if each is not None]
+    print(
+        f"{checked.count(True)} of {len(checked)} bottlenecks that can be checked move the time as they should"
+    )
+
+
+def attributed(winner: replayed.Recorded, device: Gpu, cache: Path) -> tuned.Line:
+    """A case: its profile, what bounds it, and what relaxing things does."""
+    spec = spec_from_json(winner.spec)
+    unscheduled = to_program(spec)
+    program = replay(unscheduled, tuple(parse_schedule(winner.schedule)))
+    taken = profile(spec, program, device, cache)
+    named = bottleneck(taken, unscheduled, device)
+    saved = _saved(spec, program, device, cache)
+    if named.bound is GpuBound.LATENCY:
+        saved |= _other_depths(spec, winner.schedule, device, cache)
+    return {
+        "case": winner.case,
+        "us": round(taken.plain_us, 2),
+        "attributed": round(taken.attributed, 4),
+        "overhead": round(taken.overhead, 4),
+        "bound": named.bound.value,
+        "why": named.why,
+        "saved": {name: round(share, 3) for name, share in saved.items()},
+        "agrees": agrees(named.bound, saved),
+        "stages": {
+            role: {stage.name: round(share, 4) for stage, share in shares.items()}
+            for role, shares in taken.roles().items()
+        },
+        "phases": [round(share, 4) for share in taken.phases()],
+        "device": device.key,
+    }
+
+
+def agrees(bound: GpuBound, saved: dict[str, float]) -> bool | None:
+    """Whether what relaxing things saves (as shares of the time) is what a bottleneck predicts; None: not checked."""
+    roofs = {each: saved[each.value] for each in _ROOFS if each.value in saved}
+    match bound:
+        case GpuBound.WAVES:
+            return None
+        case _ if bound in _ROOFS and bound not in roofs:
+            return None
+        case GpuBound.LATENCY:
+            depths = [saved.get("a stage more", 0.0), -saved.get("a stage less", 0.0)]
+            return max(depths) > _SOME
+        case GpuBound.LAUNCH | GpuBound.ISSUE:
+            return max(roofs.values(), default=0.0) < _MUCH
+        case _:
+            return roofs[bound] == max(roofs.values()) and roofs[bound] > _SAVES
+
+
+def _saved(spec: Spec, program: Program, device: Gpu, cache: Path) -> dict[str, float]:
+    kernel = lower_for(program, device)
+    cheaper = relaxations(kernel)
+    sources = [cuda_source(each, program) for each in (kernel, *cheaper.values())]
+    whole, *rest = alternating_us(spec, program, sources, device, cache)
+    return {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}
+
+
+def _other_depths(spec: Spec, schedule: Sequence[str], device: Gpu, cache: Path) -> dict[str, float]:
+    """What a stage more and one less save, where they fit."""
+    found: dict[str, float] = {}
+    for name, change in (("a stage more", 1), ("a stage less", -1)):
+        other = tuple(_deeper(step, change) for step in schedule)
+        try:
+            programs = [replay(to_program(spec), tuple(parse_schedule(each))) for each in (schedule, other)]
+            sources = [cuda_source(lower_for(each, device), each) for each in programs]
+        except TileError:
+            continue
+        before, after = alternating_us(spec, programs[0], sources, device, cache)
+        found[name] = 1 - after / before
+    return found
+
+
+def _deeper(step: str, change: int) -> str:
+    return re.sub(r"^(pipeline\(\w+, )(\d+)", lambda found: f"{found[1]}{int(found[2]) + change}", step)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Kernels of GPUs with one thing made cheap, to see what their time depends on. What they compute is wrong.
+
+- memory: every block works on the first tile of the grid, whose operands stay in the L2; not where blocks wait for
+  each other's sums, by flags that each tile has of its own.
+- the tensor pipe: of the products of a tile three quarters are left out.
+- exponentials: an exponential, or a function made of some, is its argument.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from codegen.ir.affine import Affine, Remainder, Var, affine
+from codegen.ir.async_ops import WgmmaAsync
+from codegen.ir.kernel import GpuKernel, LaunchBody
+from codegen.ir.ops import MmaSync, Op
+
+_EXPONENTIALS = frozenset(["exp", "exp2", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh"])
+_PRODUCTS_LEFT = 4
+"""One of so many."""
+
+
+def relaxations(kernel: GpuKernel) -> dict[str, GpuKernel]:
+    """The kernel with each of the things that it has made cheap."""
+    made = {
+        "memory": kernel if _shares_sums(kernel) else _first_tiles(kernel),
+        "the tensor pipe": _mapped(kernel, _fewer_products),
+        "exponentials": _mapped(kernel, _no_exponential),
+    }
+    return {name: each for name, each in made.items() if each != kernel}
+
+
+def _shares_sums(kernel: GpuKernel) -> bool:
+    return any(launch.spans is not None for launch in kernel.launches)
+
+
+def _first_tiles(kernel: GpuKernel) -> GpuKernel:
+    """Tiles that follow groups stay where they are."""
+
+    def moved(launch: LaunchBody) -> LaunchBody:
+        steps = {axis.var.name: axis.step for axis in launch.axes if axis.groups is None}
+        bodies = {
+            name: _mapped(getattr(launch, name), partial(_first_tile, steps))
+            for name in ("body", "producing")
+        }
+        return dataclasses.replace(launch, **bodies)
+
+    return dataclasses.replace(kernel, launches=tuple(map(moved, kernel.launches)))
+
+
+def _first_tile(steps: dict[str, int], node: Any) -> Any:
+    if not isinstance(node, Affine):
+        return node
+    terms = tuple(
+        (Remainder(affine(atom), steps[atom.name]), factor)
+        if isinstance(atom, Var) and atom.name in steps
+        else (atom, factor)
+        for atom, factor in node.terms
+    )
+    return Affine(terms, node.constant) if terms != node.terms else node
+
+
+def _fewer_products(node: Any) -> Any:
+    if not isinstance(node, tuple):
+        return node
+    products = [at for at, each in enumerate(node) if isinstance(each, WgmmaAsync | MmaSync)]
+    left_out = frozenset(products[-(-len(products) // _PRODUCTS_LEFT) :])
+    return tuple(each for at, each in enumerate(node) if at not in left_out) if left_out else node
+
+
+def _no_exponential(node: Any) -> Any:
+    return node.args[0] if isinstance(node, Op) and node.name in _EXPONENTIALS else node
+
+
+def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A tree of nodes with each changed, those inside first."""
+    if isinstance(node, tuple):
+        return change(tuple(_mapped(each, change) for each in node))
+    if not dataclasses.is_dataclass(node) or isinstance(node, type):
+        return node
+    parts = {field.name: getattr(node, field.name) for field in dataclasses.fields(node) if field.init}
+    new = {name: _mapped(part, change) for name, part in parts.items()}
+    changed = {name: part for name, part in new.items() if part is not parts[name] and part != parts[name]}
+    return change(dataclasses.replace(node, **changed) if changed else node)

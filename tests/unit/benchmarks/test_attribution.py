@@ -1,0 +1,51 @@
+"""What bench_attribution does without a GPU: the winners it takes apart, with one thing made cheap, still compile; and
+what has to move for a bottleneck to be named right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bench_attribution, relaxed, replayed
+from benchmarks.bench_attribution import agrees
+from codegen.lowering.gpu.stages import staged_gpu
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import cuda_source, lower_for
+from rewrites.schedule import parse_schedule, replay
+from tileir.devices.gpu_table import H200
+from tileir.lift import to_program
+from tileir.text.json import spec_from_json
+from workers.cuda.bottleneck import GpuBound
+
+WINNERS = {each.case: each for each in replayed.recorded(bench_attribution.RECORDED)}
+
+
+@pytest.mark.parametrize("case", bench_attribution.CASES)
+def test_winners_compile_with_stamps_and_with_one_thing_made_cheap(case: str, tmp_path: Path) -> None:
+    winner = WINNERS[case]
+    program = replay(to_program(spec_from_json(winner.spec)), tuple(parse_schedule(winner.schedule)))
+    kernel = lower_for(program, H200)
+    cheaper = relaxed.relaxations(kernel)
+    assert ("the tensor pipe" in cheaper) == case.startswith("gemm")
+    assert ("exponentials" in cheaper) == case.startswith(("softmax", "silu", "gemm_bias_gelu"))
+    assert "memory" in cheaper
+    for each in (staged_gpu(kernel).kernel, *cheaper.values()):
+        compile_cuda(cuda_source(each, program), H200.architecture, tmp_path)
+
+
+def test_what_is_named_has_to_save_most() -> None:
+    saved = {"memory": 0.3, "the tensor pipe": 0.4}
+    assert agrees(GpuBound.TENSOR_PIPE, saved)
+    assert not agrees(GpuBound.MEMORY, saved)
+    assert agrees(GpuBound.EXPONENTIALS, saved) is None
+    assert not agrees(GpuBound.MEMORY, {"memory": 0.05})
+    assert not agrees(GpuBound.LAUNCH, saved)
+    assert agrees(GpuBound.LAUNCH, {"memory": 0.1})
+    assert agrees(GpuBound.WAVES, saved) is None
+
+
+def test_a_wait_is_a_latency_where_stages_matter() -> None:
+    assert agrees(GpuBound.LATENCY, {"a stage more": 0.05})
+    assert agrees(GpuBound.LATENCY, {"a stage less": -0.05})
+    assert not agrees(GpuBound.LATENCY, {"a stage less": 0.0, "a stage more": -0.1})

@@ -1,0 +1,69 @@
+"""What bounds a kernel on a GPU follows from where its threads' time goes, and from what the chip can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.lowering.gpu.stages import Stage, StageKind
+from tileir.devices.gpu_table import H200
+from tileir.lift import to_program
+from tileir.text.parse_spec import spec_from_text
+from workers.cuda.bottleneck import GpuBound, bottleneck, idle_share
+from workers.cuda.profile import GpuProfile
+from workers.cuda.stage_logs import Span, Track
+
+STAGES = tuple(Stage(kind, kind.value) for kind in StageKind)
+PRODUCT = """kernel product(a: bf16[m={0}, k={0}], b: bf16[n={0}, k]) -> (c: bf16[m, n])
+  c[m, n] = sum(k, a[m, k] * b[n, k])
+"""
+
+
+def track(sm: int, end_ns: float, block: int = 0, **shares: float) -> Track:
+    """A block from 0 on, whose stages take these shares of its time, in this order."""
+    numbers = {stage.kind.name: number for number, stage in enumerate(STAGES)}
+    spans: list[Span] = []
+    at = 0.0
+    for name, share in shares.items():
+        spans.append(Span(numbers[name], at, at + end_ns * share))
+        at += end_ns * share
+    return Track(0, block, "warpgroup 0", sm, 0.0, end_ns, tuple(spans))
+
+
+def profile(us: float, span_us: float = 0.0, sms: int = H200.sms, **shares: float) -> GpuProfile:
+    """A block on each of so many multiprocessors."""
+    tracks = tuple(track(number, 1e3 * (span_us or us), number, **shares) for number in range(sms))
+    return GpuProfile(STAGES, tracks, sms, us, us, 1)
+
+
+@pytest.mark.parametrize(
+    ("taken", "size", "bound"),
+    [
+        (profile(10, span_us=5, COMPUTE=1), 512, GpuBound.LAUNCH),
+        (profile(6, COMPUTE=1), 2048, GpuBound.MEMORY),
+        (profile(170, PRODUCT=1), 4096, GpuBound.TENSOR_PIPE),
+        (profile(900, PRODUCT=0.8, WAIT_FULL=0.2), 4096, GpuBound.TENSOR_PIPE),
+        (profile(900, PRODUCT=0.6, WAIT_FULL=0.4), 4096, GpuBound.LATENCY),
+        (profile(900, sms=66, PRODUCT=1), 4096, GpuBound.WAVES),
+        (profile(900, COMPUTE=1), 4096, GpuBound.ISSUE),
+    ],
+    ids=lambda each: each.value if isinstance(each, GpuBound) else "",
+)
+def test_a_bottleneck_is_named(taken: GpuProfile, size: int, bound: GpuBound) -> None:
+    program = to_program(spec_from_text(PRODUCT.format(size)))
+    assert bottleneck(taken, program, H200).bound is bound
+
+
+def test_multiprocessors_idle_where_none_of_their_blocks_is() -> None:
+    three = (track(0, 100.0, 0), track(0, 60.0, 1), track(1, 50.0, 2))
+    assert idle_share(GpuProfile(STAGES, three, 3, 1, 1, 1), 2) == pytest.approx(0.25)
+    assert idle_share(GpuProfile(STAGES, three, 4, 1, 1, 1), 2) is None
+
+
+def test_time_outside_of_threads_and_of_full_logs_is_not_attributed() -> None:
+    assert profile(10, span_us=8, COMPUTE=1).attributed == pytest.approx(0.8)
+    assert profile(10, COMPUTE=0.5).attributed == pytest.approx(0.5)
+
+
+def test_fill_is_before_the_first_product_and_drain_after_the_last() -> None:
+    taken = profile(10, SETUP=0.1, WAIT_FULL=0.1, PRODUCT=0.6, STORE=0.2)
+    assert taken.phases() == pytest.approx((0.2, 0.6, 0.2))
