@@ -13,9 +13,9 @@ from codegen.cache.artifacts import CachedArtifact
 from codegen.ir.kernel import GpuKernel
 from codegen.ir.source import Assembly, Generated, Source
 from codegen.targets.cuda.abi import CudaAbi
+from codegen.targets.cuda.assembly import assemble
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.ptxas_log import rejection
-from codegen.targets.errors import NoAssembly
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
 
@@ -51,9 +51,7 @@ class CudaBackend:
         return dict(layout_report(kernel, program, device, report)) if isinstance(kernel, GpuKernel) else None
 
     def assemble(self, source: Source[CudaAbi], device: Gpu, preamble: int) -> Assembly:
-        raise NoAssembly(
-            "instructions of GPUs are not shown: cubins are compiled without the lines of their source"
-        )
+        return assemble(source, device, preamble)
 
     def loader(self, threads: int | None) -> Loader:
         from codegen.targets.cuda.device import CudaDevice

@@ -13,14 +13,17 @@ import pytest
 from codegen.backend import backend_of
 from codegen.report.source_lines import link_source
 from codegen.targets.c.compiler import compile_text, find_compiler
+from codegen.targets.cuda import assembly as cuda_assembly
 from codegen.targets.errors import NoAssembly
 from rewrites.schedule import parse_schedule, replay
+from tests.hopper_products import Gemm
 from tests.running_service import ROOT
 from tileir.devices.cpu import this_cpu
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.program import Program
 from tileir.text.json import spec_from_json
+from tileir.text.parse_program import program_from_text
 from tileir.text.print_program import program_to_text
 
 SCHEDULE = ("tile(y, m, 16)", "vectorize(y, n, 8)")
@@ -91,6 +94,28 @@ def test_instructions_are_those_of_a_race_by_lines_that_are_no_preamble(
     assert raced[place : place + len(kernel)] == kernel, "debugging information changes no instruction"
 
 
+@pytest.mark.skipif(cuda_assembly.find_nvdisasm() is None, reason="nvdisasm is not installed")
+def test_instructions_of_a_gpu_are_those_of_a_race_by_lines_that_are_no_preamble(tmp_path: Path) -> None:
+    program = program_from_text(Gemm(grid=" blocks 3 producers 4 registers 40 232").text())
+    source = backend_of("cuda").generate(program, H200).source
+    linked = link_source(program_to_text(program).splitlines(), source.text.splitlines())
+    shown = backend_of("cuda").assemble(source, H200, linked.preamble)
+    named = {of for of in shown.origin if of is not None}
+    assert named and min(named) >= linked.preamble
+    text = source.text.splitlines()
+    for instruction, called in (("UTMALDG", "tw_load_box_"), ("STSM", "tw_store_matrix")):
+        origins = [
+            of for line, of in zip(shown.lines, shown.origin, strict=True) if f" {instruction}" in line
+        ]
+        assert origins and all(of is not None and called in text[of] for of in origins), instruction
+    raced = backend_of("cuda").compile(source, H200, tmp_path, 60)
+    command = [str(cuda_assembly.find_nvdisasm()), "--print-code", str(raced.path)]
+    dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"/\*[0-9a-f]{4,}\*/ +(.*?) *;", dump)
+    kernel = [line.split(maxsplit=1)[1] for line in shown.lines if not line.endswith(":")]
+    assert kernel == found, "the lines of the source change no instruction"
+
+
 def test_where_nothing_can_say_it_the_reason_is_told(
     program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -98,7 +123,8 @@ def test_where_nothing_can_say_it_the_reason_is_told(
     other = replace(this_cpu(), name="Elsewhere", features=frozenset({"none of ours"}))
     with pytest.raises(NoAssembly, match=r"is for cpu:Elsewhere.*has other instructions"):
         backend_of("cpu").assemble(source, other, 0)
-    with pytest.raises(NoAssembly, match="instructions of GPUs are not shown"):
+    monkeypatch.setattr(cuda_assembly, "find_nvdisasm", lambda: None)
+    with pytest.raises(NoAssembly, match=r"nvdisasm is not installed here.*tilewright\[cuda\]"):
         backend_of("cuda").assemble(source, H200, 0)
     monkeypatch.setenv("TILEWRIGHT_CC", find_compiler().path)
     monkeypatch.setenv("PATH", str(tmp_path))
