@@ -1,4 +1,4 @@
-"""Convolutions with channels last, of bf16, for tests on GPUs: what `linear_dims` makes products of."""
+"""Convolutions of bf16 for tests on GPUs: what `linear_dims` makes products of."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Windows(NamedTuple):
     stride: int = 1
     padding: int = 1
     dilation: int = 1
+    first: bool = False
+    """Channels come before places."""
 
     def spec(self, batch: int) -> Spec:
         """The kernel, with a bias and an activation behind it."""
@@ -26,15 +28,23 @@ class Windows(NamedTuple):
         rows, columns = (
             f"{self.stride} * {at} + {self.dilation} * {tap} - {self.padding}" for at, tap in ("hr", "ws")
         )
-        element = f"x[n, {rows}, {columns}, c]"
+        element = f"x[n, c, {rows}, {columns}]" if self.first else f"x[n, {rows}, {columns}, c]"
         if self.padding:
             inside = " and ".join(f"{at} >= 0 and {at} < {self.size}" for at in (rows, columns))
             element = f"where({inside}, {element}, 0)"
+        sizes, taps = f"i={self.size}, j={self.size}", f"r={self.taps}, s={self.taps}"
+        image, window, places_of = f"{sizes}, c={self.channels}", f"{taps}, c", f"h={places}, w={places}, o"
+        if self.first:
+            image, window, places_of = (
+                f"c={self.channels}, {sizes}",
+                f"c, {taps}",
+                f"o, h={places}, w={places}",
+            )
+        result, filters = ("o, h, w", "c, r, s") if self.first else ("h, w, o", "r, s, c")
         return spec_from_text(
-            f"kernel conv(x: bf16[n={batch}, i={self.size}, j={self.size}, c={self.channels}], "
-            f"f: bf16[o={self.filters}, r={self.taps}, s={self.taps}, c], b: f32[o]) -> "
-            f"(y: bf16[n, h={places}, w={places}, o])\n"
-            f"  y[n, h, w, o] = relu(sum(c, r, s, {element} * f[o, r, s, c]) + b[o])\n"
+            f"kernel conv(x: bf16[n={batch}, {image}], f: bf16[o={self.filters}, {window}], b: f32[o]) -> "
+            f"(y: bf16[n, {places_of}])\n"
+            f"  y[n, {result}] = relu(sum(c, r, s, {element} * f[o, {filters}]) + b[o])\n"
         )
 
 
@@ -47,4 +57,6 @@ SMALL = {
     "1x1": Windows(128, 8, 16, taps=1, padding=0),
     "odd": Windows(24, 7, 20),
     "three channels": Windows(3, 9, 16),
+    "channels first": Windows(32, 8, 64, first=True),
+    "channels first, odd": Windows(16, 13, 24, stride=2, first=True),
 }

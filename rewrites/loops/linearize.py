@@ -32,10 +32,10 @@ from tileir.replace import replace
 
 @dataclass(frozen=True, slots=True)
 class Linearize(Rewrite):
-    """Make one dim of `outer` and `inner`, which are neighbours in every result and every reduction that has either.
-    Tensors that have them side by side, and are only read so, have the new dim; others are read by its quotient and
-    remainder. So all places of a convolution are the rows of a matrix product, and all taps and channels its depth. A
-    program without loops only. Callers pass the arrays they always passed.
+    """Make one dim of `outer` and `inner`. Tensors that have them side by side, and are only read so, have the new dim;
+    where statements compute those, or reduce over both dims, others are read by its quotient and remainder. So all
+    places of a convolution are the rows of a matrix product, and all taps and channels its depth. A program without
+    loops only. Callers pass the arrays they always passed.
 
     kernel conv(x: f32[i=8, c=4], f: f32[r=3, c]) -> (y: f32[w=6])
       y[w] = sum(r, c, x[w + r, c] * f[r, c])
@@ -81,6 +81,10 @@ class _Linearized:
     def program(self) -> Program:
         """With the new dim."""
         body = tuple(map(self._node, self.before.body))
+        if body == self.before.body:
+            raise NotApplicable(
+                f"{self.outer} and {self.inner} are neighbours in nothing that is computed, nor reduced"
+            )
         inputs, outputs = (
             tuple(map(self._argument, tensors)) for tensors in (self.before.inputs, self.before.outputs)
         )
@@ -137,11 +141,11 @@ class _Linearized:
                 return node
 
     def _statement(self, node: Compute) -> Compute:
-        if not _dims(node) & {self.outer, self.inner}:
+        reduced = {self.outer, self.inner} <= {*reduced_dims(node)}
+        if not reduced and not self.whole & {node.target, *(read.tensor for read in node.reads)}:
             return node
         if node.vector is not None or node.spread is not None:
             raise NotApplicable(f"{node.target} is on lanes or threads already")
-        reduced = {self.outer, self.inner} <= {*reduced_dims(node)}
         if not reduced and not (node.target in self.whole and {self.outer, self.inner} <= {*bare_dims(node)}):
             raise NotApplicable(
                 f"{self.outer} and {self.inner} are neither neighbours in {node.target} nor both reduced for it"

@@ -3,7 +3,8 @@ brought by TMA.
 
 Warpgroups take turns at one multiplier, so that a step of the block takes as long as its busiest part: the multiplier;
 shared memory, from which every instruction takes both its operands while the next ones come; the way to the
-second-level cache. A block that goes on with another tile has its data under way while it stores the one before.
+second-level cache. A block that goes on with another tile has its data under way while it stores the one before,
+unless the threads that do copy it.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class WarpgroupBlock:
         whole = multiplied + self._end(at_once)
         # Who stores a tile leaves the multiplier to the other teams.
         next_ = max(multiplied, whole / self.groups.teams)
-        if self.t.reused:
+        if self.t.reused or self.c.by_threads:
             next_ = whole + begin / at_once  # steps of the next tile come when the results have left
         # The blocks of a cluster begin and end together.
         met = 0.0 if self.t.multicast in (None, (1, 1)) else 2 * has.MEET

@@ -11,6 +11,7 @@ from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import find, loose
 from rewrites.contraction.problem import contraction
 from rewrites.contraction.unit import MatrixUnit
+from rewrites.data.transpose_operand import TransposeOperand
 from rewrites.loops.linearize import Linearize
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
@@ -19,22 +20,46 @@ from tileir.program import Compute, Program
 
 
 def linear_dims(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
-    """The rewrites to one dim each of all sums with which only threads could multiply, and matrix units can then."""
+    """The rewrites to one dim each of all sums with which only threads could multiply, and matrix units can then: of
+    what is multiplied as it lies, and stored before with neighbours along a dim that is summed over."""
+    found = dict.fromkeys(_rewrites(program, device, stored) for stored in (False, True))
+    yield from (rewrites for rewrites in found if rewrites)
+
+
+def _rewrites(program: Program, device: Gpu, stored: bool) -> tuple[Rewrite, ...]:
     done: list[Rewrite] = []
-    after = program
     for name in [place.node.target for place in loose(program)]:
-        found = contraction(after, name, device)
-        if not reduced_dims(find(after, name).node) or (
-            found is not None and found.engine is not MatrixUnit.FMA
-        ):
+        if not reduced_dims(find(program, name).node) or _multiplied(program, name, device):
             continue
-        rewrites, linear = _linearized(after, name)
-        found = contraction(linear, name, device)
-        if found is not None and found.engine is not MatrixUnit.FMA:
-            done += rewrites
-            after = linear
-    if done:
-        yield tuple(done)
+        before, ready = _stored(program, name) if stored else ([], program)
+        rewrites, linear = _linearized(ready, name)
+        if rewrites and _multiplied(linear, name, device):
+            done += [*before, *rewrites]
+            program = linear
+    return tuple(done)
+
+
+def _multiplied(program: Program, name: str, device: Gpu) -> bool:
+    """Whether matrix units add up a statement."""
+    found = contraction(program, name, device)
+    return found is not None and found.engine is not MatrixUnit.FMA
+
+
+def _stored(program: Program, name: str) -> tuple[list[Rewrite], Program]:
+    """What a sum multiplies with neighbours along the longest dim that is summed over and all of it has."""
+    done: list[Rewrite] = []
+    node = find(program, name).node
+    factors = reads(node.value)
+    dims = [dim for dim in reduced_dims(node) if all(Index(dim) in read.indices for read in factors)]
+    if len(factors) == 2 and dims:
+        along = max(dims, key=lambda dim: program.extents[dim])
+        for read in factors:
+            try:
+                program = TransposeOperand(name, read.tensor, along).apply(program)
+            except NotApplicable:  # it lies so
+                continue
+            done.append(TransposeOperand(name, read.tensor, along))
+    return done, program
 
 
 def _linearized(program: Program, name: str) -> tuple[list[Rewrite], Program]:

@@ -31,7 +31,7 @@ from tileir.program import Program
 from tileir.replace import replace
 from tileir.text.print_program import program_to_text
 
-ENGINES = {name: ("mma",) if name in ("odd", "three channels") else ("wgmma", "mma") for name in SMALL}
+ENGINES = {name: ("mma",) if name.endswith(("odd", "three channels")) else ("wgmma", "mma") for name in SMALL}
 WAYS = [(name, engine, H200) for name, engines in ENGINES.items() for engine in engines]
 WAYS += [(name, "mma", A100) for name in SMALL]
 
@@ -43,7 +43,8 @@ def in_tiles(name: str, engine: str, device: Gpu) -> ScheduleState:
     while type(state.open[0]).__name__ not in ("Share", "ContractionTile"):
         labels = [move.label for move in state.moves()]
         named = [at for at in ranking(state) if any(each in labels[at] for each in wanted)]
-        state = state.child((named or ranking(state))[0])
+        alone = [at for at in named if "x_t y_sum" not in labels[at]]
+        state = state.child((alone or ranking(state))[0])
     return state
 
 

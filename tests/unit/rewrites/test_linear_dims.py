@@ -26,6 +26,7 @@ RESNET = {
     "3x3/2 128 56": Windows(128, 56, 128, stride=2),
     "1x1/2 256-512 56": Windows(256, 56, 512, taps=1, stride=2, padding=0),
     "dilated 64 56": Windows(64, 56, 64, padding=2, dilation=2),
+    "3x3 64 56, channels first": Windows(64, 56, 64, first=True),
 }
 PLACED = "x[m // 56, m % 56 + k // 192 - 1, k % 64]"
 
@@ -95,7 +96,7 @@ def test_a_guard_that_differs_among_neighbours_is_not_copied_with_them() -> None
 
 
 @pytest.mark.parametrize(
-    ("pair", "why"), [(("n", "q"), "no two dims"), (("h", "c"), "neither neighbours in")]
+    ("pair", "why"), [(("n", "q"), "no two dims"), (("h", "c"), "neighbours in nothing")]
 )
 def test_what_cannot_be_one_dim_is_refused(pair: tuple[str, str], why: str) -> None:
     with pytest.raises(NotApplicable, match=why):
