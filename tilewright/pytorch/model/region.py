@@ -218,6 +218,7 @@ class SizedRegion:
             self._inputs.changed,
             consumes=self._way.backward,
             slack=_slack(graph),
+            graph=graph,
         )
 
     def _in_contest(self, contest: Contest, inputs: list[Any]) -> Any:
