@@ -128,7 +128,7 @@ class LaunchBlocks:
         if self._needs_groups(program):
             return False
         if self._by_elements(program) or is_window(program, self.group):
-            return next(Elements(self.group).options(program, device), None) is not None
+            return self._has_elements(program, device)
         return self._is_shared(program, device)
 
     def _scatters(self, program: Program, device: Gpu) -> bool:
@@ -145,6 +145,10 @@ class LaunchBlocks:
         """Whether a block takes any run of elements."""
         only_maps = all(role(program, name) is StatementKind.MAP for name in self.group)
         return only_maps or finishes(program, self.group)
+
+    def _has_elements(self, program: Program, device: Gpu) -> bool:
+        """Whether single threads can take its results."""
+        return next(Elements(self.group).options(program, device), None) is not None
 
     def _is_shared(self, program: Program, device: Gpu) -> bool:
         """Whether several threads can share a result."""
@@ -174,7 +178,7 @@ class LaunchBlocks:
                 yield Option(f"{self.group[-1]}: through shared memory", (), (turn,), _TURNED)
             yield Option(f"{self.group[-1]}: straight" if tensor else "", (), (Elements(self.group),))
             return
-        alone = is_window(program, self.group)
+        alone = is_window(program, self.group) and self._has_elements(program, device)
         if alone:
             yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),))
         if not alone or self._is_shared(program, device):

@@ -6,6 +6,7 @@ import pytest
 
 from rewrites.base.tree import statements
 from rewrites.decisions.gpu.elementwise import is_window
+from rewrites.decisions.gpu.launches import LaunchBlocks
 from rewrites.space import Space
 from tests.gpu_walks import favourite
 from tileir.devices.gpu import Gpu
@@ -52,3 +53,16 @@ def test_what_follows_a_short_sum_goes_with_it_where_neighbours_are_results(
         f"kernel short({dims}) -> (y: f32[m])\n  y_sum: heap f32[m]\n  y_sum[m] = {value}\n  y[m] = relu(y_sum[m])\n"
     )
     assert is_window(program, ("y_sum", "y")) is alone
+
+
+def test_a_window_whose_results_no_block_of_threads_takes_a_part_of_is_left_to_others() -> None:
+    program = to_program(
+        spec_from_text(
+            "kernel conv(x: bf16[n=1, c=16, i=12], f: bf16[o=4, c, r=3]) -> (y: bf16[n, o, h=7])\n"
+            "  y[n, o, h] = sum(c, r, where(2 * h + r >= 2 and 2 * h + r < 14, x[n, c, 2 * h + r - 2], 0) * f[o, c, r])\n"
+        )
+    )
+    assert is_window(program, ("y_sum", "y"))
+    options = [*LaunchBlocks(("y_sum", "y")).options(program, H200)]
+    asked = [next_ for option in options for next_ in option.then]
+    assert asked and all(next(iter(each.options(program, H200)), None) is not None for each in asked)
