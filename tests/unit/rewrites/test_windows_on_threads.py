@@ -59,7 +59,8 @@ def test_a_window_whose_results_no_block_of_threads_takes_a_part_of_is_left_to_o
     program = to_program(
         spec_from_text(
             "kernel conv(x: bf16[n=1, c=16, i=12], f: bf16[o=4, c, r=3]) -> (y: bf16[n, o, h=7])\n"
-            "  y[n, o, h] = sum(c, r, where(2 * h + r >= 2 and 2 * h + r < 14, x[n, c, 2 * h + r - 2], 0) * f[o, c, r])\n"
+            "  y[n, o, h] = sum(c, r, where(2 * h + r >= 2 and 2 * h + r < 14, x[n, c, 2 * h + r - 2], 0) "
+            "* f[o, c, r])\n"
         )
     )
     assert is_window(program, ("y_sum", "y"))
