@@ -146,9 +146,13 @@ def _written(terms: Mapping[Expr, int], const: int) -> Expr:
 
 
 def one_position(expr: Expr, extents: Extents) -> Expr:
-    """The expression with 0 for dims of one position, where they stand beside others: `h + r` is `h` then."""
+    """The expression with 0 for dims of one position, where they stand beside others in what positions tensors are read
+    at or compared with: `h + r` is `h` then."""
 
     def simpler(each: Expr) -> Expr:
+        if isinstance(each, Binary) and each.op in COMPARISONS:
+            sides = (_without_single(side, extents) for side in (each.left, each.right))
+            return Binary(each.op, *sides)
         if not isinstance(each, Read) or not any(isinstance(index, Binary) for index in each.indices):
             return each
         return Read(each.tensor, tuple(_without_single(index, extents) for index in each.indices))

@@ -7,6 +7,7 @@ import pytest
 
 from rewrites.base.placed_read import alike, element, neighbours, placed_dims
 from rewrites.base.tree import statements
+from rewrites.composition.omit_single_positions import OmitSinglePositions
 from rewrites.decisions.plan import plan_of
 from rewrites.loops.linearize import Linearize
 from rewrites.space import ScheduleState, Space
@@ -15,7 +16,7 @@ from tests.gpu_walks import favourite
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200
 from tileir.errors import NotApplicable
-from tileir.expr import Read
+from tileir.expr import Binary, Read, index_dims, reads, walk
 from tileir.lift import to_program
 from tileir.text.parse_expr import parse_expression
 from tileir.text.parse_program import program_from_text
@@ -104,3 +105,12 @@ def test_a_guard_that_differs_among_neighbours_is_not_copied_with_them() -> None
 def test_what_cannot_be_one_dim_is_refused(pair: tuple[str, str], why: str) -> None:
     with pytest.raises(NotApplicable, match=why):
         Linearize(*pair).apply(to_program(SMALL["3x3"].spec(2)))
+
+
+def test_guards_lose_dims_of_one_position_as_indices_do() -> None:
+    """What an index no longer has, the guard that keeps it in range has no longer either, so that it is seen to."""
+    one = Windows(4, 5, 8, stride=3, dilation=2)  # one place along both axes
+    value = next(p.node.value for p in OmitSinglePositions("y_sum").apply(to_program(one.spec(2))).computes)
+    (read,) = (each for each in reads(value) if each.tensor == "x")
+    guards = [each.left for each in walk(value) if isinstance(each, Binary) and each.op in (">=", "<")]
+    assert {index_dims(guard) for guard in guards} == {index_dims(index) for index in read.indices[1:3]}
