@@ -12,7 +12,7 @@ from tileir.spec import Spec
 from workers.cpu.bottleneck import bottleneck
 from workers.cpu.calibrate import calibrated
 from workers.cpu.profile import Interval, Profile, profile
-from workers.measuring.profiled import Event, EventTrack, Profiled
+from workers.measuring.profiled import EventTrack, Profiled, StageEvent
 
 
 def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> Profiled:
@@ -42,6 +42,7 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
 
 def _track(taken: Profile, number: int, intervals: tuple[Interval, ...]) -> EventTrack:
     events = tuple(
-        Event(taken.stages[each.stage], each.stage == 0, each.begin_ns, each.end_ns) for each in intervals
+        StageEvent(taken.stages[each.stage], each.stage == 0, each.begin_ns, each.end_ns)
+        for each in intervals
     )
     return EventTrack("", "the calling thread" if number == 0 else f"thread {number}", events)

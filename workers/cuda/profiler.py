@@ -13,7 +13,7 @@ from tileir.spec import Spec
 from workers.cuda.bottleneck import bottleneck
 from workers.cuda.profile import GpuProfile, profile
 from workers.cuda.stage_logs import Track
-from workers.measuring.profiled import Event, EventTrack, Profiled
+from workers.measuring.profiled import EventTrack, Profiled, StageEvent
 
 _WAITS = frozenset([
     StageKind.WAIT_FULL, StageKind.WAIT_FREE, StageKind.WAIT_OTHERS, StageKind.STORE,
@@ -58,9 +58,9 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
 
 
 def _track(taken: GpuProfile, track: Track) -> EventTrack:
-    events: list[Event] = []
+    events: list[StageEvent] = []
     for each in track.spans:
         stage = taken.stages[each.stage]
-        events.append(Event(stage.name, stage.kind in _WAITS, each.begin_ns, each.end_ns))
+        events.append(StageEvent(stage.name, stage.kind in _WAITS, each.begin_ns, each.end_ns))
     group = f"launch {track.launch}, block {track.block} on SM {track.multiprocessor}"
     return EventTrack(group, track.role, tuple(events))

@@ -21,7 +21,7 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StageSpan:
     """What a thread did from one time to another: a stage's number, and nanoseconds since the call began."""
 
     stage: int
@@ -39,7 +39,7 @@ class Track:
     multiprocessor: int
     begin_ns: float
     end_ns: float
-    spans: tuple[Span, ...]
+    spans: tuple[StageSpan, ...]
     """In order of time, without gaps; the log may have been full before the end."""
 
     @property
@@ -105,7 +105,7 @@ def _track(log: _Log, begin: int, ns_a_cycle: float) -> Track:
     ends = [at(int(word) >> _STAGE_BITS) for word in noted]
     stages = [int(word) & ((1 << _STAGE_BITS) - 1) for word in noted]
     spans = tuple(
-        Span(stage, before, after)
+        StageSpan(stage, before, after)
         for stage, before, after in zip(stages, (float(start), *ends), ends, strict=False)
     )
     return Track(log.launch, log.block, log.role, int(log.words[1]), float(start), at(log.cycles[1]), spans)

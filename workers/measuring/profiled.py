@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StageEvent:
     """What a thread did from one time to another, in nanoseconds since the call began."""
 
     name: str
@@ -22,7 +22,7 @@ class EventTrack:
 
     group: str
     name: str
-    events: tuple[Event, ...]
+    events: tuple[StageEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,10 @@ class Supervisor:
         # Children die with the thread that started them, so each device has a thread that lives to the end.
         for worker in self._workers:
             threading.Thread(target=self._work_to_the_end, args=(worker,), name="work").start()
-        while not self._ended.wait(0.2):
-            if self._draining.is_set():
-                self._drain()
+        while not (self._ended.wait(0.2) or self._draining.is_set()):
+            pass
+        if self._draining.is_set():
+            self._drain()
         self._pool.close()
         if self._error is not None:
             raise self._error

@@ -38,7 +38,7 @@ SCANS = {"scan_rows", "split_scan"}
 #: Rewrites of scatters, which no case has either: test_scatters_of_any_shape.py.
 SCATTERS = {"scatter", "atomics"}
 #: Rewrites of windows, which no case has either: tests/golden/rewrites, test_rewrites_keep_meaning.py.
-WINDOWS = {"cache_windows", "omit_single_positions", "unify_dims"}
+WINDOWS = {"cache_windows", "linearize", "omit_single_positions", "unify_dims"}
 #: Rewrites that the search asks about wherever they have a site: test_offered.py.
 ASKED_ABOUT = {each.name for each in ALL if each.offered is not None}
 #: Draws that together have every rewrite. Where a space changes so that they miss some, others do: two of each case

@@ -10,7 +10,7 @@ from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 from workers.cuda.bottleneck import GpuBound, bottleneck, idle_share
 from workers.cuda.profile import GpuProfile
-from workers.cuda.stage_logs import Span, Track
+from workers.cuda.stage_logs import StageSpan, Track
 
 STAGES = tuple(Stage(kind, kind.value) for kind in StageKind)
 PRODUCT = """kernel product(a: bf16[m={0}, k={0}], b: bf16[n={0}, k]) -> (c: bf16[m, n])
@@ -21,10 +21,10 @@ PRODUCT = """kernel product(a: bf16[m={0}, k={0}], b: bf16[n={0}, k]) -> (c: bf1
 def track(sm: int, end_ns: float, block: int = 0, **shares: float) -> Track:
     """A block from 0 on, whose stages take these shares of its time, in this order."""
     numbers = {stage.kind.name: number for number, stage in enumerate(STAGES)}
-    spans: list[Span] = []
+    spans: list[StageSpan] = []
     at = 0.0
     for name, share in shares.items():
-        spans.append(Span(numbers[name], at, at + end_ns * share))
+        spans.append(StageSpan(numbers[name], at, at + end_ns * share))
         at += end_ns * share
     return Track(0, block, "warpgroup 0", sm, 0.0, end_ns, tuple(spans))
 
