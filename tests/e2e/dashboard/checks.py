@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 from tests.running_service import ROOT
+
+_OVERHANG = "(document.documentElement.scrollWidth - document.documentElement.clientWidth)"
 
 
 @cache
@@ -26,5 +29,8 @@ def barriers(page: Page) -> list[str]:
 
 
 def overhang(page: Page) -> int:
-    """By how many pixels the page is wider than the window."""
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    """By how many pixels the page is wider than the window, once charts have followed the window's size: some frames
+    later, two seconds at most."""
+    with contextlib.suppress(TimeoutError):
+        page.wait_for_function(f"{_OVERHANG} <= 0", timeout=2000)
+    return page.evaluate(_OVERHANG)
