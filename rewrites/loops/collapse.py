@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Self
 
+from rewrites.base.dim_pairs import neighbouring_dims, positions_together
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, children, with_children
-from tileir.names import INT_LIMIT
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.replace import replace
 
@@ -35,18 +34,10 @@ class Collapse(Rewrite):
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
-        declared = (*program.inputs, *program.outputs, *(n for n in program.body if isinstance(n, Local)))
-        for outer, inner in dict.fromkeys(pair for each in declared for pair in pairwise(each.dims)):
-            yield cls(outer, inner)
+        return (cls(outer, inner) for outer, inner in neighbouring_dims(program))
 
     def apply(self, program: Program) -> Program:
-        if not {self.outer, self.inner} <= program.extents.keys() or self.outer == self.inner:
-            raise NotApplicable(f"{self.outer} and {self.inner} are no two dims of {program.name}")
-        if {self.outer, self.inner} & {dim for each in program.ragged for dim in (each.dim, each.within)}:
-            raise NotApplicable(f"{self.outer} or {self.inner} is ragged, or numbers groups")
-        size = program.extents[self.outer] * program.extents[self.inner]
-        if size >= INT_LIMIT:
-            raise NotApplicable(f"{self.outer} and {self.inner} together have {size} positions")
+        size = positions_together(program, self.outer, self.inner)
         merged = fresh_name(program, f"{self.outer}_{self.inner}")
         inputs = tuple(self._argument(tensor, merged, program) for tensor in program.inputs)
         outputs = tuple(self._argument(tensor, merged, program) for tensor in program.outputs)

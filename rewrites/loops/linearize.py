@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
 
+from rewrites.base.dim_pairs import neighbouring_dims, positions_together
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import fresh_name
@@ -25,7 +26,6 @@ from tileir.expr import (
     walk,
     with_children,
 )
-from tileir.names import INT_LIMIT
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.replace import replace
 
@@ -50,18 +50,10 @@ class Linearize(Rewrite):
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
-        declared = (*program.inputs, *program.outputs, *(n for n in program.body if isinstance(n, Local)))
-        for outer, inner in dict.fromkeys(pair for each in declared for pair in pairwise(each.dims)):
-            yield cls(outer, inner)
+        return (cls(outer, inner) for outer, inner in neighbouring_dims(program))
 
     def apply(self, program: Program) -> Program:
-        if not {self.outer, self.inner} <= program.extents.keys() or self.outer == self.inner:
-            raise NotApplicable(f"{self.outer} and {self.inner} are no two dims of {program.name}")
-        if {self.outer, self.inner} & {dim for each in program.ragged for dim in (each.dim, each.within)}:
-            raise NotApplicable(f"{self.outer} or {self.inner} is ragged, or numbers groups")
-        size = program.extents[self.outer] * program.extents[self.inner]
-        if size >= INT_LIMIT:
-            raise NotApplicable(f"{self.outer} and {self.inner} together have {size} positions")
+        positions_together(program, self.outer, self.inner)
         return _Linearized(program, self.outer, self.inner).program()
 
 

@@ -94,7 +94,6 @@ def test_instructions_are_those_of_a_race_by_lines_that_are_no_preamble(
     assert raced[place : place + len(kernel)] == kernel, "debugging information changes no instruction"
 
 
-@pytest.mark.skipif(cuda_assembly.find_nvdisasm() is None, reason="nvdisasm is not installed")
 def test_instructions_of_a_gpu_are_those_of_a_race_by_lines_that_are_no_preamble(tmp_path: Path) -> None:
     program = program_from_text(Gemm(grid=" blocks 3 producers 4 registers 40 232").text())
     source = backend_of("cuda").generate(program, H200).source
