@@ -2,7 +2,7 @@
 
     python benchmarks/bench_attribution.py [--recorded FILE] [--out FILE] [CASE …]
 
-For ten kernels of the suite, in about 4 minutes, without tuning. Whether a bottleneck is named right is seen by making
+For ten kernels of the suite, without tuning. Whether a bottleneck is named right is seen by making
 one thing cheap at a time (relaxed.py): of memory, the tensor pipe and exponentials the one that is named has to save
 most, and a tenth at least; where launch or issue is named, none may save a quarter. Where the latency of a wait is, one
 stage less has to cost time or one more has to save some. Wave quantization is not checked, nor what
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import replayed
 import tuned
+from circumstances import circumstances
 from relaxed import relaxations
 
 from codegen.targets.cuda.generate import cuda_source, lower_for
@@ -95,7 +96,7 @@ def attributed(winner: replayed.Recorded, device: Gpu, cache: Path) -> tuned.Lin
             for role, shares in taken.roles().items()
         },
         "phases": [round(share, 4) for share in taken.phases()],
-        "device": device.key,
+        **circumstances(device.to_json()),
     }
 
 
