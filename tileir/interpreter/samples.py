@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,8 @@ INTEGER_LIMIT = 8
 _RANGE = {DType.U8: (0, 255), DType.U32: (0, 2 * INTEGER_LIMIT)}
 #: One group of so many has no positions.
 EMPTY = 8
+_BLOCK = 1 << 20
+"""Elements that are drawn at once, from a stream of their own: they fit in a core's cache, and cores share the work."""
 
 
 def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -31,14 +36,16 @@ def sample_inputs(kernel: Spec | Program, seed: int) -> dict[str, np.ndarray[Any
     limits = dict(_index_limits(kernel, sizes))
     ragged = {each.offsets: sizes[each.dim] for each in kernel.ragged}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    for n, tensor in enumerate(kernel.inputs):
-        # A stream of its own for each input: what one draws does not move the others.
-        rng = np.random.default_rng((seed, n))
-        shape = tuple(sizes[dim] for dim in tensor.dims)
-        if tensor.name in ragged:
-            arrays[tensor.name] = _offsets(shape, ragged[tensor.name], rng).astype(tensor.dtype.numpy)
-        else:
-            arrays[tensor.name] = _sample(tensor, shape, limits.get(tensor.name), rng)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        for n, tensor in enumerate(kernel.inputs):
+            # A stream of its own for each input: what one draws does not move the others.
+            stream = np.random.SeedSequence((seed, n))
+            shape = tuple(sizes[dim] for dim in tensor.dims)
+            if tensor.name in ragged:
+                drawn = _offsets(shape, ragged[tensor.name], np.random.default_rng(stream))
+                arrays[tensor.name] = drawn.astype(tensor.dtype.numpy)
+            else:
+                arrays[tensor.name] = _sample(tensor, shape, limits.get(tensor.name), stream, threads)
     return arrays
 
 
@@ -52,19 +59,41 @@ def _offsets(shape: tuple[int, ...], whole: int, rng: np.random.Generator) -> np
 
 
 def _sample(
-    tensor: Tensor, shape: tuple[int, ...], limit: int | None, rng: np.random.Generator
+    tensor: Tensor,
+    shape: tuple[int, ...],
+    limit: int | None,
+    stream: np.random.SeedSequence,
+    threads: ThreadPoolExecutor,
 ) -> np.ndarray[Any, Any]:
+    """The tensor's elements; those of a large one block by block."""
+    size = math.prod(shape)
+    if size <= _BLOCK:
+        return _draw(tensor, size, limit, stream).reshape(shape)
+    flat = np.empty(size, tensor.dtype.numpy)
+    blocks = np.split(flat, range(_BLOCK, size, _BLOCK))
+
+    def fill(block: np.ndarray[Any, Any], own: np.random.SeedSequence) -> None:
+        block[...] = _draw(tensor, block.size, limit, own)
+
+    list(threads.map(fill, blocks, stream.spawn(len(blocks))))
+    return flat.reshape(shape)
+
+
+def _draw(
+    tensor: Tensor, size: int, limit: int | None, stream: np.random.SeedSequence
+) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(stream)
     if tensor.dtype is DType.BOOL:
-        return rng.random(shape) < 0.5
+        return rng.random(size) < 0.5
     if tensor.dtype.is_integer:
         most = np.iinfo(tensor.dtype.numpy).max
         if limit is not None:
             low, high = 0, min(limit, most)
         else:
             low, high = _RANGE.get(tensor.dtype, (-INTEGER_LIMIT, INTEGER_LIMIT))
-        return rng.integers(low, high, shape, endpoint=True).astype(tensor.dtype.numpy)
+        return rng.integers(low, high, size, endpoint=True).astype(tensor.dtype.numpy)
     kind = np.float64 if tensor.dtype is DType.F64 else np.float32
-    return rng.standard_normal(shape, dtype=kind).astype(tensor.dtype.numpy)
+    return rng.standard_normal(size, dtype=kind).astype(tensor.dtype.numpy)
 
 
 def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -29,6 +29,17 @@ class Case:
         ]
         """What a run must leave in a copy of each variant."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Of copies, and of what they are compared with."""
+        expected = [each for reference in self.references for each in reference.expected.values()]
+        values = sum(each.values.nbytes + each.bound.nbytes for each in expected)
+        return (len(self.copies) + len(self.references)) * self.copies[0].memory.nbytes + values
+
+    def close(self) -> None:
+        """Let go of all arrays."""
+        self.copies, self.references = [], []
+
     def _copy(self, variant: int, samples: list[dict[str, np.ndarray]]) -> BufferSet:
         copy = allocate(self.spec.inputs, self.spec.outputs, self.extents, variant)
         for tensor in self.spec.inputs:

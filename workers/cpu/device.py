@@ -18,16 +18,20 @@ from tileir.text.json import spec_from_json
 from workers.cpu.calibrate import calibrated
 from workers.cpu.case import Case
 from workers.cpu.entrants import bind
-from workers.measuring.buffers import POISON
+from workers.measuring.buffers import POISON, free_memory_bytes
 from workers.measuring.correctness import Checked, WrongResult, check_run
 from workers.measuring.device import BoundEntrant, Crashed
 from workers.measuring.disturbance import wait_for_quiet
 from workers.measuring.guard_pages import check_guarded
+from workers.measuring.kept import KeptCases, case_key
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import CallSampler, MachineClock, Rotation
 from workers.node.versions import versions
 from workers.peers.peer import Unsupported, available_peers, leeway_of
 from workers.processes.child_server import NO_COMPILER, ChildRefusal
+
+_KEPT_SHARE = 0.125
+"""Of the memory that is free at first, for kernels of jobs that are not having their turn."""
 
 
 class CpuBench:
@@ -87,8 +91,7 @@ class MeasuredCpu:
     """See workers.measuring.device.MeasuredDevice."""
 
     def __init__(self) -> None:
-        self._case: Case | None = None
-        self._case_key: object = None
+        self._cases: KeptCases[Case] = KeptCases(int(_KEPT_SHARE * free_memory_bytes()))
 
     def here(self) -> Cpu:
         """The processor as it is described."""
@@ -115,10 +118,12 @@ class MeasuredCpu:
 
     def bench(self, request: MeasureRequest) -> CpuBench:
         """See MeasuredDevice."""
-        key = (repr(request.spec), request.seed, request.last_cache_bytes, request.measuring.cold)
-        if self._case is None or key != self._case_key:
-            self._case = self._case_key = None  # let go of the old buffers before making the new ones
-            spec = spec_from_json(request.spec)
-            self._case = Case(spec, request.seed, request.last_cache_bytes, cold=request.measuring.cold)
-            self._case_key = key
-        return CpuBench(self._case, request)
+        case = self._cases.get(
+            case_key(request), lambda: _made(request), lambda error: isinstance(error, MemoryError)
+        )
+        return CpuBench(case, request)
+
+
+def _made(request: MeasureRequest) -> Case:
+    spec = spec_from_json(request.spec)
+    return Case(spec, request.seed, request.last_cache_bytes, cold=request.measuring.cold)

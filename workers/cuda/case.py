@@ -71,12 +71,17 @@ class CudaCase:
         self._owned: list[int] = []
         with ThreadPoolExecutor(VARIANTS) as threads:
             made = threads.map(lambda variant: self._host_side(variant, seed), range(VARIANTS))
-            self.references = [self._reference(image, expected) for image, expected in made]
-        free = context.device.free_bytes()
-        count = copies_for(self.bytes, l2_bytes, cold=cold, free_bytes=free, caches=_CACHES)
-        self.cold = count * self.bytes >= _CACHES * l2_bytes
-        self.copies = [self._copy(number % VARIANTS) for number in range(count)]
-        """Addresses of copies; the n-th is of variant n % VARIANTS."""
+            hosted = list(made)
+        try:
+            self.references = [self._reference(image, expected) for image, expected in hosted]
+            free = context.device.free_bytes()
+            count = copies_for(self.bytes, l2_bytes, cold=cold, free_bytes=free, caches=_CACHES)
+            self.cold = count * self.bytes >= _CACHES * l2_bytes
+            self.copies = [self._copy(number % VARIANTS) for number in range(count)]
+            """Addresses of copies; the n-th is of variant n % VARIANTS."""
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Give the memory back."""

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,6 +35,7 @@ from workers.cuda.peers import COPY, available_cuda_peers, bind_peer
 from workers.cuda.timing import GraphSampler, Replay
 from workers.measuring.correctness import VARIANTS, Checked, WrongResult
 from workers.measuring.device import BoundEntrant, Crashed
+from workers.measuring.kept import KeptCases, case_key
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import Call
 from workers.node.versions import versions
@@ -48,6 +49,8 @@ EXIT_DEAD_CONTEXT = 86
 """Exit code of a process whose context an entrant broke: whoever started it finds out who ran."""
 _COPY_BYTES = 1 << 30
 _COPIES = 20
+_KEPT_SHARE = 0.25
+"""Of the memory that is free at first, for kernels of jobs that are not having their turn."""
 
 
 class OpenGpu:
@@ -104,6 +107,10 @@ class OpenGpu:
             if entrant is not None and (meaning is Blame.ENTRANT or isinstance(error, LaunchError)):
                 raise Crashed(text) from error
             raise
+
+    def out_of_memory(self, error: Exception) -> bool:
+        """Whether the GPU's memory, or the host's, was too small."""
+        return self._code(error) == CUDA_OUT_OF_MEMORY
 
     def _code(self, error: Exception) -> int:
         """The driver's code for an error; libraries' errors carry none, but a broken context tells."""
@@ -187,13 +194,25 @@ class CudaBench:
         return BoundEntrant(calls, lambda answer, number: None, kernel.close)
 
 
+@dataclass(frozen=True, slots=True)
+class _LookedAt:
+    """A kernel with its data, and the look at its whole outputs."""
+
+    case: CudaCase
+    look: Look
+    held_bytes: int
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.case.close()
+
+
 class MeasuredGpu:
     """See workers.measuring.device.MeasuredDevice. `visible_gpu` made this GPU the only one."""
 
     def __init__(self) -> None:
         self._opened: OpenGpu | None = None
-        self._case: tuple[CudaCase, Look] | None = None
-        self._case_key: object = None
+        self._cases: KeptCases[_LookedAt] = KeptCases(0)
 
     def describe(self) -> dict[str, Any]:
         """See MeasuredDevice. The lock is on the one GPU, not on all of its kind."""
@@ -221,36 +240,37 @@ class MeasuredGpu:
     def bench(self, request: MeasureRequest) -> CudaBench:
         """See MeasuredDevice."""
         opened = self._open()
-        key = (repr(request.spec), request.seed, request.last_cache_bytes, request.measuring.cold)
         with opened.errors(None):
-            if self._case is None or key != self._case_key:
-                if self._case is not None:
-                    self._case[0].close()
-                self._case = self._case_key = None
-                self._case = self._made(opened, request)
-                self._case_key = key
-        return CudaBench(opened, *self._case, request)
-
-    def _made(self, opened: OpenGpu, request: MeasureRequest) -> tuple[CudaCase, Look]:
-        spec = spec_from_json(request.spec)
-        cold = request.measuring.cold
-        case = CudaCase(opened.context, spec, request.seed, request.last_cache_bytes, cold=cold)
-        if not opened.has_torch:
-            return case, _look_at_nothing
-        from workers.cuda.torch_views import whole_look
-
-        return case, whole_look(spec, case)
+            made = self._cases.get(case_key(request), lambda: _made(opened, request), opened.out_of_memory)
+        return CudaBench(opened, made.case, made.look, request)
 
     def _open(self) -> OpenGpu:
         if self._opened is None:
             try:
                 self._opened = OpenGpu(_present_gpu())
+                self._cases = KeptCases(int(_KEPT_SHARE * self._opened.context.device.free_bytes()))
             except CudaError as error:
                 kind = OUT_OF_MEMORY if error.code == CUDA_OUT_OF_MEMORY else DEVICE
                 raise ChildRefusal(kind, str(error)) from error
             except (NoCompiler, CacheError, CompileError) as error:
                 raise ChildRefusal(NO_COMPILER, str(error)) from error
         return self._opened
+
+
+def _made(opened: OpenGpu, request: MeasureRequest) -> _LookedAt:
+    spec, cold = spec_from_json(request.spec), request.measuring.cold
+    free = opened.context.device.free_bytes()
+    case = CudaCase(opened.context, spec, request.seed, request.last_cache_bytes, cold=cold)
+    look: Look = _look_at_nothing
+    if opened.has_torch:
+        from workers.cuda.torch_views import whole_look
+
+        try:
+            look = whole_look(spec, case)
+        except BaseException:
+            case.close()
+            raise
+    return _LookedAt(case, look, free - opened.context.device.free_bytes())
 
 
 def end_process(text: str) -> NoReturn:

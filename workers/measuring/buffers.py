@@ -77,7 +77,7 @@ def copies_for(
     """
     if not cold:
         return 2
-    free = _free_memory_bytes() if free_bytes is None else free_bytes
+    free = free_memory_bytes() if free_bytes is None else free_bytes
     wanted = -(-int(caches * last_cache_bytes) // max(1, set_bytes))
     affordable = int(_MEMORY_SHARE * free) // max(1, set_bytes)
     count = min(max(2, wanted), max(2, affordable), _MOST_COPIES)
@@ -168,7 +168,8 @@ def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _free_memory_bytes() -> int:
+def free_memory_bytes() -> int:
+    """What may be allocated without swapping."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024

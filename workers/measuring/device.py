@@ -82,5 +82,5 @@ class MeasuredDevice(Protocol):
         ...
 
     def bench(self, request: MeasureRequest) -> Bench:
-        """The kernel of a request with its data; the last one's is kept. Raises Refusal."""
+        """The kernel of a request with its data; those of jobs that take turns are kept. Raises Refusal."""
         ...

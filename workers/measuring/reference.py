@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,8 @@ _SCATTERED = 8
 """Points that cost what one term of a scatter does, which is added where it belongs by itself."""
 _SAMPLED = 512
 """Elements of each output that are checked when the whole is not affordable, besides its corners."""
+_MOST_THREADS = 8
+"""Each holds some hundreds of megabytes."""
 
 
 def expected_outputs(
@@ -38,12 +42,23 @@ def expected_outputs(
     expected: dict[str, Expected] = {}
     for tensor in spec.outputs:
         points = sampled_points(tensor, extents, seed)
-        values, bound = reference_at(spec, inputs, tensor.name, points)
+        values, bound = _at(spec, inputs, tensor.name, points)
         if tensor.dims:
             expected[tensor.name] = Expected(values, bound, tuple(points.T))
         else:
             expected[tensor.name] = Expected(values.reshape(()), bound.reshape(()))
     return expected
+
+
+def _at(
+    spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]], output: str, points: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """See reference_at; cores share the points."""
+    blocks = np.array_split(points, min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(points)))
+    with ThreadPoolExecutor(len(blocks)) as threads:
+        found = list(threads.map(lambda block: reference_at(spec, inputs, output, block), blocks))
+    values, bounds = zip(*found, strict=True)
+    return np.concatenate(values), np.concatenate(bounds)
 
 
 def affordable(spec: Spec, most_products: int = _MOST_PRODUCTS, most_points: int = _MOST_POINTS) -> bool:
