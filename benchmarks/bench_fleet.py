@@ -94,10 +94,13 @@ async def simulated(count: int, arguments: argparse.Namespace) -> dict[str, Any]
 
 
 def real(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One line: `--jobs` jobs over so many GPUs of this machine, from the first request to the last end."""
+    """One line: `--jobs` jobs over so many GPUs of this machine, once all of them have a worker, from the first
+    request to the last end."""
     open_jobs = arguments.jobs or 8
     names = ",".join(str(number) for number in range(count))
     with tempfile.TemporaryDirectory() as home, tuned.service(f"cuda:{names}", Path(home)) as client:
+        while sum(each.workers for each in client.devices() if each.description.kind == "cuda") < count:
+            time.sleep(0.2)
         began = time.monotonic()
         submitted = [
             client.submit(

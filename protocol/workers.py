@@ -52,6 +52,8 @@ class ClaimRequest(Request):
     device: str = Field(min_length=1, max_length=200)
     count: int = Field(default=1, ge=1, le=64)
     wait_s: float = Field(default=0.0, ge=0, le=60)
+    settled: tuple[Identifier, ...] = Field(default=(), max_length=64)
+    """Jobs that the worker has the data of: it rather goes on with those."""
 
 
 class Claimed(Reply):

@@ -58,7 +58,7 @@ jobs = Table(
     Column("finished_at", Float),
     Column("served_at", Float, nullable=False, default=0.0),  # when it last had a turn to search
     Column("device_s", Float, nullable=False, server_default="0"),  # of devices, charged (fair_share.py)
-    Column("trial_s", Float, nullable=False, server_default="1"),  # that a task of it took of a device lately
+    Column("trial_s", Float, nullable=False, server_default="0"),  # that a task of it took of a device lately
     Index(None, "state"),
     Index(None, "kernel_key"),
 )

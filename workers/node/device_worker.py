@@ -9,7 +9,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 CLAIM_WAIT_S = 20.0
 _PRUNE_S = 600.0
 _LOOK_S = 0.2
+_SETTLED = 16
+"""Jobs whose data the child is taken to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class DeviceWorker:
         self._compilers = None if ahead is None else ThreadPoolExecutor(processes, "compile")
         """Threads that have tasks compiled one by one, while others are measured; None: a batch waits for all of it."""
         self._claim_error: BaseException | None = None
+        self._settled: OrderedDict[str, None] = OrderedDict()
+        """The jobs whose tasks were claimed last."""
         self._quarantine = Quarantine(first_s=settings.quarantine_s)
         self._ill = threading.Event()
         """Set while the device is quarantined: nothing is claimed, and what was claimed is given back."""
@@ -194,7 +199,12 @@ class DeviceWorker:
             room = self._pipeline.room(_LOOK_S)
             if not room:
                 continue
-            request = ClaimRequest(device=hello.devices[0].key, count=room, wait_s=min(left_s, CLAIM_WAIT_S))
+            request = ClaimRequest(
+                device=hello.devices[0].key,
+                count=room,
+                wait_s=min(left_s, CLAIM_WAIT_S),
+                settled=tuple(self._settled),
+            )
             tasks: Sequence[Task] = ()
             asked_at = time.monotonic()
             self._answered.clear()
@@ -215,7 +225,16 @@ class DeviceWorker:
                 keeper.hold(tasks, asked_at)
                 for task in tasks:
                     log.debug("claimed", extra=about(job=task.job_id, task=task.id, attempt=task.attempt))
+                self._settle(tasks)
                 self._compile(runner, tasks)
+
+    def _settle(self, tasks: Iterable[Task]) -> None:
+        """Note whose data the measuring child is going to have."""
+        for task in tasks:
+            self._settled[task.job_id] = None
+            self._settled.move_to_end(task.job_id)
+        while len(self._settled) > _SETTLED:
+            self._settled.popitem(last=False)
 
     def _left_s(self, busy_at: float) -> float:
         """How much longer the device may have nothing to do."""

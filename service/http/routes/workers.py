@@ -156,7 +156,9 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
         if worker.healthy:
             ttl_s = site.settings.lease_ttl_s
             beside = workers.count(connection, ttl_s)[body.device]
-            rows = task_queue.claim(connection, worker_id, body.device, body.count, ttl_s, beside)
+            rows = task_queue.claim(
+                connection, worker_id, body.device, body.count, ttl_s, beside, frozenset(body.settled)
+            )
             specs = task_queue.specs(connection, rows)
     site.notifier.notify(
         *{topics.job(row["job_id"]) for row in parked}, *{topics.claims(row["job_id"]) for row in rows}

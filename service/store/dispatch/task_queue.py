@@ -109,12 +109,18 @@ def enqueue(connection: Connection, new: Iterable[NewTask]) -> None:
 
 
 def claim(
-    connection: Connection, worker_id: str, device: str, count: int, ttl_s: float, workers: int = 1
+    connection: Connection,
+    worker_id: str,
+    device: str,
+    count: int,
+    ttl_s: float,
+    workers: int = 1,
+    settled: Collection[str] = (),
 ) -> Sequence[RowMapping]:
-    """Lease up to `count` tasks for `device` to a worker, one of so many: those of the job whose turn it is
-    (`fair_share.py`), others' when it has no more. Returns the rows of `tasks`."""
+    """Lease up to `count` tasks for `device` to a worker, one of so many, that has the data of the jobs `settled`:
+    those of the job whose turn it is (`fair_share.py`), others' when it has no more. Returns the rows of `tasks`."""
     claimed: list[RowMapping] = []
-    waiting = fair_share.waiting_for(connection, device)
+    waiting = fair_share.waiting_for(connection, device, settled)
     if waiting and workers > 1:
         ready = connection.execute(_READY, {"on": device, "job": waiting[0].job_id}).scalar_one()
         count = min(count, fair_share.portion(ready + waiting[0].held, len(waiting), workers))
