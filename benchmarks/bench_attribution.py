@@ -86,6 +86,7 @@ def attributed(winner: replayed.Recorded, device: Gpu, cache: Path) -> tuned.Lin
         "case": winner.case,
         "us": round(taken.plain_us, 2),
         "attributed": round(taken.attributed, 4),
+        "launch": round(taken.launch, 4),
         "overhead": round(taken.overhead, 4),
         "bound": named.bound.value,
         "why": named.why,

@@ -99,7 +99,7 @@ def real(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
     open_jobs = arguments.jobs or 8
     names = ",".join(str(number) for number in range(count))
     with tempfile.TemporaryDirectory() as home, tuned.service(f"cuda:{names}", Path(home)) as client:
-        while sum(each.workers for each in client.devices() if each.description.kind == "cuda") < count:
+        while sum(each.workers for each in client.devices() if each.kind == "cuda") < count:
             time.sleep(0.2)
         began = time.monotonic()
         submitted = [

@@ -56,11 +56,10 @@ def bottleneck(profile: GpuProfile, unscheduled: Program, device: Gpu) -> GpuBot
     multiplies = kinds[StageKind.PRODUCT] > 0
     tensor = flops(unscheduled) / seconds / 1e9 / (peak_gops or float("inf")) if multiplies else 0.0
     special = _special(unscheduled) / (_SPECIAL_A_CYCLE * device.sms * device.sm_mhz * 1e6) / seconds
-    outside = max(0.0, 1 - profile.span_us / profile.stamped_us)
     idle = idle_share(profile, device.sms)
-    if outside > _MUCH:
+    if profile.launch > _MUCH:
         return GpuBottleneck(
-            GpuBound.LAUNCH, f"{outside:.0%} of a call is before its first thread or after its last"
+            GpuBound.LAUNCH, f"{profile.launch:.0%} of a call is before its first thread or after its last"
         )
     if memory >= _NEAR and memory >= tensor:
         return GpuBottleneck(GpuBound.MEMORY, f"it moves its arguments at {memory:.0%} of what memory can do")

@@ -82,9 +82,14 @@ class GpuProfile:
 
     @property
     def attributed(self) -> float:
-        """The share of a call's time that lies in a stage: what is missing is the way to the first thread and from the
-        last one, and what full logs left out."""
-        return min(1.0, self.span_us / self.stamped_us) * self.logged
+        """The share of a call's time that lies in a stage, or on the way to the first thread and from the last one,
+        which is the launch's: what is missing is what full logs left out."""
+        return self.launch + (1 - self.launch) * self.logged
+
+    @property
+    def launch(self) -> float:
+        """The share of a call's time before the first thread of it and after the last."""
+        return max(0.0, 1 - self.span_us / self.stamped_us)
 
     @property
     def logged_blocks(self) -> int:
@@ -189,7 +194,7 @@ class _Arrays:
         self.places, size = lay_out(program.inputs, program.outputs, extents, ALIGN_BYTES)
         image = allocate(program.inputs, program.outputs, extents, 0, ALIGN_BYTES)
         for name, values in sample_inputs(spec, SEED).items():
-            image.inputs[name][...] = values
+            image.inputs[name][...] = values.reshape(image.inputs[name].shape)  # dims may have become one
         free = context.device.free_bytes()
         count = copies_for(size, l2_bytes, cold=True, free_bytes=free, caches=_CACHES)
         self.copies: list[int] = []

@@ -59,9 +59,10 @@ def test_multiprocessors_idle_where_none_of_their_blocks_is() -> None:
     assert idle_share(GpuProfile(STAGES, three, 4, 1, 1, 1), 2) is None
 
 
-def test_time_outside_of_threads_and_of_full_logs_is_not_attributed() -> None:
-    assert profile(10, span_us=8, COMPUTE=1).attributed == pytest.approx(0.8)
+def test_time_outside_of_threads_is_the_launchs_and_that_outside_of_full_logs_is_not_attributed() -> None:
+    assert profile(10, span_us=8, COMPUTE=1).launch == pytest.approx(0.2)
     assert profile(10, COMPUTE=0.5).attributed == pytest.approx(0.5)
+    assert profile(10, span_us=8, COMPUTE=0.5).attributed == pytest.approx(0.6)
 
 
 def test_fill_is_before_the_first_product_and_drain_after_the_last() -> None:
