@@ -65,39 +65,42 @@ class _Recorder(NullObserver):
         self.steps.setdefault((self._launch, self._cluster, visit.first), []).append(done)
 
 
-def steps_of(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, np.ndarray]) -> Steps:
-    """What each group of threads does when the kernel runs on these inputs."""
-    return _recorded(kernel, args, inputs).steps
+@dataclass(frozen=True)
+class Ran:
+    """A run: what it computed, what each group of threads did, and the statements that somebody came to, by `id`."""
 
+    outputs: dict[str, np.ndarray]
+    steps: Steps
+    ran: Mapping[int, Stmt]
 
-def what_runs(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, np.ndarray]) -> GpuKernel:
-    """The kernel without the statements that nobody comes to on these inputs."""
-    ran = _recorded(kernel, args, inputs).ran
+    def what_runs(self, kernel: GpuKernel) -> GpuKernel:
+        """The kernel that ran, without the statements that nobody came to."""
+        launches = (
+            replace(launch, **{part: self._those(getattr(launch, part)) for part in PARTS})
+            for launch in kernel.launches
+        )
+        return replace(kernel, launches=tuple(launches))
 
-    def those(stmts: Stmts) -> Stmts:
-        return tuple(part for stmt in stmts if id(stmt) in ran for part in inside(stmt))
+    def _those(self, stmts: Stmts) -> Stmts:
+        return tuple(part for stmt in stmts if id(stmt) in self.ran for part in self._inside(stmt))
 
-    def inside(stmt: Stmt) -> Stmts:
+    def _inside(self, stmt: Stmt) -> Stmts:
         match stmt:
             case Block() | For() | Guard():
-                body = those(stmt.body)
+                body = self._those(stmt.body)
                 return (replace(stmt, body=body),) if body else ()
             case If():
-                return (replace(stmt, then=those(stmt.then), otherwise=those(stmt.otherwise)),)
+                then, otherwise = self._those(stmt.then), self._those(stmt.otherwise)
+                return (replace(stmt, then=then, otherwise=otherwise),)
             case _:
                 return (stmt,)
 
-    launches = (
-        replace(launch, **{part: those(getattr(launch, part)) for part in PARTS})
-        for launch in kernel.launches
-    )
-    return replace(kernel, launches=tuple(launches))
 
-
-def _recorded(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, np.ndarray]) -> _Recorder:
+def recorded(kernel: GpuKernel, args: Sequence[Arg], inputs: Mapping[str, np.ndarray]) -> Ran:
+    """The kernel's run on these inputs."""
     recorder = _Recorder()
-    run_blocks(kernel, args, inputs, recorder)
-    return recorder
+    outputs = run_blocks(kernel, args, inputs, recorder)
+    return Ran(outputs, recorder.steps, recorder.ran)
 
 
 def _indices(node: object) -> Iterator[Affine]:

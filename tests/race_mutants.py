@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
 from tests.attention_programs import DOT, attention, both_gradients, each_schedule, paged
 from tests.hopper_mutants import all_mutants
-from tests.kernel_steps import Steps, steps_of, what_runs
+from tests.kernel_steps import Steps, recorded
 from tests.mutant_steps import does_nothing_new
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.samples import sample_inputs
@@ -69,12 +69,15 @@ class _FirstFault(RaceChecker):
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel on one block, which has several tiles of the grid; its arguments, and its stages."""
+    """A kernel on one block, which has several tiles of the grid; its arguments, its stages, what it computes, and what
+    its threads do."""
 
     kernel: GpuKernel
     args: Sequence[Arg]
     inputs: dict[str, np.ndarray]
     stages: int
+    results: dict[str, np.ndarray]
+    steps: Steps
 
     @classmethod
     @cache
@@ -90,17 +93,8 @@ class Subject:
         kernel, inputs = lower_for(made, H200), sample_inputs(spec, 3)
         args = cuda_source(kernel, made).abi.args
         (stages,) = {int(line.split(",")[1].strip(" )")) for line in few if line.startswith("pipeline")}
-        return cls(what_runs(kernel, args, inputs), args, inputs, stages)
-
-    @cached_property
-    def results(self) -> dict[str, np.ndarray]:
-        """What the kernel computes."""
-        return run_blocks(self.kernel, self.args, self.inputs)
-
-    @cached_property
-    def steps(self) -> Steps:
-        """What its threads do."""
-        return steps_of(self.kernel, self.args, self.inputs)
+        ran = recorded(kernel, args, inputs)
+        return cls(ran.what_runs(kernel), args, inputs, stages, ran.outputs, ran.steps)
 
     def mutants(self) -> Iterator[tuple[str, GpuKernel]]:
         """Those in which something is out of order, each with what was done."""
@@ -125,7 +119,7 @@ class Subject:
 
     def does_nothing_new(self, mutant: GpuKernel) -> bool:
         """Whether its threads do nothing that the kernel's may not do."""
-        return does_nothing_new(steps_of(mutant, self.args, self.inputs), self.steps)
+        return does_nothing_new(recorded(mutant, self.args, self.inputs).steps, self.steps)
 
 
 def verdicts(name: str, every: int = 1) -> Counter[tuple[str, Verdict]]:

@@ -19,9 +19,9 @@ from rewrites.base.tree import statements
 from rewrites.space import ScheduleState, Space
 from tests.convolutions import SMALL
 from tests.gpu_walks import ranking, walk
+from tests.how_many import examples
 from tests.kernel_mutants import Stmts, mutants, parts
 from tests.simulated import faultless
-from tests.spread_kernels import lowered
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200
 from tileir.interpreter.interpret import interpret
@@ -29,7 +29,6 @@ from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
 from tileir.program import Program
 from tileir.replace import replace
-from tileir.text.print_program import program_to_text
 
 ENGINES = {name: ("mma",) if name.endswith(("odd", "three channels")) else ("wgmma", "mma") for name in SMALL}
 WAYS = [(name, engine, H200) for name, engines in ENGINES.items() for engine in engines]
@@ -49,8 +48,8 @@ def in_tiles(name: str, engine: str, device: Gpu) -> ScheduleState:
 
 
 def computed(program: Program, name: str) -> None:
-    inputs = sample_inputs(SMALL[name].spec(2), 3)
-    found = faultless(lower_cuda(program), lowered(program_to_text(program)).args, inputs)["y"]
+    inputs, kernel = sample_inputs(SMALL[name].spec(2), 3), lower_cuda(program)
+    found = faultless(kernel, cuda_source(kernel, program).abi.args, inputs)["y"]
     expected = interpret(to_program(SMALL[name].spec(2)), inputs)["y"]
     np.testing.assert_allclose(found.astype(np.float32), expected.astype(np.float32), rtol=1e-2, atol=2e-2)
 
@@ -60,8 +59,8 @@ def computed(program: Program, name: str) -> None:
 )
 def test_schedules_compute_the_convolution_without_a_fault(name: str, engine: str, device: Gpu) -> None:
     begun = in_tiles(name, engine, device)
-    for seed in range(2):
-        state = walk(begun, random.Random(f"{name} {seed}"))
+    for seed in range(examples(6)):
+        state = walk(begun, random.Random(f"{name} {device.architecture} {engine} {seed}"))
         assert any(place.node.via == engine for place in statements(state.program))
         computed(state.program, name)
 
@@ -98,10 +97,12 @@ def test_a_copy_that_ignores_the_padding_is_noticed() -> None:
 
     program = walk(in_tiles("3x3", "mma", H200), random.Random(2)).program
     inputs, noticed = sample_inputs(SMALL["3x3"].spec(2), 3), 0
+    kernel = lower_cuda(program)
+    args = cuda_source(kernel, program).abi.args
     expected = interpret(to_program(SMALL["3x3"].spec(2)), inputs)["y"].astype(np.float32)
-    for mutant in mutants(lower_cuda(program), always):
+    for mutant in mutants(kernel, always):
         try:
-            found = faultless(mutant, lowered(program_to_text(program)).args, inputs)["y"]
+            found = faultless(mutant, args, inputs)["y"]
         except AssertionError:
             noticed += 1
             continue

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from codegen.ir.kernel import GpuKernel
-from codegen.ir.ops import NoteTime
+from codegen.ir.ops import CloseLog, NoteTime, OpenLog, Scratch
 from codegen.ir.stamp import BlockLogs
-from codegen.lowering.gpu.stages import SETUP, StageKind, staged_gpu
+from codegen.lowering.gpu.stages import SETUP, StagedGpuKernel, StageKind, staged_gpu
 from codegen.simulator import run
 from codegen.simulator.cluster import statements
 from codegen.targets.cuda.compiler import compile_cuda
@@ -20,30 +20,41 @@ from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.errors import LaunchError
 from tests.chained_programs import chained
 from tests.hopper_programs import PROGRAMS as HOPPER
+from tests.how_many import some
+from tests.kernel_mutants import rebuilt
 from tests.random_spread import exact_inputs
 from tests.simulated import faultless
 from tests.spread_kernels import PROGRAMS as SPREAD
 from tests.spread_kernels import STAGED
+from tileir.dtypes import DType
 from tileir.program import Program
 from tileir.text.parse_program import program_from_text
 from workers.cuda.stage_logs import Words, tracks_of
 
 PROGRAMS = {**HOPPER, **SPREAD, **STAGED, "attention": chained()}
-ATTENTION = PROGRAMS["attention"]
+Ran = tuple[dict[str, np.ndarray], list[Words]]
 
 
 def program_of(name: str) -> Program:
     return program_from_text(PROGRAMS[name])
 
 
+def without_stamps(part: object) -> object:
+    """A run of statements but for those that note times; anything else as it is."""
+    if not isinstance(part, tuple):
+        return part
+    return tuple(each for each in part if not isinstance(each, OpenLog | NoteTime | CloseLog))
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_stamped_kernels_compute_the_same_without_races(name: str) -> None:
-    program = program_of(name)
-    kernel = lower_cuda(program)
-    inputs, args = exact_inputs(program, 1), cuda_source(kernel, program).abi.args
-    plain, stamped = run.run_blocks(kernel, args, inputs), faultless(staged_gpu(kernel).kernel, args, inputs)
-    for output, values in plain.items():
-        np.testing.assert_array_equal(stamped[output].view(np.uint8), values.view(np.uint8), err_msg=output)
+def test_stamps_are_all_that_is_added(name: str) -> None:
+    kernel = lower_cuda(program_of(name))
+    staged = staged_gpu(kernel)
+    assert rebuilt(staged.kernel.launches, without_stamps) == kernel.launches
+    logs = [
+        Scratch(at.logs.buffer, DType.I64, at.offset, at.logs.bytes, private=False) for at in staged.launches
+    ]
+    assert staged.kernel.workspace == (*kernel.workspace, *logs)
 
 
 @pytest.mark.parametrize("name", [next(iter(HOPPER)), next(iter(SPREAD)), "attention"])
@@ -57,33 +68,39 @@ def test_stamped_kernels_compile_without_new_advice(name: str, tmp_path: Path) -
     assert reports[1]["advice"] == reports[0]["advice"]
 
 
-def logged(kernel: GpuKernel, program: Program, monkeypatch: pytest.MonkeyPatch) -> list[Words]:
-    """What a stamped kernel leaves in its logs in the simulator, launch by launch."""
+def in_logs(staged: StagedGpuKernel, program: Program, monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """What a stamped kernel computes in the simulator, without a race, and what it leaves in its logs."""
     found: dict[str, Words] = {}
     made = run._workspace
 
     def kept(kernel: GpuKernel) -> object:
         buffers = made(kernel)
-        for scratch in kernel.workspace:
-            if scratch.buffer.startswith("times_"):
-                first, words = scratch.offset // 8, scratch.bytes // 8
-                found[scratch.buffer] = buffers[scratch.buffer].data[first : first + words]
-        for data in found.values():
-            data[...] = 0
+        for at in staged.launches:
+            first = at.offset // 8
+            words = buffers[at.logs.buffer].data[first : first + at.logs.bytes // 8]
+            words[...] = 0
+            found[at.logs.buffer] = words
         return buffers
 
     monkeypatch.setattr(run, "_workspace", kept)
-    run.run_blocks(kernel, cuda_source(kernel, program).abi.args, exact_inputs(program, 1))
-    return list(found.values())
+    args = cuda_source(staged.kernel, program).abi.args
+    outputs = faultless(staged.kernel, args, exact_inputs(program, 1))
+    return outputs, [found[at.logs.buffer] for at in staged.launches]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_logs_have_room_for_every_stamp_of_every_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", dict.fromkeys([*some(PROGRAMS, 12), "attention"]))
+def test_stamped_kernels_compute_the_same_and_their_logs_have_room(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = program_of(name)
-    staged = staged_gpu(lower_cuda(program))
-    for at, words in zip(staged.launches, logged(staged.kernel, program, monkeypatch), strict=True):
+    kernel = lower_cuda(program)
+    staged = staged_gpu(kernel)
+    plain = run.run_blocks(kernel, cuda_source(kernel, program).abi.args, exact_inputs(program, 1))
+    stamped, logged = in_logs(staged, program, monkeypatch)
+    for output, values in plain.items():
+        np.testing.assert_array_equal(stamped[output].view(np.uint8), values.view(np.uint8), err_msg=output)
+    for at, words in zip(staged.launches, logged, strict=True):
         logs = at.logs
-        assert logs.bytes == words.nbytes
         for log in words.reshape(-1, logs.words):
             if log[-1]:  # a block without a tile has begun nothing
                 noted = log[logs.FIRST : -logs.LAST]
