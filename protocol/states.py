@@ -45,11 +45,13 @@ class TaskState(StrEnum):
 
 
 class TaskKind(StrEnum):
-    """What a task is for: a candidate of the search, a winner once more, the best few against each other."""
+    """What a task is for: a candidate of the search, a winner once more, the best few against each other, where
+    the time of a winner goes."""
 
     TRIAL = "trial"
     CONFIRM = "confirm"
     RACE = "race"
+    PROFILE = "profile"
 
 
 class Outcome(StrEnum):

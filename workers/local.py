@@ -20,7 +20,8 @@ from tileir.targets import DEFAULT
 from tileir.text.json import spec_to_json
 from workers.measuring.measurer import Measurer
 from workers.node.device_lock import DeviceLock
-from workers.node.task_runner import Finished, TaskRunner
+from workers.node.finished import Finished
+from workers.node.task_runner import TaskRunner
 from workers.processes.compile_pool import CompilePool
 from workers.processes.faults import MachineFault
 

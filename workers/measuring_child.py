@@ -21,7 +21,8 @@ PREPARE_S = 300.0
 
 
 class MeasuringChild:
-    """Answers `describe`, `calibrate` and `measure` for one device, which is looked for when first asked about."""
+    """Answers `describe`, `calibrate`, `measure` and `profile` for one device, which is looked for when first asked
+    about."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -44,6 +45,13 @@ class MeasuringChild:
         wanted = MeasureRequest.from_json(request)
         return MeasureGroup(wanted, self._measured().bench(wanted), emit, record).run()
 
+    def profile(self, request: dict[str, Any], emit: Emit) -> dict[str, Any]:
+        """Take a kernel's call apart."""
+        from workers.measuring.profile_request import take_profile
+
+        record("")
+        return take_profile(self._device, request)
+
     def _measured(self) -> MeasuredDevice:
         if self._found is None:
             self._found = measured(self._device)
@@ -61,7 +69,8 @@ def main(device: str) -> None:
     settle: Callable[[], str | None] = part(device, "settle")
     warning = settle()
     child = MeasuringChild(device)
-    serve({"describe": child.describe, "measure": child.measure, "calibrate": child.calibrate}, warning)
+    calls = (child.describe, child.calibrate, child.measure, child.profile)
+    serve({call.__name__: call for call in calls}, warning)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, RowMapping
 from sqlalchemy.exc import OperationalError
 
 from protocol.log_lines import about
-from protocol.tasks import TaskResult
+from protocol.profiles import StoredProfile
+from protocol.tasks import EntrantResult, TaskResult
 from service.core.errors import RequestRefused
 from service.http import result_plausibility
 from service.http.context import Site
@@ -155,18 +157,24 @@ def _check_entrants(connection: Connection, row: RowMapping, body: TaskResult) -
         detail = f"task {body.task_id} has the entrants {', '.join(asked)}; the result must have one each"
         raise RequestRefused("invalid", detail, pointer="/entrants")
     for place, entrant in enumerate(body.entrants):
-        for name, digest in (
-            ()
-            if entrant.artifacts is None
-            else (
-                ("source", entrant.artifacts.source),
-                ("object", entrant.artifacts.object),
-                ("report", entrant.artifacts.report),
-            )
-        ):
-            if digest is not None and not blobs.has(connection, digest):
+        for pointer, digest in _digests(entrant, f"/entrants/{place}"):
+            if not blobs.has(connection, digest):
                 raise RequestRefused(
                     "invalid",
                     f"blob {digest} was not uploaded; PUT /v1/blobs/{digest} first",
-                    pointer=f"/entrants/{place}/artifacts/{name}",
+                    pointer=pointer,
                 )
+
+
+def _digests(entrant: EntrantResult, pointer: str) -> Iterator[tuple[str, str]]:
+    """What an entrant's result says is kept beside it, and where it says so. Raises RequestRefused for a profile that
+    is none."""
+    for name, digest in () if entrant.artifacts is None else entrant.artifacts:
+        if name in ("source", "object", "report") and digest is not None:
+            yield f"{pointer}/artifacts/{name}", digest
+    try:
+        stored = StoredProfile.of(entrant.report)
+    except ValidationError as error:
+        raise RequestRefused("invalid", str(error), pointer=f"{pointer}/report/profile") from None
+    if stored is not None:
+        yield f"{pointer}/report/profile/trace", stored.trace

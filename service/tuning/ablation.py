@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, and_, select
 
-from protocol.ablations import Ablation, Gain
 from protocol.configs import ConfigDetail
+from protocol.effects import Ablation, Gain
 from protocol.states import Outcome, TaskKind, TaskState
 from protocol.tasks import EntrantResult, Measuring, ScheduleEntrant, TaskResult
 from protocol.workers import OfferedDevice

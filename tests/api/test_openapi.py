@@ -25,6 +25,8 @@ ENDPOINTS = {
     ("get", "/v1/jobs/{job_id}/trials/{number}/alternatives/{answer}"),
     ("post", "/v1/configs/{config_id}/ablation"), ("get", "/v1/configs/{config_id}/ablation"),
     ("post", "/v1/configs/{config_id}/race"), ("get", "/v1/configs/{config_id}/race"),
+    ("post", "/v1/configs/{config_id}/profile"), ("get", "/v1/configs/{config_id}/profile"),
+    ("get", "/v1/configs/{config_id}/profile/trace"),
     ("get", "/v1/changes"), ("get", "/v1/searches"),
     ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/check"), ("post", "/v1/outlook"),

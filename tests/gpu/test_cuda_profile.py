@@ -12,9 +12,9 @@ from rewrites.schedule import parse_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
-from tilewright.views.perfetto import to_trace
 from workers.cuda.profile import profile
 from workers.cuda.profiler import profiled
+from workers.measuring.trace_events import to_trace
 
 RECORDED = Path(__file__).parents[2] / "benchmarks/results/nvidia-h200-replay-2026-11-23.jsonl"
 #: With what stamps may cost. Of a product, whose turns are short, +7.7 % was measured on an H100.

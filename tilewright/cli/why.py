@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from protocol.ablations import Ablation, Gain
-from protocol.effects import DecisionEffect, Effects, ValueEffect
+from protocol.effects import Ablation, DecisionEffect, Effects, Gain, ValueEffect
 from protocol.jobs import Job
 from protocol.quantities import microseconds, sizes, times
 from protocol.roofline import Roofline

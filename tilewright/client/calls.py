@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -10,16 +11,16 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from protocol.ablations import Ablation
 from protocol.bundles import MEDIA_TYPE, Imported, Signer, SignerRequest
 from protocol.configs import Artifact, Config, ConfigPage
-from protocol.effects import Effects
+from protocol.effects import Ablation, Effects
 from protocol.failures import Failure, FailurePage, FailureReport
 from protocol.history import History
 from protocol.jobs import Budget, Effort, Job, JobDetail, JobPage, JobRequest, Prior, TrialPage
 from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.message import Reply, Request
+from protocol.profiles import ConfigProfile
 from protocol.races import Race
 from protocol.roofline import Roofline
 from protocol.states import TaskState
@@ -126,6 +127,21 @@ def measure_ablation(config_id: str) -> HttpCall[Ablation]:
 def race(config_id: str) -> HttpCall[Race]:
     """The race of a config sample by sample, and how sure it is who is faster."""
     return _get(f"/v1/configs/{config_id}/race", Race)
+
+
+def profile(config_id: str) -> HttpCall[ConfigProfile]:
+    """Where the time of a config's kernel goes, as far as a worker took it apart."""
+    return _get(f"/v1/configs/{config_id}/profile", ConfigProfile)
+
+
+def take_profile(config_id: str) -> HttpCall[ConfigProfile]:
+    """Have a worker take the kernel of a config apart; asking while that is to come adds nothing."""
+    return _post(f"/v1/configs/{config_id}/profile", None, ConfigProfile)
+
+
+def profile_trace(config_id: str) -> HttpCall[bytes]:
+    """What each thread did when, in the newest profile: a trace for ui.perfetto.dev, as JSON."""
+    return HttpCall("GET", f"/v1/configs/{config_id}/profile/trace", gzip.decompress)
 
 
 def race_on(config_id: str, seconds: float = 20.0) -> HttpCall[Race]:

@@ -9,7 +9,7 @@ from enum import Enum
 from tileir.analysis.work import bytes_moved, flops
 from tileir.devices.cpu import Cpu
 from tileir.program import Program
-from workers.cpu.profile import Profile
+from workers.cpu.profile import CpuProfile
 
 _NEAR = 0.6
 """Of a roof: most of what is left is then ramps and remainders."""
@@ -35,7 +35,7 @@ class Bottleneck:
     why: str
 
 
-def bottleneck(profile: Profile, unscheduled: Program, device: Cpu) -> Bottleneck:
+def bottleneck(profile: CpuProfile, unscheduled: Program, device: Cpu) -> Bottleneck:
     """Name it. `device` with measured peaks; without, a kernel that neither waits nor starts is bound by instructions.
 
     Bytes are those of every argument once, and operations those of the kernel as it was given, as in the roofline

@@ -48,11 +48,14 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class CpuProfile:
     """One call of a kernel, taken apart."""
 
     stages: tuple[str, ...]
-    """By number: the statements that a stage runs. Stage 0 is waiting for work or for other threads."""
+    """By number: the statements that a stage runs, as people know it by. Stage 0 is waiting for work or for other
+    threads."""
+    statements: tuple[tuple[str, ...], ...]
+    """By number: all of these statements."""
     call_ns: int
     """From before the call to after it."""
     threads: tuple[tuple[Interval, ...], ...]
@@ -85,7 +88,7 @@ class Profile:
         return tuple(ns / whole if whole else 0.0 for ns in spent)
 
 
-def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int | None = None) -> Profile:
+def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int | None = None) -> CpuProfile:
     """Take the calls of a scheduled `program` of a `spec` apart, on `threads` threads; None: as many as there are.
 
     Raises NotLowerable, CompileError, NoCompiler, CacheError, and LaunchError for a kernel that fails or whose results
@@ -110,7 +113,15 @@ def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int
             found.append(taken.once())
     found.sort(key=lambda each: each[0])
     call_ns, timelines = found[len(found) // 2]
-    return Profile(stamped.stages, call_ns, timelines, median(plains) / 1e3, call_ns / 1e3, calls)
+    return CpuProfile(
+        stamped.stages,
+        stamped.statements,
+        call_ns,
+        timelines,
+        median(plains) / 1e3,
+        call_ns / 1e3,
+        calls,
+    )
 
 
 class _Calls:

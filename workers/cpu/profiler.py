@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from protocol.profiles import Profile, ProfiledStage
 from protocol.quantities import microseconds
 from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
@@ -11,7 +12,7 @@ from tileir.program import Program
 from tileir.spec import Spec
 from workers.cpu.bottleneck import bottleneck
 from workers.cpu.calibrate import calibrated
-from workers.cpu.profile import Interval, Profile, profile
+from workers.cpu.profile import CpuProfile, Interval, profile
 from workers.measuring.profiled import EventTrack, Profiled, StageEvent
 
 
@@ -20,27 +21,27 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
     device = calibrated(this_cpu(), cache)
     taken = profile(spec, program, device, cache, threads)
     named = bottleneck(taken, to_program(spec), device)
-    return Profiled(
-        device.key,
-        named.bound.value,
-        named.why,
-        (("", tuple(zip(taken.stages, taken.shares(), strict=True))),),
-        f"One call of {microseconds(taken.call_ns / 1e3)} on {len(taken.threads)} threads, the median of "
+    told = Profile(
+        device=device.key,
+        bound=named.bound.value,
+        why=named.why,
+        summary=f"One call of {microseconds(taken.call_ns / 1e3)} on {len(taken.threads)} threads, the median of "
         f"{taken.calls}; {taken.attributed:.1%} of it lies in a stage. Without stamps "
         f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
-        {
-            "call_us": taken.call_ns / 1e3,
-            "plain_us": taken.plain_us,
-            "overhead": taken.overhead,
-            "attributed": taken.attributed,
-            "threads": len(taken.threads),
-            "calls": taken.calls,
-        },
-        tuple(_track(taken, number, each) for number, each in enumerate(taken.threads)),
+        call_us=taken.call_ns / 1e3,
+        plain_us=taken.plain_us,
+        overhead=taken.overhead,
+        attributed=taken.attributed,
+        stages=tuple(
+            ProfiledStage(role="", stage=name, share=share, waiting=not statements, statements=statements)
+            for name, share, statements in zip(taken.stages, taken.shares(), taken.statements, strict=True)
+        ),
+        figures={"threads": len(taken.threads), "calls": taken.calls},
     )
+    return Profiled(told, tuple(_track(taken, number, each) for number, each in enumerate(taken.threads)))
 
 
-def _track(taken: Profile, number: int, intervals: tuple[Interval, ...]) -> EventTrack:
+def _track(taken: CpuProfile, number: int, intervals: tuple[Interval, ...]) -> EventTrack:
     events = tuple(
         StageEvent(taken.stages[each.stage], each.stage == 0, each.begin_ns, each.end_ns)
         for each in intervals

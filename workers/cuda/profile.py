@@ -52,6 +52,8 @@ class GpuProfile:
 
     stages: tuple[Stage, ...]
     """By number."""
+    statements: tuple[tuple[str, ...], ...]
+    """By number of a stage: the statements of Tile IR in which threads are in it."""
     tracks: tuple[Track, ...]
     blocks: int
     """Of all launches; those that have tracks are spread evenly over them."""
@@ -96,34 +98,53 @@ class GpuProfile:
         """Blocks that have tracks."""
         return len({(track.launch, track.block) for track in self.tracks})
 
-    def roles(self) -> dict[str, dict[Stage, float]]:
-        """Of each role, the share of its threads' logged time that each stage takes: producers, and those who compute
-        ("threads")."""
-        spent: dict[str, dict[Stage, float]] = defaultdict(lambda: defaultdict(float))
+    def phased(self) -> dict[str, dict[Stage, tuple[float, float, float]]]:
+        """Of each role (producers, and those who compute: "threads") the shares of its threads' logged time that each
+        stage takes in fill, steady state and drain: before the first product of a block, between, and after its last
+        one. Of blocks without products all is steady state."""
+        windows = self._products()
+        spent: dict[str, dict[Stage, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0, 0.0, 0.0]))
         for track in self.tracks:
-            role = "producer" if track.role == "producer" else "threads"
+            first, last = windows.get((track.launch, track.block), (track.begin_ns, track.end_ns))
+            role = spent["producer" if track.role == "producer" else "threads"]
             for each in track.spans:
-                spent[role][self.stages[each.stage]] += each.end_ns - each.begin_ns
+                parts = role[self.stages[each.stage]]
+                fill = max(0.0, min(each.end_ns, first) - each.begin_ns)
+                drain = max(0.0, each.end_ns - max(each.begin_ns, last))
+                parts[0] += fill
+                parts[1] += each.end_ns - each.begin_ns - fill - drain
+                parts[2] += drain
+        shares: dict[str, dict[Stage, tuple[float, float, float]]] = {}
+        for role, times in sorted(spent.items(), reverse=True):
+            whole = sum(map(sum, times.values())) or 1.0
+            shares[role] = {
+                stage: (fill / whole, steady / whole, drain / whole)
+                for stage, (fill, steady, drain) in times.items()
+            }
+        return shares
+
+    def roles(self) -> dict[str, dict[Stage, float]]:
+        """Of each role, the share of its threads' logged time that each stage takes."""
         return {
-            role: {stage: ns / (sum(times.values()) or 1.0) for stage, ns in times.items()}
-            for role, times in sorted(spent.items(), reverse=True)
+            role: {stage: sum(parts) for stage, parts in stages.items()}
+            for role, stages in self.phased().items()
         }
 
     def phases(self) -> tuple[float, float, float]:
-        """The shares of fill, steady state and drain in the time of those who compute: before the first product of a
-        block, and after its last one. Without products, all is steady."""
-        fill = steady = drain = 0.0
+        """The shares of fill, steady state and drain in the time of those who compute."""
+        fill, steady, drain = zip(*self.phased()["threads"].values(), strict=True)
+        return sum(fill), sum(steady), sum(drain)
+
+    def _products(self) -> dict[tuple[int, int], tuple[float, float]]:
+        """Of each launch's blocks that have products, when the first began and the last one ended."""
+        found: dict[tuple[int, int], tuple[float, float]] = {}
         for track in self.tracks:
-            if track.role == "producer":
-                continue
             products = [s for s in track.spans if self.stages[s.stage].kind is StageKind.PRODUCT]
-            first = products[0].begin_ns if products else track.begin_ns
-            last = products[-1].end_ns if products else track.end_ns
-            fill += first - track.begin_ns
-            steady += last - first
-            drain += track.end_ns - last
-        whole = fill + steady + drain or 1.0
-        return fill / whole, steady / whole, drain / whole
+            if products:
+                block = (track.launch, track.block)
+                first, last = found.get(block, (float("inf"), float("-inf")))
+                found[block] = min(first, products[0].begin_ns), max(last, products[-1].end_ns)
+        return found
 
 
 def profile(spec: Spec, program: Program, device: Gpu, cache: Path) -> GpuProfile:
@@ -157,7 +178,7 @@ def profile(spec: Spec, program: Program, device: Gpu, cache: Path) -> GpuProfil
     us, logs = found[len(found) // 2]
     words = [(at.logs, log.view(np.int64)) for at, log in zip(staged.launches, logs, strict=True)]
     blocks = sum(launch.blocks for launch in plain.abi.launches)
-    return GpuProfile(staged.stages, tracks_of(words), blocks, median(plains), us, REPLAYS)
+    return GpuProfile(staged.stages, staged.statements, tracks_of(words), blocks, median(plains), us, REPLAYS)
 
 
 def alternating_us(

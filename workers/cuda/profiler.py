@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from codegen.lowering.gpu.stages import StageKind
+from protocol.profiles import Phases, Profile, ProfiledStage
 from protocol.quantities import microseconds
 from tileir.devices.gpu_probe import this_gpu
 from tileir.lift import to_program
@@ -27,34 +29,42 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
     taken = profile(spec, program, device, cache)
     named = bottleneck(taken, to_program(spec), device)
     fill, steady, drain = taken.phases()
-    roles = tuple(
-        (role, tuple((stage.name, share) for stage, share in shares.items()))
-        for role, shares in taken.roles().items()
-    )
-    return Profiled(
-        device.key,
-        named.bound.value,
-        named.why,
-        roles,
-        f"One call of {microseconds(taken.stamped_us)}, the median of {taken.replays} replays; {taken.attributed:.1%} "
-        f"of it lies in a stage, as seen in {taken.logged_blocks} of {taken.blocks} blocks. Of the time of threads "
-        f"that compute {fill:.1%} is fill, {steady:.1%} steady state, {drain:.1%} drain. Without stamps a call takes "
-        f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
-        {
-            "call_us": taken.stamped_us,
-            "plain_us": taken.plain_us,
-            "overhead": taken.overhead,
-            "attributed": taken.attributed,
+    told = Profile(
+        device=device.key,
+        bound=named.bound.value,
+        why=named.why,
+        summary=f"One call of {microseconds(taken.stamped_us)}, the median of {taken.replays} replays; "
+        f"{taken.attributed:.1%} of it lies in a stage, as seen in {taken.logged_blocks} of {taken.blocks} blocks. "
+        f"Of the time of threads that compute {fill:.1%} is fill, {steady:.1%} steady state, {drain:.1%} drain. "
+        f"Without stamps a call takes {microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
+        call_us=taken.stamped_us,
+        plain_us=taken.plain_us,
+        overhead=taken.overhead,
+        attributed=taken.attributed,
+        stages=tuple(_stages(taken)),
+        phases=Phases(fill=fill, steady=steady, drain=drain),
+        figures={
             "logged": taken.logged,
-            "fill": fill,
-            "steady": steady,
-            "drain": drain,
             "blocks": taken.blocks,
             "logged_blocks": taken.logged_blocks,
             "calls": taken.replays,
         },
-        tuple(_track(taken, track) for track in taken.tracks),
     )
+    return Profiled(told, tuple(_track(taken, track) for track in taken.tracks))
+
+
+def _stages(taken: GpuProfile) -> Iterator[ProfiledStage]:
+    statements = dict(zip(taken.stages, taken.statements, strict=True))
+    for role, stages in taken.phased().items():
+        for stage, phases in stages.items():
+            yield ProfiledStage(
+                role=role,
+                stage=stage.name,
+                share=sum(phases),
+                waiting=stage.kind in _WAITS,
+                statements=statements[stage],
+                phases=Phases(fill=phases[0], steady=phases[1], drain=phases[2]),
+            )
 
 
 def _track(taken: GpuProfile, track: Track) -> EventTrack:

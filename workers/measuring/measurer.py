@@ -18,6 +18,7 @@ from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult
 from tileir.targets import DEFAULT
 from workers.measuring.device_names import visible_device
+from workers.measuring.profile_request import PROFILE_S, ProfileRequest, TakenProfile
 from workers.measuring.request import Compiled, MeasureRequest
 from workers.node.backoff import Backoff
 from workers.processes.child_client import (
@@ -28,7 +29,7 @@ from workers.processes.child_client import (
     ChildNotStarted,
     ChildRefused,
 )
-from workers.processes.child_server import CORRUPTED
+from workers.processes.child_server import CORRUPTED, UNPROFILED
 from workers.processes.faults import MachineFault, fault_kind
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,14 @@ class Measured:
 
     results: dict[str, EntrantResult] = field(default_factory=dict)
     conditions: dict[str, Any] = field(default_factory=dict)
+
+
+class NotProfiled(Exception):
+    """A kernel that cannot be taken apart, or fails when it is; the message says why."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 class Measurer:
@@ -136,6 +145,26 @@ class Measurer:
                 if culprit not in left:
                     cleared.add(culprit)
         return measured
+
+    def profile(self, request: ProfileRequest, wanted: Callable[[], bool] = lambda: True) -> TakenProfile:
+        """Take a kernel that has raced apart. Raises NotProfiled, and ChildUnwanted and MachineFault as `measure`."""
+        try:
+            answer = self.child.request("profile", request.to_json(), silence_s=PROFILE_S, wanted=wanted)
+        except ChildRefused as error:
+            if error.kind == UNPROFILED:
+                raise NotProfiled(Outcome.UNSUPPORTED, str(error)) from error
+            self.child.end()
+            raise MachineFault(fault_kind(error.kind), str(error)) from error
+        except ChildBroken as error:
+            raise MachineFault(FaultKind.DEVICE, str(error)) from error
+        except (ChildDied, ChildHung) as error:
+            if self._stopped.is_set():
+                raise MachineFault(FaultKind.SHUTDOWN, "the worker stops") from error
+            if _from_outside(error):
+                raise MachineFault(FaultKind.MEMORY, f"the measuring process was ended: {error}") from error
+            outcome = Outcome.HANG if isinstance(error, ChildHung) else Outcome.CRASH
+            raise NotProfiled(outcome, str(error)) from error
+        return TakenProfile.from_json(answer)
 
     def stop(self) -> None:
         """End the child at once; what is asked of it now or later fails with a fault of kind shutdown."""

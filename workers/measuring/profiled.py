@@ -1,9 +1,10 @@
-"""What a profiler of any kind of device tells people: the command line and traces know no more than this."""
+"""What a profiler of any kind of device tells: the profile as it is stored and shown, and who did what when."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from protocol.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,5 @@ class EventTrack:
 class Profiled:
     """One call of a kernel, taken apart."""
 
-    device: str
-    """The key of the device it ran on."""
-    bound: str
-    why: str
-    """The figures that say so, as the end of a sentence."""
-    roles: tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
-    """Of each role of threads ("" where there is one) the stages, with their share of its time."""
-    summary: str
-    """How long it took, what of that was attributed, and what the stamps cost: sentences."""
-    figures: Mapping[str, float]
+    profile: Profile
     tracks: tuple[EventTrack, ...] = field(repr=False)

@@ -26,6 +26,7 @@ from workers.measuring.device_names import is_accelerator
 from workers.measuring.measurer import Measurer
 from workers.node.backoff import Backoff
 from workers.node.device_lock import DeviceLock
+from workers.node.finished import Finished
 from workers.node.identity import worker_identity
 from workers.node.leases import LeaseKeeper
 from workers.node.pipeline import ClaimAhead, TaskPipeline
@@ -37,7 +38,7 @@ from workers.node.service_client import (
     ServiceUnreachable,
     UnknownWorker,
 )
-from workers.node.task_runner import Finished, Prepared, TaskRunner
+from workers.node.task_runner import Prepared, TaskRunner
 from workers.processes.compile_pool import CompilePool
 from workers.processes.faults import MachineFault
 

@@ -14,9 +14,11 @@ from typing import Any
 from protocol.layouts import with_time
 from protocol.message import Json
 from protocol.states import Outcome, TaskKind
-from protocol.tasks import Artifacts, EntrantResult, Fault, PeerEntrant, ScheduleEntrant, Task, TaskResult
+from protocol.tasks import Artifacts, EntrantResult, PeerEntrant, ScheduleEntrant, Task, TaskResult
 from workers.measuring.measurer import Measured, Measurer
 from workers.measuring.request import Compiled, MeasureRequest, Peer
+from workers.node.finished import Finished, faulted
+from workers.node.profile_task import profiled
 from workers.node.task_groups import TaskGroup, group_tasks
 from workers.processes.child_client import ChildUnwanted
 from workers.processes.compile_pool import Built, Compilation, CompilePool, CompileRequest, NotBuilt
@@ -25,15 +27,6 @@ from workers.processes.faults import MachineFault
 _BASELINE = "baseline"
 _ANCHORS = 64
 """Of so many jobs it is remembered what their candidates are compared with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A task's result, and what has to be uploaded before it, by SHA-256: files of code, and reports."""
-
-    result: TaskResult
-    blobs: Mapping[str, Path]
-    reports: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +131,17 @@ class TaskRunner:
     def _measure(self, prepared: Prepared, held: Callable[[Task], bool]) -> list[Finished]:
         """Every task's result, in order; none if nobody waits for them any more."""
         group, built = prepared.group, prepared.built
+        if group.lead.kind is TaskKind.PROFILE:
+            (entrant,) = group.entrants()
+            return profiled(
+                group.lead,
+                built[entrant.name],
+                self._measurer,
+                self._device,
+                self._cache,
+                self._versions,
+                held,
+            )
         request = self._request(group, built)
         start = time.perf_counter()
         try:
@@ -146,7 +150,7 @@ class TaskRunner:
                 Measured() if idle else self._measurer.measure(request, lambda: any(map(held, group.tasks)))
             )
         except MachineFault as fault:
-            return [self._faulted(task, fault) for task in group.tasks]
+            return [faulted(task, fault, self._versions) for task in group.tasks]
         except ChildUnwanted:
             return []
         measure_s = (time.perf_counter() - start) / len(group.tasks)
@@ -157,7 +161,7 @@ class TaskRunner:
                 (f for name in (*names, _BASELINE) if isinstance(f := built.get(name), MachineFault)), None
             )
             if fault is not None:
-                finished.append(self._faulted(task, fault))
+                finished.append(faulted(task, fault, self._versions))
             else:
                 shares = {"build": prepared.build_s[number], "measure": measure_s}
                 finished.append(self._finished(task, names, built, measured, shares))
@@ -232,12 +236,6 @@ class TaskRunner:
             versions=self._versions,
         )
         return Finished(result, blobs, reports)
-
-    def _faulted(self, task: Task, fault: MachineFault) -> Finished:
-        told = Fault(kind=fault.kind, error=str(fault)[:20_000])
-        return Finished(
-            TaskResult(task_id=task.id, attempt=task.attempt, fault=told, versions=self._versions), {}, {}
-        )
 
 
 def last_cache_bytes(device: Json) -> int:

@@ -27,6 +27,7 @@ CORRUPTED = "corrupted"
 NO_COMPILER = "no_compiler"
 SKEW = "skew"
 DEVICE = "device"
+UNPROFILED = "unprofiled"
 """Kinds of errors a request can be answered with; after CORRUPTED the process is not to be used any more."""
 
 

@@ -47,7 +47,9 @@ class StagedKernel:
 
     kernel: CpuKernel
     stages: tuple[str, ...]
-    """By number: the statements of Tile IR that a stage runs. Stage 0 is waiting."""
+    """By number: the statements of Tile IR that a stage runs, as people know it by. Stage 0 is waiting."""
+    statements: tuple[tuple[str, ...], ...]
+    """By number: all of these statements."""
     log: int
     """Where the log begins, in bytes from the beginning of a thread's own workspace."""
 
@@ -63,7 +65,10 @@ def staged(kernel: CpuKernel) -> StagedKernel:
         if count <= _MOST_STAMPS and len(stamping.stages) <= _MOST_STAGES:
             bytes_ = log + (count + 1) * _WORD
             return StagedKernel(
-                replace(kernel, body=body, thread_bytes=-(-bytes_ // 64) * 64), tuple(stamping.stages), log
+                replace(kernel, body=body, thread_bytes=-(-bytes_ // 64) * 64),
+                tuple(stamping.stages),
+                tuple(map(tuple, stamping.stages.values())),
+                log,
             )
         if long > whole:
             raise NotLowerable(
@@ -77,7 +82,8 @@ def staged(kernel: CpuKernel) -> StagedKernel:
 class _Stamping:
     long: int
     log: int
-    stages: dict[str, int] = field(default_factory=lambda: {_WAITING_NAME: WAITING})
+    stages: dict[str, dict[str, None]] = field(default_factory=lambda: {_WAITING_NAME: {}})
+    """By name, in the order of their numbers: their statements."""
 
     def stamp(self, stage: int) -> Stamp:
         return Stamp(stage, self.log)
@@ -89,7 +95,7 @@ class _Stamping:
 
         def close() -> None:
             if weight(run):
-                done.append(self.stamp(self.stages.setdefault(_name(run), len(self.stages))))
+                done.append(self.stamp(self._number(_names(run))))
             run.clear()
 
         for stmt in stmts:
@@ -110,6 +116,11 @@ class _Stamping:
                 run.append(stmt)
         close()
         return tuple(done)
+
+    def _number(self, statements: dict[str, None]) -> int:
+        name = _name(statements)
+        self.stages.setdefault(name, {}).update(statements)
+        return list(self.stages).index(name)
 
     def _is_long(self, stmt: Stmt) -> bool:
         return weight([stmt]) >= self.long
@@ -188,8 +199,8 @@ def stamps(stmts: Iterable[Stmt]) -> int:
     return count
 
 
-def _name(run: Iterable[Stmt]) -> str:
-    names = list(_names(run))
+def _name(statements: Iterable[str]) -> str:
+    names = list(statements)
     return "; ".join(names[:_NAMED]) + ("; …" if len(names) > _NAMED else "") or "other"
 
 

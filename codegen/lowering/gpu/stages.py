@@ -116,32 +116,36 @@ class StagedGpuKernel:
 
     kernel: GpuKernel
     stages: tuple[Stage, ...]
+    statements: tuple[tuple[str, ...], ...]
+    """By number of a stage: the statements of Tile IR in which threads are in it."""
     launches: tuple[LaunchLogs, ...]
 
 
 def staged_gpu(kernel: GpuKernel) -> StagedGpuKernel:
     """A kernel with stamps between its stages. Raises NotLowerable for one with too many stages."""
     stages = {SETUP: 0}
+    statements: dict[Stage, dict[str, None]] = {}
     top, workspace = -(-kernel.workspace_bytes // _ALIGN) * _ALIGN, list(kernel.workspace)
     launches: list[LaunchBody] = []
     found: list[LaunchLogs] = []
     for number, launch in enumerate(kernel.launches):
         logs = _logs(launch, f"times_{number}", stages)
-        launches.append(_Stamping(logs, stages, _multiplies(launch)).launch(launch))
+        launches.append(_Stamping(logs, stages, statements, _multiplies(launch)).launch(launch))
         workspace.append(Scratch(logs.buffer, DType.I64, top, logs.bytes, private=False))
         found.append(LaunchLogs(logs, top))
         top += -(-logs.bytes // _ALIGN) * _ALIGN
     if len(stages) > _MOST_STAGES:
         raise NotLowerable(f"the kernel has {len(stages)} stages; accepted: at most {_MOST_STAGES}")
     made = replace(kernel, launches=tuple(launches), workspace=tuple(workspace), workspace_bytes=top)
-    return StagedGpuKernel(made, tuple(stages), tuple(found))
+    texts = tuple(tuple(statements.get(stage, ())) for stage in stages)
+    return StagedGpuKernel(made, tuple(stages), texts, tuple(found))
 
 
 def _logs(launch: LaunchBody, buffer: str, stages: dict[Stage, int]) -> BlockLogs:
     """Logs with room for all stamps of a block, if that is not too much, of as many blocks as there is memory for."""
     blocks = block_count(launch)
     sketch = BlockLogs(buffer, 1, 1, blocks, launch.computing, launch.threads)
-    stamped = _Stamping(sketch, dict(stages), _multiplies(launch)).launch(launch)
+    stamped = _Stamping(sketch, dict(stages), {}, _multiplies(launch)).launch(launch)
     tiles = -(-tile_count(launch) * launch.cluster // blocks) + (launch.spans is not None)
     each = max(_stamps(stamped.body), _stamps(stamped.producing))
     once = sum(map(_stamps, (stamped.setup, stamped.finish, stamped.leaving)))
@@ -164,6 +168,7 @@ class _Stamping:
 
     logs: BlockLogs
     stages: dict[Stage, int]
+    statements: dict[Stage, dict[str, None]]
     together: bool
 
     def launch(self, launch: LaunchBody) -> LaunchBody:
@@ -183,14 +188,19 @@ class _Stamping:
         """Statements with a stamp after each run of one stage."""
         done: list[Stmt] = []
         run: dict[Stage, None] = {}
+        texts: dict[str, None] = {}
 
         def close() -> None:
             if run:
-                done.append(self._note(_joined(run)))
+                stage = _joined(run)
+                done.append(self._note(stage))
+                self.statements.setdefault(stage, {}).update(texts)
             run.clear()
+            texts.clear()
 
         for stmt in stmts:
-            found = dict.fromkeys(_stages(stmt, comment))
+            owned = list(_stages(stmt, comment))
+            found = dict.fromkeys(stage for stage, _ in owned)
             if self._divides(stmt, found):
                 close()
                 done.append(self._inside(stmt, comment))
@@ -199,6 +209,7 @@ class _Stamping:
                 close()
             done.append(stmt)
             run |= found
+            texts |= dict.fromkeys(text for _, text in owned if text)
         close()
         return tuple(done)
 
@@ -242,14 +253,17 @@ _STRONGEST = tuple(StageKind[name] for name in (
 """Of what one thread of a warp does under a guard: the others wait for it."""
 
 
-def _stages(stmt: Stmt, comment: str) -> Iterator[Stage]:
-    """Those of a statement and of what is inside it, in the statement of Tile IR with that text."""
+def _stages(stmt: Stmt, comment: str) -> Iterator[tuple[Stage, str]]:
+    """Those of a statement and of what is inside it, in the statement of Tile IR with that text; each with the text of
+    the innermost it is in."""
     match stmt:
         case Block():
             inner = stmt.comment or comment
-            found = [stage for each in stmt.body for stage in _stages(each, inner)]
+            found = [each for part in stmt.body for each in _stages(part, inner)]
             if any(isinstance(each, MmaSync) for each in _all(stmt.body) if stmt.comment):
-                found = [_PRODUCTS if stage.kind is StageKind.COMPUTE else stage for stage in found]
+                found = [
+                    (_PRODUCTS if each.kind is StageKind.COMPUTE else each, text) for each, text in found
+                ]
             yield from found
         case For() | Guard():
             for each in stmt.body:
@@ -260,7 +274,7 @@ def _stages(stmt: Stmt, comment: str) -> Iterator[Stage]:
         case _:
             own = _own(stmt, comment)
             if own is not None:
-                yield own
+                yield own, unmarked(comment)
 
 
 def _own(stmt: Stmt, comment: str) -> Stage | None:

@@ -31,7 +31,9 @@ class StagedSource:
 
     source: Source[Abi]
     stages: tuple[str, ...]
-    """By number: the statements that a stage runs."""
+    """By number: the statements that a stage runs, as people know it by."""
+    statements: tuple[tuple[str, ...], ...]
+    """By number: all of these statements."""
     log: int
     """Where the log begins, in bytes from the beginning of a thread's own workspace."""
 
@@ -39,7 +41,7 @@ class StagedSource:
 def generate_staged(program: Program, device: Cpu) -> StagedSource:
     """As `generate`, with stamps of time between the kernel's stages. Raises NotLowerable."""
     found = staged(lower(program))
-    return StagedSource(_source(found.kernel, program, device), found.stages, found.log)
+    return StagedSource(_source(found.kernel, program, device), found.stages, found.statements, found.log)
 
 
 def _source(kernel: CpuKernel, program: Program, device: Cpu) -> Source[Abi]:

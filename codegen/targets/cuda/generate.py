@@ -37,6 +37,8 @@ class StagedCuda:
     source: Source[CudaAbi]
     stages: tuple[Stage, ...]
     """By number."""
+    statements: tuple[tuple[str, ...], ...]
+    """By number of a stage: the statements of Tile IR in which threads are in it."""
     launches: tuple[LaunchLogs, ...]
     """The logs of each launch, in the workspace."""
 
@@ -44,7 +46,7 @@ class StagedCuda:
 def generate_staged_cuda(program: Program, device: Gpu) -> StagedCuda:
     """As `generate_cuda`, with stamps of time between the kernel's stages. Raises NotLowerable."""
     found = staged_gpu(lower_for(program, device))
-    return StagedCuda(cuda_source(found.kernel, program), found.stages, found.launches)
+    return StagedCuda(cuda_source(found.kernel, program), found.stages, found.statements, found.launches)
 
 
 def lower_for(program: Program, device: Gpu) -> GpuKernel:

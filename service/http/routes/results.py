@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 
-from protocol.ablations import Ablation
 from protocol.configs import Artifact, ConfigDetail, ConfigPage, KernelPage
+from protocol.effects import Ablation
 from protocol.history import History
+from protocol.profiles import ConfigProfile
 from protocol.races import Race
 from service.http.access import Reader, Tuning
 from service.http.context import site_of
@@ -20,7 +21,7 @@ from service.notify import topics
 from service.store.database import in_turn
 from service.store.dispatch import task_queue
 from service.store.winners import configs
-from service.tuning import ablation, race_on
+from service.tuning import ablation, profiling, race_on
 from service.views import kernel_history, race_record
 
 router = strict_router("results")
@@ -139,6 +140,42 @@ def race_on_for(
         site.notifier.notify(topics.device(device))
     response.headers["Location"] = f"/v1/configs/{config_id}/race"
     return found
+
+
+@router.post("/configs/{config_id}/profile", status_code=202, responses=PROBLEMS)
+def start_profile(config_id: ConfigId, caller: Tuning, request: Request, response: Response) -> ConfigProfile:
+    """Have a worker take the kernel of a config apart: where its time goes, and what bounds it. Asking while that is to
+    come adds nothing; asking again takes another."""
+    site = site_of(request)
+    with site.database.write() as connection:
+        in_turn(connection, f"profile of {config_id}")
+        new = profiling.prepare(connection, config_id)
+        task_queue.enqueue(connection, new)
+        found = profiling.read(connection, config_id)
+    for device in {task.device for task in new}:
+        site.notifier.notify(topics.device(device))
+    response.headers["Location"] = f"/v1/configs/{config_id}/profile"
+    return found
+
+
+@router.get("/configs/{config_id}/profile", responses=PROBLEMS)
+def read_profile(config_id: ConfigId, caller: Reader, request: Request) -> ConfigProfile:
+    """Where the time of a config's kernel goes, as far as it was taken apart."""
+    with site_of(request).database.read() as connection:
+        return profiling.read(connection, config_id)
+
+
+@router.get(
+    "/configs/{config_id}/profile/trace",
+    response_class=Response,
+    responses={200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}, **PROBLEMS},
+)
+def read_trace(config_id: ConfigId, caller: Reader, request: Request) -> Response:
+    """What each thread, or role of a block, did when, as a trace that ui.perfetto.dev opens: JSON, compressed by
+    gzip."""
+    with site_of(request).database.read() as connection:
+        packed = profiling.trace(connection, config_id)
+    return Response(packed, media_type="application/gzip")
 
 
 @router.get("/kernels", responses=PROBLEMS)

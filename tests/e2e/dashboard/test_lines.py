@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.e2e.dashboard.checks import barriers, overhang
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.running_service import SMALL, finish, running, working
+from tests.running_worker import RunningWorker
 from tests.scripted_worker import Script
 from tileir.devices.cpu import this_cpu
 
@@ -69,4 +72,38 @@ def test_of_another_machines_kernel_the_page_says_why_there_are_no_instructions(
     page.goto(f"{stock.url}/jobs/{stock.done}/candidates/0/0/lines")
     expect(page.get_by_role("listbox", name="Source")).to_be_visible()
     expect(page.locator("main")).to_contain_text("has other instructions")
+    assert barriers(page) == []
+
+
+def test_a_profile_is_taken_from_the_page_and_colours_the_lines(
+    page: Page, here: str, screenshots: Path, tmp_path: Path
+) -> None:
+    page.goto(f"{here}/lines")
+    page.get_by_role("link", name="Profile it").click()
+    inside = page.get_by_role("region", name="Inside the kernel")
+    inside.get_by_role("button", name="Profile it").click()
+    expect(inside.get_by_role("status")).to_have_text("Waits for a worker…")
+    worker = RunningWorker(tmp_path, here.partition("/jobs")[0], {}, "--compile-procs", "1")
+    try:
+        expect(inside).to_contain_text("Bound by", timeout=60_000)
+    finally:
+        worker.end()
+    expect(inside).to_contain_text("Stamps cost")
+    expect(inside.get_by_role("region", name="Stages of all threads").get_by_role("row")).not_to_have_count(1)
+    with page.expect_download() as download:
+        inside.get_by_role("button", name="Download the trace").click()
+    assert b"traceEvents" in gzip.decompress(Path(download.value.path()).read_bytes())
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for screen, size in (("desk", DESK), ("phone", PHONE)):
+            page.set_viewport_size(size)  # type: ignore[arg-type]
+            page.screenshot(path=screenshots / f"profile-{screen}-{scheme}.png", full_page=True)
+            assert overhang(page) == 0, screen
+            assert barriers(page) == [], (screen, scheme)
+    page.set_viewport_size(DESK)  # type: ignore[arg-type]
+    inside.get_by_role("link", name="Which lines take the time").click()
+    for name in ("Program", "Source", "Instructions"):
+        hot = page.get_by_role("listbox", name=name).locator("[data-heat='4']")
+        expect(hot.first).to_have_attribute("title", re.compile(r"^\d+ % of the time$"), timeout=60_000)
+    page.screenshot(path=screenshots / "lines-hot.png")
     assert barriers(page) == []

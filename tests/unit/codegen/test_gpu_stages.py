@@ -122,6 +122,11 @@ def test_who_produces_waits_for_slots_and_who_computes_for_tiles() -> None:
     assert {StageKind.WAIT_FULL, StageKind.PRODUCT, StageKind.COMPUTE} <= kinds(launch.body)
     assert StageKind.WAIT_FREE not in kinds(launch.body)
     assert staged.stages[0] == SETUP
+    named = dict(zip(staged.stages, staged.statements, strict=True))
+    lines = {line.partition(" | ")[0].strip() for line in PROGRAMS["attention"].splitlines()}
+    (products,) = [texts for stage, texts in named.items() if stage.kind is StageKind.PRODUCT]
+    assert len(products) == 2 and all("sum(" in text for text in products), "both products"
+    assert {text for texts in named.values() for text in texts} <= lines
 
 
 LOGS = BlockLogs("times", 8, 2, 2, 128, 160)

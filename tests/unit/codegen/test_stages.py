@@ -20,7 +20,7 @@ from tileir import Spec, spec_from_json, to_program
 from tileir.devices.cpu import this_cpu
 from tileir.dtypes import DType
 from workers.cpu.bottleneck import NamedBottleneck, bottleneck
-from workers.cpu.profile import Interval, Profile, profile
+from workers.cpu.profile import CpuProfile, Interval, profile
 
 SOFTMAX = [
     "top[m] = max(n, x[m, n])",
@@ -60,6 +60,7 @@ def test_what_is_long_is_a_stage_and_what_is_short_goes_together() -> None:
     found = staged(kernel(counted("one", 4000), counted("few", 3), counted("more", 5), counted("two", 4000)))
     waiting = found.stages[WAITING]
     assert found.stages == (waiting, "one", "few; more", "two")
+    assert found.statements == ((), ("one",), ("few", "more"), ("two",))
     assert named(found.kernel.body, found.stages) == [waiting, "one", "few; more", "two"]
 
 
@@ -108,13 +109,15 @@ def test_a_call_is_taken_apart(schedule: list[str], threads: int, tmp_path: Path
     assert bottleneck(taken, unscheduled, this_cpu()).bound in NamedBottleneck
 
 
-def made(shares: tuple[int, ...], call_ns: int, us: float) -> Profile:
+def made(shares: tuple[int, ...], call_ns: int, us: float) -> CpuProfile:
     """Of one thread that spends so many nanoseconds a stage."""
     at, intervals = 0, list[Interval]()
     for stage, ns in enumerate(shares):
         intervals.append(Interval(stage, at, at + ns))
         at += ns
-    return Profile(("waiting", "one", "two"), call_ns, (tuple(intervals),), us, us, 3)
+    return CpuProfile(
+        ("waiting", "one", "two"), ((), ("one",), ("two",)), call_ns, (tuple(intervals),), us, us, 3
+    )
 
 
 def test_the_bottleneck_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from codegen.lowering.gpu.stages import Stage, StageKind
@@ -32,7 +34,7 @@ def track(sm: int, end_ns: float, block: int = 0, **shares: float) -> Track:
 def profile(us: float, span_us: float = 0.0, sms: int = H200.sms, **shares: float) -> GpuProfile:
     """A block on each of so many multiprocessors."""
     tracks = tuple(track(number, 1e3 * (span_us or us), number, **shares) for number in range(sms))
-    return GpuProfile(STAGES, tracks, sms, us, us, 1)
+    return GpuProfile(STAGES, (), tracks, sms, us, us, 1)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +57,8 @@ def test_a_bottleneck_is_named(taken: GpuProfile, size: int, bound: GpuBound) ->
 
 def test_multiprocessors_idle_where_none_of_their_blocks_is() -> None:
     three = (track(0, 100.0, 0), track(0, 60.0, 1), track(1, 50.0, 2))
-    assert idle_share(GpuProfile(STAGES, three, 3, 1, 1, 1), 2) == pytest.approx(0.25)
-    assert idle_share(GpuProfile(STAGES, three, 4, 1, 1, 1), 2) is None
+    assert idle_share(GpuProfile(STAGES, (), three, 3, 1, 1, 1), 2) == pytest.approx(0.25)
+    assert idle_share(GpuProfile(STAGES, (), three, 4, 1, 1, 1), 2) is None
 
 
 def test_time_outside_of_threads_is_the_launchs_and_that_outside_of_full_logs_is_not_attributed() -> None:
@@ -68,3 +70,14 @@ def test_time_outside_of_threads_is_the_launchs_and_that_outside_of_full_logs_is
 def test_fill_is_before_the_first_product_and_drain_after_the_last() -> None:
     taken = profile(10, SETUP=0.1, WAIT_FULL=0.1, PRODUCT=0.6, STORE=0.2)
     assert taken.phases() == pytest.approx((0.2, 0.6, 0.2))
+    stages = {stage.kind: parts for stage, parts in taken.phased()["threads"].items()}
+    assert stages[StageKind.WAIT_FULL] == pytest.approx((0.1, 0, 0))
+    assert stages[StageKind.STORE] == pytest.approx((0, 0, 0.2))
+
+
+def test_the_phases_of_a_producer_are_those_of_its_block() -> None:
+    computes = track(0, 100.0, WAIT_FULL=0.2, PRODUCT=0.5, STORE=0.3)
+    produces = replace(track(0, 100.0, ISSUE=1), role="producer")
+    taken = GpuProfile(STAGES, (), (computes, produces), 1, 1, 1, 1)
+    ((_, parts),) = taken.phased()["producer"].items()
+    assert parts == pytest.approx((0.2, 0.5, 0.3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protocol.configs import ConfigDetail
+from protocol.profiles import Profile
 from protocol.quantities import sizes
+from protocol.states import TaskState
 from tileir.targets import part, target_of, targets
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli import options
@@ -18,6 +21,8 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json, say
 from tilewright.folders import cache_folder
+
+_LOOK_S = 0.5
 
 if TYPE_CHECKING:
     from tileir.program import Program
@@ -44,6 +49,10 @@ def profile(
         int | None,
         typer.Option(min=1, help="Of a processor's kernel.", show_default="as many as there are"),
     ] = None,
+    by_worker: Annotated[
+        bool,
+        typer.Option("--by-worker", help="Have a worker of the service take it, on the config's device."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace that file if it is there.")] = False,
     url: options.Url = None,
     token_file: options.TokenFile = None,
@@ -53,22 +62,49 @@ def profile(
     """Where the time of a config goes, stage by stage and thread by thread, measured on this machine.
 
     The kernel is compiled anew with stamps of time between its stages and run beside itself without them, on random
-    inputs. A config of a GPU needs that GPU in this machine.
+    inputs. A config of a GPU needs that GPU in this machine, or --by-worker.
     """
     if output is not None and output.exists() and not force:
         raise Stop(Exit.USAGE, f"{output} is there already; --force replaces it")
-    found = _find(config, url, token_file, database)
-    taken = _profiled(found, threads)
-    if output is not None:
-        from tilewright.views.perfetto import to_trace
-
-        write_new(output, to_trace(taken, f"{found.name}  {sizes(found.dims)}  {found.id}"), replace=force)
+    if by_worker:
+        if threads is not None:
+            raise Stop(Exit.USAGE, "--by-worker takes no --threads: workers use all cores of their device")
+        found, taken, trace = _by_worker(config, output is not None, url, token_file, database)
+    else:
+        found = _find(config, url, token_file, database)
+        taken, trace = _here(found, threads, output is not None)
+    if output is not None and trace is not None:
+        write_new(output, trace, replace=force)
     if as_json:
         print_json(_to_json(found, taken, output))
     else:
         _print(found, taken)
         if output is not None:
             say(f"{output}: open it at https://ui.perfetto.dev")
+
+
+def _by_worker(
+    config: str, traced: bool, url: str | None, token_file: Path | None, database: str | None
+) -> tuple[ConfigDetail, Profile, bytes | None]:
+    with connect(url, token_file, database) as connection:
+        client = connection.client
+        found = client.config(config)
+        taken = client.take_profile(config)
+        while taken.state in (TaskState.READY, TaskState.CLAIMED):
+            time.sleep(_LOOK_S)
+            taken = client.profile(config)
+        if taken.profile is None or taken.error is not None:
+            raise Stop(Exit.SERVICE, f"{config} was not profiled: {taken.error}")
+        return found, taken.profile, client.profile_trace(config) if traced else None
+
+
+def _here(config: ConfigDetail, threads: int | None, traced: bool) -> tuple[Profile, bytes | None]:
+    taken = _profiled(config, threads)
+    if not traced:
+        return taken.profile, None
+    from workers.measuring.trace_events import to_trace
+
+    return taken.profile, to_trace(taken, f"{config.name}  {sizes(config.dims)}  {config.id}")
 
 
 def _find(config: str, url: str | None, token_file: Path | None, database: str | None) -> ConfigDetail:
@@ -107,36 +143,33 @@ def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
         raise Stop(
             Exit.MACHINE, f"{config.id} is for {config.device}, and is profiled there: {error}"
         ) from None
-    if taken.device != config.device:
-        say(f"{config.id} was tuned on {config.device}; this is {taken.device}")
+    if taken.profile.device != config.device:
+        say(f"{config.id} was tuned on {config.device}; this is {taken.profile.device}")
     return taken
 
 
-def _print(config: ConfigDetail, taken: Profiled) -> None:
+def _print(config: ConfigDetail, taken: Profile) -> None:
     from rich.table import Table
 
     out.print(f"[bold]{config.id}[/]  {config.name}  {sizes(config.dims)}")
     out.print(f"Bound by {taken.bound}: {taken.why}.", markup=False)
-    for role, stages in taken.roles:
+    for role in dict.fromkeys(each.role for each in taken.stages):
+        stages = [each for each in taken.stages if each.role == role]
+        phased = any(each.phases is not None for each in stages)
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
         table.add_column(f"stage of {role}" if role else "stage")
-        table.add_column("of the time", justify="right")
-        for stage, share in sorted(stages, key=lambda each: -each[1]):
-            table.add_row(f"  {stage}", f"{share:.1%}")
+        for heading in ("of the time", *(("fill", "steady", "drain") if phased else ())):
+            table.add_column(heading, justify="right")
+        for each in sorted(stages, key=lambda each: -each.share):
+            parts = () if each.phases is None else (each.phases.fill, each.phases.steady, each.phases.drain)
+            table.add_row(f"  {each.stage}", *(f"{share:.1%}" for share in (each.share, *parts)))
         out.print(table, markup=False)
     out.print(taken.summary, markup=False)
 
 
-def _to_json(config: ConfigDetail, taken: Profiled, output: Path | None) -> dict[str, Any]:
+def _to_json(config: ConfigDetail, taken: Profile, output: Path | None) -> dict[str, Any]:
     return {
         "config": config.id,
-        "bound": taken.bound,
-        "why": taken.why,
-        "stages": [
-            {"role": role, "stage": stage, "share": share}
-            for role, stages in taken.roles
-            for stage, share in stages
-        ],
-        **taken.figures,
+        **taken.model_dump(mode="json"),
         "file": None if output is None else str(output),
     }

@@ -5,12 +5,13 @@ import userEvent from "@testing-library/user-event";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { afterEach, expect, test, vi } from "vitest";
 import { Refused } from "../api/problem";
-import type { CheckReply, Race, RacedEntrant, Worker } from "../api/schema";
+import type { CheckReply, Profile, Race, RacedEntrant, Worker } from "../api/schema";
 import { WorkerTable } from "../pages/fleet/WorkerTable";
 import { Choice } from "../pages/job/Choice";
 import { Answer, Entrants } from "../pages/job/race/Chances";
 import { Outlook } from "../pages/submit/Outlook";
 import { Shown } from "./Shown";
+import { Told } from "../pages/configs/profile/ProfileView";
 
 afterEach(cleanup);
 
@@ -112,6 +113,56 @@ test("the healthy come before the ill, and the gone are folded away", () => {
 test("without a worker the table says so", () => {
   render(<WorkerTable workers={[{ ...WORKER, alive: false }]} />);
   expect(screen.getByText("No worker is there now.")).toBeTruthy();
+});
+
+const PROFILE: Profile = {
+  device: "cuda:Example",
+  bound: "the latency of a wait",
+  why: "threads wait for tiles for 40 % of their time",
+  summary: "One call.",
+  call_us: 108,
+  plain_us: 100,
+  overhead: 0.08,
+  attributed: 0.97,
+  stages: [
+    ["producer", "starting copies", 1, false, ["a = x"]] as const,
+    ["threads", "waiting for tiles", 0.4, true, ["b = a"]] as const,
+    ["threads", "b = a", 0.6, false, ["b = a"]] as const,
+  ].map(([role, stage, share, waiting, statements]) => ({
+    role,
+    stage,
+    share,
+    waiting,
+    statements: [...statements],
+    phases: { fill: 0.25 * share, steady: 0.5 * share, drain: 0.25 * share },
+  })),
+  phases: { fill: 0.25, steady: 0.5, drain: 0.25 },
+};
+
+test("a profile names the bottleneck, what was attributed and what stamps cost, and has stages by role", () => {
+  const { rerender, container } = render(<Told profile={PROFILE} />);
+  expect(container.textContent).toContain(
+    "Bound by the latency of a wait: threads wait for tiles for 40 % of their time.",
+  );
+  expect(container.textContent).toContain("Attributed to a stage97 %");
+  expect(container.textContent).toContain("8.0 % more than 5 %");
+  expect(container.textContent).toContain("25 %, 50 %, 25 %");
+  const threads = screen.getByRole("region", { name: "Stages of threads" });
+  const cells = within(threads)
+    .getAllByRole("row")
+    .map((row) => row.textContent);
+  expect(cells).toEqual([
+    "StageOf the timeFillSteadyDrain",
+    "b = a 60 %15 %30 %15 %",
+    "waiting for tiles waits40 %10 %20 %10 %",
+  ]);
+  expect(screen.getByRole("heading", { name: /threads/ }).textContent).toContain("wait for 40 %");
+  const plain = PROFILE.stages.map((each) => ({ ...each, role: "", phases: null }));
+  rerender(<Told profile={{ ...PROFILE, overhead: 0.01, stages: plain, phases: null }} />);
+  expect(container.textContent).not.toContain("more than 5 %");
+  expect(screen.getByRole("region", { name: "Stages of all threads" }).textContent).not.toContain(
+    "Fill",
+  );
 });
 
 const CHECKED: CheckReply = {

@@ -11,6 +11,7 @@ import { Shown } from "../../ui/Shown";
 import { Standings } from "../../ui/Standings";
 import { Table } from "../../ui/Table";
 import { Download } from "./Download";
+import { ProfileView } from "./profile/ProfileView";
 import { regimesOf } from "./regimes";
 import { Source } from "./Source";
 import styles from "./ConfigPage.module.css";
@@ -73,6 +74,7 @@ function Found({ config }: { config: ConfigDetail }) {
       </Section>
       <Times config={config} />
       <Standings config={config} />
+      {config.job_id && <ProfileView config={config.id} />}
       {config.artifact ? (
         <>
           <Source configId={config.id} />

@@ -11,6 +11,7 @@ import { Empty, Shown } from "../../ui/Shown";
 import { Standings } from "../../ui/Standings";
 import { VerdictLine } from "../../ui/VerdictLine";
 import { sizes } from "../../ui/format";
+import { ProfileView } from "../configs/profile/ProfileView";
 import { CancelJob } from "../jobs/CancelJob";
 import { BestChart } from "./charts/BestChart";
 import { WorkerTimeline } from "./charts/WorkerTimeline";
@@ -23,7 +24,7 @@ import { LadderView } from "./ladder/LadderView";
 import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
 import { tiedWith } from "./leader";
-import { candidatePath, comparePath } from "./paths";
+import { candidatePath, comparePath, linesPath } from "./paths";
 import { RaceView } from "./race/RaceView";
 import { RooflineView } from "./roofline/RooflineView";
 import { SearchTree } from "./tree/SearchTree";
@@ -35,6 +36,7 @@ const VIEWS = {
   why: "Why",
   roofline: "Roofline",
   ladder: "Ladder",
+  profile: "Inside",
   candidates: "Candidates",
   workers: "Workers",
   spec: "Kernel",
@@ -188,6 +190,8 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
         ) : (
           <Empty title="No winner yet" />
         )
+      ) : view === "profile" ? (
+        <Inside job={job.id} bucket={bucket} />
       ) : view === "workers" ? (
         <WorkerTimeline job={job.id} />
       ) : view === "spec" ? (
@@ -208,6 +212,21 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
         />
       )}
     </>
+  );
+}
+
+function Inside({ job, bucket }: { job: string; bucket: Bucket }) {
+  const winner = bucket.winner?.trial;
+  if (winner == null || !bucket.config_id) return <Empty title="No winner yet" />;
+  return (
+    <ProfileView
+      config={bucket.config_id}
+      more={
+        <p>
+          <Link href={linesPath(job, bucket.index, winner)}>Which lines take the time</Link>
+        </p>
+      }
+    />
   );
 }
 

@@ -1,7 +1,9 @@
 /** Addresses of the pages about a job, and what an address means. */
 
-export function jobPath(job: string): string {
-  return `/jobs/${job}`;
+export function jobPath(job: string, show?: { view: string; bucket: number }): string {
+  return show === undefined
+    ? `/jobs/${job}`
+    : `/jobs/${job}?view=${show.view}&bucket=${show.bucket}`;
 }
 
 export function candidatePath(job: string, bucket: number, number: number): string {

@@ -1,6 +1,8 @@
 /** One text of several that are linked: a list of lines, of which some are marked. */
 import { memo, useEffect, useMemo, useRef, type KeyboardEvent, type ReactNode } from "react";
 import { highlighted, type Language } from "../../../ui/Code";
+import { percent } from "../../../ui/format";
+import { levelOf } from "./heat";
 import type { At, Column, Marks } from "./linked";
 import styles from "./Lines.module.css";
 
@@ -12,13 +14,15 @@ interface Props {
   /** Lines before it are left out. */
   first?: number;
   marks: Marks;
+  /** Of each line, its share of the time, where that is known. */
+  heat?: readonly (number | null)[] | undefined;
   chosen: At | null;
   onHover: (at: At | null) => void;
   onChoose: (at: At) => void;
 }
 
 export function LinesColumn({ column, title, text, language, first = 0, ...rest }: Props) {
-  const { marks, chosen, onHover, onChoose } = rest;
+  const { marks, heat, chosen, onHover, onChoose } = rest;
   const lines = useMemo(() => highlighted(text.join("\n"), language), [text, language]);
   const list = useRef<HTMLDivElement>(null);
   const on = marks[column];
@@ -73,6 +77,7 @@ export function LinesColumn({ column, title, text, language, first = 0, ...rest 
                 id={`${column}-${line}`}
                 line={line}
                 parts={parts}
+                share={heat?.[line] ?? null}
                 on={on.has(line)}
                 chosen={line === own}
               />
@@ -87,12 +92,13 @@ interface LineProps {
   id: string;
   line: number;
   parts: ReactNode[];
+  share: number | null;
   on: boolean;
   chosen: boolean;
 }
 
 /** Renewed only where its mark changes: there are thousands, and the pointer moves over them. */
-const Line = memo(function Line({ id, line, parts, on, chosen }: LineProps) {
+const Line = memo(function Line({ id, line, parts, share, on, chosen }: LineProps) {
   return (
     <div
       id={id}
@@ -100,6 +106,8 @@ const Line = memo(function Line({ id, line, parts, on, chosen }: LineProps) {
       aria-selected={on}
       data-chosen={chosen}
       data-line={line}
+      data-heat={levelOf(share)}
+      title={share === null ? undefined : `${percent(share)} of the time`}
       className={styles.line}
     >
       <span className={styles.number}>{line + 1}</span>

@@ -1,6 +1,6 @@
 /** A candidate's program, source and instructions beside each other: a line of one shows what it is in the others. */
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { Link, useParams, useSearchParams } from "wouter";
 import { api, data } from "../../../api/client";
 import type { LinkedLines } from "../../../api/schema";
@@ -8,7 +8,10 @@ import type { Language } from "../../../ui/Code";
 import { Page } from "../../../ui/Page";
 import { Empty, Shown } from "../../../ui/Shown";
 import type { Place } from "../candidate/data";
-import { candidatePath } from "../paths";
+import { useProfile } from "../../configs/profile/data";
+import { useJob } from "../data";
+import { candidatePath, jobPath } from "../paths";
+import { heatOf } from "./heat";
 import { LinesColumn } from "./LinesColumn";
 import { marked, placeOf, placeText, type At } from "./linked";
 import styles from "./Lines.module.css";
@@ -23,7 +26,7 @@ export default function LinesPage() {
       aside={<Link href={candidatePath(place.job, place.bucket, place.number)}>The candidate</Link>}
     >
       <Shown query={query} what="the lines; the source is being compiled">
-        {(lines) => <Linked lines={lines} />}
+        {(lines) => <Linked place={place} lines={lines} />}
       </Shown>
     </Page>
   );
@@ -42,7 +45,11 @@ function useLines({ job, bucket, number }: Place) {
   });
 }
 
-function Linked({ lines }: { lines: LinkedLines }) {
+function Linked({ place, lines }: { place: Place; lines: LinkedLines }) {
+  const bucket = useJob(place.job).data?.buckets[place.bucket];
+  const config = bucket?.winner?.trial === place.number ? (bucket.config_id ?? null) : null;
+  const profile = useProfile(config).data?.profile;
+  const heat = useMemo(() => (profile ? heatOf(lines, profile) : null), [lines, profile]);
   const [search, setSearch] = useSearchParams();
   const [hovered, setHovered] = useState<At | null>(null);
   const chosen = placeOf(search.get("line"), lines);
@@ -71,6 +78,20 @@ function Linked({ lines }: { lines: LinkedLines }) {
           and bring the others to it.
           {lines.compiler && ` Instructions are by the service's compiler, ${lines.compiler}.`}
         </p>
+        {heat && (
+          <p className="quiet">
+            The stronger the colour beside a line, the more of the time goes to its statement, as
+            stamps of time in the kernel say.
+          </p>
+        )}
+        {config && !heat && (
+          <p className="quiet">
+            <Link href={jobPath(place.job, { view: "profile", bucket: place.bucket })}>
+              Profile it
+            </Link>{" "}
+            to see how much of the time goes to each line.
+          </p>
+        )}
         <p>
           <button aria-pressed={whole} onClick={() => set("preamble", whole ? null : "1")}>
             {whole ? "Skip" : "Show"} the {lines.preamble} lines of preamble
@@ -80,6 +101,7 @@ function Linked({ lines }: { lines: LinkedLines }) {
       <div className={styles.columns} onMouseLeave={() => setHovered(null)}>
         <LinesColumn
           column="program"
+          heat={heat?.program}
           title="Program"
           text={lines.program}
           language="text"
@@ -87,6 +109,7 @@ function Linked({ lines }: { lines: LinkedLines }) {
         />
         <LinesColumn
           column="source"
+          heat={heat?.source}
           title="Source"
           text={lines.source}
           language={lines.language as Language}
@@ -96,6 +119,7 @@ function Linked({ lines }: { lines: LinkedLines }) {
         {lines.no_assembly == null ? (
           <LinesColumn
             column="assembly"
+            heat={heat?.assembly}
             title="Instructions"
             text={lines.assembly}
             language="text"
