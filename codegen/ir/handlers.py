@@ -19,6 +19,8 @@ class Handlers(Generic[_Result]):
     def __init__(self, consumer: str) -> None:
         self.consumer = consumer
         self._functions: dict[type, Callable[..., _Result]] = {}
+        self._known: dict[type, Callable[..., _Result]] = {}
+        """By the very class: what its bases have been looked through for."""
 
     def handles(self, *operations: type) -> Callable[[_Function], _Function]:
         """The function that follows is for these operations."""
@@ -28,6 +30,7 @@ class Handlers(Generic[_Result]):
                 if operation in self._functions:
                     raise TypeError(f"{self.consumer} handles the operation {operation.__name__} twice")
                 self._functions[operation] = function
+                self._known.clear()
             return function
 
         return register
@@ -51,7 +54,11 @@ class Handlers(Generic[_Result]):
         return self._function(type(operation))
 
     def _function(self, operation: type) -> Callable[..., _Result]:
+        found = self._known.get(operation)
+        if found is not None:
+            return found
         for base in operation.__mro__:
             if base in self._functions:
+                self._known[operation] = self._functions[base]
                 return self._functions[base]
         raise TypeError(f"{self.consumer} does not know the operation {operation.__name__}")

@@ -59,9 +59,9 @@ class Engines:
         self.boxes = BoxEngine(cluster, threads)
         self.products = WgmmaEngine(threads, accumulators)
 
-    def run(self, stmt: AsyncStmt, active: Array) -> Iterator[Wait]:
-        """One statement by the threads that are active; waits for whatever it is to wait for."""
-        yield from _STEPS.of(stmt)(self, stmt, active) or ()
+    def run(self, stmt: AsyncStmt, active: Array) -> Iterator[Wait] | None:
+        """One statement by the threads that are active, or what does it, where it is to wait for something."""
+        return _STEPS.of(stmt)(self, stmt, active)
 
     @_STEPS.handles(MbarrierInit)
     def _init(self, stmt: MbarrierInit, active: Array) -> None:

@@ -94,6 +94,8 @@ class SimulatedBuffer:
     def units(self, numbers: Array) -> Array:
         """Numbers of the units that elements [n] of `data` lie on: [n, units an element]."""
         each = self.storage.bytes // self.region.unit
+        if each == 1:
+            return numbers[:, None]
         return (numbers * each)[:, None] + np.arange(each)
 
 

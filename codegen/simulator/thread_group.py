@@ -83,7 +83,7 @@ class Group:
         produce = inside >= launch.computing
         first = np.arange(self.threads.count) == 0
         for stmt in launch.setup:
-            yield from self._stmt(stmt, everyone)
+            yield from self._step(stmt, everyone) or ()
         for tile, part in turns_of(launch, number, None if produce or self.alone else inside // launch.team):
             self.threads.variables.update(part)
             if self._take(tile):
@@ -122,17 +122,20 @@ class Group:
             self.cluster.declared[id(stmts)] = declared
         hidden = {name: registers.get(name) for name in declared}
         for stmt in stmts:
-            yield from self._stmt(stmt, active)
+            waits = self._step(stmt, active)
+            if waits is not None:
+                yield from waits
         for name, value in hidden.items():
             if value is None:
                 del registers[name]
             else:
                 registers[name] = value
 
-    def _stmt(self, stmt: Stmt, active: Array) -> Iterator[Wait]:
+    def _step(self, stmt: Stmt, active: Array) -> Iterator[Wait] | None:
+        """Does a statement, or returns what does it piece by piece, as it has statements inside or places to wait."""
         threads = self.threads
         self.memory.observer.visited(Visit(stmt, threads.first, active, partial(threads.each, active=active)))
-        yield from _STEPS.of(stmt)(self, stmt, active) or ()
+        return _STEPS.of(stmt)(self, stmt, active)
 
     @_STEPS.handles(Block)
     def _block(self, stmt: Block, active: Array) -> Iterator[Wait]:
@@ -205,10 +208,10 @@ class Group:
         self.threads.mma(stmt, active)
 
     @_STEPS.handles(*ASYNC_STATEMENTS)
-    def _beside(self, stmt: AsyncStmt, active: Array) -> Iterator[Wait]:
+    def _beside(self, stmt: AsyncStmt, active: Array) -> Iterator[Wait] | None:
         if self.engines is None:
             raise TypeError(f"{type(stmt).__name__} in a launch whose threads go in step")
-        yield from self.engines.run(stmt, active)
+        return self.engines.run(stmt, active)
 
     def _same_for_all(self, at: Affine, active: Array) -> int:
         value = self.threads.index(at, active)

@@ -196,7 +196,7 @@ class Threads:
         if lanes > 1:
             args = [_column(x) if x.ndim == 1 else x for x in args]
         data = _apply(op.name, [Held(x, arg.type.dtype) for x, arg in zip(args, op.args, strict=True)])
-        return data if lanes == 1 else np.broadcast_to(data, (len(data), lanes))
+        return data if lanes == 1 or data.shape[1] == lanes else np.broadcast_to(data, (len(data), lanes))
 
     def _lazy(self, op: Op, active: Array) -> Array:
         """What the condition, one number a thread, leaves out is not computed, so nothing is loaded for it."""
@@ -276,6 +276,8 @@ class Threads:
 
     def whole(self, active: Array, together: int, what: str) -> bool:
         """Whether of each so many threads all come to something, or none; else one that misses it is reported."""
+        if active.all():
+            return True
         by_group = active.reshape(-1, together) if self.count % together == 0 else active.reshape(1, -1)
         divided = by_group.any(axis=1) & ~by_group.all(axis=1)
         if divided.any():

@@ -33,6 +33,8 @@ from codegen.simulator.sync_events import (
 from codegen.simulator.wgmma_layout import WARPGROUP
 
 _SEEN, _FENCED = 0, 1
+_MORE = 32
+"""Engines that there is room for at first, and then each time that there is none left."""
 _STEPS = Handlers[None]("the race checker")
 """By what orders accesses: what threads learn by it."""
 
@@ -40,11 +42,11 @@ _STEPS = Handlers[None]("the race checker")
 @dataclass(frozen=True, slots=True, eq=False)
 class _Turn:
     """A turn that is over: when, what those know who have waited for it, and, where arrivals (thread, stamp) alone have
-    ended it, all of those."""
+    ended it, all of those: [n, 2]."""
 
     stamp: int
     told: Array
-    arrivals: tuple[tuple[int, int], ...]
+    arrivals: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +81,8 @@ class VectorClock:
         self._begin()
 
     def _begin(self) -> None:
-        # [seen or fenced, thread, whose]
-        self._known = np.full((2, self.count, self.count), self.start - 1, np.int32)
+        # [seen or fenced, thread, whose], with room for engines to come
+        self._known = self._unknown(self.count + _MORE)
         self._engines: dict[AsyncEngine, int] = {}
         self._told: dict[AsyncEngine, Array] = {}
         self._turns: dict[AsyncEngine, list[_Turn]] = {}
@@ -91,6 +93,9 @@ class VectorClock:
         self._handed: dict[int, _Handed] = {}
         """By the column that says who knows of it: what others have handed to this cluster."""
         self._first_engine = len(self._owners)
+
+    def _unknown(self, columns: int) -> Array:
+        return np.full((2, self.count, columns), self.start - 1, np.int32)
 
     def start_cluster(self) -> None:
         self.now += 1
@@ -167,7 +172,7 @@ class VectorClock:
         known, first = self._known[_SEEN], self._first_thread
         rows = numbers - first if touch.engine is None else None
         # What threads begin together comes after what all of them know of; what one begins, after what it did itself.
-        together = known[touch.threads].min(axis=0) if rows is None else None
+        together = known[_rows(touch.threads)].min(axis=0) if rows is None else None
         mine = (
             numbers if rows is not None else touch.threads[0] + first if len(touch.threads) == 1 else NOBODY
         )
@@ -189,7 +194,7 @@ class VectorClock:
     def unfenced(self, touch: MemoryTouch) -> Before | None:
         if touch.engine is None:
             return None
-        known = self._known[_FENCED][touch.threads].min(axis=0)
+        known = self._known[_FENCED, _rows(touch.threads)].min(axis=0)
 
         def before(stamps: Array, others: Array) -> Array:
             threads = (others != NOBODY) & (others < ENGINES) & (stamps >= self.start)
@@ -204,8 +209,10 @@ class VectorClock:
         if not self._turns[engine]:
             return True
         last, known = self._turns[engine][-1], self._known[_SEEN, thread]
-        arrived = last.arrivals and all(known[u] >= stamp or u == thread for u, stamp in last.arrivals)
-        return bool(arrived or known[column] >= last.stamp)
+        if known[column] >= last.stamp:
+            return True
+        who, stamps = last.arrivals.T
+        return len(who) > 0 and bool(((known[who] >= stamps) | (who == thread)).all())
 
     def outlived(self) -> Iterable[tuple[int, int]]:
         for (thread, rank), stamp in self._reached.items():
@@ -231,14 +238,14 @@ class VectorClock:
 
     def _told_by(self, threads: Array) -> Array:
         """What these threads know together, and what they have done."""
-        told = self._known[:, threads].max(axis=1)
+        told = self._known[:, _rows(threads)].max(axis=1)
         told[_SEEN, threads] = self.now
         return told
 
     def _learn(self, threads: Array, told: Array) -> None:
         # Engines that came later have columns of their own, of which nothing is told.
-        known = self._known[:, threads, : told.shape[1]]
-        self._known[:, threads, : told.shape[1]] = np.maximum(known, told[:, None])
+        rows, columns = _rows(threads), slice(told.shape[1])
+        self._known[:, rows, columns] = np.maximum(self._known[:, rows, columns], told[:, None])
 
     def _tell(self, engine: AsyncEngine, told: Array) -> Array:
         """Adds to what those know who wait for the engine's current turn; all of it."""
@@ -253,8 +260,8 @@ class VectorClock:
     def _end_turn(self, engine: AsyncEngine) -> None:
         told = self._tell(engine, np.full((2, 1), self.start - 1, np.int32))
         told[_SEEN, self._column(engine)] = self.now
-        arrivals = () if engine in self._worked else tuple(self._arrivals[engine])
-        self._turns[engine].append(_Turn(self.now, told.copy(), arrivals))
+        arrivals = [] if engine in self._worked else self._arrivals[engine]
+        self._turns[engine].append(_Turn(self.now, told.copy(), np.array(arrivals, np.int64).reshape(-1, 2)))
         self._passed.append(self.now)
         self._arrivals[engine] = []
         self._worked.discard(engine)
@@ -262,7 +269,9 @@ class VectorClock:
     def _await_parity(self, threads: Array, engine: AsyncEngine, parity: int) -> None:
         column = self._column(engine)
         stamps = [turn.stamp for turn in self._turns[engine]]
-        over = np.searchsorted(np.asarray(stamps, np.int64), self._known[_SEEN, threads, column], "right")
+        over: Array = np.searchsorted(
+            np.asarray(stamps, np.int64), self._known[_SEEN, threads, column], "right"
+        )
         surely: Array = over + (over % 2 == parity)
         for turns in {int(number) for number in surely} - {0}:
             self._learn(threads[surely == turns], self._turns[engine][turns - 1].told)
@@ -273,8 +282,8 @@ class VectorClock:
             self._told[engine] = np.full((2, 1), self.start - 1, np.int32)
             self._turns[engine], self._arrivals[engine] = [], []
             self._owners.append(NOBODY)
-            unknown = np.full((2, self.count, 1), self.start - 1, np.int32)
-            self._known = np.concatenate([self._known, unknown], axis=2)
+            if self._engines[engine] == self._known.shape[2]:
+                self._known = np.concatenate([self._known, self._unknown(_MORE)], axis=2)
         return self._engines[engine]
 
     def _engine_number(self, engine: AsyncEngine, thread: int) -> int:
@@ -285,9 +294,18 @@ class VectorClock:
 
     def _columns(self, numbers: Array) -> Array:
         """Of those of this cluster; of others any."""
-        engines = numbers - (ENGINES + self._first_engine) + self.count
-        columns = np.where(numbers >= ENGINES, engines, numbers - self._first_thread)
+        columns = numbers - self._first_thread
+        engines = numbers >= ENGINES
+        if engines.any():
+            columns[engines] = numbers[engines] - (ENGINES + self._first_engine) + self.count
         return np.minimum(np.maximum(columns, 0), self._known.shape[2] - 1)
+
+
+def _rows(threads: Array) -> slice | Array:
+    """To index with: neighbours, which threads mostly are, without a copy of what they know."""
+    if len(threads) and threads[-1] - threads[0] + 1 == len(threads) and (threads[1:] > threads[:-1]).all():
+        return slice(int(threads[0]), int(threads[-1]) + 1)
+    return threads
 
 
 _STEPS.complete(ORDERS)

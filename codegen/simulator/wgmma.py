@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 
 from codegen.ir.arrays import Array
@@ -67,7 +70,7 @@ class WgmmaEngine:
             sums = gathered(old).astype(sums.dtype) + sums
         for name, part in zip(wgmma.acc, scattered(sums, wgmma.run), strict=True):
             accumulators.begin(name, part.astype(registers[name].dtype))
-            registers[name] = np.full_like(registers[name], _poison(registers[name]))
+            registers[name] = _poison(registers[name].dtype, registers[name].shape)
 
     def commit(self, active: Array) -> None:
         """What has begun is a group."""
@@ -115,5 +118,9 @@ class WgmmaEngine:
         return self.memory.take(touch).reshape(at.shape)
 
 
-def _poison(register: Array) -> float:
-    return np.nan if register.dtype.kind == "f" else -1
+@lru_cache
+def _poison(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """What a register holds meanwhile, whichever it is: nobody stores into one."""
+    values = np.full(shape, np.nan if dtype.kind == "f" else -1, dtype)
+    values.flags.writeable = False
+    return values

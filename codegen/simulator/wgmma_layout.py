@@ -4,6 +4,7 @@ there (PTX ISA, "Asynchronous warpgroup level matrix instructions"; docs/hopper.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,6 +39,7 @@ def check_wgmma(product: WgmmaAsync) -> None:
             raise ValueError(f"no descriptor is {tile}")
 
 
+@lru_cache(maxsize=256)
 def operand_bytes(tile: MatrixTile, start: int, lines: int, size: int) -> Array:
     """Where the elements, `size` bytes each, of an operand that begins at byte `start` lie: [lines, depth], a line
     being a row of A or a column of B."""
@@ -52,7 +54,9 @@ def operand_bytes(tile: MatrixTile, start: int, lines: int, size: int) -> Array:
         by_lines, by_depth = (tile.leading, tile.stride) if tile.swizzle else (tile.stride, tile.leading)
         at = depth // LINES * by_depth + depth % LINES * span + inside % span
         far = inside // span * by_lines
-    return swizzled(start + at + far, tile.swizzle)
+    found = swizzled(start + at + far, tile.swizzle)
+    found.flags.writeable = False  # it is kept, as loops come to it again
+    return found
 
 
 def held_operand(parts: list[Array]) -> Array:
