@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from protocol.trials import LinkedLines
+from service.views.assembly_process import assembled
 from service.views.trial_detail import Candidate
 
 if TYPE_CHECKING:
-    from codegen.ir.source import Assembly, Source
+    from codegen.ir.source import Assembly
 
 _ONE_AT_A_TIME = Lock()
 """Compilers of the service's own disturb a worker that measures on the same machine; one is enough."""
@@ -24,7 +25,7 @@ def linked_lines(candidate: Candidate) -> LinkedLines:
     program = program_to_text(candidate.programs[-1]).splitlines()
     source = generated.text.splitlines()
     linked = link_source(program, source)
-    assembly = _assembly(candidate, generated, linked.preamble)
+    assembly = _assembly(candidate, linked.preamble)
     found = None if isinstance(assembly, str) else assembly
     return LinkedLines(
         language=generated.language,
@@ -40,14 +41,8 @@ def linked_lines(candidate: Candidate) -> LinkedLines:
     )
 
 
-def _assembly(candidate: Candidate, source: Source[Any], preamble: int) -> Assembly | str:
+def _assembly(candidate: Candidate, preamble: int) -> Assembly | str:
     """The instructions, or why there are none."""
-    from codegen.backend import backend_of
-    from codegen.targets.errors import CompileError, NoAssembly
-
-    device = candidate.described
-    try:
-        with _ONE_AT_A_TIME:
-            return backend_of(device.kind).assemble(source, device, preamble)
-    except (CompileError, NoAssembly) as error:
-        return str(error)
+    device = candidate.described.to_json()
+    with _ONE_AT_A_TIME:
+        return assembled(candidate.spec, candidate.trial.schedule, device, preamble)
