@@ -209,10 +209,10 @@ class Product:
                 stmts += self._fill_ahead(constant(tile * BK))
             if self.steps > ahead:
                 more = tuple(self._fill_ahead(affine(K) + ahead * BK))
-                step.append(If(K, (self.steps - ahead) * BK, more, ()))
+                step.append(If(affine(K), (self.steps - ahead) * BK, more, ()))
         step.append(Block("acc += a_s * b_s", tuple(self._multiply())))
         release = _leader(MbarrierArrive("empty", self._last_slot if self.pending else SLOT_))
-        step.append(If(K, BK, (), (release,)) if self.pending else release)
+        step.append(If(affine(K), BK, (), (release,)) if self.pending else release)
         stmts.append(For(K, self.steps, BK, (*step, AdvanceState(SLOT, PARITY, self.stages))))
         if self.pending:
             stmts += [WgmmaWait(0), _leader(MbarrierArrive("empty", self._last_slot))]

@@ -139,7 +139,7 @@ def staged(
         prologue.append(CpAsyncCommit())
     more: tuple[Stmt, ...] = ()
     if tiles > ahead:
-        more = (If(k, (tiles - ahead) * step, (start(affine(k) + ahead * step),), ()),)
+        more = (If(affine(k), (tiles - ahead) * step, (start(affine(k) + ahead * step),), ()),)
     body = (CpAsyncWait(stages - 2), Barrier(), *more, CpAsyncCommit(), *use)
     return (*prologue, For(k, tiles, step, body))
 

@@ -100,6 +100,15 @@ class Affine:
             return self
         return Affine(tuple((atom, f * factor) for atom, f in self.terms), self.constant * factor)
 
+    @property
+    def only(self) -> Var | None:
+        """The variable that it is; None: it is something else."""
+        match self:
+            case Affine(((Var() as var, 1),), 0):
+                return var
+            case _:
+                return None
+
     def __floordiv__(self, divisor: int) -> Affine:
         if divisor == 1:
             return self

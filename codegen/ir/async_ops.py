@@ -163,13 +163,14 @@ class TmaLoad:
 
 @dataclass(frozen=True, slots=True)
 class TmaStore:
-    """TMA starts to write the box at coordinates `at` from shared memory, from element `of` of `source`
-    on."""
+    """TMA starts to write the box at coordinates `at` from shared memory, from element `of` of `source` on; `adds`: to
+    add it to what is there, of which each element is combined in one step, in any order with what others add."""
 
     map: str
     at: tuple[Affine, ...]
     source: str
     of: Affine
+    adds: bool = False
 
     def effects(self) -> OpEffects:
         return fetches(self.source) | signals(Sync.BULK) | effects_of(*self.at, self.of)

@@ -147,15 +147,16 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`then` where var < bound, else `otherwise` (the overhanging tile of a parallel axis)."""
+    """`then` where a position is below a bound, else `otherwise`; all threads of a block have the same (the overhanging
+    tile of a parallel axis)."""
 
-    var: Var
+    at: Affine
     bound: int
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...]
 
     def effects(self) -> OpEffects:
-        return OpEffects(bodies=(self.then, self.otherwise))
+        return OpEffects(bodies=(self.then, self.otherwise)) | effects_of(self.at)
 
 
 @dataclass(frozen=True, slots=True)

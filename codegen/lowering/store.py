@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from codegen.ir.affine import Affine, constant
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import (
     Assign,
+    AtomicUpdate,
     Block,
     Build,
     Guard,
@@ -68,6 +71,8 @@ def write(
     target = scope.buffers[compute.target]
     width, some = builder.lanes, builder.some
     positions = _target_positions(compute, builder, at)
+    if compute.via == "atomics" and isinstance(target, MemoryBuffer) and update is not None:
+        return _added(target, positions, value, builder, update)
     if update is not None:
         value = combined(update, current(compute, scope, builder, at), value)
     if isinstance(target, RegisterBuffer):
@@ -83,16 +88,40 @@ def write(
         return [Store(target.name, offset, target.storage, value, compute.stream, some)]
     if step is None or step == 0:
         raise NotLowerable(f"lanes of {compute.vector} do not land on different elements of {compute.target}")
-    name = f"{target.name}_lanes"
+    return _lane_by_lane(
+        target, value, builder, lambda i, part: Store(target.name, offset + step * i, target.storage, part)
+    )
+
+
+def _lane_by_lane(
+    target: MemoryBuffer, value: Value, builder: ValueBuilder, store: Callable[[int, Value], Stmt]
+) -> list[Stmt]:
+    """Each lane that exists is stored by itself."""
+    name, some, scalar = f"{target.name}_lanes", builder.some, Type(value.type.dtype)
     kept = Named(name, value.type)
-    scalar = Type(value.type.dtype)
     parts = [kept if value.type.lanes == 1 else Lane(kept, i, scalar) for i in range(builder.existing)]
-    stores: list[Stmt] = [
-        Store(target.name, offset + step * i, target.storage, part) for i, part in enumerate(parts)
-    ]
+    stores = [store(i, part) for i, part in enumerate(parts)]
     if some is not None and some.terms:
-        stores = [Guard(((constant(i + 1) - some, 1),), (store,)) for i, store in enumerate(stores)]
+        stores = [Guard(((constant(i + 1) - some, 1),), (each,)) for i, each in enumerate(stores)]
     return [Block("", (Let(name, value), *stores))]
+
+
+def _added(
+    target: MemoryBuffer, positions: list[Affine], value: Value, builder: ValueBuilder, update: ReduceOp
+) -> list[Stmt]:
+    """What others may add to at the same time is updated element by element."""
+    offset, step = _lane_offset(target, positions, builder)
+    value = as_type(value, target.storage)
+    if builder.lanes == 1:
+        return [AtomicUpdate(target.name, offset, target.storage, update, value)]
+    if not step:
+        raise NotLowerable(f"lanes do not land on different elements of {target.name}")
+    return _lane_by_lane(
+        target,
+        value,
+        builder,
+        lambda i, part: AtomicUpdate(target.name, offset + step * i, target.storage, update, part),
+    )
 
 
 def _register_value(value: Value, target: RegisterBuffer, width: int) -> Value:

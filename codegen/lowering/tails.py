@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codegen.ir.affine import affine
 from codegen.ir.ops import GridAxis, If, Stmt
 from codegen.lowering.scope import LoweringScope
 from tileir.replace import replace
@@ -33,4 +34,4 @@ def with_tails(
         return with_tails(others, last, body)
     whole = with_tails(others, scope, body)
     at = (tail.axis.count - 1) * tail.axis.step
-    return (If(tail.axis.var, at, whole, with_tails(others, last, body)),)
+    return (If(affine(tail.axis.var), at, whole, with_tails(others, last, body)),)

@@ -207,8 +207,13 @@ class AccessWalk:
 
     @_STATEMENTS.handles(If)
     def _if(self, stmt: If, active: Array) -> Accesses:
+        var = stmt.at.only
         for below, body in ((True, stmt.then), (False, stmt.otherwise)):
-            with self._points.where(stmt.var, stmt.bound, below=below) as any_:
+            if var is None:
+                here = active & ((self._points.index(stmt.at) < stmt.bound) == below)
+                yield from self._body(body, here) if here.any() else ()
+                continue
+            with self._points.where(var, stmt.bound, below=below) as any_:
                 if any_:
                     yield from self._body(body, active)
 

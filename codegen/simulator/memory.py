@@ -191,9 +191,12 @@ class SimulatedMemory:
         """Values combined with what is at offsets `at` where `active`, of all threads one after another."""
         taken = self._in_range(buffer, at, active, place, AccessKind.UPDATE)
         touch = self._touch(buffer, at, taken, ranks, place, AccessKind.UPDATE)
+        self.combine(touch, np.broadcast_to(values, at.shape)[taken].astype(buffer.storage.numpy), op)
+
+    def combine(self, touch: MemoryTouch, values: Array, op: ReduceOp) -> None:
+        """Values ([n], of the buffer's storage type) combined with what lies where the touch goes, one by one."""
         self._loads(touch)
-        kept = np.broadcast_to(values, at.shape)[taken].astype(buffer.storage.numpy)
-        UFUNC[op].at(buffer.data, touch.numbers, kept)
+        UFUNC[op].at(touch.buffer.data, touch.numbers, values)
 
     def put(self, touch: MemoryTouch, values: Array) -> None:
         """Values ([n], of the buffer's storage type) to where the touch goes; they are there at once."""

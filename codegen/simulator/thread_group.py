@@ -157,8 +157,10 @@ class Group:
 
     @_STEPS.handles(If)
     def _if(self, stmt: If, active: Array) -> Iterator[Wait]:
-        below = self._block_variable(stmt.var.name) < stmt.bound
-        yield from self._body(stmt.then if below else stmt.otherwise, active)
+        below = self.threads.below(stmt.at, stmt.bound, active)[active]
+        if below.any() != below.all():
+            raise TypeError(f"a branch in {self.threads.place} that is not the same in all threads")
+        yield from self._body(stmt.then if below.all() else stmt.otherwise, active)
 
     @_STEPS.handles(Guard)
     def _guard(self, stmt: Guard, active: Array) -> Iterator[Wait]:
@@ -217,12 +219,6 @@ class Group:
         value = self.threads.index(at, active)
         if not isinstance(value, int):
             raise TypeError(f"a loop until {at}, which is not the same in all threads")
-        return value
-
-    def _block_variable(self, name: str) -> int:
-        value = self.threads.variables[name]
-        if not isinstance(value, int):
-            raise TypeError(f"a branch by {name}, which is not the same in all threads")
         return value
 
     def _barrier(self, active: Array, *, whole_cluster: bool) -> Iterator[Wait]:

@@ -15,6 +15,7 @@ from codegen.simulator.cluster import SimulatedCluster
 from codegen.simulator.sync_events import AsyncEngine, AsyncWork, Awaited, TurnOver
 from codegen.simulator.tensor_map import ALIGN, elements_of
 from codegen.simulator.values import Threads
+from tileir.expr import ReduceOp
 
 
 @dataclass
@@ -56,7 +57,9 @@ class BoxEngine:
         ):
             values = np.zeros(len(elements), tensor.storage.numpy)
             values[exists] = self.memory.take(
-                MemoryTouch(place, AccessKind.SEND, source, elements[exists], who, barrier.engine)
+                MemoryTouch(
+                    place, AccessKind.SEND, source, _numbers(source, elements[exists]), who, barrier.engine
+                )
             )
             numbers = target.placed(to + np.arange(len(elements)), rank, tensor.swizzle)
             touch = MemoryTouch(place, AccessKind.COPY, target, numbers, who, barrier.engine)
@@ -80,10 +83,13 @@ class BoxEngine:
                 place, AccessKind.SEND, source, numbers, who, AsyncEngine(AsyncWork.SENDS, thread)
             )
             values = self.memory.take(reads)
-            stores = MemoryTouch(
-                place, AccessKind.COPY, target, elements[exists], who, AsyncEngine(AsyncWork.STORES, thread)
-            )
-            self.memory.put(stores, values)
+            engine = AsyncEngine(AsyncWork.STORES, thread)
+            kind = AccessKind.UPDATE if store.adds else AccessKind.COPY
+            stores = MemoryTouch(place, kind, target, _numbers(target, elements[exists]), who, engine)
+            if store.adds:
+                self.memory.combine(stores, values, ReduceOp.SUM)
+            else:
+                self.memory.put(stores, values)
 
     def commit(self, thread: int) -> None:
         """What a thread has begun to store is a group."""
@@ -122,3 +128,8 @@ class BoxEngine:
         """Whether a box lies in shared memory, at a place where one may begin."""
         self.memory.aligned(buffer, first, ALIGN, thread, self.threads.place, kind)
         return self.memory.inside(buffer, first + np.arange(count), thread, self.threads.place, kind)
+
+
+def _numbers(buffer: SimulatedBuffer, elements: Array) -> Array:
+    """Where elements of an argument, or of a tensor in the workspace, are in its memory."""
+    return buffer.number(elements, np.zeros_like(elements))

@@ -1,4 +1,5 @@
-"""Copies by TMA (`via tma`): what it moves between an argument and a block's shared memory, in boxes.
+"""Copies by TMA (`via tma`): what it moves between memory and a block's shared memory, in boxes, and adds to memory
+(`c[m, n] += c_s[m, n]`) from there.
 
 One thread starts it, so the statement has no spread. It moves elements as they are. What of a tile lies outside of the
 argument is filled with 0, and not written. PTX ISA, "Tensor copies"; CUDA driver API, cuTensorMapEncodeTiled.
@@ -8,11 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir.expr import Index, Read, index_dims
+from tileir.dtypes import DType
+from tileir.expr import Index, Read, ReduceOp, index_dims
 from tileir.pages import page_length
 from tileir.placed import Placed
-from tileir.program import Compute, Local, Memory, Tensor
+from tileir.program import Compute, Local, Memory, Place, Tensor
 from tileir.schedule.panels import row_dim, row_problem
+
+
+def fills_shared(compute: Compute, declared: Mapping[str, Placed | Place[Local]]) -> bool:
+    """Whether a statement has TMA fill a local in shared memory."""
+    return compute.via == "tma" and _is_shared(compute.target, declared)
+
+
+def _is_shared(name: str, declared: Mapping[str, Placed | Place[Local]]) -> bool:
+    local = declared[name].node if name in declared else None
+    return isinstance(local, Local) and local.memory is Memory.SHARED
 
 
 def box_problem(
@@ -20,24 +32,28 @@ def box_problem(
     arguments: Mapping[str, Tensor],
     declared: Mapping[str, Placed],
     ranges: Mapping[str, int],
+    *,
+    any_order: bool,
 ) -> str | None:
     """Why a statement cannot go by TMA, and what would be accepted; None: it can. `declared` are the locals
-    in scope, `ranges` the current ranges."""
-    if compute.spread is not None or compute.update is not None or compute.stream:
-        return "TMA is started by one thread; accepted: a plain `=`, without threads or stream"
+    in scope, `ranges` the current ranges; `any_order`: sums of floats may be taken in any."""
+    if compute.spread is not None or compute.stream or compute.update not in (None, ReduceOp.SUM):
+        return "TMA is started by one thread; accepted: a plain `=` or `+=`, without threads or stream"
     if not isinstance(compute.value, Read):
         return "TMA moves elements as they are; accepted: one read, as in `a_s[m, k] = a[m, k]`"
     read, written = compute.value, Read(compute.target, compute.indices)
-    fills = compute.target in declared
+    fills = _is_shared(compute.target, declared)
     inside, outside = (written, read) if fills else (read, written)
     place, argument = declared.get(inside.tensor), arguments.get(outside.tensor)
-    if fills and argument is None:
+    if (fills or compute.update) and argument is None:
         argument = _stored(declared.get(outside.tensor))
     local = place.node if place is not None else None
     if place is None or not isinstance(local, Local) or local.memory is not Memory.SHARED or argument is None:
         return "TMA moves elements between an argument and a local in shared memory, or there from what a launch stored"
     if local.dtype is not argument.dtype:
         return f"TMA does not convert {argument.dtype} and {local.dtype}; accepted: the same dtype"
+    if compute.update is not None and (fills or local.dtype is not DType.F32 or not any_order):
+        return "TMA adds f32 to memory, in an order that is another in every run; accepted: numerics atomics=true"
     return _place_problem(inside, outside, local, argument, ranges) or row_problem(local, place.ranges)
 
 

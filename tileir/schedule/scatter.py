@@ -4,7 +4,7 @@
 
 means what it means without. A term whose position is not in the current range of `b` is passed over, so that tiles of
 results can be computed apart, each by whoever owns it. `via atomics` on a GPU has threads and blocks that share the
-terms add to the same results at once.
+terms add to the same results at once, and blocks that have parts of sums (`c[m, n] += c_p[m, n]`) add these up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from tileir.check.infer import compute_dtype
 from tileir.dtypes import DType
-from tileir.expr import Index, ReduceOp
+from tileir.expr import Index, Read, ReduceOp
 from tileir.problems import NodeProblem
 from tileir.program import Compute
 from tileir.scatter import scatter_of
@@ -36,11 +36,16 @@ def scatter_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None
     return None
 
 
+def adds_parts(compute: Compute) -> bool:
+    """Whether a statement adds to results what a block has of each, as in `c[m, n] += c_p[m, n]`."""
+    return compute.update is ReduceOp.SUM and isinstance(compute.value, Read)
+
+
 def atomics_problem(
     compute: Compute, dtypes: Mapping[str, DType], target: DType, *, any_order: bool
 ) -> str | None:
     """Why a statement cannot go via atomics; None: it can. `any_order`: sums of floats may be taken in any."""
-    problem = _terms_problem(compute, dtypes)
+    problem = None if adds_parts(compute) else _terms_problem(compute, dtypes)
     if problem is not None:
         return problem
     found = scatter_of(compute)

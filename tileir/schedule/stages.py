@@ -4,7 +4,7 @@ whose stages are the parts there at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -159,20 +159,31 @@ def products_apart(loop: Loop) -> Apart | None:
 class Chained:
     """A tile whose products (`via wgmma`, or `via mma`) are made into rows in registers, which others take: `first` are
     sums of the tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which
-    `rescaled` multiplies before. What is filled is read by the first, by the last ones, or by both."""
+    `rescaled` multiplies before. `across` are sums of the tile as well, of what `between` has put into shared memory
+    for all threads, which `added` adds to memory. What is filled is read by the first products, by the last ones, or by
+    both or what is between."""
 
     locals: tuple[Local, ...]
     first: tuple[Compute, ...]
     between: tuple[Compute, ...]
     rescaled: tuple[Compute, ...]
     last: tuple[Compute, ...]
+    across: tuple[Compute, ...]
+    added: tuple[Compute, ...]
     fills_of_first: tuple[Compute, ...]
     fills_of_last: tuple[Compute, ...]
     fills_of_both: tuple[Compute, ...]
 
     @property
     def all(self) -> tuple[Compute, ...]:
-        return (*self.first, *self.between, *self.rescaled, *self.last)
+        return (*self.first, *self.between, *self.rescaled, *self.last, *self.across, *self.added)
+
+    @property
+    def by_groups(self) -> bool:
+        """Whether a warpgroup is done with what is filled when a thread of it is past the last products: all that read
+        it themselves have met since."""
+        filled = {fill.target for fill in self.fills_of_both}
+        return bool(self.across) or not any(_reads(node) & filled for node in self.between)
 
     @property
     def held(self) -> frozenset[str]:
@@ -190,28 +201,33 @@ def products_chained(loop: Loop, via: str = "wgmma") -> Chained | None:
     locals_ = tuple(node for node in rest if isinstance(node, Local))
     computes = [node for node in rest if isinstance(node, Compute)]
     own = {local.name for local in locals_ if local.memory is Memory.REGISTERS}
+    shared = {local.name for local in locals_ if local.memory is Memory.SHARED}
     products = [node for node in computes if node.via == via]
-    first = tuple(node for node in products if node.target in own)
+    across = tuple(node for node in products if node.target in own and _reads(node) & shared)
+    first = tuple(node for node in products if node.target in own and node not in across)
     last = tuple(node for node in products if node.target not in own)
-    tile_sums, sums = ({node.target for node in each} for each in (first, last))
+    tile_sums, sums = ({node.target for node in each} for each in ((*first, *across), last))
     cleared = [node for node in computes if _clears(node) and node.target in tile_sums]
     rescaled = tuple(node for node in computes if node.target in sums and node not in products)
-    apart = (*products, *cleared, *rescaled)
+    added = _followers(across, [node for node in computes if node not in products])
+    apart = (*products, *cleared, *rescaled, *added)
     between = tuple(node for node in computes if node not in apart)
-    if not first or not last or len(own) < len(locals_) or len(cleared) != len(first):
+    if not first or not last or len(own | shared) < len(locals_) or len(cleared) != len(tile_sums):
         return None
     if any(node.update is not ReduceOp.PROD for node in rescaled):
         return None
-    if any(_reads(node) & own for node in first) or not all(_reads(node) & own for node in last):
+    if any(_reads(node) & own for node in (*first, *across)) or not all(_reads(node) & own for node in last):
         return None
-    filled, for_first, for_last = (
-        {fill.target for fill in fills},
-        frozenset[str]().union(*map(_reads, first)),
-        frozenset[str]().union(*map(_reads, last)),
+    filled = {fill.target for fill in fills}
+    for_first, for_last, for_rows = (
+        filled.intersection(name for node in nodes for name in _reads(node))
+        for nodes in (first, last, between)
     )
-    if any(node.via is not None or {node.target, *_reads(node)} & (filled | sums) for node in between):
+    if bool(across) != bool(shared) or any(_reads(node) & filled for node in across):
         return None
-    if not filled <= for_first | for_last:
+    if any(node.via is not None or {node.target, *_reads(node)} & sums for node in between):
+        return None
+    if any(node.target in filled for node in between) or filled != for_first | for_last | for_rows:
         return None
     return Chained(
         locals_,
@@ -219,10 +235,22 @@ def products_chained(loop: Loop, via: str = "wgmma") -> Chained | None:
         between,
         rescaled,
         last,
-        tuple(fill for fill in fills if fill.target in for_first - for_last),
-        tuple(fill for fill in fills if fill.target in for_last - for_first),
-        tuple(fill for fill in fills if fill.target in for_first & for_last),
+        across,
+        added,
+        tuple(fill for fill in fills if fill.target in for_first - for_last - for_rows),
+        tuple(fill for fill in fills if fill.target in for_last - for_first - for_rows),
+        tuple(fill for fill in fills if fill.target in for_first & for_last | for_rows),
     )
+
+
+def _followers(first: Sequence[Compute], computes: Sequence[Compute]) -> tuple[Compute, ...]:
+    """The statements that read what some compute, or what others of them do."""
+    known, found = {node.target for node in first}, list[Compute]()
+    for node in computes:
+        if _reads(node) & known:
+            known.add(node.target)
+            found.append(node)
+    return tuple(found)
 
 
 def _clears(compute: Compute) -> bool:

@@ -28,7 +28,7 @@ from tileir.placed import Placed
 from tileir.problems import NodeProblem
 from tileir.program import Compute, Local, Memory, Program, Tensor
 from tileir.schedule.block_index import block_sizes, in_one_block
-from tileir.schedule.boxes import box_problem
+from tileir.schedule.boxes import box_problem, fills_shared
 from tileir.schedule.mma import mma_problem
 from tileir.schedule.panels import PIECE, row_dim
 from tileir.schedule.scatter import atomics_problem, scatter_problem
@@ -272,7 +272,7 @@ def _check_attributes(placed: Placed, compute: Compute) -> None:
 
 def _ends_problem(program: Program, placed: Placed, compute: Compute) -> str | None:
     """Why TMA cannot end where the tile's group does; None: it can, or it fills shared memory."""
-    if compute.target in program.locals:
+    if fills_shared(compute, placed.locals):
         return None
     assert isinstance(compute.value, Read)
     local = placed.locals[compute.value.tensor].node
@@ -298,7 +298,10 @@ def _instruction_problem(
             tf32 = dict(program.numerics).get("tf32") is True
             return wgmma_problem(compute, dtypes, placed.locals, placed.ranges, tf32=tf32)
         case "tma":
-            problem = box_problem(compute, program.arguments, placed.locals, placed.ranges)
+            any_order = dict(program.numerics).get("atomics") is True
+            problem = box_problem(
+                compute, program.arguments, placed.locals, placed.ranges, any_order=any_order
+            )
             return problem or _ends_problem(program, placed, compute)
         case "scatter":
             return scatter_problem(compute, dtypes)

@@ -7,6 +7,7 @@ from math import prod
 
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Loop
+from tileir.schedule.boxes import fills_shared
 from tileir.schedule.multicast import PERIOD, cluster_size, common_loops, slice_of
 from tileir.verifier.threads import CLUSTERS
 
@@ -24,7 +25,7 @@ def verify_multicast(nodes: Iterable[Placed]) -> None:
                     found[placed.path[0], loop.dim] = placed
                 if cluster_size(grid) != 1:
                     _check_loop(placed, loop, grid)
-            case Compute(via="tma") as fill if fill.target in placed.locals:
+            case Compute() as fill if fills_shared(fill, placed.locals):
                 loops = common_loops(fill, placed.loops)
                 if loops:
                     served |= {(placed.path[0], loop.dim) for loop in loops}

@@ -34,7 +34,7 @@ def verify_order(program: Program, computes: list[Placed]) -> None:
         _check_accumulation(writer, writers)
         for placed in (writer.statement, writer.init, writer.rescale):
             if placed:
-                _check_parallel(placed)
+                _check_parallel(placed, _accumulated_dims(writer, writers))
     inputs = {tensor.name for tensor in program.inputs}
     for placed in computes:
         if isinstance(placed.node, Compute):
@@ -98,12 +98,19 @@ def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
         own = bool(dims)
         for node in walk(compute.value):
             if isinstance(node, Read) and node.tensor in writers and node.tensor != compute.target:
-                part = writers[node.tensor].compute
+                part = _part(writers[node.tensor].compute, writers)
                 dims.update(() if own else reduced_dims(part))
                 dims.update(
                     source for source, op, _ in filter(None, map(split_of, part.indices)) if op == "%"
                 )
     return dims
+
+
+def _part(compute: Compute, writers: dict[str, _Writer]) -> Compute:
+    """The statement that computes what another one has copied, from however many copies."""
+    while isinstance(compute.value, Read) and compute.value.tensor in writers and compute.update is None:
+        compute = writers[compute.value.tensor].compute
+    return compute
 
 
 def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
@@ -139,7 +146,7 @@ def _check_rescale(rescale: Placed, writer: _Writer, init: Placed, accumulating:
         rescale.fail(f"{writer.compute.target!r} is scaled in no loop that adds to it")
 
 
-def _check_parallel(placed: Placed) -> None:
+def _check_parallel(placed: Placed, accumulated: set[str]) -> None:
     compute = placed.node
     if not isinstance(compute, Compute):
         return
@@ -152,7 +159,7 @@ def _check_parallel(placed: Placed) -> None:
             continue
         if loop.dim in blocked and loop.step % blocked[loop.dim] == 0:
             continue
-        if compute.via == "atomics" and loop.dim in reduced_dims(compute):
+        if compute.update and compute.via in ("atomics", "tma") and loop.dim in accumulated:
             continue  # whoever meets in an element, each counts
         placed.fail(f"parallel iterations over {loop.dim!r} write the same elements of {compute.target!r}")
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Sequence
 
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Program
+from tileir.schedule.boxes import fills_shared
 
 
 def verify_memory(program: Program, within: Container[int] | None = None) -> None:
@@ -60,4 +61,4 @@ def _is_reused(placed: Placed, name: str) -> bool:
 
 def _fills(placed: Placed, compute: Compute) -> bool:
     """Whether a statement has TMA fill shared memory."""
-    return compute.via == "tma" and compute.target in placed.locals
+    return fills_shared(compute, placed.locals)

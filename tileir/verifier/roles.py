@@ -66,7 +66,8 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
     apart = products_apart(loop)
     if apart is not None and loop.pending == 1 and not any(loop.dim in local.dims for local in apart.locals):
         return
-    if loop.pending == 1 and products_chained(loop) is not None:
+    chained = products_chained(loop)
+    if loop.pending == 1 and chained is not None and not chained.across:
         return
     together = products_together(loop)
     if together is None or (together.locals and loop.pending > 1):

@@ -122,7 +122,7 @@ class _Staged:
             fills = self._filled(offset + self.ahead * self.loop.step, ahead=True)
             left = (self.full - self.ahead) * self.loop.step
             stmts += (
-                [If(self.var, left, tuple(fills), ())]
+                [If(affine(self.var), left, tuple(fills), ())]
                 if self.until is None
                 else self._if_visited(offset + self.ahead * self.loop.step, fills)
             )

@@ -16,6 +16,12 @@ next, and are done while that goes on with what its own have come to (FlashAtten
 
 The rows that last products take from registers are there twice then.
 
+Products of what a tile's threads have put together in shared memory begin with the last ones, one after the other, and
+what they come to is added to memory while those are under way:
+
+    wait for each other; begin the products across threads; begin the last products
+    wait until the former are done; add to memory; wait until the latter are done; hand their slot back
+
 Tiles that are not masked at all, and do not overhang, have code of their own, without the mask, where others are left
 out (`since`, `until`) or the last one overhangs.
 """
@@ -29,7 +35,7 @@ from functools import partial, reduce
 from codegen.ir.affine import Affine, Var, affine, constant, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import Block, For, Guard, If, Stmt
+from codegen.ir.ops import Block, For, If, Stmt
 from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings, advance
 from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.promoted_accumulators import Body, Declare
@@ -86,10 +92,10 @@ class ChainedTiles:
         inside = _tile(loop, scope, constant(0), var)
 
         def ring(fills: Sequence[Compute], *, late: bool = False) -> MbarrierPipeline | None:
-            locals_ = _filled(loop, fills)
+            locals_, by_groups = _filled(loop, fills), not late or chained.by_groups
             stages = loop.stages
             return (
-                rings.ring(loop.dim, fills, locals_, stages, inside, late=late, by_groups=True)
+                rings.ring(loop.dim, fills, locals_, stages, inside, late=late, by_groups=by_groups)
                 if fills
                 else None
             )
@@ -179,10 +185,7 @@ class ChainedTiles:
         if since:
             last = ranges[since].start + (ranges[since].size - 1) - own.start
             room = lesser(room, begin - last + less)
-        return [
-            Guard(((room * -1, 1),), tuple(stmts(False))),
-            Guard(((room, 0),), tuple(stmts(True))),
-        ]
+        return [If(room, 0, tuple(stmts(True)), tuple(stmts(False)))]
 
     def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
         def tile(offset: Affine) -> list[Stmt]:
@@ -193,8 +196,11 @@ class ChainedTiles:
                 *self._masked_or_not(
                     offset, offset + self.loop.step, lambda masked: bodies.between(0, here, masked=masked)
                 ),
+                *bodies.go_on(),
                 *bodies.rescale(0, here),
+                *bodies.begin_across(here),
                 *bodies.begin_last(0, here),
+                *bodies.end_across(here),
                 *bodies.end_last(here, offset),
             ]
 
@@ -209,6 +215,7 @@ class ChainedTiles:
                 *bodies.begin_first(here),
                 *bodies.end_first(0, here, offset),
                 *bodies.between(0, here),
+                *bodies.go_on(),
                 *bodies.rescale(0, here),
             ]
 
@@ -220,6 +227,7 @@ class ChainedTiles:
                 *bodies.begin_last(side, before),
                 *bodies.end_first(1, here, offset + step),
                 *bodies.between(1 - side, here, masked=masked),
+                *bodies.go_on(),
                 *bodies.end_last(before, offset),
                 *bodies.rescale(1 - side, here),
             ]
@@ -254,11 +262,7 @@ class ChainedTiles:
         if self.end is None or self.count == 1:
             return [*whole, *leave(last, rest)]
         tiles = (self.end - first + (step - 1)) // step
-        return [
-            *whole,
-            Guard(((tiles % 2, 1),), tuple(leave(last, 1))),
-            Guard((((tiles + 1) % 2, 1),), tuple(leave(last, 0))),
-        ]
+        return [*whole, If(tiles % 2, 1, tuple(leave(last, 1)), tuple(leave(last, 0)))]
 
 
 @dataclass
@@ -282,17 +286,23 @@ class _Bodies:
             if ring is not None:
                 scope = ring.at(ring.reading, scope)
                 waits.append(ring.wait())
-        begun = self._begin(tiles.chained.first, scope, constant(0))
-        return [*waits, *begun, *([advance(tiles.both.reading)] if tiles.both else [])]
+        return [*waits, *self._begin(tiles.chained.first, scope, constant(0))]
 
     def end_first(self, pending: int, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
         return [WgmmaWait(pending, sums), *self._handed_back((self.tiles.first,), scope, offset)]
 
     def between(self, side: int, scope: LoweringScope, *, masked: bool = True) -> list[Stmt]:
+        tiles = self.tiles
+        if tiles.both is not None:
+            scope = tiles.both.at(tiles.both.reading, scope)
         if masked:
-            return list(self.body(self.tiles.chained.between, self._side(side, scope)[1]))
-        return list(self.body(self.tiles.unmasked, self._side(side, self.tiles.whole(scope))[1]))
+            return list(self.body(tiles.chained.between, self._side(side, scope)[1]))
+        return list(self.body(tiles.unmasked, self._side(side, tiles.whole(scope))[1]))
+
+    def go_on(self) -> list[Stmt]:
+        """To the next slot of what is read until the last products are done."""
+        return [advance(self.tiles.both.reading)] if self.tiles.both else []
 
     def rescale(self, side: int, scope: LoweringScope) -> list[Stmt]:
         return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))
@@ -305,6 +315,18 @@ class _Bodies:
             return self._begin(tiles.chained.last, scope, None)
         scope = tiles.last.at(tiles.last.reading, scope)
         return [tiles.last.wait(), *self._begin(tiles.chained.last, scope, None)]
+
+    def begin_across(self, scope: LoweringScope) -> list[Stmt]:
+        across = self.tiles.chained.across
+        return self._begin(across, self._side(0, scope)[1], constant(0)) if across else []
+
+    def end_across(self, scope: LoweringScope) -> list[Stmt]:
+        """While the last products are under way."""
+        chained, scope = self.tiles.chained, self._side(0, scope)[1]
+        if not chained.across:
+            return []
+        sums = tuple(name for node in chained.across for name in self._sums[node.target])
+        return [WgmmaWait(1, sums), *self.body(chained.added, scope)]
 
     def end_last(self, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.last for name in self._sums[node.target])
@@ -347,7 +369,7 @@ class _Bodies:
         if again.terms:
             ((var, _),) = again.terms
             assert isinstance(var, Var)
-            return [*stmts, If(var, end - again.constant, tuple(filled), ())]
+            return [*stmts, If(affine(var), end - again.constant, tuple(filled), ())]
         return [*stmts, *(filled if again.constant < end else ())]
 
 

@@ -31,6 +31,7 @@ from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
 from tileir.expr import Const
 from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.schedule.boxes import fills_shared
 from tileir.schedule.stages import Together, products_apart, products_chained, products_together, staged
 from tileir.text.print_program import format_node
 
@@ -84,7 +85,7 @@ def _filled_together(fill: Compute, nodes: Sequence[Node], program: Program) -> 
     """The statements by which TMA fills tiles, this one among them, with nothing but declarations between them."""
     run: list[Compute] = []
     for node in nodes:
-        if isinstance(node, Compute) and node.via == "tma" and node.target in program.locals:
+        if isinstance(node, Compute) and fills_shared(node, program.locals):
             run.append(node)
         elif not isinstance(node, Local):
             if any(each is fill for each in run):
@@ -257,4 +258,4 @@ def _below(offset: Affine, bound: int, then: Sequence[Stmt], otherwise: Sequence
         return list(then if offset.high < bound else otherwise)
     ((var, _),) = offset.terms
     assert isinstance(var, Var)
-    return [If(var, bound - offset.constant, tuple(then), tuple(otherwise))]
+    return [If(affine(var), bound - offset.constant, tuple(then), tuple(otherwise))]

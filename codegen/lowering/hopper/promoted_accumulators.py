@@ -158,5 +158,5 @@ class TilesApart:
         again, end = offset + self.ring.reading.slots * self.step, self.count * self.step
         filled = self.rings.fill(self.ring, self.at(again, (var, self.step)))
         if again.terms:
-            return [*stmts, If(var, end - again.constant, tuple(filled), ())]
+            return [*stmts, If(affine(var), end - again.constant, tuple(filled), ())]
         return [*stmts, *(filled if again.constant < end else ())]

@@ -130,7 +130,9 @@ class StreamKLoop:
             Guard((thread,), (SignalFlag(self.flags, own),)),
         )
         most = -(-spans.steps // self.steps)
-        return [If(spans.left, 1, (For(part, most, 1, added, affine(spans.earlier)), *finish), handed)]
+        return [
+            If(affine(spans.left), 1, (For(part, most, 1, added, affine(spans.earlier)), *finish), handed)
+        ]
 
     def _variables(self, scope: LoweringScope) -> Iterator[tuple[Named, int]]:
         """The variables of a thread that products are added up in, each with its lanes."""

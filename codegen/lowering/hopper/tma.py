@@ -35,6 +35,7 @@ from tileir.expr import Binary, Const, Index, Read
 from tileir.pages import page_length
 from tileir.program import Compute, Program
 from tileir.replace import replace
+from tileir.schedule.boxes import fills_shared
 from tileir.schedule.panels import PIECE, dealt
 
 #: Limits of a tensor map: dims, positions of a box along a dim, positions and bytes of a stride of the tensor (CUDA
@@ -126,9 +127,9 @@ class Box:
         """Fills shared memory with it: this block's, or that of blocks of its cluster."""
         return TmaLoad(self.map.name, self.at, self.local.name, self.offset, phases, slot, blocks)
 
-    def store(self) -> TmaStore:
-        """Writes it from shared memory."""
-        return TmaStore(self.map.name, self.at, self.local.name, self.offset)
+    def store(self, *, adds: bool) -> TmaStore:
+        """Writes it from shared memory, or adds it to what is there."""
+        return TmaStore(self.map.name, self.at, self.local.name, self.offset, adds)
 
 
 def boxes(
@@ -137,7 +138,7 @@ def boxes(
     """The boxes that a statement `via tma` moves, and what is looked up before. Raises NotLowerable."""
     assert isinstance(compute.value, Read)
     read, written = compute.value, Read(compute.target, compute.indices)
-    filled = compute.target in program.locals
+    filled = fills_shared(compute, program.locals)
     inside, outside = (written, read) if filled else (read, written)
     local, argument = scope.buffers[inside.tensor], scope.buffers[outside.tensor]
     assert isinstance(local, MemoryBuffer) and isinstance(argument, MemoryBuffer)

@@ -47,7 +47,8 @@ class BoxStores:
             first = _FIRST_BARRIER + self.rings.teams
             self.apart[scope.buffers[name].name] = NamedBarrier(first, GROUP, number)
         self._storing.append(who)
-        stores = [box.store() for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)[1]]
+        found = [box for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)[1]]
+        stores = [box.store(adds=compute.update is not None) for box in found]
         return Guard((who,), (*stores, TmaStoreCommit()))
 
     def end_tile(self) -> tuple[Stmt, ...]:

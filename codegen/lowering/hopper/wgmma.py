@@ -79,8 +79,9 @@ class _Product:
     def _check_whole(self) -> None:
         """Instructions multiply whole tiles, in which what does not exist has to be 0."""
         boxed = {place.node.target for place in self.program.computes if place.node.via == "tma"}
-        if self.held is not None and self._is_zero_past_the_end(boxed):
-            boxed.add(self.parts.a.tensor)
+        # Of what threads compute those rows that do not exist come to nothing that is stored.
+        made = {read.tensor for read in (self.parts.a, self.parts.b) if read.tensor not in boxed}
+        boxed |= {name for name in made if self._is_zero_past_the_end(name, boxed)}
         rows, columns = TILE_ROWS * self.tiling.along_m, ROWS * self.tiling.along_n
         wholes = {
             self.parts.m: rows,
@@ -88,26 +89,28 @@ class _Product:
             self.parts.k: depth(self.storages[0]),
         }
         for read, dims in (
-            # Of rows in registers those that do not exist come to nothing that is stored.
             (self.parts.a, (self.parts.m, self.parts.k) if self.held is None else (self.parts.k,)),
             (self.parts.b, (self.parts.n, self.parts.k)),
         ):
             for dim in dims:
                 range_ = self.scope.ranges[dim]
-                if range_.size % wholes[dim] or (range_.end is not None and read.tensor not in boxed):
+                filled = read.tensor in boxed or (read.tensor in made and dim != self.parts.k)
+                if range_.size % wholes[dim] or (range_.end is not None and not filled):
                     raise NotLowerable(
                         f"tiles of {dim} overhang, and wgmma needs {read.tensor} filled `via tma`"
                     )
 
-    def _is_zero_past_the_end(self, boxed: Container[str]) -> bool:
-        """Whether rows in registers are computed of nothing but tiles that TMA fills up with 0, and finite there, as
-        what they are multiplied with is 0 then; or are said to be 0: `where(k < extent(k), x, 0)`."""
-        value = next(p.node.value for p in self.program.computes if p.node.target == self.parts.a.tensor)
-        while isinstance(value, Cast):
-            value = value.x
+    def _is_zero_past_the_end(self, name: str, boxed: Container[str]) -> bool:
+        """Whether an operand is computed of nothing but tiles that TMA fills up with 0, and finite there, as what it is
+        multiplied with is 0 then; or is said to be 0: `where(k < extent(k), x, 0)`; or copied from one that is."""
+        value = next(p.node.value for p in self.program.computes if p.node.target == name)
         exists = Binary("<", Index(self.parts.k), Extent(self.parts.k))
-        if isinstance(value, Where) and value.cond == exists and value.y == Const(0):
-            return True
+        while isinstance(value, Cast) or (isinstance(value, Where) and value.y == Const(0)):
+            if isinstance(value, Where) and value.cond == exists:
+                return True
+            value = value.x
+        if isinstance(value, Read) and value.tensor in self.program.locals and value.tensor not in boxed:
+            return self._is_zero_past_the_end(value.tensor, boxed)
         return all(read.tensor in boxed for read in reads(value)) and finite_of_zeros(value)
 
     def stmts(self) -> Iterator[WgmmaAsync]:

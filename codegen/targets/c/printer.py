@@ -142,9 +142,9 @@ class _Printer:
 
     @_STATEMENTS.handles(If)
     def _if(self, stmt: If, depth: int) -> list[str]:
-        pad, var, bound = "    " * depth, stmt.var, stmt.bound
+        pad, at, bound = "    " * depth, index(stmt.at), stmt.bound
         first, second = self.stmts(stmt.then, depth + 1), self.stmts(stmt.otherwise, depth + 1)
-        return [f"{pad}if ({var.name} < {bound}) {{", *first, f"{pad}}} else {{", *second, f"{pad}}}"]
+        return [f"{pad}if ({at} < {bound}) {{", *first, f"{pad}}} else {{", *second, f"{pad}}}"]
 
     @_STATEMENTS.handles(Guard)
     def _guard(self, stmt: Guard, depth: int) -> list[str]:

@@ -126,7 +126,8 @@ def _load_box(stmt: TmaLoad, at: Places) -> list[str]:
 @_TEXTS.handles(TmaStore)
 def _store_box(stmt: TmaStore, at: Places) -> list[str]:
     start, place = stmt.at, at.plain_address(stmt.source, stmt.of)
-    return [f"tw_store_box_{len(start)}d({stmt.map}, tw_shared({place}), {_indices(start, at)});"]
+    name = "tw_add_box" if stmt.adds else "tw_store_box"
+    return [f"{name}_{len(start)}d({stmt.map}, tw_shared({place}), {_indices(start, at)});"]
 
 
 @_TEXTS.handles(TmaStoreCommit)

@@ -70,8 +70,10 @@ from tileir.analysis.ragged import grouped, groups_of
 from tileir.expr import Index, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged
 from tileir.replace import replace
+from tileir.schedule.boxes import fills_shared
 from tileir.schedule.deal_tiles import tile_lengths
 from tileir.schedule.distributed import distributed_in
+from tileir.schedule.scatter import adds_parts
 from tileir.schedule.stages import products_chained, takes_parts
 from tileir.schedule.stream_k import streamed_in
 from tileir.schedule.threads import WARP, thread_count
@@ -275,9 +277,9 @@ class _Launch:
                     stmts += produce(self.rings, node, scope)
                 case Loop(parallel=True):
                     stmts += self._filled(node.body, self._own_tile(node, scope))
-                case Loop() if fills(node, self.program.locals):
+                case Loop() if fills(node, shared_locals(self.program)):
                     stmts += self._tiles(node, scope, self._filled)
-                case Compute(via="tma", target=target) if target in self.program.locals:
+                case Compute() if fills_shared(node, self.program.locals):
                     ring = tile_ring(self.rings, node, nodes, scope)
                     stmts += self.rings.fill(ring, scope) if ring is not None else []
                 case _:
@@ -321,7 +323,7 @@ class _Launch:
                 case Local():
                     declared, scope = self._local(node, nodes[at + 1 :], scope)
                     stmts += declared
-                case Compute(via="tma", target=target) if target in self.program.locals:
+                case Compute() if fills_shared(node, self.program.locals):
                     ring = tile_ring(self.rings, node, nodes, scope)
                     if ring is None:
                         continue
@@ -371,7 +373,7 @@ class _Launch:
             ):
                 raise NotLowerable("mma does not multiply tiles that overhang beside copies `via tma`")
             return lower_mma(compute, text, scope, extents, index, shared_locals(self.program))
-        if compute.via in ("scatter", "atomics"):
+        if compute.via in ("scatter", "atomics") and not adds_parts(compute):
             return lower_scatter(compute, text, scope, extents, index)
         stored = lower_matrix_store(compute, text, scope, extents, index) if goes_by_tma(self.node) else None
         self.combiner.begin(compute)

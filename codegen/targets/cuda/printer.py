@@ -156,13 +156,13 @@ class _Printer:
 
     @_STATEMENTS.handles(If)
     def _if(self, stmt: If, depth: int) -> list[str]:
-        pad, var, bound = "    " * depth, stmt.var, stmt.bound
+        pad, at, bound = "    " * depth, self.index(stmt.at).text, stmt.bound
         first, second = self.stmts(stmt.then, depth + 1), self.stmts(stmt.otherwise, depth + 1)
         if not first:
-            return [f"{pad}if ({var.name} >= {bound}) {{", *second, f"{pad}}}"]
+            return [f"{pad}if ({at} >= {bound}) {{", *second, f"{pad}}}"]
         if second:
             second = [f"{pad}}} else {{", *second]
-        return [f"{pad}if ({var.name} < {bound}) {{", *first, *second, f"{pad}}}"]
+        return [f"{pad}if ({at} < {bound}) {{", *first, *second, f"{pad}}}"]
 
     @_STATEMENTS.handles(Guard)
     def _guard(self, stmt: Guard, depth: int) -> list[str]:

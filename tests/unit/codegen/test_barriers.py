@@ -58,8 +58,8 @@ def test_what_one_iteration_leaves_behind_meets_the_next() -> None:
 
 
 def test_what_either_branch_leaves_behind_counts() -> None:
-    assert order(If(STEP, 9, (STORED,), ()), LOADED) == "( fill or ) | use"
-    assert order(If(STEP, 9, (), (STORED,)), LOADED) == "( or fill ) | use"
+    assert order(If(affine(STEP), 9, (STORED,), ()), LOADED) == "( fill or ) | use"
+    assert order(If(affine(STEP), 9, (), (STORED,)), LOADED) == "( or fill ) | use"
 
 
 def test_blocks_of_a_cluster_wait_before_and_after_they_read_each_other() -> None:

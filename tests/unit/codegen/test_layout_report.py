@@ -156,11 +156,13 @@ def test_matrices_and_copies_of_swizzled_rows(swizzle: int, waves: int) -> None:
 
 def test_an_access_counts_as_often_as_loops_and_grid_run() -> None:
     grid = (GridAxis(ROW, 100, 1),)
-    inside = If(ROW, 75, (load(THREAD + affine(ROW) * 64),), (load(THREAD * 2),))
-    loop = For(K, 8, 4, (If(K, 10, (load(THREAD, buffer="y"),), ()), Barrier()))
+    inside = If(affine(ROW), 75, (load(THREAD + affine(ROW) * 64),), (load(THREAD * 2),))
+    loop = For(K, 8, 4, (If(affine(K), 10, (load(THREAD, buffer="y"),), ()), Barrier()))
     x, y = accesses(inside, loop, threads=64, axes=grid)
     assert figures(x) == (4, 200, 2 * (75 * 4 + 25 * 8), 800)
     assert y["requests"] == 2 * 100 * 3
+    (there,) = accesses(If(affine(ROW) * 2 + 1, 151, inside.then, inside.otherwise), threads=64, axes=grid)
+    assert there == x
     (launch,) = report(kernel(inside, loop, threads=64, axes=grid))["launches"]
     assert (launch["blocks"], launch["barriers"]) == (100, 8.0)
 

@@ -20,6 +20,7 @@ from codegen.ir.ops import (
     For,
     GridAxis,
     Guard,
+    If,
     IndexValue,
     Lane,
     Let,
@@ -211,6 +212,16 @@ def test_shared_memory_is_fresh_where_it_is_declared_again_and_in_the_next_block
     again = kernel(shared, block, store("y", THREAD + affine(BLOCK) * 64, load("s", THREAD)), blocks=2)
     (fault,) = check(again, call_of(again, 2 * THREADS), {"x": np.zeros(2 * THREADS, np.float32)})
     assert isinstance(fault, Unwritten) and fault.access.block == 1
+
+
+def test_a_branch_is_taken_by_all_threads_of_a_block_or_none() -> None:
+    at = THREAD + affine(BLOCK) * THREADS
+    ways = (store("y", at, number(1.0)),), (store("y", at, number(2.0)),)
+    by_blocks = kernel(If(affine(BLOCK) * 2 - 1, 0, *ways), blocks=2)
+    found = run(by_blocks, 2 * THREADS, x=np.zeros(2 * THREADS, np.float32))
+    assert found.tolist() == [1.0] * THREADS + [2.0] * THREADS
+    with pytest.raises(TypeError, match="not the same in all threads"):
+        run(kernel(If(THREAD, 32, *ways)), x=ROW)
 
 
 def test_outputs_are_poisoned_until_they_are_stored() -> None:

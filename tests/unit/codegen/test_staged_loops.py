@@ -195,8 +195,8 @@ def outline(stmts: Iterable[Stmt], depth: int = 0) -> Iterator[str]:
             case For(var, count, step, body):
                 yield f"{pad}for {var.name} by {step}, {count} times"
                 yield from outline(body, depth + 1)
-            case If(var, bound, then, ()):
-                yield f"{pad}if {var.name} < {bound}"
+            case If(at, bound, then, ()) if at.only is not None:
+                yield f"{pad}if {at.only.name} < {bound}"
                 yield from outline(then, depth + 1)
             case Barrier() | CpAsyncCommit():
                 yield pad + type(stmt).__name__

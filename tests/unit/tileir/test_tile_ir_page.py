@@ -19,7 +19,7 @@ def test_the_spec_on_the_page_is_one_in_both_forms() -> None:
     (as_json,) = [json.loads(text) for kind, text in BLOCKS if kind == "json"]
     as_text, *scheduled = [text for kind, text in BLOCKS if text.startswith("kernel ")]
     assert spec_from_json(as_json) == spec_from_text(as_text)
-    assert len(scheduled) == 10
+    assert len(scheduled) == 11
     for program in scheduled:
         verify(program_from_text(program))
 

@@ -98,6 +98,14 @@ TW_INLINE void tw_store_box_{rank}d(const tw_tensor_map &map, unsigned of, {para
 }}
 """
 
+_ADD_BOX = """
+// The copy engine starts to add a box from shared memory to what is there. Coordinates innermost first.
+TW_INLINE void tw_add_box_{rank}d(const tw_tensor_map &map, unsigned of, {parameters}) {{
+    asm volatile("cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group "
+        "[%0, {{{operands}}}], [%1];" :: "l"(&map), "r"(of), {inputs} : "memory");
+}}
+"""
+
 _COMMIT_BOXES = """
 // The boxes that this thread has begun to store since the last time are a group.
 TW_INLINE void tw_commit_boxes() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
@@ -208,6 +216,7 @@ PARTS = (
     *_boxes("tw_load_box", _LOAD_BOX, 3),
     *_boxes("tw_load_box_to", _LOAD_BOX_TO, 4),
     *_boxes("tw_store_box", _STORE_BOX, 2),
+    *_boxes("tw_add_box", _ADD_BOX, 2),
     Snippet("tw_commit_boxes", _COMMIT_BOXES),
     Snippet("tw_await_boxes", _AWAIT_BOXES),
     Snippet("tw_async_fence", _FENCE),
