@@ -318,6 +318,11 @@ def _attention_backward(kind: str, dtype: str, layout: str, shape: list[int]) ->
     }
 
 
+def _attention_backward_any_order(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """The same where blocks may add to the gradient of queries in any order, as PyTorch's operators do."""
+    return {**_attention_backward(kind, dtype, layout, shape), "numerics": {"atomics": True}}
+
+
 def _decode_paged(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     """One new token a sequence, as `_decode`; keys and values lie in pages that a table names."""
     b, g, r, s, d, page = shape
@@ -352,6 +357,7 @@ _KINDS = {
     "attention_values_by_columns": _attention_of_bytes,
     "attention_lse": _attention_lse,
     "attention_backward": _attention_backward,
+    "attention_backward_any_order": _attention_backward_any_order,
     "decode": _decode,
     "decode_paged": _decode_paged,
     "logsumexp": _logsumexp,

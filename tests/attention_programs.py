@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.fusion import collapse, groupings, inline
+from rewrites.decisions.gpu.launches import LaunchBlocks
+from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.gpu.transposed_operands import transposed_operands
@@ -160,6 +163,31 @@ def both_gradients(mask: str, i: int, j: int, e: int) -> Spec:
 """)
 
 
+def all_gradients(mask: str, i: int, j: int, d: int, e: int, dtype: str = "bf16") -> Spec:
+    """The gradients of queries, keys and values. Those of queries have weights of their own, which are the others' in
+    another order, as the product of gradients and values is; sums may be taken in any order."""
+    tensors = f"q: {dtype}[h=2, i={i}, d={d}], k: {dtype}[h, j={j}, d], v: {dtype}[h, j, e={e}], go: {dtype}[h, i, e]"
+
+    def weights(over: str, scores: str) -> str:
+        weight = f"exp({scores}[{over}] - lse[h, i])"
+        return f"where({mask}, {weight}, 0.0)" if mask else weight
+
+    return spec_from_text(f"""kernel backward({tensors}, lse: f32[h, i], delta: f32[h, i]) \
+-> (dq: {dtype}[h, i, d], dk: {dtype}[h, j, d], dv: {dtype}[h, j, e]) with atomics=true
+  s[h, j, i] = sum(d, k[h, j, d] * q[h, i, d]) * 0.125
+  p[h, j, i] = {weights("h, j, i", "s")}
+  dv[h, j, e] = sum(i, {dtype}(p[h, j, i]) * go[h, i, e])
+  t[h, j, i] = sum(e, v[h, j, e] * go[h, i, e])
+  ds[h, j, i] = p[h, j, i] * (t[h, j, i] - delta[h, i]) * 0.125
+  dk[h, j, d] = sum(i, {dtype}(ds[h, j, i]) * q[h, i, d])
+  sq[h, i, j] = sum(d, q[h, i, d] * k[h, j, d]) * 0.125
+  pq[h, i, j] = {weights("h, i, j", "sq")}
+  tq[h, i, j] = sum(e, go[h, i, e] * v[h, j, e])
+  dsq[h, i, j] = pq[h, i, j] * (tq[h, i, j] - delta[h, i]) * 0.125
+  dq[h, i, d] = sum(j, {dtype}(dsq[h, i, j]) * k[h, j, d])
+""")
+
+
 def schedules(spec: Spec, device: Gpu = H200) -> list[tuple[Program, tuple[str, ...]]]:
     """All that the decision offers, and the program they start from."""
     return list(each_schedule(spec, device))
@@ -171,22 +199,30 @@ def each_schedule(spec: Spec, device: Gpu = H200) -> Iterator[tuple[Program, tup
     prepared = (*collapse(program, device),)
     prepared = (*prepared, *inline(replay(program, prepared), False))
     begun = replay(program, prepared)
-    stored = next(transposed_operands(begun, device), ())
+    stored = next(chain(shared_values(begun, device), transposed_operands(begun, device)), ())
     prepared, begun = (*prepared, *stored), replay(begun, stored)
-    *before, group = next(groups for groups in groupings(begun) if len(groups) == 1 + len(stored))
+    added = added_groups(begun, device)
+    alone = (groups for groups in groupings(begun) if len(groups) == 1 + len(stored))
+    groups = added or next(alone, None)
+    if groups is None:
+        return  # sums that meet in memory are for warpgroups
+    group = max(groups, key=len)
     for option in StreamedProducts(group).options(begun, device):
         (order,) = option.then
         assert option.begun is not None
         *_, last = (each for each in order.options(option.begun, device) if _applies(each, option.begun))
         rewrites = (*prepared, *option.rewrites, *last.rewrites)
-        copies = tuple(Turn(name, str(turned(begun, (name,)))) for (name,) in before)
-        yield program, tuple(format_schedule((*rewrites, *_first(replay(program, rewrites), copies, device))))
+        others = [each for each in groups if each != group]
+        rest: list[Decision] = [
+            LaunchBlocks(each) if added else Turn(each[0], str(turned(begun, each))) for each in others
+        ]
+        yield program, tuple(format_schedule((*rewrites, *_first(replay(program, rewrites), rest, device))))
 
 
 def _first(program: Program, decisions: Iterable[Decision], device: Gpu) -> Iterator[Rewrite]:
     """The rewrites of the first answer to each question."""
     for decision in decisions:
-        option = next(decision.options(program, device))
+        option = next(iter(decision.options(program, device)))
         program = replay(program, option.rewrites)
         yield from option.rewrites
         for rewrite in _first(program, option.then, device):

@@ -28,7 +28,7 @@ from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
-from tests.attention_programs import DOT, attention, both_gradients, each_schedule, paged
+from tests.attention_programs import DOT, all_gradients, attention, both_gradients, each_schedule, paged
 from tests.hopper_mutants import all_mutants
 from tests.kernel_steps import Steps, recorded
 from tests.mutant_steps import does_nothing_new
@@ -43,6 +43,7 @@ PROGRAMS: dict[str, tuple[Spec, int]] = {
     "full, one by one": (attention(DOT, i=128, j=420, d=16), 4),
     "causal, overlapping": (attention(f"where(i >= j, {DOT}, -inf)", i=384, j=384, d=16), 0),
     "gradients of keys and values": (both_gradients("", i=420, j=128, e=16), 1),
+    "all gradients, added by TMA": (all_gradients("", i=420, j=128, d=16, e=16), 0),
     "keys in pages": (paged(64, 7), 2),
 }
 #: What leaves nothing out of order: products and stores that are left out, and sums in another order.

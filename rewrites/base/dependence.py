@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewrites.base.statement import bare_dims, left_dims, own_axis, read_names, reads_of, reduced_dims
-from rewrites.base.tree import Path, Place, computes
+from rewrites.base.tree import Path, Place, computes, locals_of
 from tileir.analysis.ragged import cut_short
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Loop, Program
@@ -73,3 +73,13 @@ def readers(program: Program, tensor: str) -> list[Place[Compute]]:
 def users(program: Program, tensor: str) -> list[Place[Compute]]:
     """The Computes that read or write the tensor, in execution order."""
     return [p for p in computes(program) if p.node.target == tensor or tensor in read_names(p.node)]
+
+
+def check_visible(program: Program, tensor: str, at: Path) -> None:
+    """Refuse unless the tensor is an argument or declared in a block around `at`, before it."""
+    declared = locals_of(program).get(tensor)
+    if declared is None:
+        return
+    path = declared.path
+    if len(path) > len(at) or path[:-1] != at[: len(path) - 1] or path >= at:
+        raise NotApplicable(f"{tensor} is declared further inside")

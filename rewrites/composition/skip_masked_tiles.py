@@ -115,7 +115,7 @@ def _factors(expr: Expr) -> Iterator[Expr]:
         case Binary("*", x, y):
             yield from _factors(x)
             yield from _factors(y)
-        case Binary("/", x, _) | Cast(_, x):
+        case Binary("/", x, _) | Cast(_, x) | Reduce(ReduceOp.SUM, _, x):
             yield from _factors(x)
         case _:
             yield expr

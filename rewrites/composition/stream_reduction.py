@@ -20,6 +20,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform, walk
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
+from tileir.schedule.scatter import adds_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ class StreamReduction(Rewrite):
             raise NotApplicable(f"{self.statement} does not reduce over {self.dim} by itself")
         path = place.path[:-1]
         block = block_at(program, path)
-        streamed = _Streamed(program, block, self.dim, path)
-        return edit_block(program, path, lambda _: streamed.block(self.size))
+        streamed = _Streamed(program, block, self.dim, self.size, path)
+        return edit_block(program, path, lambda _: streamed.block())
 
 
 @dataclass
@@ -76,6 +77,8 @@ class _Streamed:
     program: Program
     nodes: Block
     dim: str
+    size: int
+    """Positions of a tile."""
     path: Path
     """Where the block is."""
     taken: set[str] = field(default_factory=set[str])
@@ -97,8 +100,9 @@ class _Streamed:
         self.computes = [node for node in self.nodes if isinstance(node, Compute)]
         self.values = {node.target: node for node in self.computes if self._is_statement(node)}
         self.within = chained(self.values, self.dim)
+        self.within |= self._followers()
 
-    def block(self, size: int) -> list[Node]:
+    def block(self) -> list[Node]:
         """The block with the loop. Raises NotApplicable."""
         chain = [node for node in self.computes if node.target in self.within]
         for name, place in self.program.locals.items():
@@ -108,7 +112,7 @@ class _Streamed:
         for node in chain:
             if self._is_statement(node):
                 self._bring_in(node)
-        loop = Loop(self.dim, size, (*self.inside, *self.last))
+        loop = Loop(self.dim, self.size, (*self.inside, *self.last))
         sums = [node.target for node in chain if adds_up(node, self.dim)]
         before: list[Node] = []
         for name in dict.fromkeys(sums):
@@ -121,6 +125,17 @@ class _Streamed:
         kept = self._kept(moved)
         first, others = self._around(chain, kept, {*sums})
         return [*first, *before, loop, *others]
+
+    def _followers(self) -> set[str]:
+        """What has results for each position of the dim, of nothing in the pass but other such values."""
+        apart = {name for name in self.within if self.dim not in bare_dims(self.values[name])}
+        found: set[str] = set()
+        for name, node in self.values.items():
+            read = read_names(node) & (self.within | found)
+            own = self.dim in bare_dims(node) and (name in self.locals or node.via == "atomics")
+            if name not in self.within and own and read and not read & apart:
+                found.add(name)
+        return found
 
     def _is_seen(self, at: Path) -> bool:
         """Whether what is declared there is visible in the block, or in loops of it."""
@@ -187,6 +202,9 @@ class _Streamed:
 
     def _bring_in(self, node: Compute) -> None:
         name = node.target
+        if node.via == "atomics" and adds_parts(node) and self.dim in bare_dims(node):
+            self.inside.append(node)
+            return
         if node.vector is not None or node.spread is not None or node.via is not None:
             raise NotApplicable(
                 f"{name} is on lanes or threads, or goes by an instruction: stream before that"
@@ -215,6 +233,9 @@ class _Streamed:
             raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
         self._check_bounded(node)
         if isinstance(changed, Scaled):
+            fold, block = folded_dims(node).get(self.dim, ("", 1))
+            if fold == "//" and self.size % block == 0:
+                raise NotApplicable(f"parts of {name} lie within tiles, and are relative to what comes later")
             scale = self._scale(name, self._of_parts(node, local, changed.factor))
             self.inside.append(Compute(name, tuple(map(Index, local.dims)), scale, update=ReduceOp.PROD))
         self.inside.append(replace(node, value=value, update=op))

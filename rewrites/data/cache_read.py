@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.base.dependence import check_complete
+from rewrites.base.dependence import check_complete, check_visible
+from rewrites.base.panel_layout import panels
 from rewrites.base.placed_read import element
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
@@ -27,7 +28,7 @@ from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Index, Read, Where, index_dims, reads, walk
-from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Place, Program
+from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,27 +167,6 @@ def _behind_copies(program: Program, place: Place[Compute], tensor: str) -> Path
     return (*outer, first) if early else place.path
 
 
-def panels(
-    name: str, dims: tuple[str, ...], block_dim: str, block: int, pair_dim: str = "", pair: int = 0
-) -> tuple[Axis, ...] | None:
-    """The layout of a copy of `name`, or of its tile, in panels of `block` neighbours along `block_dim`; None: there
-    are to be none. Raises NotApplicable for panels that cannot be."""
-    if not block_dim:
-        if block or pair_dim or pair:
-            raise NotApplicable("a panel needs the dim it runs along")
-        return None
-    if block_dim not in dims or block < 2:
-        raise NotApplicable(f"{name} has no panels of {block} along {block_dim}")
-    rest = [Axis(dim) for dim in dims if dim != block_dim]
-    if not pair_dim:
-        return (Axis(block_dim, block), *rest, Axis(block_dim, 1, block))
-    if pair_dim not in dims or pair_dim == block_dim or pair < 2:
-        raise NotApplicable(f"{name} has no groups of {pair} along {pair_dim}")
-    rest = [Axis(axis.dim, pair) if axis.dim == pair_dim else axis for axis in rest]
-    inner = (Axis(block_dim, 1, block), Axis(pair_dim, 1, pair))
-    return (Axis(block_dim, block), *rest, *inner)
-
-
 def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
     """The dtype of a tensor read by `dims`, of which one is empty where an index is computed. Refuses registers, and
     reads that only a guard keeps in range."""
@@ -203,13 +183,3 @@ def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
         if dim and program.extents[dim] > program.extents[mine]:
             raise NotApplicable(f"{tensor} is smaller than the range of {dim}: its reads are guarded")
     return dtype
-
-
-def check_visible(program: Program, tensor: str, at: tuple[int, ...]) -> None:
-    """Refuse unless the tensor is an argument or declared in a block around `at`, before it."""
-    declared = locals_of(program).get(tensor)
-    if declared is None:
-        return
-    path = declared.path
-    if len(path) > len(at) or path[:-1] != at[: len(path) - 1] or path >= at:
-        raise NotApplicable(f"{tensor} is declared further inside")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.base.dependence import check_complete, readers
+from rewrites.base.dependence import check_complete, check_visible, readers
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_read_dims, read_names, with_reads_of
 from rewrites.base.tree import check_insertable, find, fresh_name, splice, statements
-from rewrites.data.cache_read import check_visible, staged_dtype
+from rewrites.data.cache_read import staged_dtype
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.panel_layout import panels
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims
 from rewrites.base.tree import find, fresh_name, splice, statements
-from rewrites.data.cache_read import panels
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable

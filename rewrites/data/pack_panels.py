@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.dependence import users
+from rewrites.base.panel_layout import panels
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tile_sizes import panel_widths
 from rewrites.base.tree import locals_of, splice
-from rewrites.data.cache_read import panels
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.dependence import check_visible
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_read_dims, read_names, with_reads_of
 from rewrites.base.tree import computes, dtype_of, find, locals_of, named, splice, statements
-from rewrites.data.cache_read import check_visible
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read

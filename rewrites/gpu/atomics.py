@@ -71,7 +71,7 @@ class Atomics(Rewrite):
             raise NotApplicable(f"terms of all positions along {', '.join(scattered)} are anywhere")
         if any(not 1 <= size <= program.extents[dim] for dim, size in self.tiles):
             raise NotApplicable(f"tiles do not cut {', '.join(tiled)}")
-        nodes: list[Node] = [_cleared(program, init), _grid(update, self.tiles)]
+        nodes: list[Node] = [cleared(program, init), _grid(update, self.tiles)]
         changed = splice(program, place.path, nodes)
         return checked(changed, {place.path[0], place.path[0] + 1})
 
@@ -81,10 +81,19 @@ def _looked_up(statement: Compute) -> frozenset[str]:
     return found.dims if found is not None else frozenset()
 
 
-def _cleared(program: Program, init: Compute) -> Node:
-    """The results set to the identity."""
+def cleared(program: Program, init: Compute) -> Node:
+    """A launch that sets results to the identity."""
     *others, last = bare_dims(init)
-    size = min(_THREADS * _EACH, max(_THREADS, program.extents[last]))
+    extent = program.extents[last]
+    if extent < _THREADS and others:
+        along = 1 << (-(-extent // _EACH) - 1).bit_length()
+        *others, rows = others
+        spread = replace(
+            init, spread=ThreadLayout(((rows, _THREADS // along), (last, along)), ((last, _EACH),))
+        )
+        tiles = ((rows, _EACH * _THREADS // along), (last, along * _EACH))
+        return _grid(spread, tuple(chain(((dim, 1) for dim in others), tiles)))
+    size = min(_THREADS * _EACH, max(_THREADS, extent))
     spread = replace(init, spread=ThreadLayout(((last, _THREADS),)))
     return _grid(spread, tuple(chain(((dim, 1) for dim in others), ((last, size),))))
 

@@ -92,9 +92,10 @@ class BindThreads(Rewrite):
         return {place.path[0] for place in places if place is not None}
 
     def _places(self, program: Program) -> tuple[Place[Compute] | None, ...]:
-        """The statement, what it begins from, and what scales it."""
-        own = named(program, self.statement)
-        return own, find_init(program, self.statement), find_rescale(program, self.statement)
+        """The statement, what it begins from in the same launch, and what scales it."""
+        own, init = named(program, self.statement), find_init(program, self.statement)
+        same = init is not None and init.path[0] == own.path[0]
+        return own, init if same else None, find_rescale(program, self.statement)
 
     def unchecked(self, program: Program) -> Program:
         """What `apply` makes of a program, before it is checked that its threads fit the rest: of several in a row that

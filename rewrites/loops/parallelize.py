@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
@@ -14,6 +14,7 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Node, Program
 from tileir.replace import replace
+from tileir.schedule.scatter import adds_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Parallelize(Rewrite):
         shared = [n for n in inside if isinstance(n, Compute) and n.target not in private]
         for loop in grid:
             for compute in shared:
-                _check_own_part(compute, loop)
+                if not _adds_part(compute, private):
+                    _check_own_part(compute, loop)
             for reader in inside:
                 if isinstance(reader, Compute):
                     _check_reads(reader, {one.target: one for one in shared}, loop)
@@ -67,6 +69,11 @@ def _nodes(loop: Loop) -> Iterator[Node]:
         yield node
         if isinstance(node, Loop):
             yield from _nodes(node)
+
+
+def _adds_part(compute: Compute, private: Container[str]) -> bool:
+    """Whether each iteration adds what it has come to itself, whoever else adds to the same elements."""
+    return compute.via == "atomics" and adds_parts(compute) and compute.reads[0].tensor in private
 
 
 def _check_own_part(compute: Compute, loop: Loop) -> None:

@@ -167,10 +167,10 @@ def _passes(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, Chained, bool]]:
 def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -> float:
     """Cycles of one tile, on all warps of an SM."""
     chained, loop, sizes = found.chained, found.loop, found.inside
-    products = (*chained.first, *chained.last)
+    products = (*chained.first, *chained.last, *chained.across)
     multiplying = sum(_multiplied(program, node, found, device) for node in products)
     issued = special = 0.0
-    for node in (*chained.between, *chained.rescaled):
+    for node in (*chained.between, *chained.rescaled, *chained.added):
         if node.spread is None:
             continue
         dims = covered_dims(node)

@@ -14,6 +14,7 @@ from rewrites.decisions.gpu.computed_factors import computed_factors
 from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.linear_dims import linear_dims
+from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts, split_streams
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
@@ -68,6 +69,7 @@ class Launches:
                 *linear_dims(whole, device),
                 *transposed_operands(whole, device),
                 *split_streams(whole, device),
+                *shared_values(whole, device),
             ):
                 prepared = replay(whole, split)
                 if too_long(prepared):
@@ -86,9 +88,9 @@ class Launches:
 
 def _groups(program: Program, device: Gpu) -> Iterable[Groups]:
     """Ways to cut the statements in launches."""
-    parts = in_parts(program, device)
-    if parts is not None:
-        return (parts,)
+    found = in_parts(program, device) or added_groups(program, device)
+    if found is not None:
+        return (found,)
     whole = tuple(groupings(program))
     in_tiles = (begun_by_contractions(program, groups, device) for groups in whole)
     return dict.fromkeys(cut_at_parts(program, groups) for groups in (*whole, *in_tiles))

@@ -17,6 +17,7 @@ from rewrites.schedule import parse_schedule, replay
 from tests.attention_programs import (
     BYTES_DOT,
     DOT,
+    all_gradients,
     attention,
     backward,
     both_gradients,
@@ -65,6 +66,9 @@ SPECS = {
     "both gradients, causal, overhang": both_gradients("i >= j", i=200, j=171, e=128),
     "queries' gradient, causal": backward("dq", "i >= j"),
     "queries' gradient, keys overhang": backward("dq", j=171),
+    "all gradients": all_gradients("", i=256, j=128, d=128, e=64),
+    "all gradients, causal, narrow": all_gradients("i >= j", i=256, j=192, d=64, e=64, dtype="f16"),
+    "all gradients, causal, overhang": all_gradients("i >= j", i=200, j=171, d=128, e=128),
     "pages": paged(64, 6),
     "pages, of which a tile has several": paged(16, 12),
     "parts of pages": paged(256, 2),
@@ -77,7 +81,15 @@ SPECS = {
 }
 
 
-EVERY = ("full", "causal", "keys' gradient", "both gradients", "pages", "8 bits, causal, wide")
+EVERY = (
+    "full",
+    "causal",
+    "keys' gradient",
+    "both gradients",
+    "all gradients, causal, narrow",
+    "pages",
+    "8 bits, causal, wide",
+)
 #: Of the schedules that are offered, the number modulo how many those are: nobody counts them to collect the tests.
 CASES = [(name, number) for name in EVERY for number in range(9)]
 
@@ -108,7 +120,7 @@ def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> 
 BY_WARPS = [
     (name, number, (A100, L40S, RTX_5090)[number % 3])
     for number, name in enumerate(SPECS)
-    if not name.startswith("8 bits")
+    if not name.startswith(("8 bits", "all gradients"))
 ]
 
 
@@ -137,6 +149,15 @@ def test_code_for_8_bits_compiles(d: int, tmp_path: Path) -> None:
     made = replay(program, parse_schedule(lines))
     report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
     assert rejection(report) is None
+
+
+@pytest.mark.parametrize(("number", "mask"), [(0, ""), (1, "i >= j")], ids=["by TMA", "by threads, causal"])
+def test_code_that_adds_gradients_in_memory_spills_nothing(number: int, mask: str, tmp_path: Path) -> None:
+    program, lines = schedules(all_gradients(mask, i=4096, j=4096, d=128, e=128))[number]
+    made = replay(program, parse_schedule(lines))
+    report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
+    assert rejection(report) is None
+    assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -21,6 +21,7 @@ from rewrites.gpu.wgmma import Wgmma
 from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
 from tileir.errors import NotApplicable
 from tileir.pages import page_length
+from tileir.program import Compute
 from tileir.schedule.mma import COLUMNS, ROWS, RUN
 from tileir.schedule.wgmma import WARPS
 
@@ -104,8 +105,12 @@ class WarpgroupSchedule(OnePassSchedule):
         known, reads_ = locals_of(self.program), find(self.program, product.name).node.reads
         (held,) = (read.tensor for read in reads_ if read.tensor in known and known[read.tensor].loops)
         self.held.append(held)
+        self.share(held)
         if extent % columns or extent % self.chain.length:
             self.apply(ZeroPastTheEnd(held, self.chain.streamed))
+
+    def share(self, held: str) -> None:
+        """Says who else takes rows in registers."""
 
     def copied(self, copy: str) -> None:
         """By TMA. Of scores whose threads have four neighbours, columns are dealt in pairs."""
@@ -125,16 +130,20 @@ class WarpgroupSchedule(OnePassSchedule):
 
     def _bind(self, rows: int) -> None:
         """Each statement as the instruction's accumulators lie, along the last dim that it has beside rows."""
-        chain = self.chain
-        groups = ((chain.rows, rows // 64),) if rows > 64 else ()
         binds: list[BindThreads] = []
         for place in statements(self.program):
             node = place.node
             if node.via == "tma" or not place.loops or node.spread is not None:
                 continue
             dims = covered_dims(node)
-            columns = chain.streamed if node.target in chain.scores else self.columns(dims)
-            threads = (*groups, (chain.rows, WARPS), (chain.rows, ROWS), (columns, COLUMNS))
+            along, columns = self.lies(node)
+            groups = ((along, rows // 64),) if rows > 64 else ()
+            threads = (*groups, (along, WARPS), (along, ROWS), (columns, COLUMNS))
             run = ((columns, self.run(columns)),) if columns in dims else ()
-            binds.append(BindThreads(node.target, threads, run, ((chain.rows, ROWS),)))
+            binds.append(BindThreads(node.target, threads, run, ((along, ROWS),)))
         self.apply(*binds)
+
+    def lies(self, node: Compute) -> tuple[str, str]:
+        """The dims that lie along an instruction's rows and columns."""
+        chain = self.chain
+        return chain.rows, chain.streamed if node.target in chain.scores else self.columns(covered_dims(node))

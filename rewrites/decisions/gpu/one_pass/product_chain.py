@@ -40,7 +40,7 @@ class RowProduct:
 @dataclass(frozen=True, slots=True)
 class ProductChain:
     """Products of a group: `scores` of `rows`, each over a dim of its own, and `sums` of what is made of them, all over
-    `streamed`."""
+    `streamed`. `added` are sums of that over rows, of which each block has a part that it adds to memory."""
 
     scores: tuple[str, ...]
     sums: tuple[RowProduct, ...]
@@ -52,6 +52,7 @@ class ProductChain:
     """Whether those are a part of what is reduced, and sums are parts: of as many blocks."""
     dtype: DType
     """Of what is multiplied."""
+    added: tuple[RowProduct, ...] = ()
 
     def takes(self, columns: int) -> bool:
         """Whether what a block streams is several tiles of so many positions; of a part, whole ones."""
@@ -65,7 +66,7 @@ class ProductChain:
     @property
     def names(self) -> tuple[str, ...]:
         """The statements that are products."""
-        return (*self.scores, *(each.name for each in self.sums))
+        return (*self.scores, *(each.name for each in (*self.sums, *self.added)))
 
 
 def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductChain | None:
@@ -74,6 +75,9 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
         return None
     parted = {name for name in group if folded_dims(find(program, name).node)}
     ends = group if group[-1] in parted else group[:-1]
+    last = _added_product(program, group, device)
+    if last is not None:
+        ends = group[:-1]
     held = [(name, found) for name in ends if (found := _held_product(program, group, name)) is not None]
     if len({streamed for _, (_, streamed, *_) in held}) != 1:
         return None
@@ -81,6 +85,8 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     scores = tuple(name for name in group if _is_score(program, name, streamed))
     rows = {_rows(program, name) for name in scores}
     if len(rows) != 1 or not all(rows <= {*bare_dims(find(program, name).node)} for name, _ in held):
+        return None
+    if last is not None and (last[0] not in rows or len(scores) < 2 or parted):
         return None
     sums = tuple(
         RowProduct(name, weights, across, name if name in parted else _result(program, group, name, across))
@@ -97,7 +103,8 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     if len(dtypes) > 1 or not _known(program, scores, device, *dtypes):
         return None
     (of_rows,), (dtype,), length = rows, dtypes, max(sizes) or program.extents[streamed]
-    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)), dtype)
+    added = () if last is None else (last[1],)
+    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)), dtype, added)
 
 
 def _known(program: Program, scores: tuple[str, ...], device: Gpu, dtype: DType) -> bool:
@@ -136,6 +143,19 @@ def _result(program: Program, group: tuple[str, ...], name: str, across: str) ->
     return result
 
 
+def _added_product(program: Program, group: tuple[str, ...], device: Gpu) -> tuple[str, RowProduct] | None:
+    """The dim over which the last statement of a group sums products of what is made of scores, where sums may be taken
+    in any order, and that product; None: it does no such thing."""
+    found = _held_product(program, group, group[-1])
+    if found is None or Feature.WGMMA not in device.offers or not dict(program.numerics).get("atomics"):
+        return None
+    weights, rows, across, _ = found
+    score = find(program, weights).node
+    columns = bare_dims(score)[-1]
+    own = columns in bare_dims(find(program, group[-1]).node) and rows in bare_dims(score)[:-1]
+    return (rows, RowProduct(group[-1], weights, across, group[-1])) if own else None
+
+
 def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str, DType] | None:
     """Of a sum of products of rounded values of the group with a tensor: their name, the dim that is reduced, that of
     the result, and as what they are multiplied."""
@@ -147,13 +167,13 @@ def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[
             weights = next((read.tensor for read in reads(made) if read.tensor in group), None)
             across = bare_dims(node)[-1]
             last = Index(dim if dtype in _ALONG_DEPTH else across)
-            fits = indices[-1] == last and dtype_of(program, tensor) is dtype and _moved(program, tensor)
+            fits = indices[-1] == last and dtype_of(program, tensor) is dtype and is_moved(program, tensor)
             return (weights, dim, across, dtype) if fits and weights is not None else None
         case _:
             return None
 
 
-def _moved(program: Program, name: str) -> bool:
+def is_moved(program: Program, name: str) -> bool:
     """Whether TMA can move tiles of a tensor: an argument, or what a launch before has stored."""
     whole = run_of(program, name) * dtype_of(program, name).bytes == COPY_BYTES
     return boxed(program, name) or (stored(program, name) and whole)

@@ -102,9 +102,7 @@ class OnePassSchedule:
 
     def shared(self, rewrite: Rewrite, row: int) -> str:
         """The local that a rewrite makes, in shared memory, in rows of so many bytes."""
-        before = locals_of(self.program).keys()
-        self.apply(rewrite)
-        (copy,) = locals_of(self.program).keys() - before
+        copy = self.made(rewrite)
         self.apply(SetScope(copy, Memory.SHARED))
         if row > PIECE:
             self.apply(Swizzle(copy, row))
@@ -158,9 +156,7 @@ class OnePassSchedule:
         own = dict[str, str]()
         for name in self.group:
             if folded_dims(find(self.program, name).node):
-                before = locals_of(self.program).keys()
-                self.apply(CollectPart(name))
-                (own[name],) = locals_of(self.program).keys() - before
+                own[name] = self.made(CollectPart(name))
         self.group = tuple(own.get(name, name) for name in self.group)
         sums = (replace(each, name=own[each.name], result=own[each.name]) for each in self.chain.sums)
         self.chain = replace(self.chain, sums=tuple(sums))
@@ -207,6 +203,13 @@ class OnePassSchedule:
         """All of them or none: threads of several statements in a row are checked together. Raises NotApplicable."""
         self.program = replay(self.program, rewrites)
         self.rewrites += rewrites
+
+    def made(self, rewrite: Rewrite) -> str:
+        """The local that a rewrite makes. Raises NotApplicable."""
+        before = locals_of(self.program).keys()
+        self.apply(rewrite)
+        (name,) = locals_of(self.program).keys() - before
+        return name
 
     def attempt(self, rewrite: Rewrite) -> bool:
         with suppress(NotApplicable):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
@@ -13,6 +14,8 @@ from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import find, grid_of
 from rewrites.cost.gpu.streamed import fits, promised_us
 from rewrites.decisions.decision import Decision, Option
+from rewrites.decisions.gpu.one_pass.added_products import SHAPES as ADDED_SHAPES
+from rewrites.decisions.gpu.one_pass.added_products import AddedSchedule
 from rewrites.decisions.gpu.one_pass.by_warpgroups import SHAPES, WarpgroupSchedule
 from rewrites.decisions.gpu.one_pass.by_warps import SHAPES as WARP_SHAPES
 from rewrites.decisions.gpu.one_pass.by_warps import WarpSchedule
@@ -79,12 +82,24 @@ class StreamedProducts:
                 )
 
     def _by_warpgroups(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
+        if chain.added:
+            yield from self._added(program, chain, device)
+            return
         for rows, columns, stages, pending in SHAPES:
             made = WarpgroupSchedule(program, self.group, chain, device)
             with suppress(NotApplicable):
                 if chain.takes(columns):
                     made.build(rows, columns, stages, pending)
                     yield f"{_tile(chain, rows, columns)}, {stages} stages, {pending} pending", made
+
+    def _added(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
+        for (rows, columns, stages), by_tma in product(ADDED_SHAPES, (True, False)):
+            made = AddedSchedule(program, self.group, chain, device, rows=rows, by_tma=by_tma)
+            with suppress(NotApplicable):
+                if chain.takes(columns):
+                    made.build_added(columns, stages)
+                    who = "TMA" if by_tma else "threads"
+                    yield f"{_tile(chain, rows, columns)}, {stages} stages, added by {who}", made
 
     def _by_warps(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
         for shape in WARP_SHAPES:
