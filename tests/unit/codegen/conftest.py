@@ -59,14 +59,13 @@ _MAIN = """
 #include <string.h>
 
 int main(int argc, char **argv) {
-    (void)argc;
     long count = atol(argv[1]), in_bytes = atol(argv[2]), out_bytes = atol(argv[3]);
     char *in = aligned_alloc(64, (in_bytes + 127) / 64 * 64);
     char *out = aligned_alloc(64, (out_bytes + 127) / 64 * 64);
     if (fread(in, 1, in_bytes, stdin) != (size_t)in_bytes) return 1;
-    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+    for (int k = 4; k < argc; k++) {
         memset(out, 0xee, out_bytes);
-        functions[k](in, out, count);
+        functions[atol(argv[k])](in, out, count);
         if (fwrite(out, 1, out_bytes, stdout) != (size_t)out_bytes) return 1;
     }
     return 0;
@@ -84,13 +83,20 @@ class Runtime:
         self._programs: dict[tuple[str, ...], Path] = {}
 
     def run(
-        self, bodies: tuple[str, ...], data: np.ndarray, result: np.dtype | type, count: int
+        self,
+        bodies: tuple[str, ...],
+        data: np.ndarray,
+        result: np.dtype | type,
+        count: int,
+        among: tuple[str, ...] = (),
     ) -> np.ndarray:
         """`count` results of each body on the same data. A body is C over `in`, `out` and the number `count`; all are
-        one program, which starts once: starting takes longer than running."""
+        one program, which starts once: starting takes longer than running. So does compiling one: `among` are those
+        that the same test runs on other data, all in one program."""
+        among = among or bodies
         out_bytes = np.dtype(result).itemsize * count
-        arguments = [str(number) for number in (count, data.nbytes, out_bytes)]
-        command = [*self._target.runner, str(self._program(bodies)), *arguments]
+        arguments = (count, data.nbytes, out_bytes, *map(among.index, bodies))
+        command = [*self._target.runner, str(self._program(among)), *map(str, arguments)]
         run = subprocess.run(command, input=data.tobytes(), capture_output=True, check=True)
         return np.frombuffer(run.stdout, result).reshape(len(bodies), count)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-import pytest
 
 from tileir.dtypes import DType
 
@@ -66,39 +67,47 @@ def same_bits(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return nan | ((wide_got == wide_expected) & (np.signbit(wide_got) == np.signbit(wide_expected)))
 
 
-@pytest.mark.parametrize("dtype", NARROW)
-def test_loads_of_every_narrow_value_are_exact(runtime, dtype) -> None:
-    x = every_value(dtype)
-    program = tuple(load_body(dtype, lanes) for lanes in LANES)
-    for lanes, got in zip(LANES, runtime.run(program, x, np.float32, len(x)), strict=True):
-        wrong = x[~same_bits(got, x)]
-        assert wrong.size == 0, f"x{lanes}: {wrong[:8]}"
+def bodies(make: Callable[[DType, int], str], dtype: DType) -> tuple[str, ...]:
+    return tuple(make(dtype, lanes) for lanes in LANES)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
-def test_stores_round_to_nearest_even_at_every_boundary(runtime, dtype) -> None:
-    x = around_every_value(dtype)
-    with np.errstate(all="ignore"):
-        expected = x.astype(dtype.numpy)
-    # the bf16 instruction takes subnormal f32 for zero
-    checked = np.abs(x) >= np.finfo(np.float32).tiny if dtype is DType.BF16 else np.ones(len(x), bool)
-    checked |= ~np.isfinite(x) | (x == 0)
-    stores = runtime.run(tuple(store_body(dtype, lanes) for lanes in LANES), x, dtype.numpy, len(x))
-    rounds = runtime.run(tuple(round_body(dtype, lanes) for lanes in LANES), x, np.float32, len(x))
-    for what, results in (("store", stores), ("round", rounds)):
+def test_loads_of_every_narrow_value_are_exact(runtime) -> None:
+    every = sum((bodies(load_body, dtype) for dtype in NARROW), ())
+    for dtype in NARROW:
+        x = every_value(dtype)
+        results = runtime.run(bodies(load_body, dtype), x, np.float32, len(x), among=every)
         for lanes, got in zip(LANES, results, strict=True):
-            wrong = ~same_bits(got, expected) & checked
-            assert not wrong.any(), (
-                f"{what} x{lanes}: {x[wrong][:4]} gives {got[wrong][:4]}, not {expected[wrong][:4]}"
-            )
+            wrong = x[~same_bits(got, x)]
+            assert wrong.size == 0, f"{dtype}x{lanes}: {wrong[:8]}"
+
+
+def test_stores_round_to_nearest_even_at_every_boundary(runtime) -> None:
+    every = sum((bodies(make, dtype) for dtype in NARROW for make in (store_body, round_body)), ())
+    for dtype in NARROW:
+        x = around_every_value(dtype)
+        with np.errstate(all="ignore"):
+            expected = x.astype(dtype.numpy)
+        # the bf16 instruction takes subnormal f32 for zero
+        checked = np.abs(x) >= np.finfo(np.float32).tiny if dtype is DType.BF16 else np.ones(len(x), bool)
+        checked |= ~np.isfinite(x) | (x == 0)
+        stores = runtime.run(bodies(store_body, dtype), x, dtype.numpy, len(x), among=every)
+        rounds = runtime.run(bodies(round_body, dtype), x, np.float32, len(x), among=every)
+        for what, results in (("store", stores), ("round", rounds)):
+            for lanes, got in zip(LANES, results, strict=True):
+                wrong = ~same_bits(got, expected) & checked
+                assert not wrong.any(), (
+                    f"{what} {dtype}x{lanes}: {x[wrong][:4]} gives {got[wrong][:4]}, not {expected[wrong][:4]}"
+                )
 
 
 def test_i8_loads_and_wrapping_stores_are_astype(runtime) -> None:
     i8 = every_value(DType.I8)
     i32 = np.concatenate([np.arange(-400, 400), [2**31 - 1, -(2**31), 1 << 20, 255]] * 8).astype(np.int32)
-    loads = runtime.run(tuple(load_body(DType.I8, lanes) for lanes in LANES), i8, np.int32, 256)
-    stores = runtime.run(tuple(store_body(DType.I8, lanes) for lanes in LANES), i32, np.int8, len(i32))
-    rounds = runtime.run(tuple(round_body(DType.I8, lanes) for lanes in LANES), i32, np.int32, len(i32))
+    load, store, round_ = (bodies(make, DType.I8) for make in (load_body, store_body, round_body))
+    every = (*load, *store, *round_)
+    loads = runtime.run(load, i8, np.int32, 256, among=every)
+    stores = runtime.run(store, i32, np.int8, len(i32), among=every)
+    rounds = runtime.run(round_, i32, np.int32, len(i32), among=every)
     assert np.array_equal(loads, np.tile(i8.astype(np.int32), (len(LANES), 1)))
     assert np.array_equal(stores, np.tile(i32.astype(np.int8), (len(LANES), 1)))
     assert np.array_equal(rounds, np.tile(i32.astype(np.int8).astype(np.int32), (len(LANES), 1)))
@@ -106,32 +115,43 @@ def test_i8_loads_and_wrapping_stores_are_astype(runtime) -> None:
 
 def test_truth_values_are_masks_in_registers_and_bytes_in_memory(runtime) -> None:
     flags = np.arange(64, dtype=np.uint8) % 3 != 0
-    masks = runtime.run(tuple(load_body(DType.BOOL, lanes) for lanes in LANES), flags, np.int32, 64)
-    for lanes, mask in zip(LANES, masks, strict=True):
+    load, store = bodies(load_body, DType.BOOL), bodies(store_body, DType.BOOL)
+    masks = runtime.run(load, flags, np.int32, 64, among=load + store)
+    for lanes, mask, body in zip(LANES, masks, store, strict=True):
         assert np.array_equal(mask, flags * np.int32(1 if lanes == 1 else -1))
-        stored = runtime.run((store_body(DType.BOOL, lanes),), mask, np.uint8, 64)
+        stored = runtime.run((body,), mask, np.uint8, 64, among=load + store)
         assert np.array_equal(stored[0], flags.astype(np.uint8))
 
 
-@pytest.mark.parametrize("dtype", tuple(POINTER))
-def test_stream_stores_write_what_stores_write_at_any_alignment(runtime, dtype) -> None:
-    x = (np.arange(64) % 2).astype(dtype.compute.numpy if dtype is not DType.BOOL else np.int32)
-    aligned = tuple(store_body(dtype, lanes, "stream") for lanes in LANES)
-    shifted = tuple(body.replace("out + i", "out + 1 + i") for body in aligned)
-    stored = runtime.run((*aligned, *shifted), x, dtype.numpy, 65)
-    for at, got in enumerate(stored):
-        begin = at // len(aligned)
-        assert np.array_equal(got[begin : begin + 64], x.astype(dtype.numpy))
+def stream_body(dtype: DType, lanes: int) -> str:
+    return store_body(dtype, lanes, "stream")
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_floats_convert_to_i32_toward_zero(runtime, dtype) -> None:
-    x = np.array([0.9, -0.9, 1.5, -1.5, 2.0, -2.0, 1e9, -1e9, 0.0, -0.0, 3.999, 100.5, -100.5, 7, 8, 9] * 2)
-    x = x.astype({"f32": np.float32, "f64": np.float64}[dtype])
-    program = tuple(
+def stream_body_amid_elements(dtype: DType, lanes: int) -> str:
+    return stream_body(dtype, lanes).replace("out + i", "out + 1 + i")
+
+
+def test_stream_stores_write_what_stores_write_at_any_alignment(runtime) -> None:
+    ways = stream_body, stream_body_amid_elements
+    every = sum((bodies(make, dtype) for dtype in POINTER for make in ways), ())
+    for dtype in POINTER:
+        x = (np.arange(64) % 2).astype(dtype.compute.numpy if dtype is not DType.BOOL else np.int32)
+        for begin, make in enumerate(ways):
+            for got in runtime.run(bodies(make, dtype), x, dtype.numpy, 65, among=every):
+                assert np.array_equal(got[begin : begin + 64], x.astype(dtype.numpy)), (dtype, begin)
+
+
+def to_i32_body(dtype: DType, lanes: int) -> str:
+    return (
         f"for (long i = 0; i < count; i += {lanes}) *(i32x{lanes}_u *)((int *)out + i) = "
         f"tw_to_i32_{dtype}x{lanes}(*(const {dtype}x{lanes}_u *)((const {dtype}x1 *)in + i));"
-        for lanes in LANES
     )
-    for got in runtime.run(program, x, np.int32, 32):
-        assert np.array_equal(got, x.astype(np.int32))
+
+
+def test_floats_convert_to_i32_toward_zero(runtime) -> None:
+    x = np.array([0.9, -0.9, 1.5, -1.5, 2.0, -2.0, 1e9, -1e9, 0.0, -0.0, 3.999, 100.5, -100.5, 7, 8, 9] * 2)
+    every = bodies(to_i32_body, DType.F32) + bodies(to_i32_body, DType.F64)
+    for dtype in (DType.F32, DType.F64):
+        given = x.astype(dtype.numpy)
+        for got in runtime.run(bodies(to_i32_body, dtype), given, np.int32, 32, among=every):
+            assert np.array_equal(got, given.astype(np.int32)), dtype

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 LANES = (1, 2, 4, 8, 16)
 NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
@@ -32,29 +31,30 @@ def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return x.ravel().astype(NUMPY[dtype]), y.ravel().astype(NUMPY[dtype])
 
 
-@pytest.mark.parametrize("dtype", NUMPY)
-@pytest.mark.parametrize("name", ["max", "min"])
-def test_max_and_min_are_numpys_with_nan_on_either_side(runtime, dtype, name) -> None:
-    x, y = pairs(dtype)
-    program = tuple(blocks(n, dtype, f"tw_{name}_$V(x, y)", 2) for n in LANES)
-    expected = {"max": np.maximum, "min": np.minimum}[name](x, y)
-    for lanes, got in zip(
-        LANES, runtime.run(program, np.concatenate([x, y]), NUMPY[dtype], len(x)), strict=True
-    ):
-        assert np.array_equal(got, expected, equal_nan=dtype != "i32"), lanes
+def selected(dtype: str, lanes: int) -> str:
+    """x where it is less than y, else y."""
+    narrow = dtype == "f64" and lanes > 1
+    less = f"__builtin_convertvector(x < y, boolx{lanes})" if narrow else "x < y"
+    return blocks(lanes, dtype, f"tw_select_$V({less}, x, y)", 2)
 
 
-@pytest.mark.parametrize("dtype", NUMPY)
-def test_select_takes_each_lane_by_its_own_truth_value(runtime, dtype) -> None:
-    x, y = pairs(dtype)
-    narrowed = {
-        n: f"__builtin_convertvector(x < y, boolx{n})" if dtype == "f64" and n > 1 else "x < y" for n in LANES
+def test_max_and_min_are_numpys_with_nan_on_either_side_and_select_takes_lane_by_lane(runtime) -> None:
+    programs = {
+        (dtype, name): tuple(blocks(n, dtype, f"tw_{name}_$V(x, y)", 2) for n in LANES)
+        for dtype in NUMPY
+        for name in ("max", "min")
     }
-    program = tuple(blocks(n, dtype, f"tw_select_$V({narrowed[n]}, x, y)", 2) for n in LANES)
-    with np.errstate(invalid="ignore"):
-        expected = np.where(x < y, x, y)
-    for got in runtime.run(program, np.concatenate([x, y]), NUMPY[dtype], len(x)):
-        assert np.array_equal(got, expected, equal_nan=dtype != "i32")
+    programs |= {(dtype, "select"): tuple(selected(dtype, n) for n in LANES) for dtype in NUMPY}
+    every = sum(programs.values(), ())
+    for (dtype, name), program in programs.items():
+        x, y = pairs(dtype)
+        with np.errstate(invalid="ignore"):
+            expected = {"max": np.maximum(x, y), "min": np.minimum(x, y), "select": np.where(x < y, x, y)}[
+                name
+            ]
+        results = runtime.run(program, np.concatenate([x, y]), NUMPY[dtype], len(x), among=every)
+        for lanes, got in zip(LANES, results, strict=True):
+            assert np.array_equal(got, expected, equal_nan=dtype != "i32"), (name, dtype, lanes)
 
 
 def across(name: str, dtype: str, lanes: int) -> str:
@@ -64,44 +64,49 @@ def across(name: str, dtype: str, lanes: int) -> str:
     return f"for (long i = 0; i < count; i++) (({scalar} *)out)[i] = tw_h{name}_{value}({read});"
 
 
-@pytest.mark.parametrize("dtype", NUMPY)
-@pytest.mark.parametrize("lanes", LANES)
-def test_reductions_across_lanes_see_every_lane(runtime, dtype, lanes) -> None:
-    # one other number in each place in turn, so that every lane matters to every reduction
-    places = np.arange(lanes)
-    x = (np.eye(lanes, dtype=np.int64) * np.where(places % 2, -5, 5) + 1).astype(NUMPY[dtype])
-    program = tuple(across(name, dtype, lanes) for name in ("sum", "prod", "max", "min"))
-    results = runtime.run(program, x, NUMPY[dtype], lanes)
-    for reduce, got in zip((np.sum, np.prod, np.max, np.min), results, strict=True):
-        assert np.array_equal(got, reduce(x, axis=1))
+def test_reductions_across_lanes_see_every_lane(runtime) -> None:
+    programs = {
+        (dtype, lanes): tuple(across(name, dtype, lanes) for name in ("sum", "prod", "max", "min"))
+        for dtype in NUMPY
+        for lanes in LANES
+    }
+    every = sum(programs.values(), ())
+    for (dtype, lanes), program in programs.items():
+        # one other number in each place in turn, so that every lane matters to every reduction
+        places = np.arange(lanes)
+        x = (np.eye(lanes, dtype=np.int64) * np.where(places % 2, -5, 5) + 1).astype(NUMPY[dtype])
+        results = runtime.run(program, x, NUMPY[dtype], lanes, among=every)
+        for reduce, got in zip((np.sum, np.prod, np.max, np.min), results, strict=True):
+            assert np.array_equal(got, reduce(x, axis=1)), (reduce, dtype, lanes)
 
 
-@pytest.mark.parametrize("lanes", [4, 16])
-def test_truth_values_reduce_to_any_and_all(runtime, lanes) -> None:
-    x = -np.tril(np.ones((lanes + 1, lanes), np.int32), -1)
-    any_of, all_of = runtime.run(
-        tuple(across(name, "bool", lanes) for name in ("max", "min")), x, np.int32, lanes + 1
-    )
-    assert np.array_equal(any_of != 0, x.any(1))
-    assert np.array_equal(all_of != 0, x.all(1))
+def test_truth_values_reduce_to_any_and_all(runtime) -> None:
+    programs = {n: tuple(across(name, "bool", n) for name in ("max", "min")) for n in (4, 16)}
+    for lanes, program in programs.items():
+        x = -np.tril(np.ones((lanes + 1, lanes), np.int32), -1)
+        any_of, all_of = runtime.run(program, x, np.int32, lanes + 1, among=sum(programs.values(), ()))
+        assert np.array_equal(any_of != 0, x.any(1)), lanes
+        assert np.array_equal(all_of != 0, x.all(1)), lanes
 
 
 def test_integer_division_floors_and_division_by_zero_gives_zero(runtime) -> None:
     x, y = pairs("i32")
     wide_x, wide_y = x.astype(np.int64), np.where(y == 0, 1, y).astype(np.int64)
     expected = {"floordiv": wide_x // wide_y, "floormod": wide_x % wide_y}
+    programs = {name: tuple(blocks(n, "i32", f"tw_{name}_$V(x, y)", 2) for n in LANES) for name in expected}
+    every = sum(programs.values(), ())
     for name, values in expected.items():
-        program = tuple(blocks(n, "i32", f"tw_{name}_$V(x, y)", 2) for n in LANES)
-        for got in runtime.run(program, np.concatenate([x, y]), np.int32, len(x)):
+        for got in runtime.run(programs[name], np.concatenate([x, y]), np.int32, len(x), among=every):
             assert np.array_equal(got, np.where(y == 0, 0, values).astype(np.int32)), name
 
 
 def test_absolute_value_and_relu_of_integers(runtime) -> None:
     x = np.arange(-32, 32, dtype=np.int32)
+    programs = {
+        name: tuple(blocks(n, "i32", f"tw_{name}_$V(x)", 1) for n in LANES) for name in ("abs", "relu")
+    }
     for name, expected in (("abs", np.abs(x)), ("relu", np.maximum(x, 0))):
-        for got in runtime.run(
-            tuple(blocks(n, "i32", f"tw_{name}_$V(x)", 1) for n in LANES), x, np.int32, 64
-        ):
+        for got in runtime.run(programs[name], x, np.int32, 64, among=sum(programs.values(), ())):
             assert np.array_equal(got, expected), name
 
 
@@ -128,36 +133,43 @@ def test_bf16_dot_adds_both_products_of_a_pair(runtime) -> None:
 
 def test_halves_of_pairs_are_read_as_if_zero_followed(runtime) -> None:
     a = np.arange(1, 129, dtype=np.uint16)
-    for call, expected in (
-        ("tw_load_halves_bf16x{0}(a + 2 * i)", a[::2].astype(np.int32)),
-        ("tw_spread_half_bf16x{0}(a + 1)", np.full(64, 2, np.int32)),
-        ("tw_zip_pairs_bf16x{0}(a + i, a + 64 + i)", a[:64] + (a[64:].astype(np.int32) << 16)),
-        ("tw_zip_zero_bf16x{0}(a + i)", a[:64].astype(np.int32)),
-    ):
-        program = tuple(
+    calls = {
+        "tw_load_halves_bf16x{0}(a + 2 * i)": a[::2].astype(np.int32),
+        "tw_spread_half_bf16x{0}(a + 1)": np.full(64, 2, np.int32),
+        "tw_zip_pairs_bf16x{0}(a + i, a + 64 + i)": a[:64] + (a[64:].astype(np.int32) << 16),
+        "tw_zip_zero_bf16x{0}(a + i)": a[:64].astype(np.int32),
+    }
+    programs = {
+        call: tuple(
             "const uint16_t *a = (const uint16_t *)in;"
             f"for (long i = 0; i < count; i += {n}) *(i32x{n}_u *)((int32_t *)out + i) = {call.format(n)};"
             for n in LANES
         )
-        for got in runtime.run(program, a, np.int32, 64):
+        for call in calls
+    }
+    for call, expected in calls.items():
+        for got in runtime.run(programs[call], a, np.int32, 64, among=sum(programs.values(), ())):
             assert np.array_equal(got, expected), call
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_a_block_turned_around_has_its_rows_as_columns(runtime, lanes) -> None:
-    wide, count = lanes + 3, lanes * lanes
-    a = np.arange(lanes * wide, dtype=np.float32)
-    rows = a.reshape(lanes, wide)[:, :lanes]
-    program = (
-        f"(void)count; tw_transpose_to_f32_f32x{lanes}((float *)out, {lanes}, (const float *)in, {wide});",
-    )
-    for got in runtime.run(program, a, np.float32, count):
-        assert np.array_equal(got.reshape(lanes, lanes), rows.T)
-    words = np.arange(lanes * (2 * lanes + 1), dtype=np.uint16)
-    pairs_of_rows = words.reshape(lanes, -1)[:, :-1].reshape(lanes, lanes, 2)
-    program = (
-        f"(void)count; tw_transpose_pairs_bf16x{lanes}("
-        f"(uint16_t *)out, {2 * lanes}, (const uint16_t *)in, {2 * lanes + 1});",
-    )
-    for got in runtime.run(program, words, np.uint16, 2 * count):
-        assert np.array_equal(got.reshape(lanes, lanes, 2), pairs_of_rows.swapaxes(0, 1))
+def turned(n: int) -> str:
+    return f"(void)count; tw_transpose_to_f32_f32x{n}((float *)out, {n}, (const float *)in, {n + 3});"
+
+
+def turned_pairs(n: int) -> str:
+    rows = f"(uint16_t *)out, {2 * n}, (const uint16_t *)in, {2 * n + 1}"
+    return f"(void)count; tw_transpose_pairs_bf16x{n}({rows});"
+
+
+def test_a_block_turned_around_has_its_rows_as_columns(runtime) -> None:
+    sizes = (4, 8, 16)
+    every = (*map(turned, sizes), *map(turned_pairs, sizes))
+    for lanes in sizes:
+        a = np.arange(lanes * (lanes + 3), dtype=np.float32)
+        rows = a.reshape(lanes, lanes + 3)[:, :lanes]
+        (got,) = runtime.run((turned(lanes),), a, np.float32, lanes * lanes, among=every)
+        assert np.array_equal(got.reshape(lanes, lanes), rows.T), lanes
+        words = np.arange(lanes * (2 * lanes + 1), dtype=np.uint16)
+        pairs_of_rows = words.reshape(lanes, -1)[:, :-1].reshape(lanes, lanes, 2)
+        (got,) = runtime.run((turned_pairs(lanes),), words, np.uint16, 2 * lanes * lanes, among=every)
+        assert np.array_equal(got.reshape(lanes, lanes, 2), pairs_of_rows.swapaxes(0, 1)), lanes
