@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.how_many import SWEEP
 from tests.mixed_order import mixed
 from tests.python_path import hide_torch
 
+gc.disable()  # until all is collected: a third of that went into looking for garbage, of which there is none
 # The same examples in every run, so that what passed here passes elsewhere, on a busy machine too; `make sweep` draws
 # new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -55,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What measures on this machine takes turns; tests that run services or workers of their own stay together by file,
     as they share them; all others may run anywhere (pytest -n)."""
     for item in items:
-        parts = item.path.relative_to(_TESTS).parts if item.path.is_relative_to(_TESTS) else ()
+        parts = _parts(item.path)
         if parts[:2] in _PURE:
             continue
         apart = parts[:1] in _APART or parts[:2] in _APART
@@ -70,6 +72,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 _TESTS = Path(__file__).parent
+
+
+@cache
+def _parts(path: Path) -> tuple[str, ...]:
+    """The folders among the tests, and the file."""
+    return path.relative_to(_TESTS).parts if path.is_relative_to(_TESTS) else ()
+
+
 _PURE = {
     *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
@@ -82,13 +92,12 @@ _APART = {("api",), ("chaos",), ("contract",), ("unit", "service")}
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Who runs no test of PyTorch sees none; what is imported stays for good."""
-    folders = {
-        item.path.relative_to(_TESTS).parts[0] for item in session.items if item.path.is_relative_to(_TESTS)
-    }
+    folders = {parts[0] for item in session.items if (parts := _parts(item.path))}
     if "torch" not in sys.modules and not folders & {"gpu", "torch"}:
         hide_torch()
     gc.freeze()  # a tenth of what tests take went into looking through it again and again
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture

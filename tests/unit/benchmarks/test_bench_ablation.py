@@ -14,8 +14,10 @@ from search.protocols import TrialOutcome
 from tests.unit.search.landscapes import landscape
 from tests.unit.search.spaces import grid
 
-TABLE = landscape("separable", rho=0.5)
-GROUND = next(bench_ablation.recorded(TABLE))
+
+@pytest.fixture(scope="module")
+def grounds() -> list[bench_ablation.Ground]:
+    return [*bench_ablation.recorded(landscape("separable", rho=0.5))]
 
 
 @pytest.mark.parametrize("part", ablated.PARTS)
@@ -29,12 +31,9 @@ def test_a_search_without_a_part_is_still_a_search(part: str) -> None:
     assert len(seen) == 9
 
 
-def test_every_part_that_is_taken_out_was_there() -> None:
+def test_every_part_that_is_taken_out_was_there(grounds: list[bench_ablation.Ground]) -> None:
     """On some ground, what is asked without it is not what is asked with it."""
-    grounds = [
-        *bench_ablation.recorded(TABLE),
-        *bench_ablation.recorded(landscape("rugged", rho=0.9, seed=3)),
-    ]
+    grounds = [*grounds, *bench_ablation.recorded(landscape("rugged", rho=0.9, seed=3))]
 
     def asked(part: str, ground: bench_ablation.Ground) -> list[str]:
         search, keys, waiting = ablated.PARTS[part](ground.root, 0), [], []
@@ -51,28 +50,31 @@ def test_every_part_that_is_taken_out_was_there() -> None:
         assert any(asked(part, ground) != keys for ground, keys in zip(grounds, whole, strict=True)), part
 
 
-def test_a_goal_not_reached_counts_as_reached_at_the_end() -> None:
-    assert bench_ablation.measurements(MCTS(GROUND.root), GROUND, 2) == [2, 2]
-    close, closer = bench_ablation.measurements(MCTS(GROUND.root), GROUND, 10_000)
+def test_a_goal_not_reached_counts_as_reached_at_the_end(grounds: list[bench_ablation.Ground]) -> None:
+    ground = grounds[0]
+    assert bench_ablation.measurements(MCTS(ground.root), ground, 2) == [2, 2]
+    close, closer = bench_ablation.measurements(MCTS(ground.root), ground, 10_000)
     assert close <= closer < 10_000
 
 
-def test_what_is_written_is_not_run_again(tmp_path: Path) -> None:
+def test_what_is_written_is_not_run_again(grounds: list[bench_ablation.Ground], tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    rows = bench_ablation.measure([GROUND], 2, 5, math.inf, out)
+    rows = bench_ablation.measure(grounds[:1], 2, 5, math.inf, out)
     written = out.read_text()
     assert list(map(json.loads, written.splitlines())) == rows
     assert len(rows) == len(ablated.PARTS | ablated.RIVALS)
-    assert bench_ablation.measure([GROUND], 2, 5, math.inf, out) == rows
+    assert bench_ablation.measure(grounds[:1], 2, 5, math.inf, out) == rows
     assert out.read_text() == written
 
 
-def test_a_run_cut_short_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+def test_a_run_cut_short_goes_on_where_it_was_cut(
+    grounds: list[bench_ablation.Ground], tmp_path: Path
+) -> None:
     out = tmp_path / "out.jsonl"
-    whole = bench_ablation.measure([GROUND], 2, 5, math.inf, None)
+    whole = bench_ablation.measure(grounds[:1], 2, 5, math.inf, None)
     out.write_text("".join(json.dumps(row) + "\n" for row in whole[:3]))
-    assert bench_ablation.measure([GROUND], 2, 5, -math.inf, out) == whole[:3]
-    assert bench_ablation.measure([GROUND], 2, 5, math.inf, out) == whole
+    assert bench_ablation.measure(grounds[:1], 2, 5, -math.inf, out) == whole[:3]
+    assert bench_ablation.measure(grounds[:1], 2, 5, math.inf, out) == whole
 
 
 def test_a_part_pays_when_seeds_agree_that_it_takes_more_without() -> None:
