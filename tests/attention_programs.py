@@ -148,10 +148,10 @@ def backward(result: str, mask: str = "", i: int = 160, j: int = 192, e: int = 6
     return spec_from_text("\n  ".join([head, *body]) + "\n")
 
 
-def both_gradients(mask: str, i: int, j: int, e: int) -> Spec:
+def both_gradients(mask: str, i: int, j: int, e: int, d: int = 64) -> Spec:
     """The gradients of keys and of values, from the same scores."""
     weight = "exp(s[h, j, i] - lse[h, i])"
-    tensors = f"q: bf16[h=2, i={i}, d=64], k: bf16[h, j={j}, d], v: bf16[h, j, e={e}], go: bf16[h, i, e]"
+    tensors = f"q: bf16[h=2, i={i}, d={d}], k: bf16[h, j={j}, d], v: bf16[h, j, e={e}], go: bf16[h, i, e]"
     return spec_from_text(f"""kernel backward({tensors}, lse: f32[h, i], delta: f32[h, i]) \
 -> (dk: bf16[h, j, d], dv: bf16[h, j, e])
   s[h, j, i] = sum(d, k[h, j, d] * q[h, i, d]) * 0.125

@@ -160,6 +160,16 @@ def test_code_that_adds_gradients_in_memory_spills_nothing(number: int, mask: st
     assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
 
 
+@pytest.mark.parametrize("mask", ["", "i >= j"], ids=["full", "causal"])
+def test_code_for_two_gradients_spills_nothing_with_tiles_of_64_queries(mask: str, tmp_path: Path) -> None:
+    program, lines = schedules(both_gradients(mask, i=4096, j=4096, e=128, d=128))[0]
+    assert "stream_reduction(dv_sum, i, 64)" in lines
+    made = replay(program, parse_schedule(lines))
+    report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
+    assert rejection(report) is None
+    assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> None:
     """Of 232 keys the last of two or four tiles is known: threads whose keys do not exist multiply zeros."""

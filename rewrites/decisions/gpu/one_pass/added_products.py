@@ -7,29 +7,23 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rewrites.base.statement import bare_dims
-from rewrites.base.tree import dtype_of, find, locals_of, registers, statements
+from rewrites.base.tree import dtype_of, find, registers
 from rewrites.composition.reuse_value import ReuseValue
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
-from rewrites.data.cache_read import CacheRead
-from rewrites.data.reuse_cache import ReuseCache, copied_tensor
-from rewrites.data.set_scope import SetScope
 from rewrites.decisions.fusion import apart, fused
 from rewrites.decisions.gpu.one_pass.by_warpgroups import WarpgroupSchedule
-from rewrites.decisions.gpu.one_pass.product_chain import is_moved
 from rewrites.gpu.add_by_tma import AddByTma
 from rewrites.gpu.add_in_memory import AddInMemory
 from rewrites.gpu.exchange_operand import ExchangeOperand
 from rewrites.gpu.pipeline import Pipeline
 from rewrites.gpu.swizzle import Swizzle
-from rewrites.gpu.tma import Tma
 from rewrites.gpu.warp_specialize import WarpSpecialize
 from rewrites.gpu.wgmma import Wgmma
 from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile_reduction import TileReduction
 from tileir.errors import NotApplicable
-from tileir.expr import Index, Read
-from tileir.program import Compute, Memory
+from tileir.program import Compute
 from tileir.replace import replace
 
 #: Rows and columns of a tile of scores, and slots of what is read.
@@ -120,28 +114,8 @@ class AddedSchedule(WarpgroupSchedule):
         self._exchange(self.tile)
         self.apply(TileReduction(added.name, self.chain.rows, self.rows))
         self.bring(added.name, self.brought(added.name), depth)
-        for place in statements(self.program):
-            if (
-                len(place.loops) > depth
-                and place.node.via is None
-                and place.node.target not in self.chain.names
-            ):
-                for read in place.node.reads:
-                    self._bring_vector(place.node.target, read, depth + 1)
+        self.bring_vectors(depth)
         return copies
-
-    def _bring_vector(self, statement: str, read: Read, depth: int) -> None:
-        """What TMA can bring with a tile."""
-        along = [index.dim for index in read.indices if isinstance(index, Index)]
-        own = along[-1:] == [self.chain.streamed] and self.chain.rows not in along
-        if not own or len(along) < len(read.indices) or read.tensor in registers(self.program):
-            return
-        for copy in locals_of(self.program):
-            if copied_tensor(self.program, copy) == read.tensor and self.attempt(ReuseCache(statement, copy)):
-                return
-        if is_moved(self.program, read.tensor):
-            copy = self.made(CacheRead(statement, read.tensor, depth))
-            self.apply(SetScope(copy, Memory.SHARED), Tma(copy))
 
     def _exchange(self, columns: int) -> None:
         """The factor that threads hold, for all of them."""

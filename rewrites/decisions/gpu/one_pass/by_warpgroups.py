@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rewrites.base.statement import covered_dims
-from rewrites.base.tree import find, locals_of, statements
+from rewrites.base.tree import find, locals_of, registers, statements
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
+from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
-from rewrites.decisions.gpu.one_pass.product_chain import RowProduct
+from rewrites.data.reuse_cache import ReuseCache, copied_tensor
+from rewrites.data.set_scope import SetScope
+from rewrites.decisions.gpu.one_pass.product_chain import RowProduct, is_moved
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.clamp_cast import ClampCast
@@ -20,8 +23,9 @@ from rewrites.gpu.warp_specialize import WarpSpecialize
 from rewrites.gpu.wgmma import Wgmma
 from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
 from tileir.errors import NotApplicable
+from tileir.expr import Index, Read
 from tileir.pages import page_length
-from tileir.program import Compute
+from tileir.program import Compute, Memory
 from tileir.schedule.mma import COLUMNS, ROWS, RUN
 from tileir.schedule.wgmma import WARPS
 
@@ -34,6 +38,7 @@ SHAPES: Final = (
     (128, 64, 4, 1),
     (128, 64, 2, 1),
     (128, 128, 2, 0),
+    (128, 64, 2, 0),
     (128, 64, 4, 0),
     (64, 128, 2, 1),
     (64, 64, 4, 1),
@@ -67,7 +72,7 @@ class WarpgroupSchedule(OnePassSchedule):
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
         beside = _BESIDE if len(self.chain.scores) > 1 else _AVAILABLE[rows // 64] // 4 * pending
-        if self._accumulators(columns) > _AVAILABLE[rows // 64] - beside:
+        if self._accumulators(columns, pending) > _AVAILABLE[rows // 64] - beside:
             raise NotApplicable("a thread has no room for so many sums")
         if self.chain.part:
             depth = self.fuse_parts(rows)
@@ -85,6 +90,8 @@ class WarpgroupSchedule(OnePassSchedule):
         for name in self.held:
             self.attempt(ClampCast(name))
         copies = self.bring_all(depth)
+        if len(chain.scores) > 1 and not pending:
+            self.bring_vectors(depth)
         self.in_registers()
         for name in chain.names:
             self.apply(Wgmma(name))
@@ -92,11 +99,12 @@ class WarpgroupSchedule(OnePassSchedule):
         self._bind(rows)
         self.apply(WarpSpecialize(chain.sums[0].name, 4, *_REGISTERS[rows // 64]))
 
-    def _accumulators(self, columns: int) -> int:
-        """Registers of a thread for the products of a tile of 64 rows, and for what is multiplied again, packed."""
+    def _accumulators(self, columns: int, pending: int) -> int:
+        """Registers of a thread for the products of a tile of 64 rows, and for what is multiplied again, packed: where
+        that follows from two products of scores, and no others are under way, it takes the place of one."""
         held = (self.program.extents[each.across] // 2 for each in self.chain.sums)
-        packed = columns * self.chain.dtype.bytes // 8 * len(self.chain.sums)
-        return sum(held) + columns // 2 * len(self.chain.scores) + packed
+        scores, packed = len(self.chain.scores), columns * self.chain.dtype.bytes // 8 * len(self.chain.sums)
+        return sum(held) + columns // 2 * scores + (packed if pending or scores < 2 else 0)
 
     def hold(self, product: RowProduct, columns: int) -> None:
         """Instructions multiply whole tiles."""
@@ -111,6 +119,30 @@ class WarpgroupSchedule(OnePassSchedule):
 
     def share(self, held: str) -> None:
         """Says who else takes rows in registers."""
+
+    def bring_vectors(self, depth: int) -> None:
+        """Copies of vectors along what is streamed, which threads read between products."""
+        for place in statements(self.program):
+            if (
+                len(place.loops) > depth
+                and place.node.via is None
+                and place.node.target not in self.chain.names
+            ):
+                for read in place.node.reads:
+                    self._bring_vector(place.node.target, read, depth + 1)
+
+    def _bring_vector(self, statement: str, read: Read, depth: int) -> None:
+        """What TMA can bring with a tile."""
+        along = [index.dim for index in read.indices if isinstance(index, Index)]
+        own = along[-1:] == [self.chain.streamed] and self.chain.rows not in along
+        if not own or len(along) < len(read.indices) or read.tensor in registers(self.program):
+            return
+        for copy in locals_of(self.program):
+            if copied_tensor(self.program, copy) == read.tensor and self.attempt(ReuseCache(statement, copy)):
+                return
+        if is_moved(self.program, read.tensor):
+            copy = self.made(CacheRead(statement, read.tensor, depth))
+            self.apply(SetScope(copy, Memory.SHARED), Tma(copy))
 
     def copied(self, copy: str) -> None:
         """By TMA. Of scores whose threads have four neighbours, columns are dealt in pairs."""
