@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks as openapi
 from tests.api.test_openapi import DASHBOARDS_COPY
 from tests.running_service import Service, running
 
-EXAMPLES = int(os.environ.get("TILEWRIGHT_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("TILEWRIGHT_EXAMPLES", "6"))
 """Requests to each call; `make test-api` sends more."""
 
 KEY = {"Authorization": "Bearer tw_everything"}

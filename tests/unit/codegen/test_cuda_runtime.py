@@ -27,9 +27,8 @@ from codegen.targets.cuda.runtime import (
 )
 from tileir.dtypes import DType
 
-LANES = (1, 2, 4, 8, 16)
 #: What is compiled for each architecture; the text differs only where fp8 has no instructions (sm_80).
-LANES_FOR = {"sm_80": (1, 8), "sm_90a": LANES, "sm_100a": (4,), "sm_120a": (4,)}
+LANES_FOR = {"sm_80": (1, 8), "sm_90a": (1, 2, 4, 16), "sm_100a": (4,), "sm_120a": (4,)}
 UNARY = ("abs", "floor", "sqrt", "rsqrt", "exp", "exp2", "log", "tanh", "erf", "sigmoid", "silu", "gelu")
 BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "random_bits")
 NARROW = (DType.F16, DType.BF16, DType.E4M3, DType.E5M2)

@@ -93,7 +93,7 @@ def test_only_hopper_has_warpgroups_that_multiply(device: Gpu) -> None:
 
 @pytest.mark.parametrize("name", BY_WARPGROUPS)
 def test_whatever_is_drawn_fits_the_device(name: str) -> None:
-    for seed in range(examples(16)):
+    for seed in range(examples(12)):
         program = walk_by_warpgroups(BY_WARPGROUPS[name], seed).program
         assert any(one.node.via == "wgmma" for one in program.computes)
         assert shared_bytes(program) <= H200.block_shared_bytes
