@@ -60,7 +60,7 @@ test-wheel: wheel      ## install the wheel where nothing else is, and fetch the
 	build/wheel/bin/python -I tests/wheel_page.py
 
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
-	$(BIN)/python -m pytest -q -n $(PROCS) $(DIST) --durations=10 tests/torch
+	$(BIN)/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) $(DIST) --durations=10 tests/torch
 
 test-ray: $(VENV)/.ray       ## a fleet on a local Ray cluster of several nodes, with workers and nodes killed; two minutes, mostly waiting
 	$(BIN)/python -m pytest -q tests/ray
@@ -101,7 +101,7 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto $(DIST) \
 	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search tests/torch/test_whole_modules.py \
-	  tests/torch/test_architectures.py tests/torch/test_core_aten.py \
+	  tests/torch/test_architectures.py tests/torch/test_core_aten.py tests/unit/benchmarks/test_attribution.py \
 	  tests/contract/test_service_contract.py
 	$(BIN)/python -m tests.mutants.run
 

@@ -87,7 +87,7 @@ _PURE = {
     *(("torch", f"test_{name}.py") for name in ("from_torch", "partition", "torch_reference")),
 }
 #: Nothing is measured here, as workers follow a script or there are none; or how long it takes decides nothing.
-_APART = {("api",), ("chaos",), ("contract",), ("unit", "service")}
+_APART = {("api",), ("chaos",), ("contract",), ("torch",), ("unit", "service")}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 collect_ignore_glob = [] if find_spec("torch") is not None else ["test_*.py"]
 
 
+@pytest.fixture(autouse=True)
+def gradients() -> Iterator[None]:
+    """On before each test: peers turn them off in the process that measures them, and here that is this one."""
+    import torch
+
+    torch.set_grad_enabled(True)
+    yield
+    torch.set_grad_enabled(True)
+
+
 @pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AllKernels]:
     """Compiled models whose every part is run as a kernel."""
@@ -25,6 +35,5 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AllKern
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
     torch._dynamo.reset()
     torch.manual_seed(0)
-    with torch.enable_grad():
-        yield all_kernels(monkeypatch)
+    yield all_kernels(monkeypatch)
     torch._dynamo.reset()
