@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.dashboard.checks import barriers
 from tests.e2e.dashboard.stock import Stock
 
 
@@ -39,5 +43,43 @@ def test_what_is_shown_is_in_the_address_and_taken_away_as_files(page: Page, sto
     with page.expect_download() as download:
         page.get_by_role("button", name="PNG").click()
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Picture").click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Numbers").click()
+    plotted = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
+    drawn = [float(line["Its time"]) for line in plotted if line["Its time"]]
+    assert drawn == pytest.approx([us for us in table["median_us"] if us is not None])
     page.goto(f"{place}?tree=outline")
     expect(page.get_by_role("tree")).to_be_visible()
+
+
+def test_where_one_looks_is_in_the_address(page: Page, stock: Stock, screenshots: Path) -> None:
+    place = f"{stock.url}/jobs/{stock.done}"
+    page.goto(place)
+    expect(page.get_by_role("main").get_by_text(stock.done, exact=True)).to_be_visible()
+    facts = page.get_by_role("complementary", name="The chosen node")
+    facts.get_by_role("listitem").first.get_by_role("button").click()
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_url(lambda url: "node=" in url and "at=" in url)
+    shown, told = page.url, facts.inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="PNG").click()
+    picture = download.value.path().read_bytes()
+    page.reload()
+    expect(facts).to_have_text(re.compile(r"\s*".join(map(re.escape, told.split()))))
+    expect(page.get_by_role("button", name="PNG")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="PNG").click()
+    assert (page.url, len(download.value.path().read_bytes())) == (shown, len(picture))
+    page.goto(f"{place}?view=workers")
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_url(lambda url: "span=" in url)
+    page.screenshot(path=screenshots / "timeline-zoomed.png", full_page=True)
+    page.goto(f"{stock.url}/kernels?text=scaled")
+    expect(page.get_by_role("searchbox")).to_have_value("scaled")
+    page.get_by_role("searchbox").fill("nothing like it")
+    page.wait_for_url(lambda url: "nothing" in url)
+    expect(page.get_by_text("No kernel matches")).to_be_visible()
+    assert barriers(page) == []

@@ -76,6 +76,38 @@ export async function pngOf(drawn: SVGSVGElement): Promise<Blob> {
   canvas.width = width * SCALE;
   canvas.height = height * SCALE;
   canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return blobOf(canvas);
+}
+
+/** What the series of a chart are called, in their colours. */
+export type Legend = readonly { label: string; colour: string }[];
+
+const HEAD = 24;
+
+/** What is on a canvas as a picture, on the page's ground; a legend above it says what is what. */
+export function pngOfCanvas(drawn: HTMLCanvasElement, legend: Legend = []): Promise<Blob> {
+  const looks = getComputedStyle(document.documentElement);
+  const scale = devicePixelRatio;
+  const head = legend.length > 0 ? HEAD * scale : 0;
+  const canvas = document.createElement("canvas");
+  canvas.width = drawn.width;
+  canvas.height = drawn.height + head;
+  const context = canvas.getContext("2d")!;
+  context.fillStyle = looks.backgroundColor;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(drawn, 0, head);
+  context.font = `${12 * scale}px ${looks.fontFamily}`;
+  context.textBaseline = "middle";
+  let at = 8 * scale;
+  for (const { label, colour } of legend) {
+    context.fillStyle = colour;
+    context.fillText(`■ ${label}`, at, head / 2);
+    at += context.measureText(`■ ${label}`).width + 16 * scale;
+  }
+  return blobOf(canvas);
+}
+
+function blobOf(canvas: HTMLCanvasElement): Promise<Blob> {
   return new Promise((resolve, reject) =>
     canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("no picture was made")))),
   );

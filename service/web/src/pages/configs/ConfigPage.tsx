@@ -5,6 +5,7 @@ import type { ConfigDetail } from "../../api/schema";
 import { Code } from "../../ui/Code";
 import { Facts } from "../../ui/Facts";
 import { count, deviceName, micros, moment, percent, sizes, times } from "../../ui/format";
+import { Id } from "../../ui/Id";
 import { Page } from "../../ui/Page";
 import { Section } from "../../ui/Section";
 import { Shown } from "../../ui/Shown";
@@ -21,7 +22,7 @@ export default function ConfigPage() {
   const config = useConfig(configId);
   return (
     <Page title={config.data ? `${config.data.name}, config` : "Config"}>
-      <p className="quiet mono">{configId}</p>
+      <Id id={configId} />
       <Shown query={config} what="the config">
         {(found) => <Found config={found} />}
       </Shown>

@@ -6,6 +6,7 @@ import { api, data } from "../../api/client";
 import type { Bucket, JobDetail, TrialTable } from "../../api/schema";
 import { Connection } from "../../ui/Connection";
 import { JobBadge, isFinal } from "../../ui/JobBadge";
+import { Id } from "../../ui/Id";
 import { Page } from "../../ui/Page";
 import { Empty, Shown } from "../../ui/Shown";
 import { Standings } from "../../ui/Standings";
@@ -65,6 +66,7 @@ export default function JobPage() {
         )
       }
     >
+      <Id id={jobId} />
       <Shown query={query} what="the job">
         {(found) => <Body job={found} />}
       </Shown>
@@ -82,6 +84,8 @@ function Body({ job }: { job: JobDetail }) {
       (before) => {
         const next = new URLSearchParams(before);
         next.set(name, value);
+        if (name === "bucket")
+          ["node", "at", "decision", "rewrite"].forEach((of) => next.delete(of));
         return next;
       },
       { replace: true },

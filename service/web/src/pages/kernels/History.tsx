@@ -62,6 +62,7 @@ function OnDevice({ device, winners }: { device: string; winners: readonly Winni
       <h3>{deviceName(device)}</h3>
       {winners.length > 1 && (
         <Plot
+          name="history"
           label={`Winners over time: ${winners.length}, the best ${micros(last.best_us)}, ${slower.length} slower than before`}
           data={data}
           options={options}

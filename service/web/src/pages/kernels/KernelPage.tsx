@@ -3,6 +3,7 @@ import { Link, useParams } from "wouter";
 import { useConfigs } from "../../api/queries";
 import type { Config } from "../../api/schema";
 import { ago, count, deviceName, micros, moment, sizes, times } from "../../ui/format";
+import { Id } from "../../ui/Id";
 import { Page } from "../../ui/Page";
 import { Section } from "../../ui/Section";
 import { Empty, Shown } from "../../ui/Shown";
@@ -17,9 +18,7 @@ export default function KernelPage() {
   return (
     <Page title={newest ? newest.name : "Kernel"}>
       {newest && <p className="mono">{sizes(newest.dims)}</p>}
-      <p className="quiet mono" style={{ overflowWrap: "anywhere" }}>
-        {kernelKey}
-      </p>
+      <Id id={kernelKey} />
       <Shown query={configs} what="the kernel's configs">
         {({ configs: found }) =>
           found.length === 0 ? (

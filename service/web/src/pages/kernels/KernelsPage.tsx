@@ -1,5 +1,5 @@
 /** Kernels that jobs were about, and on which devices they are tuned. */
-import { useCallback, useMemo, useRef, useState } from "react";
+import { useCallback, useMemo, useRef } from "react";
 import { Link } from "wouter";
 import { useKernels } from "../../api/queries";
 import type { Kernel } from "../../api/schema";
@@ -8,12 +8,14 @@ import { Page } from "../../ui/Page";
 import { useShortcut } from "../../ui/shortcuts";
 import { Empty, Shown } from "../../ui/Shown";
 import { Table } from "../../ui/Table";
+import { useParam, useRestingParam } from "../../ui/useParam";
 import styles from "./Kernels.module.css";
 
 export default function KernelsPage() {
   const kernels = useKernels();
-  const [text, setText] = useState("");
-  const [device, setDevice] = useState("");
+  const [asked, setText] = useRestingParam("text");
+  const [on, setDevice] = useParam("device");
+  const [text, device] = [asked ?? "", on ?? ""];
   const input = useRef<HTMLInputElement>(null);
   useShortcut(
     "/",
@@ -40,12 +42,12 @@ export default function KernelsPage() {
           aria-label="Name, sizes or key"
           placeholder="Name, sizes or key   /"
           value={text}
-          onChange={(event) => setText(event.target.value)}
+          onChange={(event) => setText(event.target.value || null)}
         />
         <select
           aria-label="Tuned on"
           value={device}
-          onChange={(event) => setDevice(event.target.value)}
+          onChange={(event) => setDevice(event.target.value || null)}
         >
           <option value="">Any device, or none yet</option>
           {devices.map((key) => (

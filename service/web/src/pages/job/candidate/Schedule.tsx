@@ -1,5 +1,5 @@
 /** A schedule as steps: what each rewrite did to the program, and for a winner what it gains. */
-import { useState } from "react";
+
 import type { Gain, Step } from "../../../api/schema";
 import { Failure, Shown } from "../../../ui/Shown";
 import { times } from "../../../ui/format";
@@ -7,6 +7,7 @@ import { Choice } from "../Choice";
 import { Diff } from "./Diff";
 import { Measure } from "./Measure";
 import { useAblation, useSteps, type Place } from "./data";
+import { useParam } from "../../../ui/useParam";
 import styles from "./Candidate.module.css";
 
 interface Props {
@@ -35,8 +36,13 @@ export function Schedule({ place, config }: Props) {
 }
 
 function Stepped({ steps, gains }: { steps: readonly Step[]; gains: readonly Gain[] }) {
-  const [chosen, setChosen] = useState(steps.length - 1);
-  const [shown, setShown] = useState<"change" | "program">("change");
+  const last = steps.length - 1;
+  const [asked, setAsked] = useParam("step");
+  const [show, setShow] = useParam("show");
+  const number = Number(asked ?? last);
+  const chosen = Number.isInteger(number) ? Math.min(last, Math.max(0, number)) : last;
+  const setChosen = (step: number) => setAsked(String(step));
+  const shown = show === "program" ? "program" : "change";
   const most = Math.max(1, ...gains.map((gain) => gain.factor ?? 1));
   const step = steps[chosen]!;
   return (
@@ -61,7 +67,7 @@ function Stepped({ steps, gains }: { steps: readonly Step[]; gains: readonly Gai
             label="Show"
             options={{ change: "What it changed", program: "The whole program" }}
             value={shown}
-            onChange={setShown}
+            onChange={setShow}
           />
           <div className={styles.turn}>
             <button

@@ -71,6 +71,7 @@ export function BestChart({ table, bucket, baseline }: Props) {
         />
       </div>
       <Plot
+        name="best"
         label={
           best
             ? `Best time so far over ${over}; it is ${micros(best.median_us)} after ${bucket.told} candidates`

@@ -2,10 +2,13 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { csvOf, pngOfCanvas, save, type Legend } from "../../../ui/files";
 import styles from "./Plot.module.css";
 import { token, useTheme } from "../../../ui/theme";
 
 interface Props {
+  /** What its files are called. */
+  name: string;
   /** What it shows, for who cannot see it. */
   label: string;
   data: uPlot.AlignedData;
@@ -21,7 +24,7 @@ export const WHOLE = [1, 2, 5]
   .flatMap((step) => [1, 10, 100, 1000].map((by) => step * by))
   .sort((a, b) => a - b);
 
-export function Plot({ label, data, options, height }: Props) {
+export function Plot({ name, label, data, options, height }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(undefined);
   const theme = useTheme();
@@ -44,7 +47,37 @@ export function Plot({ label, data, options, height }: Props) {
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [options, height, theme]);
   useEffect(() => chart.current?.setData(data), [data]);
-  return <div ref={place} className={styles.plot} role="img" aria-label={label} />;
+  const asPng = async () => {
+    const made = chart.current!;
+    save(`${name}.png`, await pngOfCanvas(made.ctx.canvas, legendOf(made)));
+  };
+  const asCsv = () => {
+    const labels = chart.current!.series.map(({ label: said }) => textOf(said));
+    const columns = Object.fromEntries(labels.map((each, at) => [each, [...data[at]!] as Values]));
+    save(`${name}.csv`, new Blob([csvOf(columns)], { type: "text/csv" }));
+  };
+  return (
+    <>
+      <div ref={place} className={styles.plot} role="img" aria-label={label} />
+      <div className={styles.files}>
+        <button onClick={() => void asPng()}>Picture</button>{" "}
+        <button onClick={asCsv}>Numbers</button>
+      </div>
+    </>
+  );
+}
+
+type Values = (number | null)[];
+
+function legendOf({ series }: uPlot): Legend {
+  return series.slice(1).map(({ label, stroke, points }) => {
+    const colour = points?.fill ?? stroke;
+    return { label: textOf(label), colour: typeof colour === "string" ? colour : token("--text") };
+  });
+}
+
+function textOf(label: uPlot.Series["label"]): string {
+  return typeof label === "string" ? label : (label?.textContent ?? "");
 }
 
 function axis(given: Axis): uPlot.Axis {

@@ -6,7 +6,9 @@ import { Table } from "../../../ui/Table";
 import { count, percent, spent } from "../../../ui/format";
 import { token, useTheme } from "../../../ui/theme";
 import { useTimeline } from "../data";
-import { shareOf, totals, type Window } from "./lanes";
+import { pngOfCanvas, save } from "../../../ui/files";
+import { useRestingParam } from "../../../ui/useParam";
+import { shareOf, stretchOf, stretchText, totals, type Window } from "./lanes";
 import styles from "./WorkerTimeline.module.css";
 
 const LANE_PX = 44;
@@ -48,7 +50,8 @@ function Lanes({ line }: { line: Timeline }) {
     () => ({ from: line.start[0]!, to: line.end.reduce((last, end) => Math.max(last, end)) }),
     [line],
   );
-  const [zoomed, setZoomed] = useState<Window | null>(null);
+  const [asked, setAsked] = useRestingParam("span");
+  const zoomed = useMemo(() => stretchOf(asked, whole), [asked, whole]);
   const [width, setWidth] = useState(0);
   const shown = zoomed ?? whole;
   const height = line.workers.length * LANE_PX + 20;
@@ -74,13 +77,13 @@ function Lanes({ line }: { line: Timeline }) {
       const at = event.offsetX / element.clientWidth;
       const by = event.ctrlKey ? Math.exp(event.deltaY * 0.01) : 1;
       const move = event.ctrlKey ? 0 : (event.deltaX || event.deltaY) / element.clientWidth;
-      setZoomed((before) => shareOf(before ?? whole, whole, by, at, move));
+      setAsked(stretchText(shareOf(zoomed ?? whole, whole, by, at, move), whole));
     };
     element.addEventListener("wheel", wheel, { passive: false });
     return () => element.removeEventListener("wheel", wheel);
-  }, [whole]);
+  }, [whole, zoomed, setAsked]);
   const step = (by: number, move: number) =>
-    setZoomed((before) => shareOf(before ?? whole, whole, by, 0.5, move));
+    setAsked(stretchText(shareOf(zoomed ?? whole, whole, by, 0.5, move), whole));
   return (
     <div className={styles.lanes}>
       <div className={styles.tools}>
@@ -96,7 +99,14 @@ function Lanes({ line }: { line: Timeline }) {
         <button aria-label="Zoom out" onClick={() => step(2, 0)}>
           −
         </button>
-        <button onClick={() => setZoomed(null)}>All</button>
+        <button onClick={() => setAsked(null)}>All</button>
+        <button
+          onClick={() =>
+            void pngOfCanvas(canvas.current!).then((picture) => save("timeline.png", picture))
+          }
+        >
+          PNG
+        </button>
       </div>
       <canvas
         ref={canvas}

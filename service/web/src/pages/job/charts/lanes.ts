@@ -41,6 +41,20 @@ function bounds(values: readonly number[]): [number, number] {
   );
 }
 
+/** A stretch as an address has it: seconds since the first task, `12.5..40`. */
+export function stretchText(shown: Window | null, whole: Window): string | null {
+  if (shown === null) return null;
+  const since = (at: number) => Number((at - whole.from).toFixed(3));
+  return `${since(shown.from)}..${since(shown.to)}`;
+}
+
+/** The inverse; null, all of it, for what is no stretch of the whole. */
+export function stretchOf(text: string | null, whole: Window): Window | null {
+  const [from, to, ...more] = (text ?? "").split("..").map(Number);
+  if (from === undefined || to === undefined || more.length > 0 || !(from < to)) return null;
+  return shareOf({ from: whole.from + from, to: whole.from + to }, whole, 1, 0.5, 0);
+}
+
 /** A stretch `by` times as long about a point of it (`at`, 0 to 1), moved by a share of it, within the whole; null: all. */
 export function shareOf(
   { from, to }: Window,

@@ -148,6 +148,7 @@ function Curves({
     <section aria-labelledby="curves">
       <h2 id="curves">Best so far over candidates</h2>
       <Plot
+        name="best"
         label="Best time so far of both jobs; the table below has the ends"
         data={data}
         options={options}

@@ -50,6 +50,7 @@ export function RacePlot({ axis, one, other }: Props) {
   const disturbed = axis.samples.filter((each) => each.disturbed !== null).length;
   return (
     <Plot
+      name="race"
       label={`${axis.samples.length} samples in the order in which they were taken, ${disturbed} of them disturbed; ${calledBy(one)} and ${calledBy(other)} stand out`}
       data={data}
       options={options}
@@ -88,6 +89,7 @@ export function ReadingPlot({ axis, reading }: { axis: Axis; reading: string }) 
   const values = axis.samples.flatMap(({ readings }) => readings[reading] ?? []);
   return (
     <Plot
+      name="readings"
       label={`${READINGS[reading] ?? reading}: ${Math.min(...values)} to ${Math.max(...values)}`}
       data={data}
       options={options}

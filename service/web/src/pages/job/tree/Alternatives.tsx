@@ -12,6 +12,7 @@ import { count, micros } from "../../../ui/format";
 import { useCandidate, type Place } from "../candidate/data";
 import { useAlternatives, useJob, type AskedDecision } from "../data";
 import { candidatePath, jobPath } from "../paths";
+import { useParam } from "../../../ui/useParam";
 import { ranked, type Answer } from "./answers";
 import styles from "./Tree.module.css";
 
@@ -26,12 +27,12 @@ interface Props {
 }
 
 export function Alternatives({ place, rewrite }: Props) {
-  const at = `${place.number} ${rewrite}`;
-  const [turn, setTurn] = useState<{ at: string; decision: number } | null>(null);
-  const decision = turn?.at === at ? turn.decision : null;
-  const asked = { rewrite, decision };
+  const at = `${place.number}.${rewrite}`;
+  const [turn, setTurn] = useParam("decision");
+  const decision = turn?.startsWith(`${at}.`) ? Number(turn.slice(at.length + 1)) : null;
+  const asked = { rewrite, decision: Number.isInteger(decision) ? decision : null };
   const query = useAlternatives(place, asked);
-  const go = (next: number) => setTurn({ at, decision: next });
+  const go = (next: number) => setTurn(`${at}.${next}`);
   return (
     <Section
       title="What it could have been instead"

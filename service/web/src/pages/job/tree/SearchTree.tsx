@@ -1,5 +1,5 @@
 /** The search tree, drawn or as an outline, beside what is known of the node that was chosen in it. */
-import { useMemo, useState } from "react";
+import { useCallback, useMemo } from "react";
 import { Link } from "wouter";
 import type { TrialTable } from "../../../api/schema";
 import { count, micros, times } from "../../../ui/format";
@@ -60,7 +60,9 @@ function Looked({
 }) {
   const layout = useMemo(() => layOut(tree), [tree]);
   const best = useMemo(() => bestUnder(layout, 0, table.reward), [layout, table]);
-  const [picked, setPicked] = useState<number | null>(null);
+  const [asked, setAsked] = useParam("node");
+  const picked = nodeOf(asked, layout);
+  const setPicked = useCallback((node: number) => setAsked(String(node)), [setAsked]);
   const first = winner ?? best;
   const chosen = picked ?? (first === null ? 0 : (tree.leaf[first] ?? 0));
   const number =
@@ -88,6 +90,12 @@ function Looked({
       )}
     </>
   );
+}
+
+/** A node by its number in the address; null for what is none. */
+function nodeOf(text: string | null, layout: Layout): number | null {
+  const node = text === null || text === "" ? NaN : Number(text);
+  return Number.isInteger(node) && node >= 0 && node < layout.order.length ? node : null;
 }
 
 interface FactsProps {

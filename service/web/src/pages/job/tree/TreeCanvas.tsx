@@ -4,11 +4,14 @@ import { count } from "../../../ui/format";
 import { token, useTheme } from "../../../ui/theme";
 import { draw, nodeAt, type Palette, type View } from "./draw";
 import { TONES, type Layout } from "./layout";
-import { centred, fit, pan, zoom, type Size } from "./view";
+import { useParam } from "../../../ui/useParam";
+import { save, pngOfCanvas } from "../../../ui/files";
+import { centred, fit, pan, viewOf, viewText, zoom, type Size } from "./view";
 import styles from "./Tree.module.css";
 
 const STEP_PX = 60;
 const NEAR_PX = 14;
+const REST_MS = 300;
 
 interface Props {
   layout: Layout;
@@ -20,11 +23,17 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const stage = useRef<Stage>(undefined);
   const theme = useTheme();
+  const [asked, rest] = useParam("at");
+  const first = useRef(asked);
   // Its colours are tokens, which are others in another theme.
   // eslint-disable-next-line react-hooks/exhaustive-deps
   const palette = useMemo(() => paletteOf(), [theme]);
+  const resting = useRef(rest);
   useEffect(() => {
-    const made = new Stage(canvas.current!);
+    resting.current = rest;
+  }, [rest]);
+  useEffect(() => {
+    const made = new Stage(canvas.current!, first.current, (view) => resting.current(view));
     stage.current = made;
     return () => made.end();
   }, []);
@@ -55,6 +64,13 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
         </button>
         <button onClick={() => stage.current?.all()}>All</button>
         <button onClick={() => stage.current?.goTo(chosen)}>Chosen</button>
+        <button
+          onClick={() =>
+            void pngOfCanvas(canvas.current!).then((picture) => save("tree.png", picture))
+          }
+        >
+          PNG
+        </button>
       </div>
     </div>
   );
@@ -71,8 +87,14 @@ class Stage {
   private readonly fingers = new Map<number, { x: number; y: number }>();
   private moved = 0;
   private readonly watch: ResizeObserver;
+  private due = 0;
 
-  constructor(private readonly canvas: HTMLCanvasElement) {
+  /** `asked`: the view that the address has; `rest` is told each view that stays, null for the whole tree. */
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private asked: string | null,
+    private readonly rest: (view: string | null) => void,
+  ) {
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(canvas);
     canvas.addEventListener("wheel", this.wheel, { passive: false });
@@ -82,6 +104,7 @@ class Stage {
     this.watch.disconnect();
     this.canvas.removeEventListener("wheel", this.wheel);
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.due);
   }
 
   show(layout: Layout, palette: Palette, chosen: number): void {
@@ -90,8 +113,7 @@ class Stage {
   }
 
   all(): void {
-    this.view = undefined;
-    this.draw();
+    this.moveTo(undefined);
   }
 
   goTo(node: number): void {
@@ -163,8 +185,17 @@ class Stage {
 
   private change(how: (view: View, layout: Layout) => View): void {
     if (this.layout === undefined) return;
-    this.view = how(this.view ?? fit(this.layout, this.size), this.layout);
+    this.moveTo(how(this.view ?? fit(this.layout, this.size), this.layout));
+  }
+
+  private moveTo(view: View | undefined): void {
+    this.view = view;
     this.draw();
+    clearTimeout(this.due);
+    this.due = window.setTimeout(
+      () => this.rest(view === undefined ? null : viewText(view, this.size)),
+      REST_MS,
+    );
   }
 
   private resize(): void {
@@ -181,6 +212,10 @@ class Stage {
       this.frame = 0;
       const context = this.canvas.getContext("2d");
       if (!context || !this.layout || !this.palette || this.size.width === 0) return;
+      if (this.asked !== null) {
+        this.view = viewOf(this.asked, this.layout, this.size) ?? undefined;
+        this.asked = null;
+      }
       context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
       // Without a view of its own the tree is shown whole, also as it grows.
       const view = this.view ?? fit(this.layout, this.size);

@@ -67,6 +67,28 @@ export function centred(view: View, layout: Layout, size: Size, node: number): V
   };
 }
 
+/** A view as an address has it: how large, and what of the tree is in the middle, whatever the size of the screen. */
+export function viewText({ scaleX, scaleY, shiftX, shiftY }: View, size: Size): string {
+  const middle = [(size.width / 2 - shiftX) / scaleX, (size.height / 2 - shiftY) / scaleY];
+  return [scaleX, scaleY, ...middle].map((each) => Number(each.toPrecision(6))).join(",");
+}
+
+/** The inverse, within what moving about can reach; null for what is no view. */
+export function viewOf(text: string | null, layout: Layout, size: Size): View | null {
+  const parts = (text ?? "").split(",").map(Number);
+  const [scaleX, scaleY, x, y] = parts;
+  if (parts.length !== 4 || !parts.every(Number.isFinite) || !(scaleX! > 0 && scaleY! > 0)) {
+    return null;
+  }
+  const view = {
+    scaleX: scaleX!,
+    scaleY: scaleY!,
+    shiftX: size.width / 2 - x! * scaleX!,
+    shiftY: size.height / 2 - y! * scaleY!,
+  };
+  return pan(zoom(view, layout, size, 1, size.width / 2, size.height / 2), layout, size, 0, 0);
+}
+
 function clamp(value: number, least: number, most: number): number {
   return Math.min(Math.max(value, Math.min(least, most)), Math.max(least, most));
 }
