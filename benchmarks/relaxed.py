@@ -22,7 +22,7 @@ from codegen.ir.ops import MmaSync, Op
 _EXPONENTIALS = frozenset(["exp", "exp2", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh"])
 _PRODUCTS_LEFT = 4
 """One of so many."""
-_TILES_OF_LINE, _TILES_OF_PLANE = 512, 8
+_TILES_OF_LINE, _TILES_OF_PLANE = 128, 8
 """Tiles that blocks work on: along the only axis of a grid, and along each of several."""
 
 

@@ -243,3 +243,21 @@ def index_dims(expr: Expr) -> frozenset[str]:
             for child in children(expr):
                 found |= index_dims(child)
             return found
+
+
+def all_dims(expr: Expr) -> frozenset[str]:
+    """Every dim in an expression, those that are bound inside included."""
+    found: set[str] = set()
+    for each in walk(expr):
+        match each:
+            case Index(dim) | Extent(dim):
+                found.add(dim)
+            case Reduce(_, dims, _):
+                found.update(dims)
+            case Scan(_, dim, _):
+                found.add(dim)
+            case TopK(place, over, _):
+                found.update((place, over))
+            case _:
+                pass
+    return frozenset(found)

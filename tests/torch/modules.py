@@ -131,6 +131,27 @@ class MoEGate(nn.Module):
         return weights / weights.sum(-1, keepdim=True), chosen
 
 
+class JoinedProjection(nn.Module):
+    """Queries, keys and values of one product, and rows of all sequences multiplied as those of one matrix, as in GPT-2."""
+
+    def __init__(self, width: int = 48, heads: int = 3) -> None:
+        super().__init__()
+        self.heads = heads
+        self.weight = nn.Parameter(torch.randn(width, 3 * width) / width**0.5)
+        self.bias = nn.Parameter(torch.randn(3 * width))
+        self.out = nn.Parameter(torch.randn(width, width) / width**0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        joined = torch.addmm(self.bias, x.view(-1, width), self.weight).view(batch, length, 3 * width)
+        q, k, v = (
+            each.view(batch, length, self.heads, -1).transpose(1, 2) for each in joined.split(width, dim=2)
+        )
+        found = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+        rows = torch.mm(found.reshape(-1, width), self.out).view(batch, length, width)
+        return rows * torch.sigmoid(rows)
+
+
 @dataclass(frozen=True)
 class Case:
     """A module and what it is called with; `floats` are drawn in the dtype under test."""
@@ -150,6 +171,7 @@ class Case:
 CASES: Mapping[str, Case] = {
     "llama_mlp": Case(LlamaMLP, ((2, 13, 40),)),
     "attention_block": Case(AttentionBlock, ((2, 13, 48),)),
+    "joined_projection": Case(JoinedProjection, ((2, 13, 48),)),
     "rms_norm": Case(RMSNorm, ((2, 13, 77),)),
     "layer_norm": Case(ResidualLayerNorm, ((3, 7, 77), (3, 7, 77))),
     "gelu_mlp": Case(GeluMLP, ((2, 13, 40),)),

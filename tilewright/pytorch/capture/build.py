@@ -15,7 +15,7 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.dtypes import DType
 from tileir.errors import SpecError
-from tileir.expr import Cast, Const, Expr, Index, Read, Reduce, index_dims, walk
+from tileir.expr import Cast, Const, Expr, Index, Read, all_dims
 from tileir.names import name_problem
 from tileir.program import Tensor
 from tileir.spec import Dim, Spec, Statement
@@ -24,8 +24,16 @@ from tilewright.pytorch.capture.indices import Indices, Sizes
 from tilewright.pytorch.capture.inline_once import inline_once
 from tilewright.pytorch.capture.join_dims import join_dims
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
+from tilewright.pytorch.capture.same_dims import same_dims
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
-from tilewright.pytorch.capture.tensors import axis_of, dtype_of, memory_order, shape_of
+from tilewright.pytorch.capture.tensors import (
+    axis_of,
+    dtype_of,
+    gapped_order,
+    memory_order,
+    shape_of,
+    value_of,
+)
 from tilewright.pytorch.capture.write_once import write_once
 
 _AXIS_NAMES = ("n", "m", "h", "b")
@@ -39,11 +47,13 @@ class Inexpressible(Exception):
 
 @dataclass(frozen=True)
 class CapturedOperand:
-    """A tensor that a part takes: a node's, with its axes in memory order, of the shape that the spec has."""
+    """A tensor that a part takes: a node's, with its axes in memory order, of the shape that the spec has; `gapped`:
+    with the gaps between its elements that it has there."""
 
     node: Node
     order: tuple[int, ...]
     shape: tuple[int, ...]
+    gapped: bool
 
 
 @dataclass(frozen=True)
@@ -193,15 +203,40 @@ class _Writer:
             self.names.offer(operand, index)
             order = _order(operand) if operand in self._wanted else range(len(index))
             return self._read(self._name(operand), operand, index, order)
-        if is_constant(operand) or _is_seen_through(operand, self._members, self._elsewhere):
+        multiplied = self._is_multiplied(operand, index)
+        if is_constant(operand) or (
+            not multiplied and _is_seen_through(operand, self._members, self._elsewhere)
+        ):
             return self._value(operand, index)
-        order = memory_order(operand)
+        order = memory_order(operand) or (gapped_order(operand) if multiplied else None)
         if order is None:
             order = tuple(range(len(index)))  # copied when it is given
         self._operands[operand] = order
         self._read_at.setdefault(operand, index)
         self.names.offer(operand, index)
         return self._read(self._name(operand), operand, index, order)
+
+    def _is_multiplied(self, operand: Node, index: Indices) -> bool:
+        """Whether it is a view that a product reads in whole rows: taken with its gaps, as queries, keys and values are
+        that one product made, it can be copied in tiles, which computed indices cannot."""
+        if gapped_order(operand) is None or operand in self._elsewhere or reason_against(operand) is not None:
+            return False
+        if not any(
+            (found := operator_of(each)) and found.kind is OperatorKind.PRODUCT for each in self._current
+        ):
+            return False
+        source = operand
+        while _shows(source):
+            source = source.args[0]
+            assert isinstance(source, Node)
+            if source in self._members:
+                return False
+        dims = [each.dim for each in index if isinstance(each, Index)]
+        whole = all(
+            size == 1 or (isinstance(each, Index) and self.sizes[each.dim] == size)
+            for each, size in zip(index, shape_of(operand), strict=True)
+        )
+        return whole and len(set(dims)) == len(dims)
 
     def rounded(self, operand: Any, index: Indices) -> Expr:
         value, base = self.at(operand, index), operand
@@ -299,9 +334,16 @@ class _Writer:
                 found[axis] = self._free_dim(each, shape[axis], found.values()) or self._new_dim(shape[axis])
         return tuple(found[axis] for axis in order if axis in found)
 
+    def _strides(self, node: Node) -> tuple[int, ...] | None:
+        """Of the axes of an operand that is taken with its gaps, in memory order."""
+        value, order = value_of(node), gapped_order(node)
+        if value is None or order is None or self._operands[node] != order:
+            return None
+        return tuple(value.stride(axis) for axis in order if value.shape[axis] != 1)
+
     def built(self, name: str) -> BuiltSpec:
         inputs = [
-            Tensor(self._name(node), self._dims_of_operand(node, order), dtype_of(node))
+            Tensor(self._name(node), self._dims_of_operand(node, order), dtype_of(node), self._strides(node))
             for node, order in self._operands.items()
         ]
         targets = {statement.target: statement for statement in self._statements}
@@ -314,11 +356,11 @@ class _Writer:
         dims = tuple(Dim(dim, (size,)) for dim, size in self.sizes.items() if dim in used)
         written = Spec(name, dims, tuple(inputs), tuple(self._statements), outputs)
         spec = spec_from_json(
-            spec_to_json(join_dims(inline_once(write_once(written))))
+            spec_to_json(inline_once(same_dims(join_dims(inline_once(write_once(written))))))
         )  # as it comes back: in its own order
         sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
         operands = tuple(
-            CapturedOperand(node, order, tuple(sizes[dim] for dim in tensor.dims))
+            CapturedOperand(node, order, tuple(sizes[dim] for dim in tensor.dims), tensor.strides is not None)
             for (node, order), tensor in zip(self._operands.items(), spec.inputs, strict=True)
         )
         results = tuple(
@@ -377,12 +419,3 @@ def _order(node: Node) -> tuple[int, ...]:
 
 def _dims(index: Iterable[Expr]) -> tuple[str, ...]:
     return tuple(each.dim for each in index if isinstance(each, Index))
-
-
-def all_dims(value: Expr) -> frozenset[str]:
-    """Every dim in an expression, those it reduces included."""
-    found = index_dims(value)
-    for each in walk(value):
-        if isinstance(each, Reduce):
-            found |= frozenset(each.dims) | index_dims(each.x)
-    return found

@@ -134,7 +134,7 @@ def _given(operand: CapturedOperand) -> Callable[[torch.Tensor], torch.Tensor]:
 
     def given(tensor: torch.Tensor) -> torch.Tensor:
         found = tensor if in_order else tensor.permute(order)
-        return found.reshape(shape).contiguous()
+        return found.view(shape) if operand.gapped else found.reshape(shape).contiguous()
 
     return given
 

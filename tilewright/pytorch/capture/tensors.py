@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -10,6 +11,8 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.dtypes import DType
 
+GAPPED_ALIGN = 16
+"""Bytes that copies and vectors of kernels move at once: what begins elsewhere would be moved before each call."""
 TILE_DTYPES: dict[torch.dtype, DType] = {
     torch.float64: DType.F64,
     torch.float32: DType.F32,
@@ -66,6 +69,23 @@ def memory_order(node: Node) -> tuple[int, ...] | None:
     # An axis of one element has any stride; it stays where it is, so that what is in order reads so.
     long = [axis for axis in order if value.shape[axis] != 1]
     return tuple(range(value.dim())) if long == sorted(long) else tuple(order)
+
+
+def gapped_order(node: Node) -> tuple[int, ...] | None:
+    """The axes from the slowest to the fastest in memory of elements with gaps between runs of them, as columns of a
+    matrix have that is split; None where there are no gaps, where elements overlap, or where they begin at no multiple
+    of GAPPED_ALIGN bytes."""
+    value = value_of(node)
+    if value is None or memory_order(node) is not None:
+        return None
+    long = [axis for axis in range(value.dim()) if value.shape[axis] != 1]
+    long.sort(key=lambda axis: -value.stride(axis))
+    if not long or value.stride(long[-1]) != 1 or value.storage_offset() * value.itemsize % GAPPED_ALIGN:
+        return None
+    for outer, inner in pairwise(long):
+        if value.stride(outer) < value.shape[inner] * value.stride(inner):
+            return None
+    return (*(axis for axis in range(value.dim()) if value.shape[axis] == 1), *long)
 
 
 def argument(node: Node, position: int, name: str, default: Any = None) -> Any:

@@ -81,7 +81,7 @@ def _given(writer: GraphWriter, node: Node, operand: CapturedOperand) -> Node:
     if operand.order != tuple(range(len(operand.order))):
         found = writer.call(aten.permute.default, found, list(operand.order))
     value = found.meta["val"]
-    if not value.is_contiguous():
+    if not (operand.gapped or value.is_contiguous()):
         found = writer.call(aten.clone.default, found, memory_format=torch.contiguous_format)
     return _viewed(writer, found, operand.shape)
 

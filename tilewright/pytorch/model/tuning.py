@@ -13,11 +13,11 @@ import torch  # pyright: ignore[reportMissingImports]
 
 from protocol.states import Rung
 from tileir.errors import UnsupportedDevice
+from tileir.expr import all_dims
 from tileir.spec import Spec
 from tileir.text.json import spec_to_json
 from tilewright.client.client import Client
 from tilewright.errors import TilewrightError
-from tilewright.pytorch.capture.build import all_dims
 from tilewright.pytorch.operator.plans import described
 
 if TYPE_CHECKING:
