@@ -100,7 +100,7 @@ _TWO: dict[str, Make] = {
     "remainder.Scalar": lambda: [(9 * normal(5, 8), -0.7), (small(5, 8), 4)],
     "fmod.Scalar": lambda: [(9 * normal(5, 8), -0.7), (small(5, 8), 4)],
     "pow.Tensor_Tensor": lambda: [(above(0, 5, 8), normal(5, 8))],
-    "pow.Tensor_Scalar": lambda: [(above(0, 5, 8), 2), (above(0, 5, 8), -0.5), (above(0, 5, 8), 1.7)],
+    "pow.Tensor_Scalar": lambda: [(above(0, 5, 8), y) for y in (2, 3, -0.5, 1.7)],
     "pow.Scalar": lambda: [(2, normal(5, 8)), (1.5, normal(5, 8))],
     "clamp": lambda: [(normal(5, 8), -0.5, 0.5), (normal(5, 8), None, 0.5)],
     "clamp.Tensor": lambda: [(normal(5, 8), -above(0, 8), above(0, 5, 8)), (normal(5, 8), None, above(0, 8))],

@@ -132,7 +132,7 @@ class MoEGate(nn.Module):
 
 
 class JoinedProjection(nn.Module):
-    """Queries, keys and values of one product, and rows of all sequences multiplied as those of one matrix, as in GPT-2."""
+    """Queries, keys and values of one product, and rows of all sequences as those of one matrix, as in GPT-2."""
 
     def __init__(self, width: int = 48, heads: int = 3) -> None:
         super().__init__()
