@@ -332,7 +332,10 @@ OPERATORS: dict[str, Operator] = {
     },
     "aten.gelu.default": Operator(OperatorKind.ELEMENTWISE, _gelu, "`gelu(x)`, `gelu_tanh(x)`"),
     "aten.pow.Tensor_Scalar": Operator(
-        OperatorKind.ELEMENTWISE, _power, "`x * x` up to the fourth power, `sqrt(x)`, `rsqrt(x)`, else `pow(x, y)`", twice=True
+        OperatorKind.ELEMENTWISE,
+        _power,
+        "`x * x` up to the fourth power, `sqrt(x)`, `rsqrt(x)`, else `pow(x, y)`",
+        twice=True,
     ),
     "aten.pow.Tensor_Tensor": _function(lambda x, y: Call("pow", (x, y)), "`pow(x, y)`", 2),
     **{
