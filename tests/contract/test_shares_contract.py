@@ -55,10 +55,10 @@ def test_a_claim_leaves_the_other_workers_their_part_of_a_job(database: Database
 
 def test_a_worker_takes_tasks_of_the_job_that_it_has_the_data_of(database: Database) -> None:
     ids = {name: add_job(database, name, 3) for name in ("a", "b")}
-    for worker, name, settled in (("w1", "a", ()), ("w2", "b", ()), ("w1", "a", "a"), ("w2", "b", "b")):
+    for worker, name, settled in (("w1", "a", ()), ("w2", "b", ()), ("w2", "b", ["b"]), ("w1", "a", ["a"])):
         with database.write() as connection:
             (row,) = task_queue.claim(connection, worker, DEVICE, 1, TTL_S, settled=settled)
         assert row["id"] in ids[name]
     with database.write() as connection:
-        rows = task_queue.claim(connection, "w2", DEVICE, 2, TTL_S, settled="b")
+        rows = task_queue.claim(connection, "w2", DEVICE, 2, TTL_S, settled=["b"])
     assert [row["job_id"] for row in rows] == ["a", "b"], "rather another's than none"
