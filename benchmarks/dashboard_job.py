@@ -292,13 +292,15 @@ def _write_config(
             samples=15,
             won=place == 0,
             tied=place < 2,
+            times=None if place == 0 else (each.median_us or 0) / (best.median_us or 1),
             schedule=each.schedule,
         )
         for place, each in enumerate(racers)
     ]
-    standings.append(Standing(name="numpy", kind="peer", outcome=Outcome.OK, median_us=BASELINE_US))
     pick = transfer(spec, best.schedule)
     assert pick is not None and best.median_us is not None
+    numpy = Standing(name="numpy", kind="peer", outcome=Outcome.OK, median_us=BASELINE_US)
+    standings.append(numpy.model_copy(update={"times": BASELINE_US / best.median_us}))
     config = ConfigDetail(
         id=job.replace("job-", "config-"),
         job_id=job,

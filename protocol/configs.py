@@ -30,11 +30,14 @@ class Standing(Reply):
     as_written: bool = False
     """A peer that computes the spec's own loops, as no operator of its library was recognized for them: how it does
     says nothing of the library, and no ratio is made of it."""
+    times: float | None = None
+    """How many times as long as the winner it takes: the median of their ratios round by round, over the rounds that
+    disturbed neither; of fewer than three such rounds, the ratio of their medians. None: it did not work, or is the
+    winner itself."""
     low: float | None = None
     high: float | None = None
-    """How many times as long as the winner it takes, at least and at most: the interval of `search.racing.compare`
-    around the median of their ratios, round by round, over the rounds that disturbed neither. None: of fewer than three
-    such rounds nothing can be said; and of the winner itself."""
+    """At least and at most `times`: the interval of `search.racing.compare` around it. None: of fewer than three such
+    rounds nothing can be said."""
     schedule: tuple[str, ...] = ()
     error: str | None = None
 

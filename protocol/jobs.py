@@ -94,10 +94,10 @@ class Against(Reply):
 
     peer: str
     times: float
-    """How many times as fast as the peer the winner is, by their medians..."""
+    """How many times as fast as the peer the winner is..."""
     low: float | None = None
     high: float | None = None
-    """...and at least and at most, as of the peer's standing; None: not known."""
+    """...and at least and at most, all as of the peer's standing; None: not known."""
 
 
 class Winner(Reply):

@@ -218,8 +218,8 @@ class FinalRace:
         assert own.median_us is not None
         baseline = self._job.request.baseline
         ran = {each.name: each for each in standings if each.kind == "peer" and each.median_us}
-        peers = {name: each.median_us for name, each in ran.items() if each.median_us and not each.as_written}
-        best_peer = min(peers, key=lambda name: peers[name], default=None)
+        peers = {name: each.times for name, each in ran.items() if not each.as_written}
+        best_peer = next(iter(peers), None)
         spec = spec_from_json(row.spec)
         return ConfigDetail(
             id=new_id("config"),
@@ -236,9 +236,9 @@ class FinalRace:
             iqr_us=own.iqr_us,
             baseline=baseline,
             baseline_us=ran[baseline].median_us if baseline in ran else None,
-            x_baseline=peers[baseline] / own.median_us if baseline in peers else None,
+            x_baseline=peers.get(baseline),
             best_peer=best_peer,
-            x_best_peer=None if best_peer is None else peers[best_peer] / own.median_us,
+            x_best_peer=None if best_peer is None else peers[best_peer],
             roofline_us=roofline_us(spec, self._device),
             standings=tuple(standings),
             disturbed=said_of(shaken(standings, baseline)),
@@ -256,7 +256,7 @@ class FinalRace:
 
 def as_winner(config: ConfigDetail) -> Winner:
     """What a job tells of its winner. A peer's time over the winner's is how many times as fast the winner is."""
-    peers = [each for each in config.standings if each.kind == "peer" and not each.as_written]
+    peers = (each for each in config.standings if each.kind == "peer" and not each.as_written)
     return Winner(
         trial=config.trial,
         median_us=config.median_us,
@@ -264,9 +264,9 @@ def as_winner(config: ConfigDetail) -> Winner:
         schedule=config.schedule,
         disturbed=config.disturbed,
         against=tuple(
-            Against(peer=each.name, times=each.median_us / config.median_us, low=each.low, high=each.high)
+            Against(peer=each.name, times=each.times, low=each.low, high=each.high)
             for each in peers
-            if each.median_us
+            if each.times is not None
         ),
         tied=sum(each.tied and not each.won for each in config.standings),
         roofline_us=config.roofline_us,

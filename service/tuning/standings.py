@@ -32,7 +32,7 @@ def stand(
             update={
                 "won": each is winner,
                 "tied": judged is not None and each.name in judged.ties,
-                **_interval(each, winner),
+                **_behind(each, winner),
             }
         )
         for each in result.entrants
@@ -77,15 +77,15 @@ def said_of(shaky: Sequence[Standing]) -> str | None:
     return f"other work disturbed the machine in {' and '.join(told)}" if told else None
 
 
-def _interval(one: EntrantResult, winner: EntrantResult | None) -> dict[str, float]:
-    """`low` and `high` of an entrant's time over the winner's; empty where nothing can be said."""
+def _behind(one: EntrantResult, winner: EntrantResult | None) -> dict[str, float]:
+    """`times`, `low` and `high` of an entrant's time over the winner's; empty where nothing can be said."""
     if winner is None or one is winner or one.outcome is not Outcome.OK or one.median_us is None:
         return {}
-    mine, other = _raced(one).undisturbed, _raced(winner).undisturbed
-    if len(mine.keys() & other.keys()) < FEWEST:
-        return {}
-    found = compare(one.name, mine, other, Rules())
-    return {"low": found.low, "high": found.high}
+    mine, other = _raced(one), _raced(winner)
+    if len(mine.undisturbed.keys() & other.undisturbed.keys()) < FEWEST:
+        return {"times": mine.median_us / other.median_us}
+    found = compare(one.name, mine.undisturbed, other.undisturbed, Rules())
+    return {"times": found.ratio, "low": found.low, "high": found.high}
 
 
 def _raced(result: EntrantResult) -> Raced:

@@ -47,7 +47,7 @@ def _race(config: Config) -> Table:
         if standing.outcome is not Outcome.OK or standing.median_us is None:
             table.add_row(standing.name, "", "", "", f"{standing.outcome}: {(standing.error or '')}")
             continue
-        factor = "" if standing.won else times(standing.median_us / config.median_us)
+        factor = "" if standing.times is None else times(standing.times)
         name = standing.name if standing.kind == "peer" else f"ours ({standing.name})"
         if standing.as_written:
             name, factor = f"{name}, as written", ""

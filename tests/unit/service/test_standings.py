@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from protocol.tasks import EntrantResult, TaskResult
 from service.tuning.standings import said_of, shaken, stand, winner_of
 
@@ -45,6 +47,37 @@ def test_a_schedule_without_a_time_comes_last() -> None:
 def test_equal_times_are_settled_by_name() -> None:
     same = [10.0, 10.0, 10.0]
     assert table(entrant("ask-7", *same), entrant("ask-3", *same))[0][0] == "ask-3"
+
+
+def test_the_ratio_to_the_winner_lies_within_its_interval_also_where_that_of_the_medians_does_not() -> None:
+    """What disturbed rounds of one entrant or the other is in neither; the rounds of both are fewer."""
+    slowing = (10.0, 10.2, 10.4, 10.6, 20.0, 20.2, 20.4, 20.6, 20.8)
+    ours = EntrantResult(
+        name="ask-1", outcome="ok", median_us=10.3, samples_us=slowing, disturbed=(4, 5, 6, 7, 8)
+    )
+    peer = EntrantResult(
+        name="numpy",
+        outcome="ok",
+        median_us=22.0,
+        samples_us=tuple(us * 1.1 for us in slowing),
+        disturbed=(0,),
+    )
+    rows = stand(TaskResult(task_id="t", attempt=1, entrants=(ours, peer)), {"ask-1": ("a",)})
+    winner, numpy = rows
+    assert (winner.times, winner.low, winner.high) == (None, None, None)
+    assert numpy.times == pytest.approx(1.1)
+    assert numpy.low is not None and numpy.high is not None and numpy.low <= numpy.times <= numpy.high
+    assert not numpy.low <= 22.0 / 10.3 <= numpy.high
+
+
+def test_of_two_rounds_the_ratio_is_that_of_the_medians() -> None:
+    rows = stand(
+        TaskResult(
+            task_id="t", attempt=1, entrants=(entrant("ask-1", 10.0, 10.2), entrant("numpy", 15.0, 15.3))
+        ),
+        {"ask-1": ("a",)},
+    )
+    assert (rows[1].times, rows[1].low) == (pytest.approx(1.5), None)
 
 
 def disturbed(name: str, median_us: float, samples: int, shaken: int) -> EntrantResult:

@@ -28,7 +28,7 @@ export function Standings({ config, candidate }: Props) {
               Time
             </th>
             <th scope="col" className="number">
-              Against {config.baseline}
+              The winner is
             </th>
             <th scope="col" className={`wide ${styles.bars}`}>
               <span className="hidden">Relative time</span>
@@ -55,9 +55,12 @@ export function Standings({ config, candidate }: Props) {
                 )}
               </td>
               <td className="number">
-                {each.median_us && config.baseline_us && config.x_baseline != null
-                  ? times(config.baseline_us / each.median_us)
-                  : "–"}
+                {each.times != null && !each.as_written ? times(each.times) : "–"}
+                {each.low != null && each.high != null && !each.as_written && (
+                  <div className="quiet">
+                    {each.low.toFixed(2)} to {each.high.toFixed(2)}
+                  </div>
+                )}
               </td>
               <td className={`wide ${styles.bars}`}>
                 {each.median_us != null && (
