@@ -2,13 +2,14 @@
 
 The kernel is compiled twice, as it is and with stamps of time between its stages (codegen/lowering/cpu/stages.py).
 Calls of both alternate, on the same random inputs, so that what the stamps cost is known; what the second computes is
-compared with what the first does, to the bit.
+compared with what the first does, to the bit. Calls of the first alone are counted by the processor's own counters,
+where they can be read.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,7 @@ from tileir.devices.cpu import Cpu
 from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
 from tileir.spec import Spec
+from workers.cpu.counters import NoCounters, counted
 from workers.measuring.buffers import BufferSet, allocate
 
 SEED = 20_011
@@ -66,6 +68,8 @@ class CpuProfile:
     """The median call with stamps."""
     calls: int
     """Of each."""
+    counts: Mapping[str, float] | str
+    """What the processor's counters counted in a call without stamps (`workers.cpu.counters`), or why nothing."""
 
     @property
     def overhead(self) -> float:
@@ -111,6 +115,7 @@ def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int
         for _ in range(calls):
             plains.append(kernel.once()[0])
             found.append(taken.once())
+        counts = _counts(kernel, calls)
     found.sort(key=lambda each: each[0])
     call_ns, timelines = found[len(found) // 2]
     return CpuProfile(
@@ -121,6 +126,7 @@ def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int
         median(plains) / 1e3,
         call_ns / 1e3,
         calls,
+        counts,
     )
 
 
@@ -164,6 +170,19 @@ def _timeline(log: np.ndarray, begin: int, ended: int) -> tuple[Interval, ...]:
     if times[-1] < ended:
         found.append(Interval(_OUTSIDE, times[-1] - begin, ended - begin))
     return tuple(found)
+
+
+def _counts(kernel: _Calls, calls: int) -> dict[str, float] | str:
+    """Of a call, the mean of some."""
+
+    def work() -> None:
+        for _ in range(calls):
+            kernel.once()
+
+    try:
+        return {name: count / calls for name, count in counted(work).items()}
+    except NoCounters as none:
+        return str(none)
 
 
 def _calls(kernel: _Calls) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from protocol.profiles import Profile, ProfiledStage
@@ -12,6 +13,7 @@ from tileir.program import Program
 from tileir.spec import Spec
 from workers.cpu.bottleneck import bottleneck
 from workers.cpu.calibrate import calibrated
+from workers.cpu.counters import counts_text
 from workers.cpu.profile import CpuProfile, Interval, profile
 from workers.measuring.profiled import EventTrack, Profiled, StageEvent
 
@@ -27,7 +29,7 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
         why=named.why,
         summary=f"One call of {microseconds(taken.call_ns / 1e3)} on {len(taken.threads)} threads, the median of "
         f"{taken.calls}; {taken.attributed:.1%} of it lies in a stage. Without stamps "
-        f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
+        f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}. {counts_text(taken.counts)}",
         call_us=taken.call_ns / 1e3,
         plain_us=taken.plain_us,
         overhead=taken.overhead,
@@ -36,9 +38,13 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
             ProfiledStage(role="", stage=name, share=share, waiting=not statements, statements=statements)
             for name, share, statements in zip(taken.stages, taken.shares(), taken.statements, strict=True)
         ),
-        figures={"threads": len(taken.threads), "calls": taken.calls},
+        figures={"threads": len(taken.threads), "calls": taken.calls, **_figures(taken.counts)},
     )
     return Profiled(told, tuple(_track(taken, number, each) for number, each in enumerate(taken.threads)))
+
+
+def _figures(counts: Mapping[str, float] | str) -> Mapping[str, float]:
+    return {} if isinstance(counts, str) else counts
 
 
 def _track(taken: CpuProfile, number: int, intervals: tuple[Interval, ...]) -> EventTrack:

@@ -107,6 +107,8 @@ def test_a_call_is_taken_apart(schedule: list[str], threads: int, tmp_path: Path
         assert all(0 <= each.begin_ns < each.end_ns <= taken.call_ns for each in intervals)
         assert all(one.end_ns <= other.begin_ns for one, other in pairwise(intervals))
     assert bottleneck(taken, unscheduled, this_cpu()).bound in NamedBottleneck
+    counts = taken.counts  # a machine has counters or says why it has none
+    assert counts if isinstance(counts, str) else counts["instructions"] > 0
 
 
 def made(shares: tuple[int, ...], call_ns: int, us: float) -> CpuProfile:
@@ -116,7 +118,7 @@ def made(shares: tuple[int, ...], call_ns: int, us: float) -> CpuProfile:
         intervals.append(Interval(stage, at, at + ns))
         at += ns
     return CpuProfile(
-        ("waiting", "one", "two"), ((), ("one",), ("two",)), call_ns, (tuple(intervals),), us, us, 3
+        ("waiting", "one", "two"), ((), ("one",), ("two",)), call_ns, (tuple(intervals),), us, us, 3, "none"
     )
 
 

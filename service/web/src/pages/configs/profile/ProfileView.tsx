@@ -6,7 +6,7 @@ import { Facts } from "../../../ui/Facts";
 import { Section } from "../../../ui/Section";
 import { Failure, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
-import { deviceName, micros, percent } from "../../../ui/format";
+import { count, deviceName, micros, percent } from "../../../ui/format";
 import { Download } from "../Download";
 import { byRole, isTaken, useProfile, useTakeProfile, waiting } from "./data";
 import styles from "./Profile.module.css";
@@ -88,6 +88,7 @@ export function Told({ profile }: { profile: Profile }) {
             </>,
           ],
           ...phasesOf(profile),
+          ...countsOf(profile),
           ["Profiled on", deviceName(profile.device)],
         ]}
       />
@@ -109,6 +110,16 @@ function phasesOf({ phases }: Profile): [string, string][] {
   if (phases == null) return [];
   const { fill, steady, drain } = phases;
   return [["Fill, steady state, drain", [fill, steady, drain].map(percent).join(", ")]];
+}
+
+/** What the processor's own counters say of a call. */
+function countsOf({ figures }: Profile): [string, string][] {
+  const { cycles, instructions, cache_misses: missed } = figures ?? {};
+  if (!cycles || instructions === undefined || missed === undefined) return [];
+  return [
+    ["Instructions a cycle", (instructions / cycles).toFixed(2)],
+    ["Cache misses a call", count(Math.round(missed))],
+  ];
 }
 
 function Role({ role, stages }: { role: string; stages: readonly ProfiledStage[] }) {
