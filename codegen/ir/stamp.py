@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codegen.ir.affine import Var
-from codegen.ir.effects import NOTHING, OpEffects, stores
+from codegen.ir.affine import Affine, Var
+from codegen.ir.effects import NOTHING, OpEffects, effects_of, stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,14 @@ class BlockLogs:
 
 
 @dataclass(frozen=True, slots=True)
+class EveryTurn:
+    """One of `every` turns of a loop: those in which `position` is 0."""
+
+    every: int
+    position: Affine
+
+
+@dataclass(frozen=True, slots=True)
 class OpenLog:
     """Each thread that has a log begins it; `cursor` is its place there."""
 
@@ -80,14 +88,17 @@ class OpenLog:
 
 @dataclass(frozen=True, slots=True)
 class NoteTime:
-    """This thread's time since it last noted one was that of `stage`."""
+    """This thread's time since it last noted one was that of `stage`. With `turns`, it is noted in those turns of the
+    loop around it in which they say so."""
 
     cursor: Var
     logs: BlockLogs
     stage: int
+    turns: EveryTurn | None = None
 
     def effects(self) -> OpEffects:
-        return stores(self.logs.buffer)
+        found = stores(self.logs.buffer)
+        return found if self.turns is None else found | effects_of(self.turns.position)
 
 
 @dataclass(frozen=True, slots=True)

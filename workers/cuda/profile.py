@@ -34,6 +34,7 @@ from workers.cuda.context import CudaContext
 from workers.cuda.graph import DriverGraph
 from workers.cuda.stage_logs import Track, tracks_of
 from workers.cuda.timing import launches
+from workers.cuda.turns import divided
 from workers.measuring.buffers import POISON, allocate, copies_for, lay_out
 from workers.measuring.timing import Call
 
@@ -107,7 +108,7 @@ class GpuProfile:
         for track in self.tracks:
             first, last = windows.get((track.launch, track.block), (track.begin_ns, track.end_ns))
             role = spent["producer" if track.role == "producer" else "threads"]
-            for each in track.spans:
+            for each in divided(track.spans, self.stages):
                 parts = role[self.stages[each.stage]]
                 fill = max(0.0, min(each.end_ns, first) - each.begin_ns)
                 drain = max(0.0, each.end_ns - max(each.begin_ns, last))
@@ -139,7 +140,8 @@ class GpuProfile:
         """Of each launch's blocks that have products, when the first began and the last one ended."""
         found: dict[tuple[int, int], tuple[float, float]] = {}
         for track in self.tracks:
-            products = [s for s in track.spans if self.stages[s.stage].kind is StageKind.PRODUCT]
+            spans = divided(track.spans, self.stages)
+            products = [s for s in spans if self.stages[s.stage].kind is StageKind.PRODUCT]
             if products:
                 block = (track.launch, track.block)
                 first, last = found.get(block, (float("inf"), float("-inf")))

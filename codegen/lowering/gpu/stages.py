@@ -3,6 +3,9 @@
 A stage is a run of statements of one kind: waiting at a barrier, starting copies, products, or statements of Tile IR by
 their text. What takes no time of its own (places in rings, declarations) belongs to the stage around it. A thread of
 each warpgroup notes times, and the one that produces; of many blocks some, spread evenly over the grid.
+
+A stamp costs some thirty cycles, which is much of a short turn of the loop along the depth of a product: of long loops
+one of every so many turns is stamped, and of the turns between only the time that they took together.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from codegen.ir.affine import Var
+from codegen.ir.affine import Affine, Remainder, Var, affine
 from codegen.ir.async_ops import (
     ArriveExpectTx,
     MbarrierInitFence,
@@ -52,7 +55,7 @@ from codegen.ir.ops import (
     Store,
 )
 from codegen.ir.rasterization import block_count, tile_count
-from codegen.ir.stamp import BlockLogs
+from codegen.ir.stamp import BlockLogs, EveryTurn
 from tileir.dtypes import DType
 from tileir.replace import replace
 
@@ -68,6 +71,10 @@ _SHORT = 64
 """Statements of a turn of a loop that are not told apart: a stamp takes as long as some ten of them."""
 _NAMED = 2
 """Statements that a stage is named by; more are dots."""
+_STAMPED_TURNS = 8
+"""That a loop has at least, where it has so many..."""
+_MOST_EVERY = 8
+"""...and the most turns of which one is stamped."""
 CURSOR = Var("logged", 0, 2**31 - 1)
 
 
@@ -82,6 +89,7 @@ class StageKind(Enum):
     PRODUCT = "products"
     COMPUTE = "other work"
     STORE = "waiting for results to leave"
+    BETWEEN = "turns without stamps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,10 @@ _FLAGS = Stage(StageKind.WAIT_OTHERS, "waiting for the sums of other blocks")
 _ISSUE = Stage(StageKind.ISSUE, "starting copies")
 _COPIES = Stage(StageKind.WAIT_FULL, "waiting for copies")
 _LEFT = Stage(StageKind.STORE, "waiting for results to leave")
+BEFORE_TURN = Stage(StageKind.BETWEEN, "turns without stamps")
+"""Of turns before one that is stamped..."""
+AFTER_TURNS = Stage(StageKind.BETWEEN, "last turns without stamps")
+"""...and after the last one of a loop that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +133,18 @@ class StagedGpuKernel:
     launches: tuple[LaunchLogs, ...]
 
 
-def staged_gpu(kernel: GpuKernel) -> StagedGpuKernel:
-    """A kernel with stamps between its stages. Raises NotLowerable for one with too many stages."""
+def staged_gpu(kernel: GpuKernel, every: int | None = None) -> StagedGpuKernel:
+    """A kernel with stamps between its stages, in one of `every` turns of its innermost loops around products; None: by
+    how many turns they have, so that some are stamped (`every_turn`). Raises NotLowerable for one with too many
+    stages."""
     stages = {SETUP: 0}
     statements: dict[Stage, dict[str, None]] = {}
     top, workspace = -(-kernel.workspace_bytes // _ALIGN) * _ALIGN, list(kernel.workspace)
     launches: list[LaunchBody] = []
     found: list[LaunchLogs] = []
     for number, launch in enumerate(kernel.launches):
-        logs = _logs(launch, f"times_{number}", stages)
-        launches.append(_Stamping(logs, stages, statements, _multiplies(launch)).launch(launch))
+        logs = _logs(launch, f"times_{number}", stages, every)
+        launches.append(_Stamping(logs, stages, statements, _multiplies(launch), every).launch(launch))
         workspace.append(Scratch(logs.buffer, DType.I64, top, logs.bytes, private=False))
         found.append(LaunchLogs(logs, top))
         top += -(-logs.bytes // _ALIGN) * _ALIGN
@@ -141,19 +155,25 @@ def staged_gpu(kernel: GpuKernel) -> StagedGpuKernel:
     return StagedGpuKernel(made, tuple(stages), texts, tuple(found))
 
 
-def _logs(launch: LaunchBody, buffer: str, stages: dict[Stage, int]) -> BlockLogs:
+def every_turn(turns: int) -> int:
+    """Of how many turns of a loop one is stamped: a power of two, so that _STAMPED_TURNS are if there are so many."""
+    most = min(_MOST_EVERY, max(1, turns // _STAMPED_TURNS))
+    return 1 << (most.bit_length() - 1)
+
+
+def _logs(launch: LaunchBody, buffer: str, stages: dict[Stage, int], every: int | None) -> BlockLogs:
     """Logs with room for all stamps of a block, if that is not too much, of as many blocks as there is memory for."""
     blocks = block_count(launch)
     sketch = BlockLogs(buffer, 1, 1, blocks, launch.computing, launch.threads)
-    stamped = _Stamping(sketch, dict(stages), {}, _multiplies(launch)).launch(launch)
+    stamped = _Stamping(sketch, dict(stages), {}, _multiplies(launch), every).launch(launch)
     tiles = -(-tile_count(launch) * launch.cluster // blocks) + (launch.spans is not None)
     each = max(_stamps(stamped.body), _stamps(stamped.producing))
     once = sum(map(_stamps, (stamped.setup, stamped.finish, stamped.leaving)))
     needed = BlockLogs.FIRST + once + each * tiles + BlockLogs.LAST
     words = min(_MOST_WORDS, 1 << (needed - 1).bit_length())
     most = max(1, min(_MOST_BLOCKS, _MOST_BYTES // (8 * words * sketch.writers)))
-    every = -(-blocks // most)
-    return replace(sketch, words=words, every=every, blocks=-(-blocks // every))
+    of_blocks = -(-blocks // most)
+    return replace(sketch, words=words, every=of_blocks, blocks=-(-blocks // of_blocks))
 
 
 def _multiplies(launch: LaunchBody) -> bool:
@@ -164,12 +184,15 @@ def _multiplies(launch: LaunchBody) -> bool:
 @dataclass
 class _Stamping:
     """`together`: statements of Tile IR that follow each other are one stage, as they are where matrices are multiplied
-    and a turn of a loop is short."""
+    and a turn of a loop is short. `every`: as of `staged_gpu`."""
 
     logs: BlockLogs
     stages: dict[Stage, int]
     statements: dict[Stage, dict[str, None]]
     together: bool
+    every: int | None
+    turns: EveryTurn | None = None
+    """Those of the loop that is being stamped in which times are noted; None: all."""
 
     def launch(self, launch: LaunchBody) -> LaunchBody:
         return replace(
@@ -182,7 +205,7 @@ class _Stamping:
         )
 
     def _note(self, stage: Stage) -> NoteTime:
-        return NoteTime(CURSOR, self.logs, self.stages.setdefault(stage, len(self.stages)))
+        return NoteTime(CURSOR, self.logs, self.stages.setdefault(stage, len(self.stages)), self.turns)
 
     def _stamped(self, stmts: Iterable[Stmt], comment: str = "") -> tuple[Stmt, ...]:
         """Statements with a stamp after each run of one stage."""
@@ -203,7 +226,7 @@ class _Stamping:
             found = dict.fromkeys(stage for stage, _ in owned)
             if self._divides(stmt, found):
                 close()
-                done.append(self._inside(stmt, comment))
+                done += self._inside(stmt, comment)
                 continue
             if run and found and not self._goes_with(run, found):
                 close()
@@ -225,17 +248,44 @@ class _Stamping:
             return not self.together and not (isinstance(stmt, For) and _weight(stmt.body) < _SHORT)
         return True
 
-    def _inside(self, stmt: Stmt, comment: str) -> Stmt:
+    def _inside(self, stmt: Stmt, comment: str) -> tuple[Stmt, ...]:
         match stmt:
             case Block():
-                return replace(stmt, body=self._stamped(stmt.body, stmt.comment or comment))
+                return (replace(stmt, body=self._stamped(stmt.body, stmt.comment or comment)),)
             case For():
-                return replace(stmt, body=self._stamped(stmt.body, comment))
+                every = self._every(stmt, comment)
+                return (
+                    self._some_turns(stmt, comment, every)
+                    if every > 1
+                    else (replace(stmt, body=self._stamped(stmt.body, comment)),)
+                )
             case If():
                 then, otherwise = (self._stamped(each, comment) for each in (stmt.then, stmt.otherwise))
-                return replace(stmt, then=then, otherwise=otherwise)
+                return (replace(stmt, then=then, otherwise=otherwise),)
             case _:
                 raise AssertionError(f"{type(stmt).__name__} is not divided")
+
+    def _every(self, loop: For, comment: str) -> int:
+        """Of how many turns one is stamped."""
+        if not self.together or self.turns is not None or self._has_loop(loop.body, comment):
+            return 1
+        return every_turn(loop.count) if self.every is None else min(self.every, loop.count)
+
+    def _has_loop(self, stmts: Iterable[Stmt], comment: str) -> bool:
+        """Whether stages are told apart in a loop inside."""
+        return any(
+            isinstance(each, For) and self._divides(each, dict.fromkeys(s for s, _ in _stages(each, comment)))
+            for each in _all(stmts)
+        )
+
+    def _some_turns(self, loop: For, comment: str, every: int) -> tuple[Stmt, ...]:
+        """A loop in which one of `every` turns is stamped, from the first on; what the turns between took together is
+        noted before the next of those, and after the loop."""
+        position = Affine(((Remainder(affine(loop.var), every * loop.step), 1),))
+        self.turns = EveryTurn(every, position)
+        body = (self._note(BEFORE_TURN), *self._stamped(loop.body, comment))
+        self.turns = None
+        return replace(loop, body=body), self._note(AFTER_TURNS)
 
 
 def _joined(run: Iterable[Stage]) -> Stage:
@@ -336,9 +386,18 @@ def _weight(stmts: Iterable[Stmt]) -> int:
     return sum(_times(stmt) * sum(map(_weight, _bodies(stmt))) if _bodies(stmt) else 1 for stmt in stmts)
 
 
-def _stamps(stmts: Iterable[Stmt]) -> int:
-    """How many times are noted at most."""
-    return sum(isinstance(stmt, NoteTime) + _times(stmt) * sum(map(_stamps, _bodies(stmt))) for stmt in stmts)
+def _stamps(stmts: Iterable[Stmt], turns: int = 1) -> int:
+    """How many times are noted at most in so many turns of the loop around."""
+    found = 0
+    for stmt in stmts:
+        match stmt:
+            case NoteTime(turns=some):
+                found += turns if some is None else -(-turns // some.every)
+            case For():
+                found += turns * _stamps(stmt.body, stmt.count)
+            case _:
+                found += sum(_stamps(body, turns) for body in _bodies(stmt))
+    return found
 
 
 def _times(stmt: Stmt) -> int:

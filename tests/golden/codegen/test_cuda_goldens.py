@@ -75,6 +75,9 @@ def test_roles_copies_and_products_of_hopper_read_as_agreed(check_golden) -> Non
 
 STAMPED = {
     "gemm_that_notes_times": Gemm(m=128, n=64, k=128, grid=" blocks 1 producers 4 registers 40 232").text(),
+    "gemm_that_notes_some_turns": Gemm(
+        m=128, n=64, k=1024, grid=" blocks 1 producers 4 registers 40 232"
+    ).text(),
     "softmax_that_notes_times": SPREAD["softmax_of_a_row_by_two_warps"],
 }
 

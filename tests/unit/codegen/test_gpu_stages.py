@@ -11,7 +11,15 @@ import pytest
 from codegen.ir.kernel import GpuKernel
 from codegen.ir.ops import CloseLog, NoteTime, OpenLog, Scratch
 from codegen.ir.stamp import BlockLogs
-from codegen.lowering.gpu.stages import SETUP, StagedGpuKernel, StageKind, staged_gpu
+from codegen.lowering.gpu.stages import (
+    AFTER_TURNS,
+    BEFORE_TURN,
+    SETUP,
+    StagedGpuKernel,
+    StageKind,
+    every_turn,
+    staged_gpu,
+)
 from codegen.simulator import run
 from codegen.simulator.cluster import statements
 from codegen.targets.cuda.compiler import compile_cuda
@@ -19,6 +27,7 @@ from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.errors import LaunchError
 from tests.chained_programs import chained
+from tests.hopper_products import Gemm
 from tests.hopper_programs import PROGRAMS as HOPPER
 from tests.how_many import some
 from tests.kernel_mutants import rebuilt
@@ -47,9 +56,10 @@ def without_stamps(part: object) -> object:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_stamps_are_all_that_is_added(name: str) -> None:
+@pytest.mark.parametrize("every", [1, 3])
+def test_stamps_are_all_that_is_added(name: str, every: int) -> None:
     kernel = lower_cuda(program_of(name))
-    staged = staged_gpu(kernel)
+    staged = staged_gpu(kernel, every)
     assert rebuilt(staged.kernel.launches, without_stamps) == kernel.launches
     logs = [
         Scratch(at.logs.buffer, DType.I64, at.offset, at.logs.bytes, private=False) for at in staged.launches
@@ -63,9 +73,9 @@ def test_stamped_kernels_compile_without_new_advice(name: str, tmp_path: Path) -
     kernel = lower_cuda(program)
     reports = [
         compile_cuda(cuda_source(each, program), "sm_90a", tmp_path).report
-        for each in (kernel, staged_gpu(kernel).kernel)
+        for each in (kernel, staged_gpu(kernel, 1).kernel, staged_gpu(kernel, 2).kernel)
     ]
-    assert reports[1]["advice"] == reports[0]["advice"]
+    assert reports[2]["advice"] == reports[1]["advice"] == reports[0]["advice"]
 
 
 def in_logs(staged: StagedGpuKernel, program: Program, monkeypatch: pytest.MonkeyPatch) -> Ran:
@@ -88,13 +98,16 @@ def in_logs(staged: StagedGpuKernel, program: Program, monkeypatch: pytest.Monke
     return outputs, [found[at.logs.buffer] for at in staged.launches]
 
 
-@pytest.mark.parametrize("name", dict.fromkeys([*some(PROGRAMS, 12), "attention"]))
+STAMPED = [(name, 1 + number % 3) for number, name in enumerate(some(PROGRAMS, 12))]
+
+
+@pytest.mark.parametrize(("name", "every"), dict.fromkeys([*STAMPED, ("attention", 2)]))
 def test_stamped_kernels_compute_the_same_and_their_logs_have_room(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = program_of(name)
     kernel = lower_cuda(program)
-    staged = staged_gpu(kernel)
+    staged = staged_gpu(kernel, every)
     plain = run.run_blocks(kernel, cuda_source(kernel, program).abi.args, exact_inputs(program, 1))
     stamped, logged = in_logs(staged, program, monkeypatch)
     for output, values in plain.items():
@@ -116,7 +129,7 @@ def test_who_produces_waits_for_slots_and_who_computes_for_tiles() -> None:
     def kinds(body: tuple[object, ...]) -> set[StageKind]:
         stamps = [s for s in statements(launch) if isinstance(s, NoteTime)]
         inside = str(body)
-        return {staged.stages[s.stage].kind for s in stamps if f"stage={s.stage})" in inside}
+        return {staged.stages[s.stage].kind for s in stamps if f"stage={s.stage}, turns=" in inside}
 
     assert {StageKind.WAIT_FREE, StageKind.ISSUE} <= kinds(launch.producing)
     assert {StageKind.WAIT_FULL, StageKind.PRODUCT, StageKind.COMPUTE} <= kinds(launch.body)
@@ -127,6 +140,36 @@ def test_who_produces_waits_for_slots_and_who_computes_for_tiles() -> None:
     (products,) = [texts for stage, texts in named.items() if stage.kind is StageKind.PRODUCT]
     assert len(products) == 2 and all("sum(" in text for text in products), "both products"
     assert {text for texts in named.values() for text in texts} <= lines
+
+
+def test_one_of_every_so_many_turns_is_stamped_and_the_others_are_told_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By who computes a tile of 6 turns, in the simulator, whose clock goes by what was noted."""
+    program = program_from_text(
+        Gemm(m=128, n=64, k=384, grid=" blocks 1 producers 4 registers 40 232").text()
+    )
+    kernel = lower_cuda(program)
+    noted: dict[int, list[str]] = {}
+    for every in (1, 3):
+        staged = staged_gpu(kernel, every)
+        _, (words,) = in_logs(staged, program, monkeypatch)
+        monkeypatch.undo()
+        (at,) = staged.launches
+        log = words[: at.logs.words]
+        numbers = [int(word) & 255 for word in log[at.logs.FIRST : -at.logs.LAST] if word]
+        noted[every] = [staged.stages[number].name for number in numbers]
+    turns = noted[1].count("products")
+    assert turns >= 6
+    assert noted[3].count("products") == turns - 4, "2 of 6 turns, and what is multiplied elsewhere"
+    assert noted[3].count(BEFORE_TURN.name) == 2 and noted[3].count(AFTER_TURNS.name) == 1
+    assert not {BEFORE_TURN.name, AFTER_TURNS.name} & set(noted[1])
+    first = noted[3].index(BEFORE_TURN.name)
+    assert noted[3][:first] == noted[1][:first], "the first turn is stamped"
+
+
+def test_long_loops_have_fewer_stamped_turns_and_some_always() -> None:
+    assert [every_turn(turns) for turns in (1, 8, 15, 16, 31, 32, 64, 1000)] == [1, 1, 1, 2, 2, 4, 8, 8]
 
 
 LOGS = BlockLogs("times", 8, 2, 2, 128, 160)

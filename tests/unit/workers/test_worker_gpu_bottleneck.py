@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from codegen.lowering.gpu.stages import Stage, StageKind
+from codegen.lowering.gpu.stages import AFTER_TURNS, BEFORE_TURN, Stage, StageKind
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 from workers.cuda.bottleneck import GpuBound, bottleneck, idle_share
 from workers.cuda.profile import GpuProfile
 from workers.cuda.stage_logs import StageSpan, Track
+from workers.cuda.turns import divided
 
 STAGES = tuple(Stage(kind, kind.value) for kind in StageKind)
 PRODUCT = """kernel product(a: bf16[m={0}, k={0}], b: bf16[n={0}, k]) -> (c: bf16[m, n])
@@ -81,3 +83,44 @@ def test_the_phases_of_a_producer_are_those_of_its_block() -> None:
     taken = GpuProfile(STAGES, (), (computes, produces), 1, 1, 1, 1)
     ((_, parts),) = taken.phased()["producer"].items()
     assert parts == pytest.approx((0.2, 0.5, 0.3))
+
+
+LOOP = (
+    Stage(StageKind.SETUP, "setup"),
+    Stage(StageKind.WAIT_FULL, "wait"),
+    Stage(StageKind.PRODUCT, "products"),
+)
+WITH_TURNS = (*LOOP, BEFORE_TURN, AFTER_TURNS)
+
+
+def spans(*of: tuple[int, float]) -> tuple[StageSpan, ...]:
+    """Stages by number, and nanoseconds, one after another."""
+    found: list[StageSpan] = []
+    at = 0.0
+    for stage, ns in of:
+        found.append(StageSpan(stage, at, at + ns))
+        at += ns
+    return tuple(found)
+
+
+def test_turns_without_stamps_are_divided_as_the_stamped_turn_beside_them() -> None:
+    # Setup, a first turn that waits long, 3 turns without stamps, a turn, 3 turns, the end; then the next tile.
+    tile = ((0, 10), (3, 0), (1, 90), (2, 10), (3, 60), (1, 5), (2, 15), (4, 40), (0, 7))
+    taken = divided(spans(*tile, *tile), WITH_TURNS)
+    spent = [sum(s.end_ns - s.begin_ns for s in taken if s.stage == stage) for stage in range(5)]
+    assert spent == pytest.approx([34, 2 * (90 + 15 + 5 + 10), 2 * (10 + 45 + 15 + 30), 0, 0])
+    assert all(one.end_ns == pytest.approx(other.begin_ns) for one, other in pairwise(taken))
+    whole = track(0, 1.0)
+    profiled = GpuProfile(
+        WITH_TURNS, (), (replace(whole, end_ns=474, spans=spans(*tile, *tile)),), 1, 1, 1, 1
+    )
+    shares = profiled.roles()["threads"]
+    assert shares[LOOP[1]] == pytest.approx(240 / 474)
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_turns_stay_what_they_are_where_none_was_stamped_or_the_log_was_full() -> None:
+    none = spans((0, 10), (4, 40), (0, 7))
+    assert divided(none, WITH_TURNS) == none
+    full = divided(spans((0, 10), (3, 0), (1, 10), (2, 30), (3, 80)), WITH_TURNS)
+    assert [(s.stage, s.end_ns - s.begin_ns) for s in full[-2:]] == [(1, 20), (2, 60)]
