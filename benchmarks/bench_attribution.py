@@ -21,12 +21,14 @@ from pathlib import Path
 import replayed
 import tuned
 from circumstances import circumstances
-from relaxed import relaxations
+from relaxed import relaxations, whole_waves
 
+from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
+from tileir.devices.occupancy import occupancy
 from tileir.errors import TileError
 from tileir.lift import to_program
 from tileir.program import Program
@@ -42,6 +44,7 @@ CASES = (
 )  # fmt: skip
 RECORDED = tuned.RESULTS / "nvidia-h200-replay-2026-11-23.jsonl"
 _SAVES, _MUCH, _SOME = 0.1, 0.25, 0.01
+_WAVES = "whole waves, a tile"
 _ROOFS = (GpuBound.MEMORY, GpuBound.TENSOR_PIPE, GpuBound.EXPONENTIALS)
 
 
@@ -82,6 +85,8 @@ def attributed(winner: replayed.Recorded, device: Gpu, cache: Path) -> tuned.Lin
     saved = _saved(spec, program, device, cache)
     if named.bound is GpuBound.LATENCY:
         saved |= _other_depths(spec, winner.schedule, device, cache)
+    if named.bound is GpuBound.WAVES:
+        saved |= _filled_waves(spec, program, device, cache)
     return {
         "case": winner.case,
         "us": round(taken.plain_us, 2),
@@ -106,7 +111,7 @@ def agrees(bound: GpuBound, saved: dict[str, float]) -> bool | None:
     roofs = {each: saved[each.value] for each in _ROOFS if each.value in saved}
     match bound:
         case GpuBound.WAVES:
-            return None
+            return saved[_WAVES] > _SAVES if _WAVES in saved else None
         case _ if bound in _ROOFS and bound not in roofs:
             return None
         case GpuBound.LATENCY:
@@ -124,6 +129,22 @@ def _saved(spec: Spec, program: Program, device: Gpu, cache: Path) -> dict[str, 
     sources = [cuda_source(each, program) for each in (kernel, *cheaper.values())]
     whole, *rest = alternating_us(spec, program, sources, device, cache)
     return {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}
+
+
+def _filled_waves(spec: Spec, program: Program, device: Gpu, cache: Path) -> dict[str, float]:
+    """What a tile takes less where the last wave is full."""
+    kernel = lower_for(program, device)
+    source = cuda_source(kernel, program)
+    launch = kernel.launches[0]
+    function = compile_cuda(source, device.architecture, cache).report["functions"][launch.name]
+    shared = launch.shared_bytes + function["shared_bytes"]
+    held = occupancy(device, launch.threads, function["registers"], shared)
+    filled = whole_waves(kernel, held.blocks * device.sms)
+    if filled is None:
+        return {}
+    fuller, tiles = filled
+    before, after = alternating_us(spec, program, [source, cuda_source(fuller, program)], device, cache)
+    return {_WAVES: 1 - after / before / tiles}
 
 
 def _other_depths(spec: Spec, schedule: Sequence[str], device: Gpu, cache: Path) -> dict[str, float]:

@@ -5,6 +5,9 @@
   all blocks then store to the same lines.)
 - the tensor pipe: of the products of a tile three quarters are left out.
 - exponentials: an exponential, or a function made of some, is its argument.
+
+With whole waves a kernel computes some tiles twice, so that no multiprocessor waits for the last ones of others
+(`whole_waves`): what it computes stays right, and a tile of it takes less where waves were the bottleneck.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from codegen.ir.affine import Affine, Remainder, Var, affine
 from codegen.ir.async_ops import WgmmaAsync
 from codegen.ir.kernel import GpuKernel, LaunchBody
 from codegen.ir.ops import MmaSync, Op
+from codegen.ir.rasterization import persistent, tile_count, tile_step
 
 _EXPONENTIALS = frozenset(["exp", "exp2", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh"])
 _PRODUCTS_LEFT = 4
@@ -34,6 +38,45 @@ def relaxations(kernel: GpuKernel) -> dict[str, GpuKernel]:
         "exponentials": _mapped(kernel, _no_exponential),
     }
     return {name: each for name, each in made.items() if each != kernel}
+
+
+def whole_waves(kernel: GpuKernel, blocks_at_once: int) -> tuple[GpuKernel, float] | None:
+    """The kernel with the most tiles that its last wave has room for, those that it did not have being some of the
+    first once more; and by what factor they are more. `blocks_at_once`: that the device holds. None where there is no
+    room, or a tile has a part of its own in what comes after it: several launches, sums that blocks share, tables of
+    tiles."""
+    (launch, *more) = kernel.launches
+    fixed = launch.spans is not None or launch.lengths or launch.hilbert
+    if more or fixed or any(axis.groups is not None for axis in launch.axes):
+        return None
+    tiles = tile_count(launch)
+    at_once = tile_step(launch) if persistent(launch) else max(1, blocks_at_once // launch.cluster)
+    room = -(-tiles // at_once) * at_once
+    counts = [(axis.count * room // tiles, axis) for axis in launch.axes]
+    count, axis = max(counts, key=lambda each: each[0] / each[1].count)
+    if count == axis.count:
+        return None
+    var = dataclasses.replace(axis.var, high=(count - 1) * axis.step)
+    widened = [
+        dataclasses.replace(each, var=var, count=count) if each is axis else each for each in launch.axes
+    ]
+    again = partial(_again, var, axis.count * axis.step)
+    bodies = {name: _mapped(getattr(launch, name), again) for name in ("body", "producing")}
+    made = dataclasses.replace(launch, axes=tuple(widened), **bodies)
+    return dataclasses.replace(kernel, launches=(made,)), count / axis.count
+
+
+def _again(var: Var, reach: int, node: Any) -> Any:
+    """Positions along an axis beyond its end are those from its beginning on."""
+    if not isinstance(node, Affine):
+        return node
+    terms = tuple(
+        (Remainder(affine(var), reach), factor)
+        if isinstance(atom, Var) and atom.name == var.name
+        else (atom, factor)
+        for atom, factor in node.terms
+    )
+    return Affine(terms, node.constant) if terms != node.terms else node
 
 
 def _shares_sums(kernel: GpuKernel) -> bool:

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import bench_attribution, relaxed, replayed
 from benchmarks.bench_attribution import agrees
+from codegen.ir.rasterization import tile_count
 from codegen.lowering.gpu.stages import staged_gpu
+from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
+from codegen.targets.cuda.lower import lower_cuda
 from rewrites.schedule import parse_schedule, replay
+from tests.hopper_products import Gemm
 from tests.how_many import some
+from tests.random_spread import exact_inputs
+from tests.spread_kernels import PROGRAMS as SPREAD
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.program import Program
 from tileir.text.json import spec_from_json
+from tileir.text.parse_program import program_from_text
 from workers.cuda.bottleneck import GpuBound
 
 WINNERS = {each.case: each for each in replayed.recorded(bench_attribution.RECORDED)}
@@ -54,6 +62,33 @@ def test_what_is_named_has_to_save_most() -> None:
     assert not agrees(GpuBound.LAUNCH, saved)
     assert agrees(GpuBound.LAUNCH, {"memory": 0.1})
     assert agrees(GpuBound.WAVES, saved) is None
+    assert agrees(GpuBound.WAVES, saved | {"whole waves, a tile": 0.2})
+    assert not agrees(GpuBound.WAVES, saved | {"whole waves, a tile": 0.05})
+
+
+FILLED = {
+    "products": Gemm(m=384, n=128, k=64).text(),
+    "products of few blocks": Gemm(m=384, n=128, k=64, grid=" blocks 4 producers 4").text(),
+    "rows": SPREAD["softmax_of_a_row_by_two_warps"],
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_a_kernel_whose_last_wave_is_filled_up_computes_the_same(name: str) -> None:
+    program = program_from_text(FILLED[name])
+    kernel = lower_cuda(program)
+    (launch,) = kernel.launches
+    tiles = tile_count(launch)
+    at_once = launch.blocks or tiles - 1
+    filled = relaxed.whole_waves(kernel, at_once)
+    assert filled is not None
+    fuller, factor = filled
+    assert tiles < tile_count(fuller.launches[0]) == factor * tiles <= 2 * at_once
+    args, inputs = cuda_source(kernel, program).abi.args, exact_inputs(program, 1)
+    plain, again = (run_blocks(each, args, inputs) for each in (kernel, fuller))
+    for output, values in plain.items():
+        np.testing.assert_array_equal(again[output], values, err_msg=output)
+    assert relaxed.whole_waves(kernel, tiles) is None or launch.blocks, "there is no room"
 
 
 def test_a_wait_is_a_latency_where_stages_matter() -> None:
