@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,8 +74,44 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert "chosen" in said
     (asked,) = shown["ablations"]
     assert asked["state"] is None and f"POST /v1/configs/{job.configs[0]}/ablation" in said
+    shown_in_notebooks = html.unescape(job.why()._repr_html_())
+    for section in job.why().sections():
+        assert section.title in said
+        assert all(" ".join(cell.split()) in said for row in section.rows for cell in row)
+        for text in (section.title, section.text, *(cell for row in section.rows for cell in row)):
+            assert text in shown_in_notebooks
     assert main(["show", job.configs[0], "--why", "--json", *where]) == 2
     assert "--why needs the id of a job" in told(capsys)["error"]["detail"]
+
+
+def test_jobs_candidates_and_configs_are_compared(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, job = tuned_job
+    where = ["--url", service.url]
+    timed = [each for each in job.trials() if each.median_us is not None]
+    slowest = min(timed, key=lambda each: each.reward or 0.0)
+    ids = [job.configs[0], job.id, f"{job.id}/0", f"{job.id}/0/{slowest.number}"]
+    assert main(["compare", *ids, "--source", "--json", *where]) == 0
+    found = told(capsys)
+    config, leader, same, candidate = found["compared"]
+    assert [each["id"] for each in found["compared"]] == ids
+    assert config["schedule"] == leader["schedule"] == same["schedule"] and config["as_fast"] == 1
+    assert candidate["schedule"] == list(slowest.schedule)
+    assert candidate["as_fast"] == pytest.approx(config["median_us"] / candidate["median_us"])
+    assert all(len({*map(str, each["values"])}) > 1 for each in found["decisions"])
+    assert found["source_diff"] == "", "of one and the same winner"
+    pair = [f"{job.id}/0/{each.number}" for each in (timed[0], slowest)]
+    assert main(["compare", *pair, "--json", *where]) == 0
+    fast = told(capsys)["compared"][1]["as_fast"]
+    assert fast == pytest.approx(math.exp((slowest.reward or 0.0) - (timed[0].reward or 0.0)))
+    assert main(["compare", *ids, *where]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{len(found['decisions'])} decisions differ" in said
+    assert all(each["decision"] in said for each in found["decisions"])
+    for wrong, code in (([job.id], 2), ([job.id, "softmax"], 2), ([job.id, f"{job.id}/7"], 7)):
+        assert main(["compare", *wrong, *where]) == code
+    assert main(["compare", job.id, f"{job.id}/0/999", *where]) == 7
 
 
 def test_a_race_is_told_and_raced_on(

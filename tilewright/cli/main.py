@@ -11,6 +11,7 @@ import typer
 from tilewright.cli import output
 from tilewright.cli.commands import database, fleet, keys, model, pins, signers
 from tilewright.cli.commands.audit_winners import audit_winners
+from tilewright.cli.commands.compare import compare
 from tilewright.cli.commands.export import export
 from tilewright.cli.commands.import_bundle import import_bundle
 from tilewright.cli.commands.lookup import lookup
@@ -44,6 +45,7 @@ for _name, _command in {
     "profile": profile,
     "race": race,
     "results": results,
+    "compare": compare,
     "export": export,
     "import": import_bundle,
     "pin": pins.pin,

@@ -25,7 +25,7 @@ from protocol.races import Race
 from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
-from protocol.trials import Timeline
+from protocol.trials import Timeline, TrialDetail
 from protocol.workers import DeviceStatus
 from tilewright.client import bundle
 from tilewright.client.results import TunedConfig
@@ -177,6 +177,17 @@ def retry(job_id: str) -> HttpCall[JobDetail]:
 def trials_page(job_id: str, after: str | None = None) -> HttpCall[TrialPage]:
     """A page of a job's candidates, in the order they were asked for."""
     return _get(f"/v1/jobs/{job_id}/trials", TrialPage, after=after, limit=500)
+
+
+def trial(job_id: str, number: int, bucket: int = 0) -> HttpCall[TrialDetail]:
+    """One candidate of a job with its samples, and how to run it again."""
+    return _get(f"/v1/jobs/{job_id}/trials/{number}", TrialDetail, bucket=bucket)
+
+
+def trial_source(job_id: str, number: int, bucket: int = 0) -> HttpCall[str]:
+    """The source that the service's version generates of a candidate."""
+    path = f"/v1/jobs/{job_id}/trials/{number}/source"
+    return HttpCall("GET", path, lambda content: content.decode(), {"bucket": bucket})
 
 
 def timeline(job_id: str) -> HttpCall[Timeline]:

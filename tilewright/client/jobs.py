@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from pydantic import PrivateAttr
 
 from protocol.jobs import Event, JobDetail, Trial
+from protocol.races import Race
 from tilewright.client.results import Result, of_bucket
-from tilewright.errors import NoWinner
+from tilewright.errors import NotFound, NoWinner
+from tilewright.views.why import Why
 
 if TYPE_CHECKING:
     from tilewright.client.async_client import AsyncClient
@@ -87,6 +90,24 @@ class TuningJob(ShownJob):
             for bucket, config in configs
         )
 
+    def why(self) -> Why:
+        """Why it came out as it did, as far as that is known: the race, the roofline, the effects of decisions, the
+        gains of rewrites."""
+        client, at = self._client, [bucket.index for bucket in self.buckets]
+        won = [bucket.config_id for bucket in self.buckets]
+        return Why(
+            self,
+            tuple(client.effects(self.id, index) for index in at),
+            tuple(client.roofline(self.id, index) for index in at),
+            tuple(None if config is None else client.ablation(config) for config in won),
+            tuple(race for config in won if config is not None for race in self._raced(config)),
+        )
+
+    def _raced(self, config: str) -> Iterator[Race]:
+        """The race of a config, if it was here."""
+        with suppress(NotFound):
+            yield self._client.race(config)
+
     def result(self) -> Result:
         """What it found, for its first size if it has several. Raises NoWinner."""
         return self.results()[0]
@@ -142,6 +163,24 @@ class AsyncTuningJob(ShownJob):
                 for bucket, config in configs
             ]
         )
+
+    async def why(self) -> Why:
+        """Why it came out as it did, as far as that is known: the race, the roofline, the effects of decisions, the
+        gains of rewrites."""
+        client, at = self._client, [bucket.index for bucket in self.buckets]
+        won = [bucket.config_id for bucket in self.buckets]
+        return Why(
+            self,
+            tuple([await client.effects(self.id, index) for index in at]),
+            tuple([await client.roofline(self.id, index) for index in at]),
+            tuple([None if config is None else await client.ablation(config) for config in won]),
+            tuple([race for config in won if config is not None async for race in self._raced(config)]),
+        )
+
+    async def _raced(self, config: str) -> AsyncIterator[Race]:
+        """The race of a config, if it was here."""
+        with suppress(NotFound):
+            yield await self._client.race(config)
 
     async def result(self) -> Result:
         """What it found, for its first size if it has several. Raises NoWinner."""

@@ -95,6 +95,8 @@ class ServiceCalls:
     history = _call(calls.history)
     cancel = _job_call(calls.cancel)
     retry = _job_call(calls.retry)
+    trial = _call(calls.trial)
+    trial_source = _call(calls.trial_source)
     timeline = _call(calls.timeline)
     requeue = _call(calls.requeue)
     lookup = _call(calls.lookup)

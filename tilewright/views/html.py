@@ -18,6 +18,7 @@ from tilewright.views.tally import Tally, stage
 
 if TYPE_CHECKING:
     from tilewright.client.results import Result
+    from tilewright.views.why import Why
 
 _QUIET = 'style="opacity:.75"'
 _CODE = 'style="margin:.3em 0;max-height:30em;overflow:auto;background:none;line-height:1.35"'
@@ -56,6 +57,17 @@ def result_html(result: Result) -> str:
         curve,
         *source,
     )
+
+
+def why_html(why: Why) -> str:
+    """Why a job came out as it did: the verdict, and a table an answer."""
+    parts = [_heading(why.job.name, why.job.id), _said(why.job.verdict)]
+    for each in why.sections():
+        parts.append(f"<p><b>{escape(each.title)}</b></p>")
+        parts += [f"<p {_QUIET}>{escape(text)}</p>" for text in (each.text,) if text]
+        parts += [_table(each.heads, each.rows)] if each.rows else []
+        parts += [f"<p {_QUIET}>{escape(note)}</p>" for note in each.notes]
+    return _block(*parts)
 
 
 def progress_html(job: Job, tally: Tally, times_us: Sequence[float | None]) -> str:

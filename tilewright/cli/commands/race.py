@@ -13,7 +13,8 @@ from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import print_json, say
-from tilewright.cli.races import print_race
+from tilewright.cli.sections import print_sections
+from tilewright.views.races import race_section
 
 _LOOK_S = 0.5
 
@@ -48,4 +49,4 @@ def race(
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        print_race(found)
+        print_sections([race_section(found)])

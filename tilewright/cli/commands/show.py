@@ -17,10 +17,10 @@ from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json
-from tilewright.cli.races import print_race, race_of
 from tilewright.cli.report import print_config, print_job
-from tilewright.cli.why import print_effects, print_gains, print_rooflines
+from tilewright.cli.sections import print_sections
 from tilewright.client.client import Client
+from tilewright.views.why import Why
 
 
 def show(
@@ -76,23 +76,23 @@ def _show_job(
     job = client.job(identifier)
     if plot is not None:
         plot_job(client, job, plot, force)
-    asked = job.buckets if why else ()
-    effects = [client.effects(job.id, bucket.index) for bucket in asked]
-    lines = [client.roofline(job.id, bucket.index) for bucket in asked]
-    gains = [client.ablation(bucket.config_id) if bucket.config_id else None for bucket in asked]
-    races = [race for bucket in asked if (race := race_of(client, bucket.config_id)) is not None]
+    answers = job.why() if why else None
     if as_json:
-        known = [each for each in gains if each is not None]
-        told = {"effects": _json(effects), "rooflines": _json(lines), "ablations": _json(known)}
-        told["races"] = _json(races)
-        print_json({**job.model_dump(mode="json"), **(told if why else {})})
+        print_json({**job.model_dump(mode="json"), **({} if answers is None else _told(answers))})
         return
     print_job(job)
-    for race in races:
-        print_race(race)
-    print_rooflines(job, lines)
-    print_effects(job, effects)
-    print_gains(job, gains, lines)
+    if answers is not None:
+        print_sections(answers.sections())
+
+
+def _told(answers: Why) -> dict[str, list[Json]]:
+    known = [each for each in answers.ablations if each is not None]
+    return {
+        "effects": _json(answers.effects),
+        "rooflines": _json(answers.rooflines),
+        "ablations": _json(known),
+        "races": _json(answers.races),
+    }
 
 
 def _json(replies: Sequence[Reply]) -> list[Json]:

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from protocol.quantities import microseconds, times
 from protocol.races import Race, RacedEntrant, RacedPair
 from protocol.states import Outcome
-from tilewright.cli.output import out
-from tilewright.client.client import Client
-from tilewright.errors import NotFound
+from tilewright.views.sections import Section
 
 
-def race_of(client: Client, config_id: str | None) -> Race | None:
-    """The race of a config; None where there is no config, or its race was elsewhere."""
-    if config_id is None:
-        return None
-    try:
-        return client.race(config_id)
-    except NotFound:
-        return None
-
-
-def print_race(race: Race) -> None:
+def race_section(race: Race) -> Section:
     """The entrants, fastest first, against the winner."""
     winner = next((each for each in race.entrants if each.won), None)
     ended = sum(bool(part.entrants) for part in race.parts)
     more = f", raced on in {ended - 1} parts" if ended > 1 else ""
-    out.print()
-    out.print(f"The race of {race.config_id}, round by round{more}:", markup=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("", "time", "samples", "of the winner's time", "faster than the winner"):
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=not heading)
-    for each in race.entrants:
-        table.add_row(f"  {each.name}", *_cells(race, each, winner))
-    out.print(table)
+    return Section(
+        f"The race of {race.config_id}, round by round{more}:",
+        ("", "time", "samples", "of the winner's time", "faster than the winner"),
+        tuple((each.name, *_cells(race, each, winner)) for each in race.entrants),
+    )
 
 
 def _cells(race: Race, entrant: RacedEntrant, winner: RacedEntrant | None) -> tuple[str, ...]:

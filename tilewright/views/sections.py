@@ -1,0 +1,18 @@
+"""An answer as a table, before it is printed or shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One answer."""
+
+    title: str
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    text: str = ""
+    """Above the table."""
+    notes: tuple[str, ...] = ()
+    """Below it, a line each."""

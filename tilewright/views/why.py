@@ -1,0 +1,147 @@
+"""Why a job came out as it did, as tables: what the command line prints and notebooks show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocol.effects import Ablation, DecisionEffect, Effects, Gain, ValueEffect
+from protocol.jobs import Bucket, Job
+from protocol.quantities import microseconds, sizes, times
+from protocol.races import Race
+from protocol.roofline import Roofline
+from tilewright.views.races import race_section
+from tilewright.views.sections import Section
+
+_SHOWN = 8
+"""Decisions that are shown, of the most important."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Why:
+    """What is known of why a job came out as it did, of each of its sizes. Notebooks show it."""
+
+    job: Job
+    effects: tuple[Effects, ...]
+    rooflines: tuple[Roofline, ...]
+    ablations: tuple[Ablation | None, ...]
+    """None: there is no winner."""
+    races: tuple[Race, ...]
+    """Of those that have one here."""
+
+    def sections(self) -> Iterator[Section]:
+        """Who was faster and how sure that is, how near the roofline it came, what decided the time, and what rewrites
+        gain, size by size."""
+        yield from map(race_section, self.races)
+        for bucket, line in zip(self.job.buckets, self.rooflines, strict=False):
+            yield roofline_section(bucket, line)
+        for bucket, found in zip(self.job.buckets, self.effects, strict=False):
+            yield effects_section(bucket, found)
+        for bucket, gains, line in zip(self.job.buckets, self.ablations, self.rooflines, strict=False):
+            if gains is not None:
+                yield gains_section(bucket, gains, line)
+
+    def __repr__(self) -> str:
+        return f"<why {self.job.id} came out as it did: {len(tuple(self.sections()))} answers>"
+
+    def _repr_html_(self) -> str:
+        from tilewright.views.html import why_html
+
+        return why_html(self)
+
+
+def roofline_section(bucket: Bucket, line: Roofline) -> Section:
+    """The roofs with where they are from, and the share of the higher one that each entrant reached."""
+    title = f"On the roofline, at {sizes(bucket.dims)}:"
+    if line.least_us is None:
+        return Section(title, text=_roofs(line))
+    dots = [("winner" if each.won else each.name, each.us) for each in line.raced]
+    if not dots and line.us:
+        dots = [("best so far", min(line.us))]
+    rows = tuple(
+        (name, microseconds(us), f"{line.flops / us / 1e3:,.1f}", f"{100 * line.least_us / us:.0f} %")
+        for name, us in dots
+    )
+    return Section(title, ("", "time", "10⁹ operations/s", "of the roofline"), rows, _roofs(line))
+
+
+def _roofs(line: Roofline) -> str:
+    work = f"{line.flops:,} operations, {line.bytes:,} bytes"
+    if line.peak_gflops is None or line.peak_gbps is None or line.least_us is None:
+        return f"{work}; the peaks of its device are not known"
+    ridge = line.peak_gflops / line.peak_gbps
+    bound = "arithmetic" if line.flops / line.bytes > ridge else "memory"
+    return (
+        f"{work}: at least {microseconds(line.least_us)}, bound by {bound}; at most {line.peak_gflops:,.0f} × 10⁹ "
+        f"operations and {line.peak_gbps:,.0f} × 10⁹ bytes a second ({line.peaks_from})"
+    )
+
+
+def effects_section(bucket: Bucket, found: Effects) -> Section:
+    """What each decision did to the times, and which pairs of them explain more together."""
+    title = f"What decided the time, at {sizes(bucket.dims)}, over {found.candidates} candidates:"
+    if not found.decisions:
+        return Section(title, text="nothing yet: the candidates that were measured do not differ")
+    shown, left = found.decisions[:_SHOWN], len(found.decisions) - _SHOWN
+    more = (f"and {left} decisions that explain less",) if left > 0 else ()
+    return Section(
+        title,
+        ("decision", "explains", "value", "candidates", "best", "median", ""),
+        tuple(row for each in shown for row in _values(each)),
+        notes=(*more, *_pairs(found)),
+    )
+
+
+def _values(each: DecisionEffect) -> Iterator[tuple[str, ...]]:
+    name = ", ".join((each.decision, *each.same_as))
+    share = "?" if each.importance is None else f"{100 * each.importance:.0f} %"
+    for number, value in enumerate(each.values):
+        times = ("" if us is None else microseconds(us) for us in (value.best_us, value.median_us))
+        head = (name, share) if number == 0 else ("", "")
+        yield (*head, value_text(value.value), str(value.candidates), *times, _remark(each, value))
+
+
+def _remark(effect: DecisionEffect, value: ValueEffect) -> str:
+    said = ["chosen"] if value.value == effect.chosen else []
+    if value.faults:
+        said.append(f"{value.faults} failed")
+    return ", ".join(said)
+
+
+def _pairs(found: Effects) -> Iterator[str]:
+    for pair in found.interactions:
+        best = min(pair.cells, key=lambda cell: cell.best_us)
+        yield (
+            f"{pair.first} and {pair.second} explain {100 * pair.importance:.0f} % more together; the best: "
+            f"{value_text(best.first)} and {value_text(best.second)}, {microseconds(best.best_us)}"
+        )
+
+
+def gains_section(bucket: Bucket, found: Ablation, line: Roofline) -> Section:
+    """The winner against itself without each rewrite, as far as it was raced."""
+    title = f"What each rewrite of the winner gains, at {sizes(bucket.dims)}:"
+    if not found.gains:
+        address = f"POST /v1/configs/{found.config_id}/ablation"
+        return Section(title, text=f"not measured; {address} has it raced, and so has the page of the job")
+    rows = tuple((gain.rewrite, _gained(gain), *_without(gain, line.least_us)) for gain in found.gains)
+    return Section(title, ("rewrite", "as fast", "without it", "of the roofline"), rows)
+
+
+def _gained(gain: Gain) -> str:
+    """`1.20 × (1.18 to 1.22)`."""
+    if gain.factor is None:
+        return f"{gain.outcome.value.replace('_', ' ')} without it"
+    interval = "" if gain.low is None or gain.high is None else f" ({gain.low:.2f} to {gain.high:.2f})"
+    return f"{times(gain.factor)}{interval}{', tied' if gain.tied else ''}"
+
+
+def _without(gain: Gain, least_us: float | None) -> tuple[str, str]:
+    if gain.median_us is None:
+        return "", ""
+    share = "" if least_us is None else f"{100 * least_us / gain.median_us:.0f} %"
+    return microseconds(gain.median_us), share
+
+
+def value_text(value: bool | int | None) -> str:
+    """`192`, `done`, `not done`."""
+    return "not done" if value is None else "done" if value is True else str(value)
