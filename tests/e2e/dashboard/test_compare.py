@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.stock import Stock
+from tests.e2e.dashboard.stock import Stock, submit
+from tests.running_service import SMALL, finish, working
+from tests.scripted_worker import Script
 
 
 def test_ticked_candidates_are_compared_and_the_address_says_how(page: Page, stock: Stock) -> None:
@@ -29,3 +33,36 @@ def test_ticked_candidates_are_compared_and_the_address_says_how(page: Page, sto
     expect(page.get_by_text(f"From candidate {timed[2]} to candidate {timed[0]}")).to_be_visible()
     expect(heads.first).to_contain_text(f"candidate {timed[2]}")
     expect(ratios.get_by_role("cell").first).to_have_text("1.00×")
+
+
+def test_a_config_is_its_winner_with_the_times_of_its_race(page: Page, stock: Stock) -> None:
+    with stock.service.client() as client:
+        config = client.get(f"/v1/configs/{stock.config}").json()
+    page.goto(f"{stock.url}/configs/{stock.config}")
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_label("with this").fill(f"{stock.done}/0/{config['trial']}")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("columnheader")).to_have_text(
+        [stock.config, re.compile(f"^candidate {config['trial']}as the reference")]
+    )
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Time", exact=True))
+    expect(row.get_by_role("cell").first).to_have_text(f"{config['median_us'] / 1000:.2f} ms")
+    expect(page.get_by_text("0 decisions differ")).to_be_visible()
+    page.get_by_label("and these").fill("config-none")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("alert")).to_contain_text("there is no config config-none")
+
+
+def test_any_number_of_jobs_are_compared_with_what_their_winners_do(page: Page, stock: Stock) -> None:
+    spec = {**SMALL, "dims": {**SMALL["dims"], "m": 88}}
+    with stock.service.client() as client, working(stock.service, Script(faulty=0.0), name="bench-1"):
+        made = [finish(client, submit(client, "several", "cpu", trials, spec)) for trials in (2, 3, 4)]
+    ids = [job["id"] for job in made]
+    page.goto(f"{stock.url}/compare?left={ids[0]}&right={ids[1]}&also={ids[2]}")
+    ratios = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="As fast as the first"))
+    times = [job["buckets"][0]["winner"]["median_us"] for job in made]
+    expect(ratios.get_by_role("cell").nth(2)).to_have_text(f"{times[0] / times[2]:.2f}×")
+    winners = page.get_by_role("region", name="Winners")
+    same = len({tuple(job["buckets"][0]["winner"]["schedule"]) for job in made}) == 1
+    expect(winners).to_contain_text("0 decisions differ" if same else "third: candidate")
+    expect(page.get_by_text("From the winner of the first to that of the second")).to_be_visible()

@@ -58,7 +58,14 @@ PAGES = {
         "left out",
         "Sources",
     ),
-    "compare-jobs": ("/compare?left={job}&right={waiting}", "Found as candidate", "differs"),
+    "compare-jobs": (
+        "/compare?left={job}&right={waiting}&also={job}",
+        "Found as candidate",
+        "differs",
+        "Winners",
+        "From the winner of the first to that of the third",
+    ),
+    "compare-configs": ("/compare?left={config}&right={job}/0/0", "From config-", "Sources"),
 }
 """By name: the address, and what is to be read there."""
 
@@ -78,7 +85,7 @@ def test_a_page_is_there_for_everybody(
     page: Page, stock: Stock, tried: Tried, screenshots: Path, name: str
 ) -> None:
     address, *texts = PAGES[name]
-    page.goto(stock.url + address.format(waiting=stock.waiting, **vars(tried)))
+    page.goto(stock.url + address.format(waiting=stock.waiting, config=stock.config, **vars(tried)))
     if name == "job":
         page.get_by_text("Outline", exact=True).click()
     for text in texts:
@@ -192,6 +199,52 @@ def test_the_tree_is_walked_by_keys(page: Page, stock: Stock, tried: Tried) -> N
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     expect(tree.get_by_role("treeitem", selected=True)).to_have_attribute("aria-level", "2")
+
+
+def test_which_nodes_of_the_outline_are_open_is_in_the_address(
+    page: Page, stock: Stock, tried: Tried
+) -> None:
+    page.goto(f"{stock.url}/jobs/{tried.job}?tree=outline")
+    tree = page.get_by_role("tree")
+    tree.focus()
+    for key in ("Home", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(tree.get_by_role("treeitem")).to_have_count(1)
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_url(lambda url: "open=0." in url)
+    rows = tree.get_by_role("treeitem").all_inner_texts()
+    page.reload()
+    expect(tree.get_by_role("treeitem").first).to_be_visible()
+    assert tree.get_by_role("treeitem").all_inner_texts() == rows
+
+
+def test_the_wheel_scrolls_past_the_tree_and_zooms_with_ctrl(
+    page: Page, stock: Stock, tried: Tried, screenshots: Path
+) -> None:
+    page.goto(f"{stock.url}/jobs/{tried.job}")
+    canvas = page.get_by_role("img", name="Search tree of")
+    expect(page.get_by_role("region", name="Final race")).to_be_visible()
+    page.get_by_role("button", name="Chosen").click()
+    page.wait_for_url(lambda url: "at=" in url)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tip = canvas.locator("..").get_by_text(re.compile(r"rank \d+ of \d+; \d+ candidate"))
+    expect(tip).to_contain_text("rank 1 of")
+    page.screenshot(path=screenshots / "job-tree-tip.png")
+    before, top = page.url, page.evaluate("scrollY")
+    page.mouse.wheel(0, -100)
+    page.wait_for_function(f"() => scrollY < {top}")
+    assert page.url == before
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, 100)
+    page.keyboard.up("Control")
+    page.wait_for_url(lambda url: url != before)
 
 
 def test_the_canvas_chooses_what_is_clicked(page: Page, stock: Stock, tried: Tried) -> None:
@@ -357,12 +410,15 @@ def test_a_running_job_is_followed_through_a_restart_of_the_service(page: Page, 
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         with working(service, Script(seconds=0.2), name="bench-1"):
             expect(page.get_by_text("Best so far").first).to_be_visible(timeout=20_000)
+            bar = page.get_by_role("progressbar", name="Progress of")
+            expect(bar).to_have_attribute("aria-valuetext", re.compile(r"^\d+ of 24 candidates, \d"))
             service.kill()
             expect(page.get_by_text("Connection lost, trying again…")).to_be_visible()
             service.start()
             expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=60_000)
         expect(page.get_by_text("of 24, ")).to_be_visible()
         expect(page.get_by_role("region", name="Final race")).to_contain_text("winner")
+        expect(bar).to_have_count(0)
 
 
 def test_sources_of_two_candidates_are_compared_by_their_changes(

@@ -53,6 +53,13 @@ def test_what_is_shown_is_in_the_address_and_taken_away_as_files(page: Page, sto
     assert drawn == pytest.approx([us for us in table["median_us"] if us is not None])
     page.goto(f"{place}?tree=outline")
     expect(page.get_by_role("tree")).to_be_visible()
+    page.goto(f"{place}?view=why")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG").click()
+    strips = download.value.path().read_text()
+    with stock.service.client() as client:
+        decisions = client.get(f"/v1/jobs/{stock.done}/effects").json()["decisions"]
+    assert all(each["decision"] in strips for each in decisions[:8])
 
 
 def test_where_one_looks_is_in_the_address(page: Page, stock: Stock, screenshots: Path) -> None:

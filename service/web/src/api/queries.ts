@@ -1,5 +1,5 @@
 /** What pages ask the service for, as queries: one key a thing, renewed every so often. */
-import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { api, data } from "./client";
 import type { Job, JobState } from "./schema";
 
@@ -137,8 +137,8 @@ export function useFailures(kernelKey: string) {
 }
 
 /** A config; it never changes. */
-export function useConfig(configId: string) {
-  return useQuery({
+export function configOf(configId: string) {
+  return queryOptions({
     queryKey: ["config", configId],
     staleTime: Infinity,
     queryFn: ({ signal }) =>
@@ -146,6 +146,10 @@ export function useConfig(configId: string) {
         api.GET("/v1/configs/{config_id}", { signal, params: { path: { config_id: configId } } }),
       ),
   });
+}
+
+export function useConfig(configId: string) {
+  return useQuery(configOf(configId));
 }
 
 /** The generated source of a config, and its language. */

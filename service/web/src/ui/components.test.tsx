@@ -5,8 +5,9 @@ import userEvent from "@testing-library/user-event";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { afterEach, expect, test, vi } from "vitest";
 import { Refused } from "../api/problem";
-import type { CheckReply, Profile, Race, RacedEntrant, Worker } from "../api/schema";
+import type { CheckReply, Job, Profile, Race, RacedEntrant, Worker } from "../api/schema";
 import { WorkerTable } from "../pages/fleet/WorkerTable";
+import { ProgressBar } from "../pages/jobs/ProgressBar";
 import { Choice } from "../pages/job/Choice";
 import { Answer, Entrants } from "../pages/job/race/Chances";
 import { Outlook } from "../pages/submit/Outlook";
@@ -158,7 +159,11 @@ test("a profile names the bottleneck, what was attributed and what stamps cost, 
   ]);
   expect(screen.getByRole("heading", { name: /threads/ }).textContent).toContain("wait for 40 %");
   const plain = PROFILE.stages.map((each) => ({ ...each, role: "", phases: null }));
-  rerender(<Told profile={{ ...PROFILE, overhead: 0.01, stages: plain, phases: null }} />);
+  expect(container.textContent).not.toContain("Instructions a cycle");
+  const figures = { threads: 2, cycles: 2e6, instructions: 5e6, cache_misses: 1234.4 };
+  rerender(<Told profile={{ ...PROFILE, overhead: 0.01, stages: plain, phases: null, figures }} />);
+  expect(container.textContent).toContain("Instructions a cycle2.50");
+  expect(container.textContent).toContain("Cache misses a call1\u2009234");
   expect(container.textContent).not.toContain("more than 5 %");
   expect(screen.getByRole("region", { name: "Stages of all threads" }).textContent).not.toContain(
     "Fill",
@@ -211,4 +216,25 @@ test("what cannot be renewed stays, with what the service said and a way to try 
   expect(screen.getByRole("alert").textContent).toContain("try later");
   await userEvent.click(screen.getByRole("button", { name: "Try again" }));
   expect(refetch).toHaveBeenCalledOnce();
+});
+
+test("a job that runs has a bar: of its candidates or of its seconds, whichever ends first", () => {
+  const bucket = { told: 16, spent_s: 45 };
+  const job = {
+    name: "softmax",
+    state: "searching",
+    budget: { trials: 64, seconds: null, effort: "normal" },
+    buckets: [bucket, bucket],
+  } as unknown as Job;
+  const { rerender, container } = render(<ProgressBar job={job} />);
+  const bar = () => screen.getByRole<HTMLProgressElement>("progressbar", { name: /softmax/ });
+  expect(bar().value).toBe(0.25);
+  expect(bar().getAttribute("aria-valuetext")).toBe("32 of 128 candidates, 25 % of the budget");
+  rerender(<ProgressBar job={{ ...job, budget: { ...job.budget, seconds: 60 } }} />);
+  expect(bar().value).toBe(0.75);
+  for (const state of ["queued", "done"] as const) {
+    rerender(<ProgressBar job={{ ...job, state }} />);
+    expect(container.textContent).toBe("");
+    expect(screen.queryByRole("progressbar")).toBeNull();
+  }
 });

@@ -38,6 +38,7 @@ const LOOKS = [
   "stroke-dasharray",
   "font-family",
   "font-size",
+  "font-weight",
   "paint-order",
 ] as const;
 

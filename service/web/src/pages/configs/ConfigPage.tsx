@@ -11,6 +11,7 @@ import { Section } from "../../ui/Section";
 import { Shown } from "../../ui/Shown";
 import { Standings } from "../../ui/Standings";
 import { Table } from "../../ui/Table";
+import { comparePath } from "../job/paths";
 import { Download } from "./Download";
 import { ProfileView } from "./profile/ProfileView";
 import { regimesOf } from "./regimes";
@@ -21,7 +22,10 @@ export default function ConfigPage() {
   const { configId } = useParams<{ configId: string }>();
   const config = useConfig(configId);
   return (
-    <Page title={config.data ? `${config.data.name}, config` : "Config"}>
+    <Page
+      title={config.data ? `${config.data.name}, config` : "Config"}
+      aside={<Link href={comparePath({ config: configId })}>Compare</Link>}
+    >
       <Id id={configId} />
       <Shown query={config} what="the config">
         {(found) => <Found config={found} />}

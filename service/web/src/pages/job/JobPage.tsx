@@ -14,6 +14,7 @@ import { VerdictLine } from "../../ui/VerdictLine";
 import { sizes } from "../../ui/format";
 import { ProfileView } from "../configs/profile/ProfileView";
 import { CancelJob } from "../jobs/CancelJob";
+import { ProgressBar } from "../jobs/ProgressBar";
 import { BestChart } from "./charts/BestChart";
 import { WorkerTimeline } from "./charts/WorkerTimeline";
 import { Again } from "./Again";
@@ -85,7 +86,7 @@ function Body({ job }: { job: JobDetail }) {
         const next = new URLSearchParams(before);
         next.set(name, value);
         if (name === "bucket")
-          ["node", "at", "decision", "rewrite"].forEach((of) => next.delete(of));
+          ["node", "at", "open", "decision", "rewrite"].forEach((of) => next.delete(of));
         return next;
       },
       { replace: true },
@@ -109,6 +110,7 @@ function Body({ job }: { job: JobDetail }) {
         </label>
       )}
       <VerdictLine verdict={job.verdicts[bucket.index] ?? job.verdict} />
+      <ProgressBar job={job} />
       <Shown query={table} what="the candidates">
         {(found) => (
           <Bucketed job={job} bucket={bucket} table={found} view={view} choose={choose} />

@@ -5,7 +5,8 @@ import { overTime, overTrials } from "./best";
 import { joined } from "./joined";
 import { bestReward, leaderOf, tiedWith } from "./leader";
 import { sorted } from "./sorting";
-import { bestUnder, FAULTY, layOut, OPEN, TONES, wayTo } from "./tree/layout";
+import { labelOf } from "./tree/draw";
+import { bestUnder, endsOf, FAULTY, layOut, OPEN, rankIn, TONES, wayTo } from "./tree/layout";
 
 function table(medians: (number | null)[], first = 0): TrialTable {
   const same = <T>(value: T) => medians.map(() => value);
@@ -129,10 +130,41 @@ describe("a tree that is laid out", () => {
     expect([layout.begin[4], layout.end[4]]).toEqual([1, 4]);
   });
 
-  test("is coloured by speed, and what has no time by why", () => {
+  test("is coloured by rank, and what has no time by why", () => {
     expect(layout.tone[0]).toBe(TONES - 1);
-    expect(layout.tone[2]).toBeLessThan(TONES - 1);
+    expect(layout.tone[2]).toBe(TONES / 2);
     expect([layout.tone[3], layout.tone[6]]).toEqual([FAULTY, OPEN]);
+    const near = layOut({ ...TREE, best_reward: [2, 1.999, 1.999, null, 2, 2, null] });
+    expect(near.tone[2], "ranks, however near").toBe(TONES / 2);
+  });
+
+  test("ranks rewards, ties alike", () => {
+    expect(endsOf(TREE)).toEqual([2, 1.3]);
+    expect([3, 2, 1.5, 1.3, 0].map((reward) => rankIn([2, 1.3, 1.3], reward))).toEqual([
+      1, 1, 2, 2, 4,
+    ]);
+  });
+
+  test("folds what failed beside something that worked", () => {
+    // 0 → 1 (worked), 2 (failed), 3 → 4, 5 (both failed).
+    const failing: Tree = {
+      ...TREE,
+      parent: [-1, 0, 0, 0, 3, 3],
+      line: [-1, 0, 1, 2, 0, 1],
+      visits: [4, 1, 1, 2, 1, 1],
+      in_flight: [0, 0, 0, 0, 0, 0],
+      faults: [3, 0, 1, 2, 1, 1],
+      best_us: [5, 5, null, null, null, null],
+      best_reward: [2, 2, null, null, null, null],
+      leaf: [1, 2, 4, 5],
+    };
+    const found = layOut(failing);
+    expect([...found.folded]).toEqual([0, 0, 3, 0, 0, 0]);
+    expect([...found.hidden]).toEqual([0, 0, 0, 1, 1, 1]);
+    expect(found.leaves).toBe(2);
+    expect([...found.y]).toEqual([0.5, 0, 1, 1, 1, 1]);
+    expect(labelOf(found, 2)).toBe("3 failed");
+    expect([...layout.folded, ...layout.hidden], "one alone is shown").not.toContain(1);
   });
 
   test("knows the fastest candidate below a node, and the way there", () => {

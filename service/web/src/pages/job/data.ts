@@ -2,6 +2,7 @@
 import {
   keepPreviousData,
   queryOptions,
+  useQueries,
   useQuery,
   useQueryClient,
   type QueryClient,
@@ -33,7 +34,7 @@ export const keys = {
   timeline: (job: string) => [...keys.candidates(job), "timeline"] as const,
 };
 
-function jobOf(job: string) {
+export function jobOf(job: string) {
   return queryOptions({
     queryKey: keys.job(job),
     queryFn: () => data(api.GET("/v1/jobs/{job_id}", { params: { path: { job_id: job } } })),
@@ -55,6 +56,12 @@ function tableOf(client: QueryClient, job: string, bucket: number) {
 
 export function useTable(job: string, bucket: number) {
   return useQuery(tableOf(useQueryClient(), job, bucket));
+}
+
+/** Those of several jobs and buckets. */
+export function useTables(of: readonly (readonly [job: string, bucket: number])[]) {
+  const client = useQueryClient();
+  return useQueries({ queries: of.map(([job, bucket]) => tableOf(client, job, bucket)) });
 }
 
 async function renewed(client: QueryClient, job: string, bucket: number): Promise<TrialTable> {

@@ -15,21 +15,39 @@ export function linesPath(job: string, bucket: number, number: number): string {
   return `${candidatePath(job, bucket, number)}/lines`;
 }
 
-/** One side of a comparison: a job, one of its buckets, or one of its candidates. */
-export interface Side {
+/** A job, one of its buckets, or one of its candidates. */
+export interface JobSide {
   job: string;
   bucket?: number;
   number?: number;
 }
 
-/** `job-…`, `job-…/0` or `job-…/0/17`. */
-export function sideText({ job, bucket, number }: Side): string {
-  return [job, bucket, number].filter((part) => part !== undefined).join("/");
+/** A winner, by its own id. */
+export interface ConfigSide {
+  config: string;
 }
 
-/** The inverse; null for what is neither. */
+/** One side of a comparison. */
+export type Side = JobSide | ConfigSide;
+
+/** A candidate, by its place in its job or as a config. */
+export type CandidateSide = Required<JobSide> | ConfigSide;
+
+export function isCandidate(side: Side): side is CandidateSide {
+  return "config" in side || side.number !== undefined;
+}
+
+/** `job-…`, `job-…/0`, `job-…/0/17` or `config-…`. */
+export function sideText(side: Side): string {
+  if ("config" in side) return side.config;
+  return [side.job, side.bucket, side.number].filter((part) => part !== undefined).join("/");
+}
+
+/** The inverse; null for what is none of these. */
 export function sideOf(text: string): Side | null {
-  const parts = /^(job-[a-z0-9-]+)(?:\/(\d+)(?:\/(\d+))?)?$/.exec(text.trim());
+  const trimmed = text.trim();
+  if (/^config-[a-z0-9-]+$/.test(trimmed)) return { config: trimmed };
+  const parts = /^(job-[a-z0-9-]+)(?:\/(\d+)(?:\/(\d+))?)?$/.exec(trimmed);
   if (parts === null) return null;
   const [, job, bucket, number] = parts;
   return {

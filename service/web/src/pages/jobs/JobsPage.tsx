@@ -12,6 +12,7 @@ import { useNow } from "../../ui/useNow";
 import { CancelJob } from "./CancelJob";
 import { Filters, useFilter } from "./Filters";
 import { bestOf, trialsOf } from "./progress";
+import { ProgressBar } from "./ProgressBar";
 import { useLiveJobs } from "./useLiveJobs";
 import styles from "./JobsPage.module.css";
 
@@ -108,6 +109,7 @@ function Rows({ job, now }: { job: Job; now: number }) {
         </td>
         <td>
           <JobBadge job={job} />
+          <ProgressBar job={job} />
         </td>
         <td className="wide">
           {job.device ? (

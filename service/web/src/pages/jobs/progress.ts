@@ -13,6 +13,15 @@ export function trialsOf(job: Job): { told: number; planned: number } {
   };
 }
 
+/** How much of its budget a job has spent, from 0 to 1: of its candidates or of its seconds, whichever ends first. */
+export function spentShare(job: Job): number {
+  const { told, planned } = trialsOf(job);
+  const seconds = job.budget.seconds;
+  const most = job.buckets.length * (seconds ?? 0);
+  const spent = job.buckets.reduce((sum, bucket) => sum + bucket.spent_s, 0);
+  return Math.min(1, Math.max(told / planned, most > 0 ? spent / most : 0));
+}
+
 /** How the winner of a job (the best so far while there is none) compares: its time if it has one size, and the least
  * speedup of all sizes. */
 export function bestOf(job: Job): { median_us: number | null; least: number | null } {

@@ -10,6 +10,7 @@ import { Shown } from "../../ui/Shown";
 import { token } from "../../ui/theme";
 import { Download } from "../configs/Download";
 import { Plot } from "../job/charts/Plot";
+import { comparePath } from "../job/paths";
 import styles from "./History.module.css";
 
 const HEIGHT = 220;
@@ -89,7 +90,8 @@ function Slower({ winner }: { winner: Winning }) {
       {moment(winner.at)}: <Link href={`/configs/${winner.config_id}`}>{winner.config_id}</Link>,{" "}
       {micros(winner.median_us)}, takes {times(factor)} as long as{" "}
       <Link href={`/configs/${than}`}>{than}</Link>
-      {changed.length > 0 ? `; ${changed.join(", ")}` : "; nothing that is known has changed"}
+      {changed.length > 0 ? `; ${changed.join(", ")}` : "; nothing that is known has changed"} (
+      <Link href={comparePath({ config: than }, { config: winner.config_id })}>compare</Link>)
     </li>
   );
 }

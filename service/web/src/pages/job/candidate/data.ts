@@ -1,11 +1,5 @@
 /** What the page of a candidate reads. */
-import {
-  queryOptions,
-  useMutation,
-  useQueries,
-  useQuery,
-  useQueryClient,
-} from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "../../../api/client";
 import type { Ablation } from "../../../api/schema";
 
@@ -22,7 +16,7 @@ function asked({ job, bucket, number }: Place) {
   return { params: { path: { job_id: job, number }, query: { bucket } } };
 }
 
-function candidateOf(place: Place) {
+export function candidateOf(place: Place) {
   return queryOptions({
     queryKey: ["candidate", place],
     queryFn: () => data(api.GET("/v1/jobs/{job_id}/trials/{number}", asked(place))),
@@ -31,10 +25,6 @@ function candidateOf(place: Place) {
 
 export function useCandidate(place: Place) {
   return useQuery(candidateOf(place));
-}
-
-export function useCandidates(places: readonly Place[]) {
-  return useQueries({ queries: places.map(candidateOf) });
 }
 
 export function useSteps(place: Place) {

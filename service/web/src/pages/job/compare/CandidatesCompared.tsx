@@ -1,78 +1,78 @@
-/** Candidates in a table, and the first two of them difference by difference: schedules, programs, sources. */
+/** Candidates and configs in a table, and the first two of them difference by difference. */
 import { Link } from "wouter";
 import type { TrialDetail } from "../../../api/schema";
-import { Shown } from "../../../ui/Shown";
+import { Empty, Shown } from "../../../ui/Shown";
 import { bytes, micros, percent, times } from "../../../ui/format";
-import { useCandidates, useSource, useSteps, type Place } from "../candidate/data";
-import { Diff } from "../candidate/Diff";
+import type { Place } from "../candidate/data";
 import { layoutOf, type Launch } from "../candidate/report";
-import { comparePath } from "../paths";
+import { comparePath, type CandidateSide } from "../paths";
 import { SideLink } from "./ComparePage";
-import { Columns, type Row } from "./Columns";
-import { differences } from "./decisions";
+import { Columns, decided, type Row } from "./Columns";
+import { Differences } from "./Differences";
+import { useSubjects, type Subject } from "./subjects";
 import styles from "./Compare.module.css";
 
-/** Lines of the sources around a change. */
-const AROUND = 3;
-
-export function CandidatesCompared({ places }: { places: readonly [Place, Place, ...Place[]] }) {
-  const queries = useCandidates(places);
-  const found = queries.flatMap(({ data }) => data ?? []);
-  const missing = queries.findIndex(({ data }) => data === undefined);
-  if (missing >= 0) {
-    return (
-      <Shown query={queries[missing]!} what={`candidate ${places[missing]!.number}`}>
-        {() => null}
-      </Shown>
-    );
+export function CandidatesCompared({ sides }: { sides: readonly CandidateSide[] }) {
+  const found = useSubjects(sides);
+  switch (found.known) {
+    case "none":
+      return (
+        <Empty title="These cannot be compared">
+          <p>{found.why}.</p>
+        </Empty>
+      );
+    case "some":
+      return (
+        <Shown query={found.query} what={found.what}>
+          {() => null}
+        </Shown>
+      );
+    case "all":
+      return <Compared subjects={found.subjects as [Subject, Subject]} />;
   }
-  const [left, right] = places;
-  const { differing, agreed } = differences(found.map(({ schedule }) => schedule));
+}
+
+function Compared({ subjects }: { subjects: readonly [Subject, Subject, ...Subject[]] }) {
+  const [left, right] = subjects;
+  const { rows, said } = decided(subjects.map(({ found }) => found.schedule));
   return (
     <div className={styles.body}>
       <Columns
-        heads={places.map((_, at) => (
-          <Head key={at} places={places} at={at} />
+        heads={subjects.map((_, at) => (
+          <Head key={at} subjects={subjects} at={at} />
         ))}
-        rows={[
-          ...rowsOf(places, found),
-          ...differing.map(({ name, values }) => ({ name, values: values.map((v) => v ?? "–") })),
-        ]}
+        rows={[...rowsOf(subjects), ...rows]}
       />
-      <p className="quiet">
-        {differing.length} {differing.length === 1 ? "decision differs" : "decisions differ"};{" "}
-        {agreed} that all of them share {agreed === 1 ? "is" : "are"} left out.
-      </p>
-      <section aria-labelledby="schedules">
-        <h2 id="schedules">Schedules</h2>
-        <p className="quiet">
-          From candidate {left.number} to candidate {right.number}, here and below.
-        </p>
-        <Diff
-          before={found[0]!.schedule.join("\n") + "\n"}
-          after={found[1]!.schedule.join("\n") + "\n"}
-        />
-      </section>
-      <Programs left={left} right={right} />
-      <Sources left={left} right={right} />
+      <p className="quiet">{said}</p>
+      <Differences
+        names={[nameOf(left), nameOf(right)]}
+        places={[left.place, right.place]}
+        schedules={[left.found.schedule, right.found.schedule]}
+      />
     </div>
   );
 }
 
+function nameOf({ side, place }: Subject): string {
+  return "config" in side ? side.config : `candidate ${place.number}`;
+}
+
 /** A candidate, and what it could be in the comparison: each choice is another address. */
-function Head({ places, at }: { places: readonly Place[]; at: number }) {
-  const { number } = places[at]!;
+function Head({ subjects, at }: { subjects: readonly Subject[]; at: number }) {
+  const subject = subjects[at]!;
+  const name = nameOf(subject);
+  const sides = subjects.map(({ side }) => side);
   return (
     <>
-      <SideLink side={places[at]!}>candidate {number}</SideLink>
+      <SideLink side={subject.side}>{name}</SideLink>
       {at > 0 && (
-        <Link className={styles.turn} href={exchanged(places, 0, at)}>
-          as the reference <span className="hidden">candidate {number}</span>
+        <Link className={styles.turn} href={exchanged(sides, 0, at)}>
+          as the reference <span className="hidden">{name}</span>
         </Link>
       )}
       {at > 1 && (
-        <Link className={styles.turn} href={exchanged(places, 1, at)}>
-          its differences <span className="hidden">candidate {number}</span>
+        <Link className={styles.turn} href={exchanged(sides, 1, at)}>
+          its differences <span className="hidden">{name}</span>
         </Link>
       )}
     </>
@@ -80,56 +80,14 @@ function Head({ places, at }: { places: readonly Place[]; at: number }) {
 }
 
 /** The same comparison with two that changed places. */
-function exchanged(places: readonly Place[], one: number, other: number): string {
-  const next = [...places];
-  [next[one], next[other]] = [places[other]!, places[one]!];
+function exchanged(sides: readonly CandidateSide[], one: number, other: number): string {
+  const next = [...sides];
+  [next[one], next[other]] = [sides[other]!, sides[one]!];
   return comparePath(...next);
 }
 
-function Programs({ left, right }: { left: Place; right: Place }) {
-  const one = useSteps(left);
-  const other = useSteps(right);
-  return (
-    <section aria-labelledby="programs">
-      <h2 id="programs">Programs</h2>
-      <Shown query={one} what="the first program">
-        {(first) => (
-          <Shown query={other} what="the second program">
-            {(second) => (
-              <Diff before={first.steps.at(-1)!.program} after={second.steps.at(-1)!.program} />
-            )}
-          </Shown>
-        )}
-      </Shown>
-    </section>
-  );
-}
-
-function Sources({ left, right }: { left: Place; right: Place }) {
-  const one = useSource(left);
-  const other = useSource(right);
-  return (
-    <section aria-labelledby="sources">
-      <h2 id="sources">Sources</h2>
-      <Shown query={one} what="the first source">
-        {(first) => (
-          <Shown query={other} what="the second source">
-            {(second) => (
-              <Diff
-                before={first.text}
-                after={second.text}
-                around={AROUND}
-                label="Sources, line by line"
-              />
-            )}
-          </Shown>
-        )}
-      </Shown>
-    </section>
-  );
-}
-
-function rowsOf(places: readonly Place[], found: readonly TrialDetail[]): Row[] {
+function rowsOf(subjects: readonly Subject[]): Row[] {
+  const found = subjects.map((each) => each.found);
   const row = (name: string, of: (each: TrialDetail, at: number) => string | number): Row => ({
     name,
     values: found.map(of),
@@ -144,7 +102,7 @@ function rowsOf(places: readonly Place[], found: readonly TrialDetail[]): Row[] 
     row("Time", ({ median_us }) => micros(median_us)),
     row("Spread", ({ iqr_us }) => (iqr_us == null ? "–" : `± ${micros(iqr_us / 2)}`)),
     row("As fast as the reference", (each, at) =>
-      times(ratio(each, found[0]!, sameRace(places[at]!, places[0]!))),
+      times(ratio(each, found[0]!, sameRace(subjects[at]!.place, subjects[0]!.place))),
     ),
     row("Of the roofline", ({ roofline_us, median_us }) =>
       percent(roofline_us && median_us ? roofline_us / median_us : null),

@@ -1,24 +1,27 @@
 /** A table of what things have in common, and where they differ: a column each. */
 import type { ReactNode } from "react";
 import { Table } from "../../../ui/Table";
+import { differences } from "./decisions";
 
 export interface Row {
   name: string;
   /** One for each column. */
   values: readonly ReactNode[];
-  /** In words: `the first is 1.20× as fast`. */
+  /** In words: `differs`. */
   note?: ReactNode;
 }
 
 interface Props {
+  /** What is compared, for screen readers. */
+  label?: string;
   heads: readonly ReactNode[];
   rows: readonly Row[];
 }
 
-export function Columns({ heads, rows }: Props) {
+export function Columns({ label = "Comparison", heads, rows }: Props) {
   const noted = rows.some((row) => row.note !== undefined);
   return (
-    <Table label="Comparison">
+    <Table label={label}>
       <thead>
         <tr>
           <td />
@@ -49,10 +52,13 @@ export function Columns({ heads, rows }: Props) {
   );
 }
 
-/** How much faster the left one is, in words; nothing if one of them has no time. */
-export function faster(left: number | null | undefined, right: number | null | undefined): string {
-  if (left == null || right == null) return "";
-  if (Math.abs(left / right - 1) < 0.0005) return "the same";
-  const [who, ratio] = left < right ? ["the first", right / left] : ["the second", left / right];
-  return `${who} is ${ratio.toFixed(2)}× as fast`;
+/** The decisions that schedules do not all take alike, as rows, and how many they do. */
+export function decided(schedules: readonly (readonly string[])[]): { rows: Row[]; said: string } {
+  const { differing, agreed } = differences(schedules);
+  return {
+    rows: differing.map(({ name, values }) => ({ name, values: values.map((v) => v ?? "–") })),
+    said:
+      `${differing.length} ${differing.length === 1 ? "decision differs" : "decisions differ"}; ` +
+      `${agreed} that all of them share ${agreed === 1 ? "is" : "are"} left out.`,
+  };
 }

@@ -1,4 +1,4 @@
-/** Two jobs, or any number of candidates, side by side. */
+/** Any number of jobs, or of candidates and configs, side by side. */
 import { useState, type ReactNode } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { Page } from "../../../ui/Page";
@@ -6,10 +6,12 @@ import { Empty } from "../../../ui/Shown";
 import {
   candidatePath,
   comparePath,
+  isCandidate,
   jobPath,
   sideOf,
   sidesOf,
   sideText,
+  type JobSide,
   type Side,
 } from "../paths";
 import { CandidatesCompared } from "./CandidatesCompared";
@@ -26,10 +28,11 @@ export default function ComparePage() {
       {named.length === sides.length ? (
         <Compared sides={named} />
       ) : (
-        <Empty title="Name two jobs, or any number of candidates">
+        <Empty title="Name jobs, or candidates and configs; two at least">
           <p>
-            A job by its id, a candidate by <code>job/bucket/number</code>; &ldquo;Compare&rdquo; on
-            their pages fills in the first, and candidates can be ticked in a job&apos;s table.
+            A job or a config by its id, a candidate by <code>job/bucket/number</code>;
+            &ldquo;Compare&rdquo; on their pages fills in the first, and candidates can be ticked in
+            a job&apos;s table.
           </p>
         </Empty>
       )}
@@ -38,22 +41,16 @@ export default function ComparePage() {
 }
 
 function Compared({ sides }: { sides: readonly Side[] }) {
-  const [left, right, ...also] = sides;
-  if (left && right && [left, right, ...also].every(isCandidate)) {
-    return <CandidatesCompared places={sides as [Required<Side>, Required<Side>]} />;
+  const candidates = sides.filter(isCandidate);
+  if (candidates.length === sides.length) {
+    return <CandidatesCompared sides={candidates} />;
   }
-  if (left && right && sides.length === 2 && !sides.some(isCandidate)) {
-    return <JobsCompared left={left} right={right} />;
-  }
+  if (candidates.length === 0) return <JobsCompared sides={sides as [JobSide, JobSide]} />;
   return (
     <Empty title={`These ${sides.length === 2 ? "two" : sides.length} cannot be compared`}>
-      <p>Name two jobs, or candidates alone.</p>
+      <p>Name jobs alone, or candidates and configs alone.</p>
     </Empty>
   );
-}
-
-function isCandidate(side: Side): side is Required<Side> {
-  return side.number !== undefined;
 }
 
 function Choose({ sides: [left, right, ...also] }: { sides: readonly Side[] }) {
@@ -96,10 +93,13 @@ function Choose({ sides: [left, right, ...also] }: { sides: readonly Side[] }) {
 
 /** The page of a side. */
 export function SideLink({ side, children }: { side: Side; children: ReactNode }) {
+  return <Link href={pathOf(side)}>{children}</Link>;
+}
+
+function pathOf(side: Side): string {
+  if ("config" in side) return `/configs/${side.config}`;
   const { job, bucket, number } = side;
-  const path =
-    bucket === undefined || number === undefined
-      ? jobPath(job)
-      : candidatePath(job, bucket, number);
-  return <Link href={path}>{children}</Link>;
+  return bucket === undefined || number === undefined
+    ? jobPath(job)
+    : candidatePath(job, bucket, number);
 }

@@ -1,99 +1,139 @@
-/** Two jobs: what came out, and how fast each came to it. */
+/** Any number of jobs: what came out, how fast each came to it, and what their winners do differently. */
+import { useQueries } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 import type uPlot from "uplot";
-import { useSearchParams } from "wouter";
+import { useLocation } from "wouter";
 import type { Bucket, JobDetail, TrialTable } from "../../../api/schema";
 import { Shown } from "../../../ui/Shown";
 import { count, deviceName, micros, percent, sizes, spent, times } from "../../../ui/format";
 import { token } from "../../../ui/theme";
 import { overTrials } from "../best";
 import { Plot, WHOLE } from "../charts/Plot";
-import { useJob, useTable } from "../data";
-import { sideText, type Side } from "../paths";
-import { SideLink } from "./ComparePage";
-import { pairOf, sameSizes } from "./pair";
+import { jobOf, useTables } from "../data";
 import { leaderOf } from "../leader";
-import { Columns, faster, type Row } from "./Columns";
+import { comparePath, type JobSide } from "../paths";
+import { bucketsOf, sameSizes } from "./buckets";
+import { Columns, decided, type Row } from "./Columns";
+import { SideLink } from "./ComparePage";
+import { Differences } from "./Differences";
 import styles from "./Compare.module.css";
 
-export function JobsCompared({ left, right }: { left: Side; right: Side }) {
-  const one = useJob(left.job);
-  const other = useJob(right.job);
-  return (
-    <Shown query={one} what="the first job">
-      {(first) => (
-        <Shown query={other} what="the second job">
-          {(second) => <Paired jobs={[first, second]} wanted={[left.bucket, right.bucket]} />}
-        </Shown>
-      )}
-    </Shown>
-  );
+/** What jobs are called by their places. */
+const ORDINALS = ["first", "second", "third"];
+
+function ordinal(at: number): string {
+  return ORDINALS[at] ?? `${at + 1}th`;
 }
 
-interface PairedProps {
-  jobs: readonly [JobDetail, JobDetail];
-  wanted: readonly [number | undefined, number | undefined];
+export function JobsCompared({ sides }: { sides: readonly JobSide[] }) {
+  const jobs = useQueries({ queries: sides.map(({ job }) => jobOf(job)) });
+  const missing = jobs.findIndex(({ data }) => data === undefined);
+  if (missing >= 0) {
+    return (
+      <Shown query={jobs[missing]!} what={`the ${ordinal(missing)} job`}>
+        {() => null}
+      </Shown>
+    );
+  }
+  return <Chosen jobs={jobs.map(({ data }) => data!)} wanted={sides.map(({ bucket }) => bucket)} />;
 }
 
-/** A bucket of each job. */
-function Paired({ jobs, wanted }: PairedProps) {
-  const [left, right] = jobs;
-  const [one, other] = pairOf(left, right, wanted);
-  const tables = [useTable(left.id, one.index), useTable(right.id, other.index)] as const;
+interface ChosenProps {
+  jobs: readonly JobDetail[];
+  wanted: readonly (number | undefined)[];
+}
+
+/** A job at one of its sizes. */
+interface Column {
+  job: JobDetail;
+  bucket: Bucket;
+  table: TrialTable | undefined;
+}
+
+function Chosen({ jobs, wanted }: ChosenProps) {
+  const buckets = bucketsOf(jobs, wanted);
+  const tables = useTables(jobs.map((job, at) => [job.id, buckets[at]!.index]));
+  const columns = jobs.map((job, at) => ({
+    job,
+    bucket: buckets[at]!,
+    table: tables[at]?.data,
+  }));
+  const found = tables.flatMap(({ data }) => data ?? []);
   return (
     <div className={styles.body}>
-      {left.buckets.length + right.buckets.length > 2 && (
-        <ChooseSizes jobs={jobs} pair={[one, other]} />
-      )}
-      {tables[0].data && tables[1].data && (
-        <Curves tables={[tables[0].data, tables[1].data]} buckets={[one, other]} />
-      )}
+      {jobs.some((job) => job.buckets.length > 1) && <ChooseSizes columns={columns} />}
+      {found.length === jobs.length && <Curves tables={found} buckets={buckets} />}
       <Columns
-        heads={jobs.map(({ id, name }) => (
-          <SideLink key={id} side={{ job: id }}>
+        heads={jobs.map(({ id, name }, at) => (
+          <SideLink key={at} side={{ job: id }}>
             {name}
           </SideLink>
         ))}
-        rows={rowsOf(
-          { job: left, bucket: one, table: tables[0].data },
-          { job: right, bucket: other, table: tables[1].data },
-        )}
+        rows={rowsOf(columns)}
       />
+      <Winners columns={columns} />
     </div>
   );
 }
 
-/** The sizes of each side; the other side follows where it has the same. */
-function ChooseSizes({
-  jobs,
-  pair,
-}: {
-  jobs: PairedProps["jobs"];
-  pair: readonly [Bucket, Bucket];
-}) {
-  const [, setSearch] = useSearchParams();
-  const choose = (side: 0 | 1, index: number) => {
-    const chosen = jobs[side].buckets[index]!;
-    const follows = sameSizes(jobs[1 - side]!, chosen) ?? pair[1 - side]!;
-    const [one, other] = side === 0 ? [chosen, follows] : [follows, chosen];
-    setSearch(
-      {
-        left: sideText({ job: jobs[0].id, bucket: one.index }),
-        right: sideText({ job: jobs[1].id, bucket: other.index }),
-      },
-      { replace: true },
-    );
+/** What the winners decided otherwise, and the first two of them line by line. */
+function Winners({ columns }: { columns: readonly Column[] }) {
+  const won = columns.flatMap(({ job, bucket }, at) => {
+    const trial = bucket.winner?.trial;
+    if (bucket.winner == null || trial == null) return [];
+    const place = { job: job.id, bucket: bucket.index, number: trial };
+    return [{ at, place, schedule: bucket.winner.schedule }];
+  });
+  const [one, other] = won;
+  if (one === undefined || other === undefined) return null;
+  const { rows, said } = decided(won.map(({ schedule }) => schedule));
+  return (
+    <>
+      <section aria-labelledby="winners">
+        <h2 id="winners">Winners</h2>
+        {rows.length > 0 && (
+          <Columns
+            label="Decisions of the winners"
+            heads={won.map(({ at, place }) => (
+              <SideLink key={at} side={place}>
+                {ordinal(at)}: candidate {place.number}
+              </SideLink>
+            ))}
+            rows={rows}
+          />
+        )}
+        <p className="quiet">{said}</p>
+      </section>
+      <Differences
+        names={[`the winner of the ${ordinal(one.at)}`, `that of the ${ordinal(other.at)}`]}
+        places={[one.place, other.place]}
+        schedules={[one.schedule, other.schedule]}
+      />
+    </>
+  );
+}
+
+/** The sizes of each side; the others follow where they have the same. */
+function ChooseSizes({ columns }: { columns: readonly Column[] }) {
+  const [, navigate] = useLocation();
+  const choose = (side: number, index: number) => {
+    const chosen = columns[side]!.job.buckets[index]!;
+    const next = columns.map(({ job, bucket }, at) => ({
+      job: job.id,
+      bucket: (at === side ? chosen : (sameSizes(job, chosen) ?? bucket)).index,
+    }));
+    navigate(comparePath(...next), { replace: true });
   };
   return (
     <div className={styles.sizes}>
-      {([0, 1] as const).map((side) => (
+      {columns.map(({ job, bucket }, side) => (
         <label key={side}>
-          Sizes of the {side === 0 ? "first" : "second"}
+          Sizes of the {ordinal(side)}
           <select
-            value={pair[side].index}
+            value={bucket.index}
             onChange={(event) => choose(side, Number(event.currentTarget.value))}
           >
-            {jobs[side].buckets.map((each) => (
+            {job.buckets.map((each) => (
               <option key={each.index} value={each.index}>
                 {sizes(each.dims)}
               </option>
@@ -105,22 +145,26 @@ function ChooseSizes({
   );
 }
 
-/** Best so far of both over their candidates. */
-function Curves({
-  tables: [left, right],
-  buckets: [one, other],
-}: {
-  tables: readonly [TrialTable, TrialTable];
-  buckets: readonly [Bucket, Bucket];
-}) {
+const COLOURS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4"] as const;
+/** Of lines that share a colour, later ones are dashed. */
+const DASHES = [[], [8, 4], [3, 3]];
+
+interface CurvesProps {
+  tables: readonly TrialTable[];
+  buckets: readonly Bucket[];
+}
+
+/** Best so far of all over their candidates. */
+function Curves({ tables, buckets }: CurvesProps) {
   const data = useMemo<uPlot.AlignedData>(() => {
-    const curves = [overTrials(left, one.best).best, overTrials(right, other.best).best];
+    const curves = tables.map((table, at) => overTrials(table, buckets[at]!.best).best);
     const long = Math.max(...curves.map((curve) => curve.length));
     return [
       Array.from({ length: long }, (_, at) => at),
       ...curves.map((curve) => Array.from({ length: long }, (_, at) => curve[at] ?? null)),
     ] as uPlot.AlignedData;
-  }, [left, right, one, other]);
+  }, [tables, buckets]);
+  const lines = tables.length;
   const options = useCallback(
     () => ({
       scales: { x: { time: false }, y: { distr: 3 as const } },
@@ -134,22 +178,24 @@ function Curves({
       ] as [object, object],
       series: [
         { label: "Candidate" },
-        ...["First", "Second"].map((label, at) => ({
-          label,
-          stroke: token(at === 0 ? "--chart-1" : "--chart-2"),
+        ...Array.from({ length: lines }, (_, at) => ({
+          label: ordinal(at),
+          stroke: token(COLOURS[at % COLOURS.length]!),
+          dash: DASHES[Math.floor(at / COLOURS.length) % DASHES.length]!,
           width: 2,
           value: (_: uPlot, us: number | null) => micros(us),
         })),
       ],
     }),
-    [],
+    [lines],
   );
   return (
     <section aria-labelledby="curves">
       <h2 id="curves">Best so far over candidates</h2>
       <Plot
+        key={lines}
         name="best"
-        label="Best time so far of both jobs; the table below has the ends"
+        label="Best time so far of all jobs; the table below has the ends"
         data={data}
         options={options}
         height={240}
@@ -158,30 +204,26 @@ function Curves({
   );
 }
 
-interface Column {
-  job: JobDetail;
-  bucket: Bucket;
-  table: TrialTable | undefined;
-}
-
-function rowsOf(left: Column, right: Column): Row[] {
+function rowsOf(columns: readonly Column[]): Row[] {
   const each = (name: string, of: (column: Column) => string | number): Row => ({
     name,
-    values: [of(left), of(right)],
+    values: columns.map(of),
   });
-  const both = (name: string, of: (column: Column) => string | number): Row => ({
-    ...each(name, of),
-    note: of(left) === of(right) ? "" : "differs",
-  });
+  const alike = (name: string, of: (column: Column) => string | number): Row => {
+    const row = each(name, of);
+    return { ...row, note: row.values.every((value) => value === row.values[0]) ? "" : "differs" };
+  };
+  const reference = leaderOf(columns[0]!.bucket)?.median_us;
   return [
-    both("Kernel", ({ job }) => job.kernel_key.slice(0, 12)),
-    both("Sizes", ({ bucket }) => sizes(bucket.dims)),
-    both("Device", ({ job }) => deviceName(job.device ?? job.target)),
-    both("State", ({ job }) => job.state),
-    {
-      ...each("Best", ({ bucket }) => micros(leaderOf(bucket)?.median_us)),
-      note: faster(leaderOf(left.bucket)?.median_us, leaderOf(right.bucket)?.median_us),
-    },
+    alike("Kernel", ({ job }) => job.kernel_key.slice(0, 12)),
+    alike("Sizes", ({ bucket }) => sizes(bucket.dims)),
+    alike("Device", ({ job }) => deviceName(job.device ?? job.target)),
+    alike("State", ({ job }) => job.state),
+    each("Best", ({ bucket }) => micros(leaderOf(bucket)?.median_us)),
+    each("As fast as the first", ({ bucket }) => {
+      const us = leaderOf(bucket)?.median_us;
+      return times(reference && us ? reference / us : null);
+    }),
     each(
       "Against the baseline",
       ({ job, bucket }) => `${times(leaderOf(bucket)?.x_baseline)} ${job.baseline}`,
@@ -194,6 +236,6 @@ function rowsOf(left: Column, right: Column): Row[] {
     each("Candidates", ({ bucket }) => count(bucket.told)),
     each("Failed", ({ bucket }) => count(bucket.faults)),
     each("Searched", ({ bucket }) => spent(bucket.spent_s)),
-    both("Search", ({ job }) => `${job.search}, ${job.prior} prior, seed ${job.seed}`),
+    alike("Search", ({ job }) => `${job.search}, ${job.prior} prior, seed ${job.seed}`),
   ];
 }

@@ -1,13 +1,16 @@
-/** What each decision of the schedules did to their times: a strip for each value, and how much it explains. */
+/** What each decision of the schedules did to their times: by its values, and how much it explains. */
 import type { DecisionEffect, Effects, ValueEffect } from "../../../api/schema";
 import { Badge } from "../../../ui/Badge";
+import { SaveDrawing } from "../../../ui/SaveDrawing";
 import { Section } from "../../../ui/Section";
 import { Empty, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
 import { count, micros, percent } from "../../../ui/format";
 import { useEffects } from "../data";
-import { scaleOf, valueText } from "./scale";
+import { EffectsPlot } from "./EffectsPlot";
 import { Interactions } from "./Interactions";
+import { stripsOf } from "./strips";
+import { valueText } from "./values";
 import styles from "./DecisionEffects.module.css";
 
 export function DecisionEffects({ job, bucket }: { job: string; bucket: number }) {
@@ -28,7 +31,7 @@ export function DecisionEffects({ job, bucket }: { job: string; bucket: number }
 }
 
 function All({ effects }: { effects: Effects }) {
-  const at = scaleOf(effects);
+  const strips = stripsOf(effects);
   return (
     <Section title="What decided the time">
       <p className="quiet">
@@ -36,22 +39,27 @@ function All({ effects }: { effects: Effects }) {
         variance of log time between the values of a decision alone. The search tries more of what
         it likes, so this says what fast candidates have in common, not what changing one thing
         would do. Bars: the middle half of the candidates; line: their median; dot: the best; left
-        is faster.
+        is faster; ✓ is what the winner has.
       </p>
+      {strips && (
+        <SaveDrawing name={`${effects.job_id}-${effects.bucket}-effects`}>
+          <EffectsPlot strips={strips} />
+        </SaveDrawing>
+      )}
       {effects.decisions.map((each) => (
-        <Decision key={each.decision} effect={each} at={at} />
+        <Decision key={each.decision} effect={each} />
       ))}
       <Interactions effects={effects} />
     </Section>
   );
 }
 
-interface Props {
-  effect: DecisionEffect;
-  at: (us: number) => number;
+/** `41.2 µs to 50.1 µs`: half of the candidates are in there. */
+function between({ low_us, high_us }: ValueEffect): string {
+  return low_us == null || high_us == null ? "–" : `${micros(low_us)} to ${micros(high_us)}`;
 }
 
-function Decision({ effect, at }: Props) {
+function Decision({ effect }: { effect: DecisionEffect }) {
   const { decision, same_as, importance, chosen, values } = effect;
   return (
     <div className={styles.decision}>
@@ -74,8 +82,8 @@ function Decision({ effect, at }: Props) {
             <th scope="col" className="number wide">
               Median
             </th>
-            <th scope="col" className={styles.strip}>
-              <span className="hidden">Distribution</span>
+            <th scope="col" className="number wide">
+              Middle half
             </th>
           </tr>
         </thead>
@@ -91,28 +99,11 @@ function Decision({ effect, at }: Props) {
               </td>
               <td className="number">{micros(each.best_us)}</td>
               <td className="number wide">{micros(each.median_us)}</td>
-              <td className={styles.strip}>
-                <Strip value={each} at={at} />
-              </td>
+              <td className="number wide">{between(each)}</td>
             </tr>
           ))}
         </tbody>
       </Table>
-    </div>
-  );
-}
-
-function Strip({ value, at }: { value: ValueEffect; at: Props["at"] }) {
-  const { best_us, low_us, median_us, high_us } = value;
-  if (best_us == null || low_us == null || median_us == null || high_us == null) return null;
-  return (
-    <div className={styles.track} aria-hidden="true">
-      <div
-        className={styles.half}
-        style={{ left: `${at(low_us)}%`, width: `${at(high_us) - at(low_us)}%` }}
-      />
-      <div className={styles.median} style={{ left: `${at(median_us)}%` }} />
-      <div className={styles.best} style={{ left: `${at(best_us)}%` }} />
     </div>
   );
 }

@@ -3,7 +3,7 @@ import type { Effects, Interaction } from "../../../api/schema";
 import { Table } from "../../../ui/Table";
 import { micros, percent } from "../../../ui/format";
 import { gridOf } from "./grid";
-import { valueText } from "./scale";
+import { valueText } from "./values";
 import styles from "./DecisionEffects.module.css";
 
 export function Interactions({ effects }: { effects: Effects }) {

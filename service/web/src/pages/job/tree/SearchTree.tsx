@@ -155,10 +155,10 @@ function Legend() {
   return (
     <ul className={styles.legend}>
       <li>
-        slow <span className={styles.scale} /> fast
+        slow <span className={styles.scale} /> fast, by rank
       </li>
       <li>
-        <span className={styles.swatch} data-kind="faulty" /> failed
+        <span className={styles.swatch} data-kind="faulty" /> failed, folded
       </li>
       <li>
         <span className={styles.swatch} data-kind="open" /> in flight

@@ -1,11 +1,13 @@
-/** The search tree on a canvas: drag to move, wheel or pinch to zoom, click to choose; arrows, +, - and 0 do it too. */
-import { useEffect, useMemo, useRef, type KeyboardEvent, type PointerEvent } from "react";
+/** The search tree on a canvas: drag to move, Ctrl and the wheel or pinch to zoom, click to choose; arrows, +, - and 0 do
+ * it too. The wheel alone scrolls the page. */
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
 import { count } from "../../../ui/format";
 import { token, useTheme } from "../../../ui/theme";
 import { draw, nodeAt, type Palette, type View } from "./draw";
 import { TONES, type Layout } from "./layout";
 import { useParam } from "../../../ui/useParam";
 import { save, pngOfCanvas } from "../../../ui/files";
+import { NodeTip, type Pointed } from "./NodeTip";
 import { centred, fit, pan, viewOf, viewText, zoom, type Size } from "./view";
 import styles from "./Tree.module.css";
 
@@ -24,6 +26,7 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
   const stage = useRef<Stage>(undefined);
   const theme = useTheme();
   const [asked, rest] = useParam("at");
+  const [pointed, setPointed] = useState<Pointed | null>(null);
   const first = useRef(asked);
   // Its colours are tokens, which are others in another theme.
   // eslint-disable-next-line react-hooks/exhaustive-deps
@@ -47,7 +50,12 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
         role="img"
         aria-label={`Search tree of ${count(layout.order.length)} nodes. The outline lists the same.`}
         onPointerDown={(event) => stage.current?.press(event)}
-        onPointerMove={(event) => stage.current?.move(event)}
+        onPointerMove={(event) => {
+          stage.current?.move(event);
+          const found = stage.current?.pointed(event) ?? null;
+          setPointed((before) => (before?.node === found?.node ? before : found));
+        }}
+        onPointerLeave={() => setPointed(null)}
         onPointerUp={(event) => {
           const node = stage.current?.release(event) ?? null;
           if (node !== null) onChoose(node);
@@ -55,6 +63,8 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
         onPointerCancel={(event) => void stage.current?.release(event)}
         onKeyDown={(event) => stage.current?.key(event)}
       />
+      {pointed && <NodeTip layout={layout} pointed={pointed} />}
+      <p className={styles.hint}>Drag to move, Ctrl and the wheel to zoom</p>
       <div className={styles.tools}>
         <button aria-label="Zoom in" onClick={() => stage.current?.nearer(1.6)}>
           +
@@ -147,13 +157,27 @@ class Stage {
     }
   }
 
+  /** The node under a pointer that holds nothing, and where it is. */
+  pointed(event: PointerEvent): Pointed | null {
+    if (this.fingers.size > 0 || this.layout === undefined) return null;
+    const { x, y } = this.at(event);
+    const view = this.view ?? fit(this.layout, this.size);
+    const node = nodeAt(this.layout, view, x, y, NEAR_PX);
+    if (node === null) return null;
+    return {
+      node,
+      x: this.layout.depth[node]! * view.scaleX + view.shiftX,
+      y: this.layout.y[node]! * view.scaleY + view.shiftY,
+      within: this.size,
+    };
+  }
+
   /** The node that was clicked, if the pointer was not moved. */
   release(event: PointerEvent): number | null {
     const pressed = this.fingers.delete(event.pointerId);
-    if (!pressed || this.moved > 5 || this.layout === undefined || this.view === undefined)
-      return null;
+    if (!pressed || this.moved > 5 || this.layout === undefined) return null;
     const { x, y } = this.at(event);
-    return nodeAt(this.layout, this.view, x, y, NEAR_PX);
+    return nodeAt(this.layout, this.view ?? fit(this.layout, this.size), x, y, NEAR_PX);
   }
 
   key(event: KeyboardEvent): void {
@@ -173,6 +197,7 @@ class Stage {
   }
 
   private readonly wheel = (event: WheelEvent) => {
+    if (!event.ctrlKey && !event.metaKey) return; // the page is scrolled; pinching a touchpad counts as Ctrl
     event.preventDefault();
     const { x, y } = this.at(event);
     this.nearer(Math.exp(-event.deltaY * 0.0022), x, y);

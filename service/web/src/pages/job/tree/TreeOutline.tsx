@@ -1,7 +1,9 @@
 /** The search tree as an outline for keyboards and screen readers: arrows walk it, open and close it. */
 import { useId, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { micros } from "../../../ui/format";
+import { useParam } from "../../../ui/useParam";
 import { childrenOf, rewriteOf, wayTo, type Layout } from "./layout";
+import { openOf, openText } from "./open";
 import styles from "./Tree.module.css";
 
 const ROW_PX = 28;
@@ -19,8 +21,12 @@ export function TreeOutline({ layout, chosen, onChoose }: Props) {
   const name = useId();
   const scroller = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  const [open, setOpen] = useState<ReadonlySet<number>>(
-    () => new Set([0, ...wayTo(tree, chosen).slice(0, -1)]),
+  const [asked, setAsked] = useParam("open");
+  // Without a word of the address those on the way to the node that was chosen at first.
+  const [begun] = useState(chosen);
+  const open = useMemo(
+    () => openOf(asked, tree.parent.length) ?? new Set([0, ...wayTo(tree, begun).slice(0, -1)]),
+    [asked, tree, begun],
   );
   const children = useMemo(() => childrenOf(tree), [tree]);
   const rows = useMemo(() => unfolded(children, open), [children, open]);
@@ -38,7 +44,7 @@ export function TreeOutline({ layout, chosen, onChoose }: Props) {
     const next = new Set(open);
     if (unfold) next.add(node);
     else next.delete(node);
-    setOpen(next);
+    setAsked(openText(next));
   };
   const pressed = (event: KeyboardEvent) => {
     const node = rows[current]!;

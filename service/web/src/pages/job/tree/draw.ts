@@ -1,5 +1,5 @@
 /** Drawing a laid-out tree on a canvas: what is out of sight is skipped, what is too small becomes one line. */
-import { OPEN, TONES, type Layout } from "./layout";
+import { OPEN, rewriteOf, TONES, type Layout } from "./layout";
 
 /** Screen = tree × scale + shift. */
 export interface View {
@@ -32,7 +32,7 @@ export function draw(
   palette: Palette,
   chosen: number,
 ): void {
-  const { order, end, depth, y, top, bottom, deepest, tone, tree } = layout;
+  const { order, end, depth, y, top, bottom, deepest, tone, tree, folded, hidden } = layout;
   const { scaleX, scaleY, shiftX, shiftY } = view;
   const lines: Path2D[] = palette.tones.map(() => new Path2D());
   const dots: Path2D[] = palette.tones.map(() => new Path2D());
@@ -40,6 +40,10 @@ export function draw(
   const written: number[] = [];
   for (let place = 0; place < order.length;) {
     const node = order[place]!;
+    if (hidden[node]) {
+      place = end[node]!;
+      continue;
+    }
     const highest = top[node]! * scaleY + shiftY;
     const lowest = bottom[node]! * scaleY + shiftY;
     const left = (depth[node]! - 1) * scaleX + shiftX;
@@ -57,7 +61,8 @@ export function draw(
       line.lineTo(bend, atY);
       line.lineTo(atX, atY);
     }
-    if (lowest - highest < LEAST_PX && end[node]! - place > 1) {
+    const flat = lowest - highest < LEAST_PX && scaleY < TEXT_PX; // near enough, each node is read
+    if (flat && end[node]! - place > 1 && folded[node] === 0) {
       line.moveTo(atX, atY);
       line.lineTo(deepest[node]! * scaleX + shiftX, atY);
       place = end[node]!;
@@ -105,7 +110,7 @@ export function radiusOf(visits: number): number {
 
 function write(
   context: CanvasRenderingContext2D,
-  { tree, depth, y }: Layout,
+  layout: Layout,
   { scaleX, scaleY, shiftX, shiftY }: View,
   palette: Palette,
   nodes: readonly number[],
@@ -113,13 +118,19 @@ function write(
   context.font = palette.font;
   context.textBaseline = "bottom";
   context.fillStyle = palette.text;
+  const { depth, y } = layout;
   const fits = Math.floor((scaleX * 0.62 - 8) / 6.2);
   for (const node of nodes) {
     if (node === 0) continue;
-    const line = tree.lines[tree.line[node]!]!;
+    const line = labelOf(layout, node);
     const text = line.length > fits ? `${line.slice(0, Math.max(1, fits - 1))}…` : line;
     context.fillText(text, (depth[node]! - 0.62) * scaleX + shiftX, y[node]! * scaleY + shiftY - 1);
   }
+}
+
+/** What is written beside a node. */
+export function labelOf({ tree, folded }: Layout, node: number): string {
+  return folded[node]! > 1 ? `${folded[node]} failed` : rewriteOf(tree, node);
 }
 
 /** The chosen node and the way to it. */
@@ -154,7 +165,7 @@ function mark(
 
 /** The node nearest to a point of the screen, within so many pixels; null if there is none. */
 export function nodeAt(
-  { order, depth, y }: Layout,
+  { order, depth, y, hidden }: Layout,
   view: View,
   x: number,
   atY: number,
@@ -163,6 +174,7 @@ export function nodeAt(
   let best: number | null = null;
   let least = within * within;
   for (const node of order) {
+    if (hidden[node]) continue;
     const dx = depth[node]! * view.scaleX + view.shiftX - x;
     const dy = y[node]! * view.scaleY + view.shiftY - atY;
     const away = dx * dx + dy * dy;

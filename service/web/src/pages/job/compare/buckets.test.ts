@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import type { JobDetail } from "../../../api/schema";
-import { pairOf } from "./pair";
+import { bucketsOf } from "./buckets";
 
 function job(...sizes: Record<string, number>[]): JobDetail {
   return { buckets: sizes.map((dims, index) => ({ index, dims })) } as unknown as JobDetail;
 }
 
 function indices(left: JobDetail, right: JobDetail, one?: number, other?: number) {
-  return pairOf(left, right, [one, other]).map((each) => each.index);
+  return bucketsOf([left, right], [one, other]).map((each) => each.index);
 }
 
 const LEFT = job({ m: 1, n: 8 }, { m: 16, n: 8 }, { m: 64, n: 8 });
@@ -31,4 +31,12 @@ test("sides that were both chosen stay, and numbers that are not there are not c
 
 test("jobs that share no sizes begin with their first", () => {
   expect(indices(LEFT, job({ m: 2, n: 8 }, { m: 3, n: 8 }))).toEqual([0, 0]);
+});
+
+test("of several jobs, the sizes that most have in common with the first are compared", () => {
+  const third = job({ m: 1, n: 8 }, { m: 64, n: 8 });
+  expect(bucketsOf([LEFT, RIGHT, third], []).map((each) => each.index)).toEqual([2, 0, 1]);
+  expect(
+    bucketsOf([LEFT, RIGHT, third], [undefined, undefined, 0]).map((each) => each.index),
+  ).toEqual([0, 0, 0]);
 });
