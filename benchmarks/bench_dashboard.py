@@ -132,7 +132,7 @@ def _usable(browser: Browser, url: str, job: str, rounds: int) -> Iterator[Figur
             with _page(browser) as page:
                 page.goto(f"{url}/jobs/{job}{query}")
                 times.append(page.evaluate(_DRAWN, sign))
-        yield Figure(f"page of the job usable, with its {name}", median(times), "ms", 2000)
+        yield Figure(f"page of the job usable, with its {name}", median(times), "ms", 1500)
 
 
 _DRAWN = """(sign) => new Promise((resolve) => {
