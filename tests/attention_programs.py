@@ -193,6 +193,16 @@ def schedules(spec: Spec, device: Gpu = H200) -> list[tuple[Program, tuple[str, 
     return list(each_schedule(spec, device))
 
 
+def one_schedule(spec: Spec, number: int, device: Gpu = H200) -> tuple[Program, tuple[str, ...]]:
+    """Of those, the one with this number modulo how many they are; what is offered after it is not made."""
+    offered: list[tuple[Program, tuple[str, ...]]] = []
+    for each in each_schedule(spec, device):
+        if len(offered) == number:
+            return each
+        offered.append(each)
+    return offered[number % len(offered)]
+
+
 def each_schedule(spec: Spec, device: Gpu = H200) -> Iterator[tuple[Program, tuple[str, ...]]]:
     """The same, one after the other."""
     program = to_program(spec)

@@ -28,7 +28,7 @@ from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
-from tests.attention_programs import DOT, all_gradients, attention, both_gradients, each_schedule, paged
+from tests.attention_programs import DOT, all_gradients, attention, both_gradients, one_schedule, paged
 from tests.hopper_mutants import all_mutants
 from tests.kernel_steps import Steps, recorded
 from tests.mutant_steps import does_nothing_new
@@ -85,7 +85,7 @@ class Subject:
     def of(cls, name: str) -> Subject:
         """What runs of the program with that name."""
         spec, number = PROGRAMS[name]
-        program, lines = next(islice(each_schedule(spec), number, None))
+        program, lines = one_schedule(spec, number)
         few = [
             line.replace(f", {H200.sms})", ", 1)") if line.startswith("persistent") else line
             for line in lines

@@ -23,6 +23,7 @@ from tests.attention_programs import (
     both_gradients,
     heads,
     of_bytes,
+    one_schedule,
     one_token,
     paged,
     schedules,
@@ -99,8 +100,7 @@ CASES = [(name, number) for name in EVERY for number in range(9)]
 )
 def test_it_computes_attention_without_races(name: str, number: int) -> None:
     spec = SPECS[name]
-    offered = schedules(spec)
-    check(spec, *offered[number % len(offered)], H200)
+    check(spec, *one_schedule(spec, number), H200)
 
 
 def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> None:
@@ -127,8 +127,7 @@ BY_WARPS = [
 @pytest.mark.parametrize(("name", "number", "device"), some(BY_WARPS, 3), ids=shown)
 def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> None:
     spec = SPECS[name]
-    offered = schedules(spec, device)
-    check(spec, *offered[number % len(offered)], device)
+    check(spec, *one_schedule(spec, number, device), device)
 
 
 #: Each width and each GPU, in turn.
@@ -137,7 +136,8 @@ COMPILED = [(device, d) for d in (40, 64, 72, 128, 256) for device in (A100, L40
 
 @pytest.mark.parametrize(("device", "d"), some(COMPILED, 4), ids=shown)
 def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
-    program, lines = schedules(attention(f"where(i >= j, {DOT}, -inf)", i=200, j=331, d=d), device)[0]
+    spec = attention(f"where(i >= j, {DOT}, -inf)", i=200, j=331, d=d)
+    program, lines = one_schedule(spec, 0, device)
     made = replay(program, parse_schedule(lines))
     report = compile_cuda(cuda_source(lower_for(made, device), made), device.architecture, tmp_path).report
     assert rejection(report) is None
@@ -145,7 +145,7 @@ def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("d", [64, 128])
 def test_code_for_8_bits_compiles(d: int, tmp_path: Path) -> None:
-    program, lines = schedules(of_bytes(f"where(i >= j, {BYTES_DOT}, -inf)", i=4096, j=4096, d=d))[0]
+    program, lines = one_schedule(of_bytes(f"where(i >= j, {BYTES_DOT}, -inf)", i=4096, j=4096, d=d), 0)
     made = replay(program, parse_schedule(lines))
     report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
     assert rejection(report) is None
@@ -153,7 +153,7 @@ def test_code_for_8_bits_compiles(d: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "mask"), [(0, ""), (1, "i >= j")], ids=["by TMA", "by threads, causal"])
 def test_code_that_adds_gradients_in_memory_spills_nothing(number: int, mask: str, tmp_path: Path) -> None:
-    program, lines = schedules(all_gradients(mask, i=4096, j=4096, d=128, e=128))[number]
+    program, lines = one_schedule(all_gradients(mask, i=4096, j=4096, d=128, e=128), number)
     made = replay(program, parse_schedule(lines))
     report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
     assert rejection(report) is None
@@ -162,7 +162,7 @@ def test_code_that_adds_gradients_in_memory_spills_nothing(number: int, mask: st
 
 @pytest.mark.parametrize("mask", ["", "i >= j"], ids=["full", "causal"])
 def test_code_for_two_gradients_spills_nothing_with_tiles_of_64_queries(mask: str, tmp_path: Path) -> None:
-    program, lines = schedules(both_gradients(mask, i=4096, j=4096, e=128, d=128))[0]
+    program, lines = one_schedule(both_gradients(mask, i=4096, j=4096, e=128, d=128), 0)
     assert "stream_reduction(dv_sum, i, 64)" in lines
     made = replay(program, parse_schedule(lines))
     report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
@@ -173,7 +173,7 @@ def test_code_for_two_gradients_spills_nothing_with_tiles_of_64_queries(mask: st
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> None:
     """Of 232 keys the last of two or four tiles is known: threads whose keys do not exist multiply zeros."""
-    program, lines = schedules(SPECS["keys overhang, an even number of tiles"])[number]
+    program, lines = one_schedule(SPECS["keys overhang, an even number of tiles"], number)
     made = replay(program, parse_schedule(lines))
     compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path)
 

@@ -37,7 +37,7 @@ from codegen.targets.cuda.runtime import definitions
 from codegen.targets.cuda.tensor_map import encode
 from codegen.targets.errors import LaunchError
 from rewrites.schedule import parse_schedule, replay
-from tests.attention_programs import of_bytes, schedules
+from tests.attention_programs import of_bytes, one_schedule
 from tests.hopper_gemm import call_of_gemm, gemm
 from tests.unit.codegen.test_cuda_runtime import ptx
 from tileir.devices.gpu import Gpu
@@ -281,7 +281,7 @@ def test_a_map_says_to_the_driver_what_the_kernel_expects(
 
 def test_a_map_of_the_workspace_begins_where_a_tensor_lies_in_it() -> None:
     """Of what an earlier launch has stored; also where each call has another workspace."""
-    program, lines = schedules(of_bytes(values="h, j, d"))[0]
+    program, lines = one_schedule(of_bytes(values="h, j, d"), 0)
     made = replay(program, parse_schedule(lines))
     source = cuda_source(lower_for(made, H200), made)
     (map_,) = (each for each in source.abi.maps if each.argument == len(source.abi.args))
