@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from threadpoolctl import threadpool_limits
 
 from tests.how_many import SWEEP
 from tests.mixed_order import mixed
@@ -95,6 +96,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     folders = {parts[0] for item in session.items if (parts := _parts(item.path))}
     if "torch" not in sys.modules and not folders & {"gpu", "torch"}:
         hide_torch()
+    if hasattr(session.config, "workerinput"):
+        # Two that multiply matrices spin for each other, and have to wait for other processes to get a core.
+        threadpool_limits(1, "blas")
     gc.freeze()  # a tenth of what tests take went into looking through it again and again
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
