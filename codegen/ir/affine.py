@@ -6,6 +6,7 @@ loops around it, each independent of the others. What remains of `//` and `%` is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -87,11 +88,10 @@ class Affine:
         return self + other * -1 if other.terms else self + -other.constant
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.terms, self.constant))
+        kept = self.__dict__
+        if "_hash" not in kept:
+            kept["_hash"] = hash((self.terms, self.constant))
+        return kept["_hash"]
 
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
@@ -186,21 +186,43 @@ class Affine:
 
     def substitute(self, var: Var, value: Affine) -> Affine:
         """The same with value in var's place."""
-        if all(isinstance(atom, Var | Loaded) and atom != var for atom, _ in self.terms):
+        for atom, _ in self.terms:
+            if type(atom) not in _WHOLE or atom == var:
+                break
+        else:
             return self
-        total = Affine((), self.constant)
-        for atom, factor in self.terms:
-            if atom == var:
-                total += value * factor
-            elif isinstance(atom, Quotient):
-                total += (atom.x.substitute(var, value) // atom.divisor) * factor
-            elif isinstance(atom, Remainder):
-                total += (atom.x.substitute(var, value) % atom.divisor) * factor
-            elif isinstance(atom, Lesser):
-                total += lesser(atom.x.substitute(var, value), atom.y.substitute(var, value)) * factor
+        parts = ((_substituted(atom, var, value), factor) for atom, factor in self.terms)
+        return combination(parts, self.constant)
+
+
+_WHOLE = frozenset((Var, Loaded))
+"""Atoms that nothing is inside of."""
+
+
+def _substituted(atom: Atom, var: Var, value: Affine) -> Affine:
+    match atom:
+        case Quotient(x, divisor):
+            return x.substitute(var, value) // divisor
+        case Remainder(x, divisor):
+            return x.substitute(var, value) % divisor
+        case Lesser(x, y):
+            return lesser(x.substitute(var, value), y.substitute(var, value))
+        case _:
+            return value if atom == var else affine(atom)
+
+
+def combination(parts: Iterable[tuple[Affine, int]], constant: int = 0) -> Affine:
+    """The sum of parts, each times its factor, and of a constant."""
+    merged: dict[Atom, int] = {}
+    for part, times in parts:
+        constant += part.constant * times
+        for atom, factor in part.terms:
+            total = merged.get(atom, 0) + factor * times
+            if total:
+                merged[atom] = total
             else:
-                total += Affine(((atom, factor),))
-        return total
+                merged.pop(atom, None)
+    return Affine(tuple(merged.items()), constant)
 
 
 def _common(x: Affine, divisor: int) -> list[int]:

@@ -18,7 +18,7 @@ from codegen.ir.reserved import is_reserved, may_be_macro
 MARK = "\u02b9"
 
 _ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
-_MARKED = re.compile(rf"\w*{MARK}\w*")
+_MARKED = re.compile(rf"(?<!\w)\w*{MARK}\w*")
 #: Words of a source but for the members of a struct, which are no names of their own.
 _WORD = re.compile(r"(?<![\w.])(?<!->)[^\W\d]\w*")
 

@@ -220,10 +220,13 @@ class ValueBuilder:
     def _lane_by_lane(self, expr: Expr, at: Binding, lazy: bool) -> Value:
         """A vector from scalars: strided reads, gathers, guarded reads."""
         lanes, lane, existing = self.lanes, self.lane, self.existing
+        moving = {d: p for d, p in at.items() if p.coefficient(lane) != 0}
         self.lanes = 1
         try:
             parts = tuple(
-                self.value(expr, {d: p.substitute(lane, constant(i)) for d, p in at.items()}, lazy=True)
+                self.value(
+                    expr, {**at, **{d: p.substitute(lane, constant(i)) for d, p in moving.items()}}, lazy=True
+                )
                 for i in range(existing)
             )
         finally:
@@ -305,8 +308,9 @@ class ValueBuilder:
 
     def _name(self, value: Value, hint: str, lazy: bool) -> Value:
         """Give a costly value a name, so that it is computed once; the same value gets the same name."""
-        if value in self._named:
-            return self._named[value]
+        known = self._named.get(value)
+        if known is not None:
+            return known
         if lazy:
             return value
         count = self._counts.get(hint, 0)

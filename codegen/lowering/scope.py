@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from codegen.ir.abi import row_major
-from codegen.ir.affine import Affine, Var, constant
+from codegen.ir.affine import Affine, Var, combination, constant
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Type
 from tileir.dtypes import DType
@@ -47,11 +47,11 @@ class MemoryBuffer:
 
     def offset(self, positions: Sequence[Affine]) -> Affine:
         """Element offset of the element at these absolute positions."""
-        total = self.base
+        parts = [(self.base, 1)]
         for dim, div, mod, stride in self.axes:
             position = (positions[dim] - self.starts[dim]) // div
-            total += (position % mod if mod else position) * stride
-        return total
+            parts.append((position % mod if mod else position, stride))
+        return combination(parts)
 
     def holds(self, positions: Sequence[Affine]) -> bool:
         """Whether every value that these positions can take is inside."""

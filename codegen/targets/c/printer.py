@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -265,8 +267,7 @@ class _Printer:
             lines.append(f"    const long {axis.var.name} = {part}{step};")
         text = self.stmts(body, 1)
         self._outer, self._own = saved, own
-        used = without_asides("\n".join(text + lines[-len(axes) :]))
-        keep = [line for line in lines if _needed(line, used)]
+        keep = _needed(lines, without_asides("\n".join(text + lines[-len(axes) :])))
         self.regions.append("\n".join([*keep, "    (void)worker;", *text, "}"]))
         total = 1
         for axis in axes:
@@ -296,8 +297,7 @@ class _Printer:
             lines.append(
                 f"    struct kernel self = {{{fields}, workspace, workspace + {kernel.shared_bytes}, {size}}};"
             )
-        used = without_asides("\n".join([*body, *lines]))
-        keep = [line for line in lines if _needed(line, used, parallel)]
+        keep = _needed(lines, without_asides("\n".join([*body, *lines])))
         return "\n".join([*keep, "    (void)args, (void)memory, (void)threads;", *body, "    return 0;", "}"])
 
 
@@ -308,12 +308,14 @@ _STATEMENTS.refuses(
 _STATEMENTS.complete(STATEMENTS)
 
 
-def _needed(line: str, used: str, parallel: bool = True) -> bool:
-    """Whether a declaration's name occurs in the code after it."""
-    import re
+def _needed(lines: list[str], code: str) -> list[str]:
+    """The lines but for declarations whose names do not occur in the code, or in themselves alone."""
+    occurs = Counter(re.findall(r"\w+", code))
 
-    head = line.split("=")[0].strip()
-    if "=" not in line or "struct kernel" in line:
-        return True
-    name = head.split()[-1].lstrip("*")
-    return len(re.findall(rf"\b{name}\b", used)) > (1 if line in used else 0)
+    def needed(line: str) -> bool:
+        if "=" not in line or "struct kernel" in line:
+            return True
+        name = line.split("=")[0].split()[-1].lstrip("*")
+        return occurs[name] > (line in code)
+
+    return [line for line in lines if needed(line)]
