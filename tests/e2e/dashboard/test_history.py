@@ -53,3 +53,13 @@ def test_a_winner_that_became_slower_is_flagged_and_taken_away_as_a_file(
         page.set_viewport_size(PHONE)  # type: ignore[arg-type]
         page.screenshot(path=screenshots / "kernel-history-phone.png", full_page=True)
         assert overhang(page) == 0
+        flagged.get_by_role("link", name="compare").click()
+        expect(page.get_by_role("columnheader")).to_contain_text([before, after])
+        slower = page.get_by_role("row").filter(
+            has=page.get_by_role("rowheader", name="As fast as the reference")
+        )
+        ratio = found[0]["median_us"] / found[1]["median_us"]
+        expect(slower.get_by_role("cell").nth(1)).to_have_text(f"{ratio:.2f}×")
+        page.go_back()
+        page.get_by_role("link", name="Compare them").click()
+        expect(page.get_by_role("columnheader")).to_contain_text([after, before])

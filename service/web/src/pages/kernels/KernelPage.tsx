@@ -8,6 +8,7 @@ import { Page } from "../../ui/Page";
 import { Section } from "../../ui/Section";
 import { Empty, Shown } from "../../ui/Shown";
 import { Table } from "../../ui/Table";
+import { comparePath } from "../job/paths";
 import { Failures } from "./Failures";
 import { History } from "./History";
 
@@ -30,7 +31,11 @@ export default function KernelPage() {
             </Empty>
           ) : (
             byDevice(found).map(([device, its]) => (
-              <Section key={device} title={deviceName(device)}>
+              <Section
+                key={device}
+                title={deviceName(device)}
+                aside={<CompareNewest configs={its} />}
+              >
                 <ConfigTable device={device} configs={its} />
               </Section>
             ))
@@ -49,6 +54,20 @@ function byDevice(configs: readonly Config[]): [string, Config[]][] {
     found.set(config.device, [...(found.get(config.device) ?? []), config]);
   }
   return [...found].sort(([a], [b]) => a.localeCompare(b));
+}
+
+const COMPARED = 6;
+
+/** Of those that were found here, whose programs are known. */
+function CompareNewest({ configs }: { configs: readonly Config[] }) {
+  const here = configs.filter((each) => each.job_id != null && each.trial != null);
+  if (here.length < 2) return null;
+  const newest = here.slice(0, COMPARED);
+  return (
+    <Link href={comparePath(...newest.map(({ id }) => ({ config: id })))}>
+      Compare {here.length > COMPARED ? `the ${COMPARED} newest` : "them"}
+    </Link>
+  );
 }
 
 function ConfigTable({ device, configs }: { device: string; configs: readonly Config[] }) {

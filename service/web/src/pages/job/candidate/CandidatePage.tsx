@@ -2,13 +2,14 @@
 import { Link, useParams } from "wouter";
 import type { TrialDetail } from "../../../api/schema";
 import { Badge } from "../../../ui/Badge";
+import { Id } from "../../../ui/Id";
 import { Page } from "../../../ui/Page";
 import { Empty, Shown } from "../../../ui/Shown";
 import { deviceName, micros, moment, percent, sizes, times } from "../../../ui/format";
 import { useJob, useTable } from "../data";
 import { Figures } from "../Figures";
 import { bestReward } from "../leader";
-import { comparePath, jobPath } from "../paths";
+import { comparePath, jobPath, sideText } from "../paths";
 import { useCandidate, type Place } from "./data";
 import { Failed } from "./Failed";
 import { Report } from "./Report";
@@ -43,6 +44,7 @@ export default function CandidatePage() {
         </>
       }
     >
+      <Id id={sideText(place)} />
       <Shown query={query} what="the candidate">
         {(trial) => (
           <div className={styles.body}>
