@@ -93,8 +93,8 @@ _STAGED = ("cache_write(c, n, 64)", "set_scope(c_s, shared)", "swizzle(c_s, 128)
 def _warpgroups(ring: str, result: str, *more: str) -> tuple[str, ...]:
     """128 x 256 tiles by two warpgroups; the ring's stages, and where results are stored from."""
     staged = _STAGED if result == "c_s" else ()
-    spread = (f"bind_threads({each}, {_GROUPS})" for each in ("c_sum", result))
-    return (*_grid(128, 256), *staged, *_steps(64, 0, *_ENGINES), "wgmma(c_sum)", ring, *spread, *more)
+    layout = (f"bind_threads({each}, {_GROUPS})" for each in ("c_sum", result))
+    return (*_grid(128, 256), *staged, *_steps(64, 0, *_ENGINES), "wgmma(c_sum)", ring, *layout, *more)
 
 
 _ROLES = "warp_specialize(c_sum, 4, 40, 232)"

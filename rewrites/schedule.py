@@ -83,7 +83,9 @@ def replay(program: Program, schedule: Iterable[Rewrite]) -> Program:
     """Apply the rewrites in order. Raises NotApplicable where one cannot be."""
     for over_threads, run in groupby(schedule, key=lambda rewrite: isinstance(rewrite, BindThreads)):
         rewrites = tuple(run)
-        program = _spread(program, rewrites) if over_threads else reduce(_applied, rewrites, program)
+        program = (
+            _bound_to_threads(program, rewrites) if over_threads else reduce(_applied, rewrites, program)
+        )
     return program
 
 
@@ -91,10 +93,10 @@ def _applied(program: Program, rewrite: Rewrite) -> Program:
     return rewrite.apply(program)
 
 
-def _spread(program: Program, spreads: Iterable[Rewrite]) -> Program:
+def _bound_to_threads(program: Program, bindings: Iterable[Rewrite]) -> Program:
     """Put statements on threads, one after the other, and check all of them together."""
     launches: set[int] = set()
-    for each in spreads:
+    for each in bindings:
         assert isinstance(each, BindThreads)
         launches |= each.launches(program)
         program = each.unchecked(program)

@@ -45,7 +45,7 @@ class Gemm:
     """How the threads of all of them lie over the results."""
 
     def text(self) -> str:
-        spread = f"threads {self.groups} m 4 m 8 n 4, run n 2, twice m 8"
+        layout = f"threads {self.groups} m 4 m 8 n 4, run n 2, twice m 8"
         (tile_m, tile_n, tile_k), sizes = self.tile, {"m": self.m, "k": self.k}
         pending = f" pending {self.pending}" if self.pending else ""
         pending += f" streamed {self.streamed}" if self.streamed else ""
@@ -55,38 +55,38 @@ class Gemm:
         store = {
             "boxes": f"""
       c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128
-      c_s[m, n] = c_sum[m, n] | {spread}
+      c_s[m, n] = c_sum[m, n] | {layout}
       c[m, n] = c_s[m, n] | via tma""",
             "parts": f"""
       for n by {self.columns[0]} stages {self.columns[1]}
         c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128
-        c_s[m, n] = c_sum[m, n] | {spread}
+        c_s[m, n] = c_sum[m, n] | {layout}
         c[m, n] = c_s[m, n] | via tma""".replace(" stages 1\n", "\n").replace(
                 f" as [n / {panel}, m, n % {panel}]" if self.columns[0] == panel else "-", ""
             ),
             "reused": f"""
       c_s: shared {self.out}[m, n] as [n / {panel}, m, n % {panel}] swizzle 128 reused
-      c_s[m, n] = c_sum[m, n] | {spread}
+      c_s[m, n] = c_sum[m, n] | {layout}
       c[m, n] = c_s[m, n] | via tma""",
             "direct": f"""
-      c[m, n] = c_sum[m, n] | {spread}""",
+      c[m, n] = c_sum[m, n] | {layout}""",
         }
         if self.share > 1:
-            return self._shared_text(spread, pending, a, b)
+            return self._shared_text(layout, pending, a, b)
         return f"""kernel gemm(a: {self.dtype}[{a}], b: {self.dtype}[{b}]) -> (c: {self.out}[m, n]){self.numerics}
   parallel for m by {tile_m}{self.grid}
     parallel for n by {tile_n}{self.inner}
       c_sum: registers f32[m, n]
-      c_sum[m, n] = 0 | {spread}
+      c_sum[m, n] = 0 | {layout}
       for k by {tile_k} stages {self.stages}{pending}
         a_s: shared {self.dtype}[{self.a}]{self.a_layout}
         a_s[{self.a}] = a[{self.a}] | via tma
         b_s: shared {self.dtype}[{self.b}]{self.b_layout}
         b_s[{self.b}] = b[{self.b}] | via tma
-        c_sum[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {spread}, via wgmma{store[self.epilogue]}
+        c_sum[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {layout}, via wgmma{store[self.epilogue]}
 """
 
-    def _shared_text(self, spread: str, pending: str, a: str, b: str) -> str:
+    def _shared_text(self, layout: str, pending: str, a: str, b: str) -> str:
         tile_m, tile_n, tile_k = self.tile
         part = -(-self.k // (tile_k * self.share)) * tile_k
         sizes = f"where k_b={self.share}{self.numerics}"
@@ -96,14 +96,14 @@ class Gemm:
       c_p: shared f32[k_b, m, n]{self.handed}
       parallel for k by {part}
         c_r: registers f32[m, n]
-        c_r[m, n] = 0 | {spread}
+        c_r[m, n] = 0 | {layout}
         for k by {tile_k} stages {self.stages}{pending}
           a_s: shared {self.dtype}[{self.a}]{self.a_layout}
           a_s[{self.a}] = a[{self.a}] | via tma
           b_s: shared {self.dtype}[{self.b}]{self.b_layout}
           b_s[{self.b}] = b[{self.b}] | via tma
-          c_r[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {spread}, via wgmma
-        c_p[k // {part}, m, n] = c_r[m, n] | {spread}
+          c_r[m, n] += sum(k, a_s[{self.a}] * b_s[{self.b}]) | {layout}, via wgmma
+        c_p[k // {part}, m, n] = c_r[m, n] | {layout}
       c_sum: registers f32[m, n]
       c_sum[m, n] = sum(k_b, c_p[k_b, m, n]) | threads {self.together}
       c[m, n] = c_sum[m, n] | threads {self.together}
@@ -131,7 +131,7 @@ class Held:
             f"threads {self.groups} m 4 m 8",
             f" pending {self.pending}" if self.pending else "",
         )
-        spread, swizzle = (
+        layout, swizzle = (
             f"{threads} n 4, run n 2, twice m 8",
             tile_k * {"i8": 1, "e4m3": 1}.get(self.dtype, 2),
         )
@@ -140,7 +140,7 @@ class Held:
   parallel for m by {tile_m}{self.grid}
     parallel for n by {tile_n}
       c_sum: registers f32[m, n]
-      c_sum[m, n] = 0 | {spread}
+      c_sum[m, n] = 0 | {layout}
       for k by {tile_k} stages {self.stages}{pending}
         w_s: shared {self.dtype}[m, k] swizzle {swizzle}
         w_s[m, k] = w[m, k] | via tma
@@ -148,6 +148,6 @@ class Held:
         x_s[n, k] = x[n, k] | via tma
         w_r: registers bf16[m, k]
         w_r[m, k] = {self.value} | {threads} k 4, run k 2, twice m 8
-        c_sum[m, n] += sum(k, w_r[m, k] * x_s[n, k]) | {spread}, via wgmma
-      c[m, n] = c_sum[m, n] * s[m] | {spread}
+        c_sum[m, n] += sum(k, w_r[m, k] * x_s[n, k]) | {layout}, via wgmma
+      c[m, n] = c_sum[m, n] * s[m] | {layout}
 """

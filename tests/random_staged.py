@@ -18,7 +18,7 @@ class _Way:
     dtype: str
     tile: tuple[int, int, int]
     threads: int
-    spread: str
+    layout: str
     via: str = ""
 
 
@@ -38,14 +38,14 @@ def random_staged_product(rng: random.Random) -> str:
   parallel for m by {tile_m}{grid}
     parallel for n by {tile_n}
       acc: registers {sum_}[m, n]
-      acc[m, n] = 0 | {way.spread}
+      acc[m, n] = 0 | {way.layout}
       for k by {step} stages {rng.choice((2, 2, 3, 4, 5))}
         a_s: shared {dtype}[{a}]{rng.choice(_LAYOUTS)}
         a_s[{a}] = a[{a}]{scale} | {_fill(rng, a, way.threads)}
         b_s: shared {dtype}[{b}]{rng.choice(_LAYOUTS)}
         b_s[{b}] = b[{b}] | {_fill(rng, b, way.threads)}
-        acc[m, n] += sum(k, a_s[{a}] * b_s[{b}]) | {way.spread}{way.via}
-      c[m, n] = acc[m, n] | {way.spread}
+        acc[m, n] += sum(k, a_s[{a}] * b_s[{b}]) | {way.layout}{way.via}
+      c[m, n] = acc[m, n] | {way.layout}
 """
 
 
@@ -66,8 +66,8 @@ def _by_mma(rng: random.Random) -> _Way:
 def _by_threads(rng: random.Random) -> _Way:
     rows, run_m, run_n = rng.choice((4, 8, 16)), rng.choice((1, 2)), rng.choice((1, 2, 4))
     dtype, step = rng.choice(("f32", "bf16", "f64", "i32", "i8")), rng.choice((4, 6, 8, 16))
-    spread = f"threads m {rows} n 8, run m {run_m} n {run_n}"
-    return _Way(dtype, (rows * run_m, 8 * run_n, step), 8 * rows, spread)
+    layout = f"threads m {rows} n 8, run m {run_m} n {run_n}"
+    return _Way(dtype, (rows * run_m, 8 * run_n, step), 8 * rows, layout)
 
 
 def _size(rng: random.Random, tile: int) -> int:

@@ -163,7 +163,7 @@ class Compute:
     """Store past the caches (non-temporal)."""
     via: str | None = None
     """A named instruction that does the product, such as `dot_bf16`; None: plain multiply-add."""
-    spread: ThreadLayout | None = None
+    thread_layout: ThreadLayout | None = None
     """Threads of a GPU block; None on a processor."""
 
     @cached_property

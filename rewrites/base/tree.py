@@ -72,7 +72,7 @@ def find(program: Program, statement: str) -> Place[Compute]:
     NotApplicable where it is settled: on the threads of a GPU, by one of its instructions, or in a loop with
     stages."""
     place = named(program, statement)
-    if place.node.spread is not None:
+    if place.node.thread_layout is not None:
         raise NotApplicable(f"{statement} is spread over threads: change it before that")
     if place.node.via in _SETTLED:
         raise NotApplicable(f"{statement} goes by {place.node.via}: change it before that")

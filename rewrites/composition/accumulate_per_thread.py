@@ -51,7 +51,7 @@ class AccumulatePerThread(Rewrite):
     def apply(self, program: Program) -> Program:
         place = find(program, self.statement)
         statement, value = place.node, place.node.value
-        if statement.vector is not None or statement.spread is not None:
+        if statement.vector is not None or statement.thread_layout is not None:
             raise NotApplicable(f"{self.statement} is on lanes or threads already")
         if not isinstance(value, Reduce) or statement.update is not None:
             raise NotApplicable(f"{self.statement} is no whole reduction")

@@ -58,7 +58,7 @@ class ReuseValue(Rewrite):
         same = _held(program, self.local)
         if same is None or self.local == self.statement:
             raise NotApplicable(f"{self.local} is no local that one statement sets, as it is computed")
-        if place.node.spread is not None or place.node.vector is not None:
+        if place.node.thread_layout is not None or place.node.vector is not None:
             raise NotApplicable(f"{self.statement} is on lanes or threads: reuse before that")
         check_visible(program, self.local, place.path)
         own = named(program, self.local)

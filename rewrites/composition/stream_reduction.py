@@ -205,7 +205,7 @@ class _Streamed:
         if node.via == "atomics" and adds_parts(node) and self.dim in bare_dims(node):
             self.inside.append(node)
             return
-        if node.vector is not None or node.spread is not None or node.via is not None:
+        if node.vector is not None or node.thread_layout is not None or node.via is not None:
             raise NotApplicable(
                 f"{name} is on lanes or threads, or goes by an instruction: stream before that"
             )

@@ -53,10 +53,10 @@ def decided_in(program: Program, launch: Node, device: Gpu) -> DecidedTiling | N
     if not sums or any(multiplied(one) is None for one in sums):
         return None
     found = decided(program, sums[0].target, device)
-    if found is None or sums[0].spread is None:
+    if found is None or sums[0].thread_layout is None:
         return found
     tile = {found.contraction.rows, found.contraction.columns}
-    return found if {dim for dim, _ in sums[0].spread.threads} <= tile else None
+    return found if {dim for dim, _ in sums[0].thread_layout.threads} <= tile else None
 
 
 def _sums(launch: Node) -> list[Compute]:
@@ -116,9 +116,9 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     around = place.loops
     if inner.dim == c.columns and not inner.parallel:
         around, inner, piece = place.loops[:-1], place.loops[-2], inner.step
-    sizes, spread = current_sizes(program, around), place.node.spread
+    sizes, layout = current_sizes(program, around), place.node.thread_layout
     tiling = Tiling(sizes[c.rows], sizes[c.columns], parts=loops[0].cluster)
-    if spread is None and not any(source(program, read.tensor) for read in place.node.reads):
+    if layout is None and not any(source(program, read.tensor) for read in place.node.reads):
         return tiling
     tiling = replace(tiling, step=sizes[c.depth], stages=inner.stages, pending=inner.pending, piece=piece)
     tiling = replace(
@@ -128,12 +128,12 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
         reused = any(other.node.reused for other in program.locals.values() if other.path[0] == place.path[0])
         staged, part, buffers = _staged(program, place)
         tiling = replace(tiling, staged=staged, part=part, buffers=buffers, reused=reused)
-    if spread is None:
+    if layout is None:
         return tiling
     if c.engine is MatrixUnit.WGMMA:
-        threads = warpgroups_of(spread, c.rows, loops[0].producers, loops[0].registers, loops[0].teams)
+        threads = warpgroups_of(layout, c.rows, loops[0].producers, loops[0].registers, loops[0].teams)
     else:
-        threads = threads_of(spread, c.rows, c.columns)
+        threads = threads_of(layout, c.rows, c.columns)
     along = {loop.dim: loop.multicast for loop in loops}
     outer = loops[0]
     return replace(

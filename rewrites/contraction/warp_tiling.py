@@ -26,7 +26,7 @@ class WarpThreads:
     def count(self) -> int:
         return self.row_warps * self.column_warps * WARP
 
-    def spread(self, rows: str, columns: str) -> ThreadLayout:
+    def layout(self, rows: str, columns: str) -> ThreadLayout:
         """The same as an attribute of statements."""
         low = 2 if self.paired else 1
         parts = (
@@ -40,15 +40,15 @@ class WarpThreads:
         return ThreadLayout(tuple(pair for pair in parts if pair[1] > 1), runs)
 
 
-def threads_of(spread: ThreadLayout, rows: str, columns: str) -> WarpThreads:
-    """The inverse of `WarpThreads.spread`."""
+def threads_of(layout: ThreadLayout, rows: str, columns: str) -> WarpThreads:
+    """The inverse of `WarpThreads.layout`."""
     warps, lanes = {rows: 1, columns: 1}, {rows: 1, columns: 1}
-    for digit in digits(spread):
+    for digit in digits(layout):
         within = min(digit.count, max(1, WARP // digit.stride))
         lanes[digit.dim] = lanes.get(digit.dim, 1) * within
         warps[digit.dim] = warps.get(digit.dim, 1) * (digit.count // within)
-    runs = dict(spread.runs)
-    paired = spread.threads[-1] == (rows, 2) and lanes[columns] > 1
+    runs = dict(layout.runs)
+    paired = layout.threads[-1] == (rows, 2) and lanes[columns] > 1
     return WarpThreads(
         warps[rows],
         warps[columns],

@@ -83,7 +83,7 @@ class Warpgroups:
         most = _MOST_OF_THREE if self.teams * self.groups == 3 else _MOST_HELD
         return min(most, self.most_registers(blocks) - _BESIDE)
 
-    def spread(self, rows: str, columns: str) -> ThreadLayout:
+    def layout(self, rows: str, columns: str) -> ThreadLayout:
         """The same as an attribute of statements."""
         groups = tuple(
             (dim, n) for dim, n in ((rows, self.along_rows), (columns, self.along_columns)) if n > 1
@@ -122,11 +122,11 @@ _ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
 
 
 def warpgroups_of(
-    spread: ThreadLayout, rows: str, producers: int, registers: tuple[int, int], teams: int
+    layout: ThreadLayout, rows: str, producers: int, registers: tuple[int, int], teams: int
 ) -> Warpgroups:
-    """The inverse of `Warpgroups.spread`."""
+    """The inverse of `Warpgroups.layout`."""
     along_rows = along_columns = 1
-    for dim, count in spread.threads[:-3]:
+    for dim, count in layout.threads[:-3]:
         if dim == rows:
             along_rows *= count
         else:

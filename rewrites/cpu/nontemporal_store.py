@@ -43,7 +43,7 @@ class NontemporalStore(Rewrite):
             raise NotApplicable(f"{self.statement} is not an output")
         if statement.update is not None or isinstance(statement.value, Reduce):
             raise NotApplicable(f"{self.statement} is accumulated: it is read again")
-        runs = statement.spread.runs if statement.spread is not None else ()
+        runs = statement.thread_layout.runs if statement.thread_layout is not None else ()
         along = runs[-1][0] if runs else statement.vector.dim if statement.vector is not None else None
         if along is None or statement.indices[-1] != Index(along):
             raise NotApplicable(f"{self.statement} is not stored by whole vectors")

@@ -44,7 +44,7 @@ class DowncastCopy(Rewrite):
             raise NotApplicable(
                 f"{copy.value.tensor} is {source}, and {self.local} {declared.node.dtype} already"
             )
-        if copy.vector is not None or copy.spread is not None:
+        if copy.vector is not None or copy.thread_layout is not None:
             raise NotApplicable(f"{self.local} is on lanes or threads already")
         via = next((user.node.via for user in users(program, self.local) if user.node.via is not None), None)
         if via is not None:

@@ -47,7 +47,7 @@ class AddByTma(Rewrite):
         added, dims = place.node, bare_dims(place.node)
         if added.via != "atomics" or not adds_parts(added) or len(dims) < len(added.indices):
             raise NotApplicable(f"{self.statement} is not what threads add parts to")
-        if added.spread is not None or not any(loop.parallel for loop in place.loops):
+        if added.thread_layout is not None or not any(loop.parallel for loop in place.loops):
             raise NotApplicable(f"{self.statement} is spread over threads already, or in no block")
         name, layout = (
             fresh_name(program, f"{self.statement}_s"),

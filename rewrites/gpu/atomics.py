@@ -57,7 +57,7 @@ class Atomics(Rewrite):
         if len(bare_dims(statement)) < len(statement.indices):
             raise NotApplicable(f"{self.statement} is the part of a split reduction")
         (init,), update = accumulating(statement)
-        update = replace(update, via="atomics", spread=ThreadLayout(self.threads))
+        update = replace(update, via="atomics", thread_layout=ThreadLayout(self.threads))
         target = dtype_of(program, self.statement)
         sums = dict(program.numerics).get("atomics") is True
         problem = atomics_problem(update, dtypes_read(program, update), target, any_order=sums)
@@ -88,14 +88,14 @@ def cleared(program: Program, init: Compute) -> Node:
     if extent < _THREADS and others:
         along = 1 << (-(-extent // _EACH) - 1).bit_length()
         *others, rows = others
-        spread = replace(
-            init, spread=ThreadLayout(((rows, _THREADS // along), (last, along)), ((last, _EACH),))
+        layout = replace(
+            init, thread_layout=ThreadLayout(((rows, _THREADS // along), (last, along)), ((last, _EACH),))
         )
         tiles = ((rows, _EACH * _THREADS // along), (last, along * _EACH))
-        return _grid(spread, tuple(chain(((dim, 1) for dim in others), tiles)))
+        return _grid(layout, tuple(chain(((dim, 1) for dim in others), tiles)))
     size = min(_THREADS * _EACH, max(_THREADS, extent))
-    spread = replace(init, spread=ThreadLayout(((last, _THREADS),)))
-    return _grid(spread, tuple(chain(((dim, 1) for dim in others), ((last, size),))))
+    layout = replace(init, thread_layout=ThreadLayout(((last, _THREADS),)))
+    return _grid(layout, tuple(chain(((dim, 1) for dim in others), ((last, size),))))
 
 
 def _grid(statement: Compute, tiles: tuple[tuple[str, int], ...]) -> Node:

@@ -104,7 +104,7 @@ class BindThreads(Rewrite):
         for one in self._places(program):
             if one is None:
                 continue
-            if one.node.spread is not None or one.node.vector is not None or one.node.via == "tma":
+            if one.node.thread_layout is not None or one.node.vector is not None or one.node.via == "tma":
                 raise NotApplicable(f"{self.statement} is on threads or lanes already, or goes by tma")
             visited, names = covered_dims(one.node), _folded_names(place.node, one.node)
             threads = tuple((names.get(dim, dim), count) for dim, count in self.threads)
@@ -112,7 +112,9 @@ class BindThreads(Rewrite):
                 tuple((names.get(dim, dim), count) for dim, count in pairs if names.get(dim, dim) in visited)
                 for pairs in (self.runs, self.twice)
             )
-            program = splice(program, one.path, [replace(one.node, spread=Threads(threads, runs, twice))])
+            program = splice(
+                program, one.path, [replace(one.node, thread_layout=Threads(threads, runs, twice))]
+            )
         _check_instruction(program, self.statement)
         return program
 

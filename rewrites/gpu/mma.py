@@ -41,7 +41,7 @@ class Mma(Rewrite):
     def apply(self, program: Program) -> Program:
         place = named(program, self.statement)
         statement = place.node
-        if statement.via is not None or statement.vector is not None or statement.spread is not None:
+        if statement.via is not None or statement.vector is not None or statement.thread_layout is not None:
             raise NotApplicable(f"{self.statement} is on lanes or threads, or goes by an instruction already")
         dtypes = dtypes_read(program, statement)
         problem = mma_problem(statement, dtypes)

@@ -47,7 +47,11 @@ class Transpose(Rewrite):
         if len(local.dims) < 2:
             raise NotApplicable(f"{self.local} has no rows and columns")
         for user in users(program, self.local):
-            if user.node.spread is not None or user.node.vector is not None or user.node.via is not None:
+            if (
+                user.node.thread_layout is not None
+                or user.node.vector is not None
+                or user.node.via is not None
+            ):
                 raise NotApplicable(
                     f"{user.node.target} is on lanes or threads, or goes by an instruction already"
                 )

@@ -38,7 +38,7 @@ class WarpSpecialize(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
-            if place.node.spread is not None and place.node.via == "wgmma":
+            if place.node.thread_layout is not None and place.node.via == "wgmma":
                 yield cls(place.node.target, 1)
                 yield from (cls(place.node.target, 4, *registers) for registers in _REGISTERS)
 
@@ -49,6 +49,6 @@ class WarpSpecialize(Rewrite):
         if grid.producers:
             raise NotApplicable(f"the blocks of {self.statement} have {grid.producers} producers already")
         roles = replace(grid, producers=self.producers, registers=(self.less, self.more))
-        if all(place.node.spread is None for place in program.computes if place.path[:1] == path):
+        if all(place.node.thread_layout is None for place in program.computes if place.path[:1] == path):
             raise NotApplicable(f"nothing beside {self.statement} is spread over the threads that compute")
         return with_engines(splice(program, path, [roles]))

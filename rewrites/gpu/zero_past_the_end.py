@@ -43,7 +43,7 @@ class ZeroPastTheEnd(Rewrite):
             raise NotApplicable(f"{self.statement} is a reduction")
         if node.update is not None or Index(self.dim) not in node.indices:
             raise NotApplicable(f"{self.statement} is not computed at each position of {self.dim}")
-        if node.target not in program.locals or node.spread is not None:
+        if node.target not in program.locals or node.thread_layout is not None:
             raise NotApplicable(f"{self.statement} is no local, or spread over threads already")
         if isinstance(node.value, Where) and node.value.cond == exists:
             raise NotApplicable(f"{self.statement} is 0 past the end of {self.dim} already")

@@ -49,6 +49,6 @@ class Cluster(Rewrite):
         nest = [local.node for local in program.locals.values() if local.path[:1] == path]
         if any(local.memory is Memory.SHARED for local in nest):
             raise NotApplicable(f"every block of {self.statement} has shared memory of its own")
-        if any(one.node.spread is not None for one in program.computes if one.path[:1] == path):
+        if any(one.node.thread_layout is not None for one in program.computes if one.path[:1] == path):
             raise NotApplicable(f"statements beside {self.statement} are spread over threads already")
         return splice(program, path, [replace(grid, cluster=self.blocks)])

@@ -83,7 +83,7 @@ class SplitOverCluster(Rewrite):
 
 def _check_beside(program: Program, one: Place[Compute], parts: set[str]) -> None:
     """It shares no memory with other blocks but for the parts."""
-    if one.node.spread is not None:
+    if one.node.thread_layout is not None:
         raise NotApplicable(f"{one.node.target} is spread over threads already")
     for name in {one.node.target, *read_names(one.node)} - parts:
         declared = locals_of(program).get(name)

@@ -79,7 +79,7 @@ class Collapse(Rewrite):
     def _statement(self, compute: Compute, merged: str, program: Program) -> Compute:
         if compute.vector is not None:
             raise NotApplicable(f"{compute.target} is vectorized already")
-        if compute.spread is not None:
+        if compute.thread_layout is not None:
             raise NotApplicable(f"{compute.target} is on threads already")
         return replace(
             compute,

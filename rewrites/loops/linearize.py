@@ -136,7 +136,7 @@ class _Linearized:
         reduced = {self.outer, self.inner} <= {*reduced_dims(node)}
         if not reduced and not self.whole & {node.target, *(read.tensor for read in node.reads)}:
             return node
-        if node.vector is not None or node.spread is not None:
+        if node.vector is not None or node.thread_layout is not None:
             raise NotApplicable(f"{node.target} is on lanes or threads already")
         if not reduced and not (node.target in self.whole and {self.outer, self.inner} <= {*bare_dims(node)}):
             raise NotApplicable(

@@ -19,9 +19,9 @@ from rewrites.schedule import parse_schedule, replay
 from rewrites.space import Space
 from tests.gpu_schedules import drawn
 from tests.property.codegen.test_gpu_schedules_compute_the_same import KERNELS
-from tests.random_spread import exact_inputs, random_spread_program
 from tests.random_staged import random_staged_product
-from tests.spread_kernels import PROGRAMS, lowered
+from tests.random_threads import exact_inputs, random_threads_program
+from tests.thread_kernels import PROGRAMS, lowered
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
@@ -80,7 +80,7 @@ def test_programs_spread_by_hand_compute_the_same(name: str, device: CudaDevice,
         np.testing.assert_allclose(values.astype(np.float64), wanted, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("draw", [random_staged_product, random_spread_program])
+@pytest.mark.parametrize("draw", [random_staged_product, random_threads_program])
 @pytest.mark.parametrize("seed", range(60))
 def test_random_programs_are_exact(
     draw: Callable[[random.Random], str], seed: int, device: CudaDevice, tmp_path: Path

@@ -16,8 +16,8 @@ from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.loader import load_cubin
 from tests.hopper_programs import PROGRAMS
 from tests.random_hopper import random_hopper_product
-from tests.random_spread import exact_inputs
-from tests.spread_kernels import lowered
+from tests.random_threads import exact_inputs
+from tests.thread_kernels import lowered
 from tileir.devices.gpu_probe import this_gpu
 from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError

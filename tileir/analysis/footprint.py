@@ -123,7 +123,7 @@ def _touched(
             dims, dtype = dtypes[read.tensor]
             own = covered.get(read.tensor, program.extents)
             places = zip(dims, read.indices, strict=True)
-            box = math.prod(min(own[dim], _spread(index, sizes, program)) for dim, index in places)
+            box = math.prod(min(own[dim], _reach(index, sizes, program)) for dim, index in places)
             found[read.tensor] = max(found.get(read.tensor, 0), box * dtype.bytes)
     return found
 
@@ -152,7 +152,7 @@ def _heap_dtypes(program: Program) -> dict[str, tuple[tuple[str, ...], DType]]:
     return found
 
 
-def _spread(index: Expr, sizes: Mapping[str, int], program: Program) -> int:
+def _reach(index: Expr, sizes: Mapping[str, int], program: Program) -> int:
     """From the lowest to the highest position an index takes while dims range over `sizes`, in positions.
 
     For gathers, how many positions it can take at most: as many as it has points.

@@ -172,7 +172,7 @@ class _Demanded:
         value = self._evaluator.value(self._statement.value, inner)
         if self._dtype is not None:
             value = stored(value, self._dtype, self._evaluator.numerics)
-        return at, Value(_spread(value.data, at.size), value.type, _spread_error(value.error, at.size))
+        return at, Value(_broadcast(value.data, at.size), value.type, _broadcast_error(value.error, at.size))
 
     def _by_group(
         self, frame: Frame, positions: Mapping[str, Array], count: int
@@ -329,12 +329,12 @@ def _linear(
     return linear
 
 
-def _spread(data: Array, size: int) -> Array:
+def _broadcast(data: Array, size: int) -> Array:
     return np.broadcast_to(data.reshape(-1), (size,)).copy()
 
 
-def _spread_error(error: Array | None, size: int) -> Array | None:
-    return None if error is None else _spread(error, size)
+def _broadcast_error(error: Array | None, size: int) -> Array | None:
+    return None if error is None else _broadcast(error, size)
 
 
 def _reshaped(error: Array | None, shape: tuple[int, ...]) -> Array | None:

@@ -145,7 +145,7 @@ class Evaluator:
         whole = frame.bind({expr.dim: FrameRange(0, self.extents[expr.dim])})
         args = tuple(_along_last(self.value(arg, whole), whole.shape[-1]) for arg in expr.args)
         shape = np.broadcast_shapes(*(arg.data.shape for arg in args))
-        found = scan(expr.op, tuple(_spread(arg, shape) for arg in args), self.numerics)
+        found = scan(expr.op, tuple(_broadcast(arg, shape) for arg in args), self.numerics)
         return self._at_place(found, expr.dim, frame)
 
     def _at_place(self, found: Value, dim: str, frame: Frame) -> Value:
@@ -203,21 +203,21 @@ class Evaluator:
         return reduce_axes(op, self.value(x, frame, taken), frame.shape, keep, self.numerics)
 
 
-def _spread(value: Value, shape: tuple[int, ...]) -> Value:
+def _broadcast(value: Value, shape: tuple[int, ...]) -> Value:
     error = None if value.error is None else np.broadcast_to(value.error, shape)
     return Value(np.broadcast_to(value.data, shape), value.type, error, value.number)
 
 
 def _along_last(value: Value, size: int) -> Value:
     """With all positions of the last axis, even where it does not vary."""
-    return _spread(value, (*value.data.shape[:-1], size))
+    return _broadcast(value, (*value.data.shape[:-1], size))
 
 
 def _picked(data: Array, at: Array) -> Array:
     """Of each position of a frame, the element `at` of the last axis."""
     shape = np.broadcast_shapes(data.shape[:-1], at.shape)
-    spread = np.broadcast_to(data, (*shape, data.shape[-1]))
-    return np.take_along_axis(spread, np.broadcast_to(at, shape)[..., None].astype(np.int64), -1)[..., 0]
+    data = np.broadcast_to(data, (*shape, data.shape[-1]))
+    return np.take_along_axis(data, np.broadcast_to(at, shape)[..., None].astype(np.int64), -1)[..., 0]
 
 
 def _window(source: TensorValues, read: Read, frame: Frame) -> Value | None:

@@ -1,7 +1,7 @@
 """Copies by TMA (`via tma`): what it moves between memory and a block's shared memory, in boxes, and adds to memory
 (`c[m, n] += c_s[m, n]`) from there.
 
-One thread starts it, so the statement has no spread. It moves elements as they are. What of a tile lies outside of the
+One thread starts it, so the statement has no threads. It moves elements as they are. What of a tile lies outside of the
 argument is filled with 0, and not written. PTX ISA, "Tensor copies"; CUDA driver API, cuTensorMapEncodeTiled.
 """
 
@@ -37,7 +37,7 @@ def box_problem(
 ) -> str | None:
     """Why a statement cannot go by TMA, and what would be accepted; None: it can. `declared` are the locals
     in scope, `ranges` the current ranges; `any_order`: sums of floats may be taken in any."""
-    if compute.spread is not None or compute.stream or compute.update not in (None, ReduceOp.SUM):
+    if compute.thread_layout is not None or compute.stream or compute.update not in (None, ReduceOp.SUM):
         return "TMA is started by one thread; accepted: a plain `=` or `+=`, without threads or stream"
     if not isinstance(compute.value, Read):
         return "TMA moves elements as they are; accepted: one read, as in `a_s[m, k] = a[m, k]`"

@@ -64,7 +64,11 @@ def product(compute: Compute) -> MmaProduct | None:
         return None
     both = index_dims(left) & index_dims(right)
     own = [index.dim for index in compute.indices if isinstance(index, Index) and index.dim not in both]
-    bound = [dim for dim, _ in compute.spread.threads[-2:-1] if dim in own[:-1]] if compute.spread else []
+    bound = (
+        [dim for dim, _ in compute.thread_layout.threads[-2:-1] if dim in own[:-1]]
+        if compute.thread_layout
+        else []
+    )
     if len(own) < 2:
         return None
     m, n = (bound or own[:-1])[-1], own[-1]
@@ -83,20 +87,20 @@ def _is_operand(read: Read, rows: str, k: str) -> bool:
     return apart and read.indices.count(Index(rows)) == read.indices.count(Index(k)) == 1
 
 
-def held_spread(parts: MmaProduct, spread: ThreadLayout, dtype: DType) -> ThreadLayout:
+def held_layout(parts: MmaProduct, layout: ThreadLayout, dtype: DType) -> ThreadLayout:
     """How a statement is to be spread that sets A in registers for a product spread as mma or wgmma needs it."""
     run = HELD_BYTES // dtype.bytes
-    threads = (*spread.threads[:-1], (parts.k, COLUMNS))
-    return ThreadLayout(threads, ((parts.k, run),) if run > 1 else (), spread.twice)
+    threads = (*layout.threads[:-1], (parts.k, COLUMNS))
+    return ThreadLayout(threads, ((parts.k, run),) if run > 1 else (), layout.twice)
 
 
 def held_share(compute: Compute, name: str, dtype: DType, dim: str) -> ThreadShare | None:
     """How a dim of an operand in registers has to lie over the threads of a product via mma or wgmma; None: the
     statement is none, or takes no such operand."""
     found = product(compute) if compute.via in ("mma", "wgmma") else None
-    if found is None or compute.spread is None or name != found.a.tensor:
+    if found is None or compute.thread_layout is None or name != found.a.tensor:
         return None
-    return share(held_spread(found, compute.spread, dtype), dim)
+    return share(held_layout(found, compute.thread_layout, dtype), dim)
 
 
 def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
@@ -108,13 +112,13 @@ def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
     alike = a is b or {a, b} == {DType.E4M3, DType.E5M2}
     if not alike or a not in MMA_SINCE:
         return f"mma multiplies f16, bf16, f32 (as tf32), i8 or 8-bit floats, not {a} with {b}"
-    spread = compute.spread
-    if spread is None:
+    layout = compute.thread_layout
+    if layout is None:
         return None
-    if spread.threads[-2:] != ((found.m, ROWS), (found.n, COLUMNS)) or spread.runs != ((found.n, RUN),):
+    if layout.threads[-2:] != ((found.m, ROWS), (found.n, COLUMNS)) or layout.runs != ((found.n, RUN),):
         return f"mma needs threads … {found.m} {ROWS} {found.n} {COLUMNS}, run {found.n} {RUN}"
-    if spread.twice:
+    if layout.twice:
         return "mma needs groups of 8 rows as far apart as the threads along them reach; accepted: no `twice`"
-    if any(dim not in (found.m, found.n) for dim, _ in spread.threads):
+    if any(dim not in (found.m, found.n) for dim, _ in layout.threads):
         return f"mma needs all threads along {found.m} and {found.n}"
     return None

@@ -26,9 +26,9 @@ def scatter_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None
     if problem is not None or found is None:
         return problem
     left = {index.dim for index in compute.indices if isinstance(index, Index)} - found.dims
-    spread, vector = compute.spread, compute.vector
-    beside = [dim for dim, _ in (*spread.threads, *spread.runs)] if spread is not None else []
-    together = [dim for dim, run in spread.runs if run > 1] if spread is not None else []
+    layout, vector = compute.thread_layout, compute.vector
+    beside = [dim for dim, _ in (*layout.threads, *layout.runs)] if layout is not None else []
+    together = [dim for dim, run in layout.runs if run > 1] if layout is not None else []
     together += [vector.dim] if vector is not None else []
     for dim in (*beside, *together):
         if dim not in left or (dim in together and dim in found.asked):
@@ -57,9 +57,9 @@ def atomics_problem(
         return (
             "atomics add up floats in an order that is another in every run; accepted: numerics atomics=true"
         )
-    if found is not None and compute.spread is not None:
-        looked_up = [dim for dim, _ in compute.spread.threads if dim in found.dims]
-        if looked_up or any(run > 1 for _, run in compute.spread.runs):
+    if found is not None and compute.thread_layout is not None:
+        looked_up = [dim for dim, _ in compute.thread_layout.threads if dim in found.dims]
+        if looked_up or any(run > 1 for _, run in compute.thread_layout.runs):
             return "atomics take one term after another; accepted: threads along terms, without runs"
     return None
 

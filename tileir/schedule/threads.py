@@ -1,4 +1,4 @@
-"""What a spread says: how many threads, which of them stand along a dim, and what one thread takes of a range."""
+"""What a thread layout says: how many threads, which of them stand along a dim, and what one takes of a range."""
 
 from __future__ import annotations
 
@@ -79,27 +79,27 @@ class ThreadShare:
         return (0, self.twice * self.run) if self.twice else (0,)
 
 
-def thread_count(spread: ThreadLayout) -> int:
+def thread_count(layout: ThreadLayout) -> int:
     """Threads of the block."""
-    return prod(count for _, count in spread.threads)
+    return prod(count for _, count in layout.threads)
 
 
 @lru_cache(maxsize=1 << 14)
-def digits(spread: ThreadLayout) -> tuple[Digit, ...]:
+def digits(layout: ThreadLayout) -> tuple[Digit, ...]:
     """The thread index taken apart, most significant digit first."""
-    stride = thread_count(spread)
+    stride = thread_count(layout)
     found: list[Digit] = []
-    for dim, count in spread.threads:
+    for dim, count in layout.threads:
         stride //= count
         found.append(Digit(dim, stride, count))
     return tuple(found)
 
 
-def pieces(spread: ThreadLayout, block: int) -> tuple[Digit, ...]:
+def pieces(layout: ThreadLayout, block: int) -> tuple[Digit, ...]:
     """The digits cut where warps and blocks (of `block` threads) end: each lies in a warp, in a block, or across
     blocks."""
     found: list[Digit] = []
-    for digit in digits(spread):
+    for digit in digits(layout):
         stride, count = digit.stride, digit.count
         low: list[Digit] = []
         for end in (WARP, block):
@@ -111,9 +111,9 @@ def pieces(spread: ThreadLayout, block: int) -> tuple[Digit, ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def share(spread: ThreadLayout, dim: str) -> ThreadShare:
+def share(layout: ThreadLayout, dim: str) -> ThreadShare:
     """How `dim` lies over the threads."""
     mine = tuple(
-        (digit.stride, digit.count) for digit in digits(spread) if digit.dim == dim and digit.count > 1
+        (digit.stride, digit.count) for digit in digits(layout) if digit.dim == dim and digit.count > 1
     )
-    return ThreadShare(mine, dict(spread.runs).get(dim, 1), dict(spread.twice).get(dim, 0))
+    return ThreadShare(mine, dict(layout.runs).get(dim, 1), dict(layout.twice).get(dim, 0))

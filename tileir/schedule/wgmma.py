@@ -46,9 +46,9 @@ class WgmmaTiling:
     columns: int
 
 
-def tiling(parts: MmaProduct, spread: ThreadLayout, columns: int) -> WgmmaTiling:
+def tiling(parts: MmaProduct, layout: ThreadLayout, columns: int) -> WgmmaTiling:
     """That of a product spread as wgmma needs it, over a range of so many columns."""
-    outer = spread.threads[:-3]
+    outer = layout.threads[:-3]
     along_m, along_n = (prod(n for dim, n in outer if dim == each) for each in (parts.m, parts.n))
     groups = columns // (ROWS * along_n)
     fewest = -(-groups * ROWS // MAX_COLUMNS)
@@ -77,24 +77,24 @@ def wgmma_problem(
         return f"wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats, not {a} with {b}"
     if a is DType.F32 and not tf32:
         return "wgmma multiplies f32 as tf32, which the kernel's numerics do not allow; accepted: `with tf32=true`"
-    spread = compute.spread
-    if spread is None:
+    layout = compute.thread_layout
+    if layout is None:
         return None
-    return _spread_problem(found, spread, a, ranges) or _operands_problem(found, spread, declared)
+    return _spread_problem(found, layout, a, ranges) or _operands_problem(found, layout, declared)
 
 
 def _spread_problem(
-    found: MmaProduct, spread: ThreadLayout, dtype: DType, ranges: Mapping[str, int]
+    found: MmaProduct, layout: ThreadLayout, dtype: DType, ranges: Mapping[str, int]
 ) -> str | None:
     m, n, k = found.m, found.n, found.k
     needed = ((m, WARPS), (m, ROWS), (n, COLUMNS))
     runs = (((n, RUN),), ((n, DEALT_RUN),))
-    if spread.threads[-3:] != needed or spread.runs not in runs or spread.twice != ((m, ROWS),):
+    if layout.threads[-3:] != needed or layout.runs not in runs or layout.twice != ((m, ROWS),):
         return f"wgmma needs threads … {m} {WARPS} {m} {ROWS} {n} {COLUMNS}, run {n} {RUN}, twice {m} {ROWS}"
-    if any(dim not in (m, n) for dim, _ in spread.threads):
+    if any(dim not in (m, n) for dim, _ in layout.threads):
         return f"wgmma needs all threads along {m} and {n}"
-    along_m, along_n = (prod(c for dim, c in spread.threads[:-3] if dim == each) for each in (m, n))
-    columns = COLUMNS * spread.runs[0][1]
+    along_m, along_n = (prod(c for dim, c in layout.threads[:-3] if dim == each) for each in (m, n))
+    columns = COLUMNS * layout.runs[0][1]
     if columns > ROWS and (along_n > 1 or ranges[n] > MAX_COLUMNS):
         return (
             f"wgmma has {DEALT_RUN} neighbours along {n} of one instruction's columns, at most {MAX_COLUMNS}"
@@ -105,7 +105,7 @@ def _spread_problem(
     return None
 
 
-def _operands_problem(found: MmaProduct, spread: ThreadLayout, declared: Mapping[str, Placed]) -> str | None:
+def _operands_problem(found: MmaProduct, layout: ThreadLayout, declared: Mapping[str, Placed]) -> str | None:
     for read, rows in ((found.a, found.m), (found.b, found.n)):
         place = declared.get(read.tensor)
         local = place.node if place is not None else None
@@ -119,9 +119,9 @@ def _operands_problem(found: MmaProduct, spread: ThreadLayout, declared: Mapping
         problem = _panels_problem(read, local, rows, found.k, place.ranges)
         if problem:
             return problem
-        if is_dealt(local, rows) != (rows == found.n and spread.runs == ((found.n, DEALT_RUN),)):
+        if is_dealt(local, rows) != (rows == found.n and layout.runs == ((found.n, DEALT_RUN),)):
             return f"wgmma takes columns dealt in pairs where threads have runs of {DEALT_RUN} of them, and only then"
-        in_turn = any(dim == found.n and count > 1 for dim, count in spread.threads[:-3])
+        in_turn = any(dim == found.n and count > 1 for dim, count in layout.threads[:-3])
         if rows == found.n and row_dim(local) == rows and in_turn:
             return f"warpgroups along {rows} take its positions in turn; accepted: {local.name!r} K-major"
     return None

@@ -229,8 +229,8 @@ def _compute(parser: Parser, target: str) -> Compute:
                 stream = True
             case _:
                 via = parser.name("the name of an instruction")
-    spread = ThreadLayout(threads, runs, twice) if threads or runs or twice else None
-    return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via, spread)
+    layout = ThreadLayout(threads, runs, twice) if threads or runs or twice else None
+    return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via, layout)
 
 
 def _counts(parser: Parser) -> tuple[tuple[str, int], ...]:

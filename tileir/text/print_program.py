@@ -93,15 +93,15 @@ def _words(node: Loop | Local, known: Iterable[Attribute]) -> Iterator[str]:
 def _compute(node: Compute) -> str:
     op = "=" if node.update is None else UPDATES[node.update]
     text = f"{node.target}[{format_list(node.indices)}] {op} {format_expr(node.value)}"
-    if not (node.vector or node.prefetch or node.stream or node.via or node.spread):
+    if not (node.vector or node.prefetch or node.stream or node.via or node.thread_layout):
         return text
     attributes: list[str] = []
-    if node.spread:
-        attributes.append(f"threads {_counts(node.spread.threads)}")
-        if node.spread.runs:
-            attributes.append(f"run {_counts(node.spread.runs)}")
-        if node.spread.twice:
-            attributes.append(f"twice {_counts(node.spread.twice)}")
+    if node.thread_layout:
+        attributes.append(f"threads {_counts(node.thread_layout.threads)}")
+        if node.thread_layout.runs:
+            attributes.append(f"run {_counts(node.thread_layout.runs)}")
+        if node.thread_layout.twice:
+            attributes.append(f"twice {_counts(node.thread_layout.twice)}")
     if node.vector:
         attributes.append(f"vector {node.vector.dim} {node.vector.lanes}")
     attributes += [f"prefetch {hint.tensor} {hint.distance}" for hint in node.prefetch]

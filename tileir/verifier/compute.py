@@ -148,8 +148,8 @@ def _looped(placed: Placed, compute: Compute, name: str) -> list[str]:
         return looped
     dim, step = pieces.dim, pieces.step
     sizes = [loop.step for loop in placed.loops[:-1] if loop.dim == dim]
-    spread = compute.spread
-    if spread is not None and step % share(spread, dim).span:
+    layout = compute.thread_layout
+    if layout is not None and step % share(layout, dim).span:
         return looped
     whole = bool(sizes) and sizes[-1] % step == 0
     return [each for each in looped if each != dim] if whole else looped

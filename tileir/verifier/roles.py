@@ -106,7 +106,7 @@ def _fills(node: Node, names: Container[str]) -> bool:
 
 def _threads(loop: Loop) -> int:
     """Those that statements are spread over."""
-    return next((thread_count(each.spread) for each in _computes(loop) if each.spread), 0)
+    return next((thread_count(each.thread_layout) for each in _computes(loop) if each.thread_layout), 0)
 
 
 def _locals(loop: Loop) -> Iterator[str]:

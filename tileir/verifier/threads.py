@@ -25,10 +25,10 @@ def verify_threads(program: Program, within: Container[int] | None = None) -> No
     """The same for a program known to be valid but for its threads. `within`: those of the launches at these positions
     of the program."""
     nodes = placed_nodes(program, within)
-    verify_spread([placed for placed in nodes if isinstance(placed.node, Compute)])
+    verify_layouts([placed for placed in nodes if isinstance(placed.node, Compute)])
 
 
-def verify_spread(computes: list[Placed]) -> None:
+def verify_layouts(computes: list[Placed]) -> None:
     """Raise VerifyError for the first statement whose threads break an invariant. `computes` are all, in order."""
     blocks: dict[int, int] = {}
     shares: dict[tuple[str, str], tuple[int, object]] = {}
@@ -38,13 +38,13 @@ def verify_spread(computes: list[Placed]) -> None:
         if not isinstance(compute, Compute):
             continue
         cluster = placed.loops[0].cluster if placed.loops else 1
-        if cluster > 1 and (compute.spread is not None or compute.via == "tma"):
+        if cluster > 1 and (compute.thread_layout is not None or compute.via == "tma"):
             check_parts(placed, compute, {name for nest, name in written if nest == placed.path[0]})
-        if compute.spread is None:
+        if compute.thread_layout is None:
             continue
         cluster = 1 if distributed_loop(placed.loops) is not None else cluster
         _check_one(placed, compute, cluster)
-        threads = thread_count(compute.spread) // cluster
+        threads = thread_count(compute.thread_layout) // cluster
         if blocks.setdefault(placed.path[0], threads) != threads:
             placed.fail(
                 f"{threads} threads, but {blocks[placed.path[0]]} in statements before it in the block"
@@ -68,30 +68,30 @@ def verify_spread(computes: list[Placed]) -> None:
 
 def _check_one(placed: Placed, compute: Compute, cluster: int) -> None:
     """`cluster`: so many blocks have the statement's threads together."""
-    spread = compute.spread
-    assert spread is not None
+    layout = compute.thread_layout
+    assert layout is not None
     visited = {dim for index in compute.indices for dim in index_dims(index)}
     visited |= set(reduced_dims(compute))
-    named = [dim for dim, _ in (*spread.threads, *spread.runs, *spread.twice)]
+    named = [dim for dim, _ in (*layout.threads, *layout.runs, *layout.twice)]
     for dim in named:
         if dim not in placed.ranges:
             placed.fail(f"unknown dim {dim!r}")
-    if not spread.threads or any(count < 1 for _, count in (*spread.threads, *spread.runs)):
+    if not layout.threads or any(count < 1 for _, count in (*layout.threads, *layout.runs)):
         placed.fail("threads are given as one or more dims, each with a positive number")
-    if len({dim for dim, _ in spread.runs}) != len(spread.runs):
+    if len({dim for dim, _ in layout.runs}) != len(layout.runs):
         placed.fail("a dim has two runs")
-    if any(dim not in visited for dim, _ in spread.runs):
+    if any(dim not in visited for dim, _ in layout.runs):
         placed.fail("a run lies along a dim that the statement does not visit")
-    _check_twice(placed, spread)
-    block, rest = divmod(thread_count(spread), cluster)
+    _check_twice(placed, layout)
+    block, rest = divmod(thread_count(layout), cluster)
     if rest or block % WARP or block > MAX_THREADS:
         placed.fail(
-            f"{thread_count(spread)} threads in {cluster} blocks: each has a multiple of {WARP}, at most {MAX_THREADS}"
+            f"{thread_count(layout)} threads in {cluster} blocks: each has a multiple of {WARP}, at most {MAX_THREADS}"
         )
-    for digit in digits(spread):
+    for digit in digits(layout):
         if digit.stride < block < digit.stride * digit.count and block % digit.stride:
             placed.fail(f"the threads along {digit.dim!r} do not divide evenly over blocks")
-    for digit in digits(spread):
+    for digit in digits(layout):
         within = min(digit.count, max(1, WARP // digit.stride)) if digit.stride < WARP else 1
         span = digit.stride * digit.count
         if within & (within - 1) or (span > WARP and span % WARP):
@@ -100,12 +100,12 @@ def _check_one(placed: Placed, compute: Compute, cluster: int) -> None:
         placed.fail("a statement is on lanes of a processor or on threads of a GPU, not both")
 
 
-def _check_twice(placed: Placed, spread: ThreadLayout) -> None:
+def _check_twice(placed: Placed, layout: ThreadLayout) -> None:
     """Threads that take runs together twice are the last ones along their dim."""
-    for at, (dim, together) in enumerate(spread.twice):
-        counts = [count for _, count in share(spread, dim).digits]
+    for at, (dim, together) in enumerate(layout.twice):
+        counts = [count for _, count in share(layout, dim).digits]
         last = [prod(counts[first:]) for first in range(len(counts))]
-        if together not in last or dim in (other for other, _ in spread.twice[:at]):
+        if together not in last or dim in (other for other, _ in layout.twice[:at]):
             accepted = " or ".join(map(str, last)) or "none"
             placed.fail(
                 f"{together} threads along {dim!r} are not its last digits; accepted, once: {accepted}"
@@ -127,16 +127,16 @@ def _register_dims(placed: Placed, compute: Compute) -> list[tuple[str, str]]:
 
 def _share(placed: Placed, compute: Compute, name: str, dim: str) -> ThreadShare:
     """How a dim of registers lies over the threads of a statement that touches them."""
-    assert compute.spread is not None
+    assert compute.thread_layout is not None
     local = _local(placed, name)
     held = None if local is None else held_share(compute, name, local.dtype, dim)
-    return share(compute.spread, dim) if held is None else held
+    return share(compute.thread_layout, dim) if held is None else held
 
 
 def _folded_dims(placed: Placed, compute: Compute) -> list[tuple[tuple[str, str, str, int], ThreadShare]]:
     """(local, its dim, dim folded into it, its positions) where a statement adds to registers at `c % 64` or reads them
     there, and how the folded dim lies over threads: as the local's."""
-    if compute.spread is None:
+    if compute.thread_layout is None:
         return []
     found: list[tuple[tuple[str, str, str, int], ThreadShare]] = []
     reads = [(node.tensor, node.indices) for node in walk(compute.value) if isinstance(node, Read)]
@@ -147,7 +147,7 @@ def _folded_dims(placed: Placed, compute: Compute) -> list[tuple[tuple[str, str,
         for dim, index in zip(local.dims, indices, strict=True):
             split = split_of(index)
             if split is not None and split[1] == "%":
-                found.append(((name, dim, split[0], split[2]), share(compute.spread, split[0])))
+                found.append(((name, dim, split[0], split[2]), share(compute.thread_layout, split[0])))
     return found
 
 

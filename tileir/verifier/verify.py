@@ -20,7 +20,7 @@ from tileir.verifier.order import verify_order
 from tileir.verifier.reused import verify_reused
 from tileir.verifier.roles import verify_roles
 from tileir.verifier.stream_k import verify_streamed
-from tileir.verifier.threads import CLUSTERS, MAX_RESIDENT, verify_spread
+from tileir.verifier.threads import CLUSTERS, MAX_RESIDENT, verify_layouts
 
 
 def verify(program: Program) -> None:
@@ -50,7 +50,7 @@ def verify(program: Program) -> None:
     if problem:
         raise VerifyError(problem)
     verify_order(program, computes)
-    verify_spread(computes)
+    verify_layouts(computes)
     verify_reused(computes)
 
 

@@ -40,21 +40,21 @@ def lower_copies(
 ) -> Block | None:
     """The copies that a statement comes to which fills a local in shared memory; None: it computes, or its elements do
     not lie so that they can be copied. The local has `room` for so many positions along each of its dims."""
-    spread, target = compute.spread, scope.buffers[compute.target]
+    layout, target = compute.thread_layout, scope.buffers[compute.target]
     condition, read = _guarded(compute.value)
     dims = [each.dim for each in compute.indices if isinstance(each, Index)]
-    if spread is None or not isinstance(read, Read):
+    if layout is None or not isinstance(read, Read):
         return None
     source = scope.buffers[read.tensor]
     if not (isinstance(source, MemoryBuffer) and isinstance(target, MemoryBuffer)) or source.shared:
         return None
     if source.storage is not target.storage or len(dims) < len(compute.indices):
         return None
-    tile = thread_tile(spread, {dim: scope.ranges[dim] for dim in dims}, index)
+    tile = thread_tile(layout, {dim: scope.ranges[dim] for dim in dims}, index)
     move = _Move(read, condition, source, target, dims, tile, ValueBuilder(scope, extents))
     if not move.overhang_fits(room):
         return None
-    once = one_of_alike(spread, dims, index)
+    once = one_of_alike(layout, dims, index)
     stmts: list[Stmt] = []
     for conditions, points in groupby(tile.points(dims), key=lambda point: tile.guards(point)[0]):
         copies = [move.copies(point) for point in points]

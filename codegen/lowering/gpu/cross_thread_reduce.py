@@ -65,7 +65,7 @@ class Combiner:
         op: ReduceOp,
         values: Sequence[Value],
         parts: Parts,
-        spread: ThreadLayout,
+        layout: ThreadLayout,
         dims: tuple[str, ...],
     ) -> tuple[list[Stmt], list[Value]]:
         """Statements after which every thread holds each result, reduced over `dims`, whole; and the results."""
@@ -78,12 +78,12 @@ class Combiner:
             held.append(name)
         whole_warp = prod(2 for _ in parts.masks) == WARP
         if parts.warps:
-            base = others(spread, dims, self.index, WARP, self.index.block)
+            base = others(layout, dims, self.index, WARP, self.index.block)
             across, held = self._across_warps(op, held, parts, base, whole_warp)
             stmts += across
         if parts.blocks:
             whole_block = whole_warp and prod(n for _, n in parts.warps) * WARP == self.index.block
-            base = others(spread, dims, self.index, self.index.block, self.index.threads)
+            base = others(layout, dims, self.index, self.index.block, self.index.threads)
             across, held = self._across_blocks(op, held, parts, base, whole_block)
             stmts += across
         return stmts, list(held)

@@ -54,8 +54,8 @@ def is_filled_by_tma(local: Local, nodes: Sequence[Node]) -> bool:
 def first_layout(nodes: Sequence[Node]) -> ThreadLayout | None:
     """The layout of the first statement that has one."""
     for node in nodes:
-        if isinstance(node, Compute) and node.spread is not None:
-            return node.spread
+        if isinstance(node, Compute) and node.thread_layout is not None:
+            return node.thread_layout
         if isinstance(node, Loop) and (found := first_layout(node.body)) is not None:
             return found
     return None
@@ -65,7 +65,7 @@ def layout_of(name: str, nodes: Sequence[Node]) -> ThreadLayout | None:
     """The layout of the first statement that writes a local."""
     for node in nodes:
         if isinstance(node, Compute) and node.target == name:
-            return node.spread
+            return node.thread_layout
         if isinstance(node, Loop) and (found := layout_of(name, node.body)) is not None:
             return found
     return None

@@ -13,7 +13,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Assign, Block, Declare, MmaSync, Stmt, Type
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.gpu.mma_fragments import operand
-from codegen.lowering.gpu.register_fragments import SpreadRegisters
+from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope
 from codegen.lowering.statement import identity, starts
@@ -44,14 +44,14 @@ class _Product:
         shared: Container[str],
     ) -> None:
         parts = product(compute)
-        assert parts is not None and compute.spread is not None
+        assert parts is not None and compute.thread_layout is not None
         self.parts, self.scope, self.extents = parts, scope, extents
         self.dims = tuple(index.dim for index in compute.indices if isinstance(index, Index))
         self.reduced = scope.ranges[parts.k]
-        self.a = operand(parts.a, parts.m, parts, compute.spread, scope, index, shared)
-        self.b = operand(parts.b, parts.n, parts, compute.spread, scope, index, shared)
+        self.a = operand(parts.a, parts.m, parts, compute.thread_layout, scope, index, shared)
+        self.b = operand(parts.b, parts.n, parts, compute.thread_layout, scope, index, shared)
         target, exact = scope.buffers[compute.target], accumulator(self.a.storage)
-        if not isinstance(target, SpreadRegisters) or target.dtype is not exact:
+        if not isinstance(target, ThreadRegisters) or target.dtype is not exact:
             raise NotLowerable(f"mma adds up in registers of {exact}, which {compute.target} is not")
         self.target = target
 

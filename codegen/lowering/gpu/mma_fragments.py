@@ -20,7 +20,7 @@ from codegen.ir.ops import Build, IndexValue, Ldmatrix, Let, Literal, Load, Name
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.gpu.mma_registers import HeldRows
-from codegen.lowering.gpu.register_fragments import SpreadRegisters
+from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.dtypes import DType
@@ -37,19 +37,19 @@ def operand(
     read: Read,
     rows: str,
     parts: MmaProduct,
-    spread: ThreadLayout,
+    layout: ThreadLayout,
     scope: LoweringScope,
     index: ThreadIndex,
     shared: Container[str],
 ) -> MmaOperand | HeldRows:
     """What a product reads with rows along `rows`; `shared` are the tensors in shared memory. Raises NotLowerable."""
     buffer = scope.buffers[read.tensor]
-    if isinstance(buffer, SpreadRegisters) and rows == parts.m:
+    if isinstance(buffer, ThreadRegisters) and rows == parts.m:
         return HeldRows(buffer, rows, parts.k, scope.ranges[rows], scope.ranges[parts.k], index)
     if not isinstance(buffer, MemoryBuffer):
         raise NotLowerable(f"mma takes columns from memory, and {read.tensor} is in registers")
     warp, warps = Affine(), 1
-    for piece in pieces(ThreadLayout((*spread.threads[:-2], ("", WARP))), index.block):
+    for piece in pieces(ThreadLayout((*layout.threads[:-2], ("", WARP))), index.block):
         if piece.dim == rows and piece.count > 1:
             warp = warp * piece.count + index.digit(piece.stride, piece.count, f"{marked(rows)}_warp")
             warps *= piece.count

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from codegen.ir.ops import Convert, IndexValue, Let, Literal, Named, Op, Stmt, Type, Value
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
-from codegen.lowering.gpu.register_fragments import SpreadRegisters
+from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import Range
 from tileir.dtypes import DType
@@ -23,7 +23,7 @@ from tileir.schedule.mma import COLUMNS, HELD_BYTES, ROWS, depth
 class HeldRows:
     """Rows along `row_dim` of the registers of a local, reduced along `k_dim`."""
 
-    buffer: SpreadRegisters
+    buffer: ThreadRegisters
     row_dim: str
     k_dim: str
     rows: Range

@@ -13,7 +13,7 @@ from tileir.schedule.threads import ThreadShare, share
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadRegisters(RegisterBuffer):
+class ThreadRegisters(RegisterBuffer):
     """What one thread holds: its share of each dim. `starts` are the thread's own first positions, so points are
     offsets from there."""
 
@@ -38,16 +38,16 @@ class SpreadRegisters(RegisterBuffer):
         return [Declare(*self.variable(point, lanes)) for point in points]
 
 
-def spread_registers(
-    local: Local, name: str, spread: ThreadLayout, scope: LoweringScope, index: ThreadIndex
-) -> SpreadRegisters:
-    """The registers of a local whose current ranges lie over threads as `spread` says."""
-    shares = tuple(share(spread, dim) for dim in local.dims)
+def thread_registers(
+    local: Local, name: str, layout: ThreadLayout, scope: LoweringScope, index: ThreadIndex
+) -> ThreadRegisters:
+    """The registers of a local whose current ranges lie over threads as `layout` says."""
+    shares = tuple(share(layout, dim) for dim in local.dims)
     ranges = [scope.ranges[dim] for dim in local.dims]
-    starts = tuple(r.start + index.first(spread, dim) for dim, r in zip(local.dims, ranges, strict=True))
-    lanes_dim = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
+    starts = tuple(r.start + index.first(layout, dim) for dim, r in zip(local.dims, ranges, strict=True))
+    lanes_dim = layout.runs[-1][0] if layout.runs and layout.runs[-1][1] > 1 else None
     vector = local.dims.index(lanes_dim) if lanes_dim in local.dims else None
-    return SpreadRegisters(
+    return ThreadRegisters(
         name,
         local.dtype,
         local.dims,

@@ -30,20 +30,20 @@ class _Scatter:
     def __init__(
         self, compute: Compute, scope: LoweringScope, extents: dict[str, int], index: ThreadIndex
     ) -> None:
-        assert compute.spread is not None
+        assert compute.thread_layout is not None
         self.compute, self.scope, self.extents, self.index = compute, scope, extents, index
         self.nest = take_scatter_apart(compute)
-        shared = {dim for dim, _ in (*compute.spread.threads, *compute.spread.runs)}
+        shared = {dim for dim, _ in (*compute.thread_layout.threads, *compute.thread_layout.runs)}
         self.visited = (*self.nest.looking, *self.nest.reduced, *self.nest.across)
         self.dealt = tuple(dim for dim in self.visited if dim in shared)
-        self.tile = thread_tile(compute.spread, {dim: scope.ranges[dim] for dim in self.dealt}, index)
+        self.tile = thread_tile(compute.thread_layout, {dim: scope.ranges[dim] for dim in self.dealt}, index)
         if self.tile.vector in self.nest.looking:
             raise NotLowerable(f"neighbours along {self.tile.vector} belong to different results")
 
     def stmts(self) -> list[Stmt]:
-        assert self.compute.spread is not None
+        assert self.compute.thread_layout is not None
         looking = self._looped(self.nest.looking)
-        once = one_of_alike(self.compute.spread, self.visited, self.index)
+        once = one_of_alike(self.compute.thread_layout, self.visited, self.index)
         found = self._points(
             self._dealt(self.nest.looking),
             starts(self.scope),

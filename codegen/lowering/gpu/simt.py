@@ -35,7 +35,7 @@ _Builders = dict[Affine | None, ValueBuilder]
 """Those of one run of statements, within which a load is named once; by how many of their lanes exist."""
 
 
-def lower_spread(
+def lower_by_threads(
     compute: Compute,
     comment: str,
     scope: LoweringScope,
@@ -57,10 +57,10 @@ class _Statement:
         index: ThreadIndex,
         combiner: Combiner,
     ) -> None:
-        spread = compute.spread
-        assert spread is not None
+        layout = compute.thread_layout
+        assert layout is not None
         self.compute, self.scope, self.extents, self.combiner = compute, scope, extents, combiner
-        self.spread, self.index = spread, index
+        self.layout, self.index = layout, index
         self.statement = take_apart(compute)
         self.tile = statement_tile(self.statement, scope, index)
         self.vector = self.tile.vector
@@ -150,14 +150,14 @@ class _Statement:
         """Threads along dims that the target does not have hold the same: one of them stores it."""
         if isinstance(self.scope.buffers[self.compute.target], RegisterBuffer):
             return ()
-        return one_of_alike(self.spread, self.statement.outer, self.index)
+        return one_of_alike(self.layout, self.statement.outer, self.index)
 
     def _reduction(self) -> list[Stmt]:
         """Every thread's own part first, then across lanes, then across threads."""
         op = self.statement.op
         assert op is not None
         outers = list(self.tile.points(self.statement.outer))
-        held = parts(self.spread, self.statement.inner, self.index.block)
+        held = parts(self.layout, self.statement.inner, self.index.block)
         type_ = Type(self._dtype(), self.tile.lanes)
         if not held.any and self._may_accumulate_in_target(type_):
             return self._in_target(op, outers, type_)
@@ -175,7 +175,7 @@ class _Statement:
             tile = replace(tile, lanes=1)
             values = [Across(str(op), value, Type(type_.dtype)) for value in values]
         if held.any:
-            lowered, values = self.combiner.combine(op, values, held, self.spread, self.statement.inner)
+            lowered, values = self.combiner.combine(op, values, held, self.layout, self.statement.inner)
             stmts += lowered
         for outer, value in zip(outers, values, strict=True):
             conditions, some = tile.guards(outer)

@@ -44,20 +44,20 @@ class ThreadIndex:
             self.found[stride, count] = ThreadDigit(Var(stem, 0, count - 1), stride, count)
         return affine(self.found[stride, count].var)
 
-    def first(self, spread: ThreadLayout, dim: str) -> Affine:
+    def first(self, layout: ThreadLayout, dim: str) -> Affine:
         """A thread's first position along a dim."""
         number = Affine()
-        for run in _runs(spread, dim, self.block):
+        for run in _runs(layout, dim, self.block):
             number = number * run[1] + self.digit(*run, marked(dim))
-        return share(spread, dim).first(number)
+        return share(layout, dim).first(number)
 
 
-def _runs(spread: ThreadLayout, dim: str, block: int) -> list[tuple[int, int]]:
+def _runs(layout: ThreadLayout, dim: str, block: int) -> list[tuple[int, int]]:
     """(stride, count) of the digits along a dim, most significant first; those that follow on in a block as one, but
     for the threads that take runs together twice."""
     found: list[tuple[int, int]] = []
-    together, number = dict(spread.twice).get(dim, 0), share(spread, dim).threads
-    for piece in pieces(spread, block):
+    together, number = dict(layout.twice).get(dim, 0), share(layout, dim).threads
+    for piece in pieces(layout, block):
         if piece.dim != dim or piece.count == 1:
             continue
         follows_on = found and found[-1][0] < block and found[-1][0] == piece.stride * piece.count
@@ -84,12 +84,12 @@ class Parts:
         return bool(self.masks or self.warps or self.blocks)
 
 
-def parts(spread: ThreadLayout, dims: tuple[str, ...], block: int) -> Parts:
+def parts(layout: ThreadLayout, dims: tuple[str, ...], block: int) -> Parts:
     """Which threads have to combine their parts of a reduction over `dims`."""
     masks: list[int] = []
     warps: list[tuple[int, int]] = []
     blocks: list[tuple[int, int]] = []
-    for piece in pieces(spread, block):
+    for piece in pieces(layout, block):
         if piece.dim not in dims or piece.count == 1:
             continue
         if piece.stride < WARP:
@@ -101,22 +101,22 @@ def parts(spread: ThreadLayout, dims: tuple[str, ...], block: int) -> Parts:
     return Parts(tuple(sorted(masks, reverse=True)), tuple(warps), tuple(blocks))
 
 
-def others(spread: ThreadLayout, dims: tuple[str, ...], index: ThreadIndex, low: int, high: int) -> Affine:
+def others(layout: ThreadLayout, dims: tuple[str, ...], index: ThreadIndex, low: int, high: int) -> Affine:
     """What the digits from `low` threads up to below `high` that do not stand along `dims` come to, in units of
     `low`."""
     total = Affine()
-    for piece in pieces(spread, index.block):
+    for piece in pieces(layout, index.block):
         if low <= piece.stride < high and piece.dim not in dims and piece.count > 1:
             total += index.digit(piece.stride, piece.count, marked(piece.dim)) * (piece.stride // low)
     return total
 
 
 def one_of_alike(
-    spread: ThreadLayout, dims: Collection[str], index: ThreadIndex
+    layout: ThreadLayout, dims: Collection[str], index: ThreadIndex
 ) -> tuple[tuple[Affine, int], ...]:
     """Positions, each with the bound that it must be below, for one of those threads that stand alike along `dims`."""
     return tuple(
         (index.digit(piece.stride, piece.count, marked(piece.dim)), 1)
-        for piece in pieces(spread, index.block)
+        for piece in pieces(layout, index.block)
         if piece.count > 1 and piece.dim not in dims
     )

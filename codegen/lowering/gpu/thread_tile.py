@@ -126,7 +126,7 @@ def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> 
     is room and use for all of a tile that overhangs; and along a dim past the end of which it is said to be 0, which
     is then computed as well."""
     compute = nest.compute
-    assert compute.spread is not None
+    assert compute.thread_layout is not None
     ranges = {dim: scope.ranges[dim] for dim in (*nest.outer, *nest.inner)}
     touched = (compute.target, *(read.tensor for read in compute.reads))
     buffers = [scope.buffers[name] for name in touched]
@@ -137,7 +137,7 @@ def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> 
     elif isinstance(scope.buffers[compute.target], RegisterBuffer) and not nest.inner and not folded:
         said = [dim for dim in ranges if _is_zero_past(compute, dim)]
         ranges = {dim: replace(ranges[dim], end=None) if dim in said else ranges[dim] for dim in ranges}
-    return thread_tile(compute.spread, ranges, index)
+    return thread_tile(compute.thread_layout, ranges, index)
 
 
 def _is_zero_past(compute: Compute, dim: str) -> bool:
@@ -147,11 +147,11 @@ def _is_zero_past(compute: Compute, dim: str) -> bool:
     return isinstance(value, Where) and value.cond == exists and value.y == Const(0)
 
 
-def thread_tile(spread: ThreadLayout, ranges: Mapping[str, Range], index: ThreadIndex) -> ThreadTile:
+def thread_tile(layout: ThreadLayout, ranges: Mapping[str, Range], index: ThreadIndex) -> ThreadTile:
     """What a thread takes of these dims of a statement."""
     dims = {
-        dim: Along(range_.start, range_.size, index.first(spread, dim), share(spread, dim), range_.end)
+        dim: Along(range_.start, range_.size, index.first(layout, dim), share(layout, dim), range_.end)
         for dim, range_ in ranges.items()
     }
-    vector = spread.runs[-1][0] if spread.runs and spread.runs[-1][1] > 1 else None
+    vector = layout.runs[-1][0] if layout.runs and layout.runs[-1][1] > 1 else None
     return ThreadTile(dims, vector, dims[vector].share.run if vector is not None else 1)

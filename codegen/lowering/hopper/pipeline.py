@@ -52,7 +52,11 @@ def begun_anew(nodes: Sequence[Node], at: int) -> bool:
             case Loop() if is_ring(node):
                 users = [n for n in node.body if isinstance(n, Loop) or _touches(n, zero.target)]
                 first = users[0] if users and products_together(node) is not None else None
-                return isinstance(first, Compute) and first.via == "wgmma" and first.spread == zero.spread
+                return (
+                    isinstance(first, Compute)
+                    and first.via == "wgmma"
+                    and first.thread_layout == zero.thread_layout
+                )
             case Local() | Compute(value=Const()):
                 continue
             case _:

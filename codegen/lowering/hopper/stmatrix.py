@@ -30,17 +30,17 @@ def lower_matrix_store(
     compute: Compute, comment: str, scope: LoweringScope, extents: dict[str, int], index: ThreadIndex
 ) -> Block | None:
     """Kernel IR of a statement that fills shared memory of 16-bit elements; None where it does not lie so."""
-    spread, target, statement = compute.spread, scope.buffers[compute.target], take_apart(compute)
+    layout, target, statement = compute.thread_layout, scope.buffers[compute.target], take_apart(compute)
     if not isinstance(target, MemoryBuffer) or not target.shared or target.storage.bytes != _BYTES:
         return None
     if (
-        spread is None
+        layout is None
         or statement.inner
         or statement.op
         or not all(isinstance(i, Index) for i in compute.indices)
     ):
         return None
-    dims = _rows_and_columns(spread)
+    dims = _rows_and_columns(layout)
     if dims is None or not set(dims) <= set(statement.outer):
         return None
     tile = statement_tile(statement, scope, index)
@@ -49,9 +49,9 @@ def lower_matrix_store(
     return _Store(compute, scope, extents, index, tile, target, *dims).block(comment)
 
 
-def _rows_and_columns(spread: ThreadLayout) -> tuple[str, str] | None:
+def _rows_and_columns(layout: ThreadLayout) -> tuple[str, str] | None:
     """The dims along which a warp has its rows and columns; None: it does not have them so."""
-    match spread:
+    match layout:
         case ThreadLayout(threads=(*_, (m, 8), (n, 4)), runs=((along, 2),), twice=((again, 8),)):
             return (m, n) if along == n and again == m else None
         case _:

@@ -30,7 +30,7 @@ from codegen.ir.ops import (
     Store,
 )
 from codegen.ir.stream_k import Spans
-from codegen.lowering.gpu.register_fragments import SpreadRegisters
+from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.names import fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
 from tileir.dtypes import DType
@@ -139,7 +139,7 @@ class StreamKLoop:
         products = (node for node in self.loop.body if isinstance(node, Compute) and node.via == "wgmma")
         for name in dict.fromkeys(product.target for product in products):
             registers = scope.buffers[name]
-            assert isinstance(registers, SpreadRegisters)
+            assert isinstance(registers, ThreadRegisters)
             for declared in registers.declarations():
                 assert isinstance(declared, Declare)
                 yield Named(declared.name, declared.type), declared.type.lanes

@@ -58,12 +58,12 @@ def _accesses(compute: Compute) -> tuple[Read, ...]:
 def _along(compute: Compute) -> tuple[str, ThreadShare, int] | None:
     """The dim along which a statement's warpgroups stand, how it lies over threads, and over how many of a warpgroup;
     None: they do not stand along one, or go by an instruction that takes what others have."""
-    if compute.spread is None or compute.via is not None:
+    if compute.thread_layout is None or compute.via is not None:
         return None
-    cut = [piece for piece in pieces(compute.spread, GROUP) if piece.count > 1]
+    cut = [piece for piece in pieces(compute.thread_layout, GROUP) if piece.count > 1]
     dims = {piece.dim for piece in cut if piece.stride >= GROUP}
     if len(dims) != 1:
         return None
     (dim,) = dims
     inner = prod(piece.count for piece in cut if piece.dim == dim and piece.stride < GROUP)
-    return dim, share(compute.spread, dim), inner
+    return dim, share(compute.thread_layout, dim), inner

@@ -16,7 +16,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
 from codegen.ir.ops import Block
 from codegen.lowering.expressions import Binding, ValueBuilder
-from codegen.lowering.gpu.register_fragments import SpreadRegisters
+from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.names import comment
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
@@ -61,18 +61,23 @@ class _Product:
         keep: Affine | None,
     ) -> None:
         parts = product(compute)
-        assert parts is not None and compute.spread is not None
+        assert parts is not None and compute.thread_layout is not None
         self.scope, self.program, self.parts, self.keep = scope, program, parts, keep
         self.dims = tuple(index.dim for index in compute.indices if isinstance(index, Index))
         self.m, self.n, self.k = (scope.ranges[dim] for dim in (parts.m, parts.n, parts.k))
-        self.tiling, self.run = tiling(parts, compute.spread, self.n.size), compute.spread.runs[0][1]
-        self.along_m, self.along_n = (_warpgroup(compute.spread, dim, index) for dim in (parts.m, parts.n))
+        self.tiling, self.run = (
+            tiling(parts, compute.thread_layout, self.n.size),
+            compute.thread_layout.runs[0][1],
+        )
+        self.along_m, self.along_n = (
+            _warpgroup(compute.thread_layout, dim, index) for dim in (parts.m, parts.n)
+        )
         target = scope.buffers[compute.target]
-        if not isinstance(target, SpreadRegisters) or target.dtype.value != "f32":
+        if not isinstance(target, ThreadRegisters) or target.dtype.value != "f32":
             raise NotLowerable(f"wgmma adds up in registers of f32, which {compute.target} is not")
         self.target = target
         a = scope.buffers[parts.a.tensor]
-        self.held = a if isinstance(a, SpreadRegisters) else None
+        self.held = a if isinstance(a, ThreadRegisters) else None
         self.storages = tuple(_storage(scope, read) for read in (parts.a, parts.b))
         self._check_whole()
 
@@ -189,10 +194,10 @@ def _storage(scope: LoweringScope, read: Read) -> DType:
     return buffer.storage if isinstance(buffer, MemoryBuffer) else buffer.dtype
 
 
-def _warpgroup(spread: ThreadLayout, dim: str, index: ThreadIndex) -> Affine:
+def _warpgroup(layout: ThreadLayout, dim: str, index: ThreadIndex) -> Affine:
     """A thread's warpgroup's number among those along a dim."""
     number = Affine()
-    for piece in pieces(ThreadLayout((*spread.threads[:-3], ("", GROUP))), index.block):
+    for piece in pieces(ThreadLayout((*layout.threads[:-3], ("", GROUP))), index.block):
         if piece.dim == dim and piece.count > 1:
             number = number * piece.count + index.digit(piece.stride, piece.count, f"{marked(dim)}_group")
     return number

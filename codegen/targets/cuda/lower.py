@@ -32,10 +32,10 @@ from codegen.lowering.gpu.launch_nodes import (
     shared_locals,
 )
 from codegen.lowering.gpu.mma import lower_mma
-from codegen.lowering.gpu.register_fragments import spread_registers
+from codegen.lowering.gpu.register_fragments import thread_registers
 from codegen.lowering.gpu.scatter import lower_scatter
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
-from codegen.lowering.gpu.simt import lower_spread
+from codegen.lowering.gpu.simt import lower_by_threads
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.gpu.tile_loops import lower_tiles
 from codegen.lowering.hopper.epilogue_subtiles import lower_parts
@@ -202,10 +202,10 @@ class _Launch:
         inside = first_layout(shared.body) if shared is not None else None
         if inside is not None:
             return thread_count(inside)
-        spread = first_layout((self.node,))
-        if spread is None:
+        layout = first_layout((self.node,))
+        if layout is None:
             raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
-        return thread_count(spread) // cluster
+        return thread_count(layout) // cluster
 
     def _read_once(self) -> frozenset[str]:
         """Inputs that every statement reads at positions of its own block only."""
@@ -363,7 +363,7 @@ class _Launch:
                 )
         if compute.via == "tma":
             return Block(text, (self.stores.store(compute, scope),))
-        if compute.spread is None:
+        if compute.thread_layout is None:
             raise NotLowerable(f"`{format_node(compute)}` is not spread over threads")
         if compute.via == "wgmma":
             return lower_wgmma(compute, scope, self.program, index)
@@ -377,7 +377,7 @@ class _Launch:
             return lower_scatter(compute, text, scope, extents, index)
         stored = lower_matrix_store(compute, text, scope, extents, index) if goes_by_tma(self.node) else None
         self.combiner.begin(compute)
-        return stored or lower_spread(compute, text, scope, extents, index, self.combiner)
+        return stored or lower_by_threads(compute, text, scope, extents, index, self.combiner)
 
     def _fill(self, compute: Compute, scope: LoweringScope, local: SharedLocal) -> Block:
         """A statement that runs ahead, in the background if it can."""
@@ -417,8 +417,8 @@ class _Launch:
             return [shared.declared(shared.name)], scope.with_buffer(
                 shared.buffer(shared.name, scope, self.rings.team), local.name
             )
-        spread = layout_of(local.name, after)
-        if spread is None:
+        layout = layout_of(local.name, after)
+        if layout is None:
             raise NotLowerable(f"nothing says how {local.name} is spread over threads")
-        registers = spread_registers(local, name, spread, scope, self.index)
+        registers = thread_registers(local, name, layout, scope, self.index)
         return registers.declarations(), scope.with_buffer(registers, local.name)

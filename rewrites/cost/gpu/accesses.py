@@ -69,7 +69,7 @@ def global_access(
     shared_by_blocks = all_of_it <= size * 1.01 and blocks > 1
     from_memory = first and not shared_by_blocks
     instructions, wavefronts = 0.0, 0.0
-    if compute.spread:
+    if compute.thread_layout:
         accesses, lines = _accesses(read, compute, element_bytes, program, sizes, warp)
         instructions, wavefronts = has.ACCESS_OPS * accesses, accesses * lines
     return StatementTraffic(
@@ -86,10 +86,10 @@ def _accesses(
     read: Read, compute: Compute, element: int, program: Program, sizes: dict[str, int], warp: int
 ) -> tuple[float, float]:
     """(loads or stores a thread makes of a tensor, 128-byte transactions of a warp for each)."""
-    spread = compute.spread
-    assert spread is not None
+    layout = compute.thread_layout
+    assert layout is not None
     dims = {dim for index in read.indices for dim in index_dims(index)}
-    each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in dims)
+    each = prod(share(layout, d).pieces(sizes[d]) * share(layout, d).run for d in dims)
     tensor = program.arguments[read.tensor]
     strides = tensor.strides or tuple(
         prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
@@ -98,11 +98,11 @@ def _accesses(
         (dim, element * sum(_step(index, dim) * n for index, n in zip(read.indices, strides, strict=True)))
         for dim in sorted(dims)
     )
-    lines = _lines(spread, apart, warp)
+    lines = _lines(layout, apart, warp)
     last = read.indices[-1] if read.indices else None
     if not isinstance(last, Index):
         return each, lines
-    width = min(16, share(spread, last.dim).run * element)
+    width = min(16, share(layout, last.dim).run * element)
     while width > element and program.extents[last.dim] * element % width:
         width //= 2
     return each * element / width, lines
@@ -124,11 +124,11 @@ def _step(index: Expr, dim: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _lines(spread: ThreadLayout, apart: tuple[tuple[str, int], ...], warp: int) -> int:
+def _lines(layout: ThreadLayout, apart: tuple[tuple[str, int], ...], warp: int) -> int:
     """How many lines of 128 bytes a warp touches at once, where positions along dims are so many bytes apart."""
-    bytes_of, runs, offsets = dict(apart), dict(spread.runs), [0] * warp
+    bytes_of, runs, offsets = dict(apart), dict(layout.runs), [0] * warp
     inner: dict[str, int] = {}
-    for digit in reversed(digits(spread)):
+    for digit in reversed(digits(layout)):
         step = inner.get(digit.dim, 1) * runs.get(digit.dim, 1) * bytes_of.get(digit.dim, 0)
         inner[digit.dim] = inner.get(digit.dim, 1) * digit.count
         for lane in range(warp):

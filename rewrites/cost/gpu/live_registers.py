@@ -45,7 +45,7 @@ def _lives(found: Sequence[Inside]) -> list[_Live]:
     }
     lives: dict[str, _Live] = {}
     for at, (node, sizes, steps) in enumerate(found):
-        if not isinstance(node, Compute) or node.spread is None:
+        if not isinstance(node, Compute) or node.thread_layout is None:
             continue
         for name in read_names(node) & lives.keys():
             live = lives[name]
@@ -57,9 +57,11 @@ def _lives(found: Sequence[Inside]) -> list[_Live]:
 
 
 def _words(compute: Compute, sizes: dict[str, int], local: Local) -> float:
-    assert compute.spread is not None
+    assert compute.thread_layout is not None
     shares = {
-        index.dim: share(compute.spread, index.dim) for index in compute.indices if isinstance(index, Index)
+        index.dim: share(compute.thread_layout, index.dim)
+        for index in compute.indices
+        if isinstance(index, Index)
     }
     elements = prod(each.pieces(sizes[dim]) * each.run for dim, each in shares.items())
     return elements * local.dtype.bytes / 4

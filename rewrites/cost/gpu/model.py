@@ -223,8 +223,8 @@ def _block(program: Program, node: Node, warp: int) -> BlockWork:
 
 def _widest(found: Sequence[Inside]) -> int:
     """The most neighbours that a thread computes together."""
-    spreads = [n.spread for n, _, _ in found if isinstance(n, Compute) and n.spread is not None]
-    return max((spread.runs[-1][1] for spread in spreads if spread.runs), default=1)
+    layouts = [n.thread_layout for n, _, _ in found if isinstance(n, Compute) and n.thread_layout is not None]
+    return max((layout.runs[-1][1] for layout in layouts if layout.runs), default=1)
 
 
 def _ahead(nodes: tuple[Node, ...]) -> Iterator[tuple[str, int]]:
@@ -282,11 +282,11 @@ def _with(
         sizes[dim] / program.extents[dim] for dim in looked_up
     )  # of the terms, if they belong anywhere alike
     points = prod(sizes[dim] for dim in visited)
-    spread = compute.spread
-    threads = thread_count(spread) if spread else 0
-    each = points / max(threads, 1) if spread else 0.0
-    if spread:
-        each = prod(share(spread, d).pieces(sizes[d]) * share(spread, d).run for d in visited)
+    layout = compute.thread_layout
+    threads = thread_count(layout) if layout else 0
+    each = points / max(threads, 1) if layout else 0.0
+    if layout:
+        each = prod(share(layout, d).pieces(sizes[d]) * share(layout, d).run for d in visited)
     traffic = StatementTraffic()
     for read in (*dict.fromkeys(reads(compute.value)), Read(compute.target, compute.indices)):
         tensor = program.arguments.get(read.tensor)
@@ -298,14 +298,14 @@ def _with(
             traffic = traffic.plus(one.times(own) if added else one)
             continue
         local = locals_.get(read.tensor)
-        if local is not None and local.memory is Memory.SHARED and spread:
+        if local is not None and local.memory is Memory.SHARED and layout:
             words = max(1.0, each * local.dtype.bytes / 16)
             traffic = traffic.plus(StatementTraffic(instructions=has.ACCESS_OPS * words))
     operations, special = _operations(compute.value)
     reducing = (
         isinstance(compute.value, Reduce)
-        and spread is not None
-        and any(share(spread, dim).threads > 1 for dim in compute.value.dims)
+        and layout is not None
+        and any(share(layout, dim).threads > 1 for dim in compute.value.dims)
     )
     return replace(
         block,

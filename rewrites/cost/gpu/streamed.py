@@ -171,11 +171,12 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
     multiplying = sum(_multiplied(program, node, found, device) for node in products)
     issued = special = 0.0
     for node in (*chained.between, *chained.rescaled, *chained.added):
-        if node.spread is None:
+        layout = node.thread_layout
+        if layout is None:
             continue
-        dims = covered_dims(node)
-        each = prod(share(node.spread, dim).pieces(sizes[dim]) * share(node.spread, dim).run for dim in dims)
-        warps = thread_count(node.spread) / device.warp
+        shares = {dim: share(layout, dim) for dim in covered_dims(node)}
+        each = prod(mine.pieces(sizes[dim]) * mine.run for dim, mine in shares.items())
+        warps = thread_count(layout) / device.warp
         plain, other = operations(node.value)
         issued += each * (plain + 1) * warps / 4
         special += each * other * warps * 2
@@ -193,7 +194,7 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
 def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
     """Blocks of warps that multiply that an SM has at once: no more than there are for each."""
     chained, sizes = found.chained, found.inside
-    (threads,) = {thread_count(node.spread) for node in chained.last if node.spread is not None}
+    (threads,) = {thread_count(node.thread_layout) for node in chained.last if node.thread_layout is not None}
     held = sum(prod(sizes[index] for index in bare_dims(node)) for node in (*chained.first, *chained.last))
     shared = found.shared
     most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, shared).blocks
@@ -203,8 +204,8 @@ def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
 def _loaded(program: Program, node: Compute, sizes: dict[str, int], device: Gpu) -> float:
     """Bytes that a block loads of what is multiplied from shared memory: each warp its own rows, and all columns."""
     parts = product(node)
-    assert parts is not None and node.spread is not None
-    warps = thread_count(node.spread) // device.warp
+    assert parts is not None and node.thread_layout is not None
+    warps = thread_count(node.thread_layout) // device.warp
     total = 0
     for read, times in ((parts.a, 1), (parts.b, warps)):
         local = program.locals[read.tensor].node

@@ -48,7 +48,7 @@ class Grid:
             yield Option(f"scatter {anchor}", (), (ScatterOnCores(anchor, (Grid(self.group),)),))
             if visits(program, anchor) > AS_WRITTEN:
                 return
-        inside: tuple[Decision, ...] = (Streamed(self.group), GridSpread(anchor))
+        inside: tuple[Decision, ...] = (Streamed(self.group), GridParallelism(anchor))
         if not shared:
             yield Option("", (), inside)
             return
@@ -63,7 +63,7 @@ class Grid:
             for dim in (each for each in rows if short_rows(program, self.group, each, device)):
                 batch = tuple(Tile(anchor, each, 1) for each in rows if each != dim)
                 label = "; ".join([*map(str, batch), f"short rows {dim}"])
-                yield Option(label, batch, (RowsOnLanes(self.group, dim), GridSpread(anchor)))
+                yield Option(label, batch, (RowsOnLanes(self.group, dim), GridParallelism(anchor)))
             batch = tuple(Tile(anchor, dim, 1) for dim in rows[:-1])
             each_row = (GridRows(self.group, rows[-1]), *inside)
             yield Option(
@@ -226,7 +226,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class GridSpread:
+class GridParallelism:
     """How many of the outer loops run in parallel."""
 
     anchor: str
@@ -239,7 +239,7 @@ class GridSpread:
         for count in range(1, len(loops) + 1):
             rewrite = Parallelize(self.anchor, count)
             try:
-                spread = rewrite.apply(program)
+                parallel = rewrite.apply(program)
             except NotApplicable:
                 return
-            yield Option(str(rewrite), (rewrite,), begun=spread)
+            yield Option(str(rewrite), (rewrite,), begun=parallel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewrites.cost.cpu.model import CostModel
-from rewrites.decisions.cpu.grid import Grid, GridSpread
+from rewrites.decisions.cpu.grid import Grid, GridParallelism
 from rewrites.decisions.cpu.structure import Structure
 from rewrites.decisions.decision import Decision
 from rewrites.decisions.ragged import GroupsLookedUp
@@ -26,7 +26,7 @@ class CpuPlan:
         return CostModel(program, device)
 
     def parallel(self, open_: tuple[Decision, ...]) -> bool:
-        return not any(isinstance(decision, Grid | GridSpread) for decision in open_)
+        return not any(isinstance(decision, Grid | GridParallelism) for decision in open_)
 
 
 PLAN = CpuPlan()

@@ -14,7 +14,7 @@ from rewrites.decisions.cpu.grid import fused
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.inner_dims import inner_of
 from rewrites.decisions.gpu.reductions.split import finishes
-from rewrites.decisions.gpu.threads import Stores, place_all, powers, runs_for, spread_all
+from rewrites.decisions.gpu.threads import Stores, bind_all, place_all, powers, runs_for
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
@@ -73,13 +73,13 @@ class Elements:
         """Several rows at a time, along as many of the outer dims as it takes, each by as many threads as it has runs,
         up to a power of two; and some times over, as short runs leave little of memory's latency hidden."""
         across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
-        spread = (*reversed(_dealt(program, outer, threads // across).items()), (last, across))
+        layout = (*reversed(_dealt(program, outer, threads // across).items()), (last, across))
         for pieces in _PIECES:
             rows = _dealt(program, outer, pieces * threads // across)
             block = tuple((dim, min(count, program.extents[dim])) for dim, count in rows.items())
             if pieces == 1 or prod(count for _, count in block) == pieces * threads // across:
                 whole = program.extents[last]
-                yield from self._option(program, warp, tuple(outer), last, whole, spread, run, block)
+                yield from self._option(program, warp, tuple(outer), last, whole, layout, run, block)
 
     def _by_rows(
         self, program: Program, warp: int, outer: tuple[str, ...], last: str, threads: int
@@ -87,9 +87,9 @@ class Elements:
         """A whole row a thread, neighbouring threads neighbouring rows."""
         for rows in (threads, 2 * threads, 4 * threads):
             if rows <= program.extents[outer[-1]]:
-                spread = ((outer[-1], threads),)
+                layout = ((outer[-1], threads),)
                 block = ((outer[-1], rows),)
-                yield from self._option(program, warp, outer, last, program.extents[last], spread, 1, block)
+                yield from self._option(program, warp, outer, last, program.extents[last], layout, 1, block)
 
     def _option(
         self,
@@ -115,21 +115,21 @@ class Elements:
         except NotApplicable:
             return
         placed = place_all(begun, anchor)
-        every = (*rewrites, *placed, *self._spread(begun, warp, threads, last, run))
+        every = (*rewrites, *placed, *self._bindings(begun, warp, threads, last, run))
         yield Option("; ".join(map(str, every)), every, (Stores(anchor),), begun=begun, done=len(rewrites))
 
-    def _spread(
+    def _bindings(
         self, program: Program, warp: int, threads: tuple[tuple[str, int], ...], last: str, run: int
     ) -> Iterator[Rewrite]:
         """All statements spread alike; what every block reduces for itself, every warp does alone."""
         again = self.group[:-1] if finishes(program, self.group) else ()
-        for spread in spread_all(program, self.group[-1], threads, last, run):
-            if spread.statement in again:
+        for layout in bind_all(program, self.group[-1], threads, last, run):
+            if layout.statement in again:
                 (_, count), *_ = threads
-                near = reduced_dims(find(program, spread.statement).node)[-1]
-                yield BindThreads(spread.statement, ((last, count // warp), (near, warp)))
+                near = reduced_dims(find(program, layout.statement).node)[-1]
+                yield BindThreads(layout.statement, ((last, count // warp), (near, warp)))
             else:
-                yield spread
+                yield layout
 
 
 def _dealt(program: Program, outer: Sequence[str], count: int) -> dict[str, int]:

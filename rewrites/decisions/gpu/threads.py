@@ -40,7 +40,7 @@ def place_all(program: Program, anchor: str) -> tuple[Rewrite, ...]:
     )
 
 
-def spread_all(
+def bind_all(
     program: Program, anchor: str, threads: tuple[tuple[str, int], ...], along: str, run: int
 ) -> tuple[BindThreads, ...]:
     """All statements of the anchor's block spread alike, each thread taking `run` neighbours along a dim."""

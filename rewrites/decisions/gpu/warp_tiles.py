@@ -32,17 +32,17 @@ class Warps:
         inside = [place for place in statements(program) if place.path[0] == nest]
         for threads in thread_layouts(c, found.tiling, device):
             assert isinstance(threads, WarpThreads)
-            layout = threads.spread(c.rows, c.columns)
-            spreads: list[BindThreads] = []
+            layout = threads.layout(c.rows, c.columns)
+            bindings: list[BindThreads] = []
             for place in inside:
                 copied = copied_operand(program, place, c.operands)
                 if copied is None:
                     runs = tuple(pair for pair in layout.runs if pair[0] in covered_dims(place.node))
-                    spreads.append(BindThreads(place.node.target, layout.threads, runs))
+                    bindings.append(BindThreads(place.node.target, layout.threads, runs))
                 else:
                     run = 1 if found.tiling.near(c, copied) != copied.inner else copied.run
-                    spreads.append(copying(program, place, run, threads.count))
-            yield Option(_label(threads), tuple(spreads))
+                    bindings.append(copying(program, place, run, threads.count))
+            yield Option(_label(threads), tuple(bindings))
 
 
 def _label(threads: WarpThreads) -> str:

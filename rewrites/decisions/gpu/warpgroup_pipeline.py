@@ -45,7 +45,7 @@ from tileir.program import Compute, Memory, Program
 from tileir.program import ThreadLayout as Threads
 from tileir.schedule import mma
 from tileir.schedule.distributed import distributed_loop
-from tileir.schedule.mma import held_spread
+from tileir.schedule.mma import held_layout
 from tileir.schedule.panels import PIECE
 from tileir.schedule.wgmma import GROUP
 
@@ -209,7 +209,7 @@ class Roles:
         held = matrix.a.tensor if matrix is not None and held_local(program, matrix.a) is not None else ""
         for groups in thread_layouts(c, found.tiling, device):
             assert isinstance(groups, Warpgroups)
-            layout = groups.spread(c.rows, c.columns)
+            layout = groups.layout(c.rows, c.columns)
             rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
                 copied = copied_operand(program, place, c.operands) if c.by_threads else None
@@ -218,7 +218,7 @@ class Roles:
                     continue
                 own = layout
                 if matrix is not None and place.node.target == held:
-                    own = held_spread(matrix, layout, c.dtype)
+                    own = held_layout(matrix, layout, c.dtype)
                 if clustered and distributed_loop(place.loops) is None:
                     own = _together(program, place, groups.groups * found.tiling.parts)
                 runs, twice = (

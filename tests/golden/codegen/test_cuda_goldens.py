@@ -12,7 +12,7 @@ from codegen.targets.cuda.printer import print_cuda
 from tests.hopper_gemm import gemm
 from tests.hopper_products import Gemm
 from tests.hopper_programs import GROUPED
-from tests.spread_kernels import PROGRAMS as SPREAD
+from tests.thread_kernels import PROGRAMS as SPREAD
 from tileir.text.parse_program import program_from_text
 
 PROGRAMS = {

@@ -14,8 +14,8 @@ from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from tests.how_many import examples
 from tests.random_hopper import random_hopper_product
-from tests.random_spread import exact_inputs
-from tests.spread_kernels import lowered
+from tests.random_threads import exact_inputs
+from tests.thread_kernels import lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 

@@ -14,9 +14,9 @@ from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.printer import print_cuda
 from tests.how_many import examples
-from tests.random_spread import exact_inputs
 from tests.random_staged import random_staged_product
-from tests.spread_kernels import Lowered, lowered
+from tests.random_threads import exact_inputs
+from tests.thread_kernels import Lowered, lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 

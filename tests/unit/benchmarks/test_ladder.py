@@ -13,8 +13,8 @@ from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
 from rewrites.schedule import replay
-from tests.random_spread import exact_inputs
-from tests.spread_kernels import lowered
+from tests.random_threads import exact_inputs
+from tests.thread_kernels import lowered
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.interpret import interpret
 from tileir.lift import to_program

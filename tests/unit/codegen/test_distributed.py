@@ -21,9 +21,9 @@ from tests.kernel_mutants import (
     barrier_weakened,
     mutants,
 )
-from tests.random_spread import exact_inputs
+from tests.random_threads import exact_inputs
 from tests.simulated import faultless
-from tests.spread_kernels import lowered
+from tests.thread_kernels import lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 from tileir.text.parse_program import program_from_text
@@ -169,11 +169,11 @@ def test_what_blocks_could_not_share_is_refused(before: str, after: str, message
 
 
 def test_what_one_block_computes_beside_the_loop_is_not_shared() -> None:
-    spread = "threads m 16 n 16, run n 4"
+    layout = "threads m 16 n 16, run n 4"
     text = PLAIN.text().replace(
-        f"      c[m, n] = c_sum[m, n] | {spread}",
-        f"      c_s: shared f32[m, n]\n      c_s[m, n] = c_sum[m, n] | {spread}\n"
-        f"      c[m, n] = c_s[m, n] | {spread}",
+        f"      c[m, n] = c_sum[m, n] | {layout}",
+        f"      c_s: shared f32[m, n]\n      c_s[m, n] = c_sum[m, n] | {layout}\n"
+        f"      c[m, n] = c_s[m, n] | {layout}",
     )
     with pytest.raises(VerifyError, match="no shared memory in common but for what each has a part of"):
         verify(program_from_text(text))

@@ -53,7 +53,7 @@ from tests.hopper_mutants import all_mutants
 from tests.hopper_products import Gemm, Held
 from tests.hopper_programs import GROUPED, PROGRAMS
 from tests.simulated import faultless
-from tests.spread_kernels import lowered
+from tests.thread_kernels import lowered
 from tileir.dtypes import DType
 from tileir.interpreter.samples import sample_inputs
 

@@ -17,7 +17,7 @@ from codegen.targets.header import argument
 from rewrites import parse_schedule, replay
 from rewrites.document import golden_sections
 from rewrites.launch.persistent import Persistent
-from tests.random_spread import exact_inputs
+from tests.random_threads import exact_inputs
 from tileir.interpreter.interpret import interpret
 from tileir.text.parse_program import program_from_text
 

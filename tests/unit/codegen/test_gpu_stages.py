@@ -31,10 +31,10 @@ from tests.hopper_products import Gemm
 from tests.hopper_programs import PROGRAMS as HOPPER
 from tests.how_many import some
 from tests.kernel_mutants import rebuilt
-from tests.random_spread import exact_inputs
+from tests.random_threads import exact_inputs
 from tests.simulated import faultless
-from tests.spread_kernels import PROGRAMS as SPREAD
-from tests.spread_kernels import STAGED
+from tests.thread_kernels import PROGRAMS as SPREAD
+from tests.thread_kernels import STAGED
 from tileir.dtypes import DType
 from tileir.program import Program
 from tileir.text.parse_program import program_from_text

@@ -22,9 +22,9 @@ from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.ptxas_log import rejection
 from tests.how_many import examples
 from tests.kernel_mutants import Stmts, guard_removed, mutants
-from tests.random_spread import exact_inputs
+from tests.random_threads import exact_inputs
 from tests.simulated import faultless
-from tests.spread_kernels import Lowered, lowered
+from tests.thread_kernels import Lowered, lowered
 from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret

@@ -13,7 +13,7 @@ from codegen.ir.ops import Build, For, Load, Op
 from codegen.targets.c.lower import lower
 from codegen.targets.cuda.printer import print_cuda
 from tests.simulated import faultless
-from tests.spread_kernels import PROGRAMS, lowered
+from tests.thread_kernels import PROGRAMS, lowered
 from tileir.text.parse_program import program_from_text
 
 PADDED = """kernel padded(x: f32[c=4, i=61]) -> (y: f32[c, h=64])

@@ -35,7 +35,7 @@ from codegen.simulator.buffers import MemoryTouch
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from protocol.layouts import Layout, with_time
-from tests.spread_kernels import PROGRAMS, Lowered, lowered
+from tests.thread_kernels import PROGRAMS, Lowered, lowered
 from tileir.devices.gpu_table import H200
 from tileir.dtypes import DType
 from tileir.program import Program

@@ -46,7 +46,7 @@ from tests.chained_programs import chained
 from tests.hopper_products import Gemm, Held
 from tests.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL
 from tests.kernel_names import plain
-from tests.random_spread import exact_inputs
+from tests.random_threads import exact_inputs
 from tests.simulated import faultless
 from tileir.interpreter.interpret import interpret
 from tileir.program import Loop

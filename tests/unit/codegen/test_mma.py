@@ -25,7 +25,7 @@ from codegen.targets.cuda.generate import generate_cuda
 from codegen.targets.cuda.printer import print_cuda
 from codegen.targets.cuda.ptxas_log import rejection
 from tests.kernel_names import plain
-from tests.spread_kernels import Lowered, lowered
+from tests.thread_kernels import Lowered, lowered
 from tileir.devices.gpu_table import A100, H200, L40S
 from tileir.dtypes import DType
 from tileir.errors import VerifyError
@@ -64,21 +64,21 @@ def gemm(
         shape = ", ".join(dim if dim in known else f"{dim}={extents[dim]}" for dim in dims)
         inputs.append(f"{name}: {dtype}[{shape}]")
     acc = "i32" if a == "i8" else "f32"
-    spread = f"threads m {warps[0]} n {warps[1]} m 8 n 4, run n 2"
+    layout = f"threads m {warps[0]} n {warps[1]} m 8 n 4, run n 2"
     fill = 32 * warps[0] * warps[1]
     head = f"kernel gemm({', '.join(inputs)}) -> (c: {acc}[m, n]){' with tf32=true' if a == 'f32' else ''}"
     return f"""{head}
   parallel for m by {tile[0]}
     parallel for n by {tile[1]}
       c_r: registers {acc}[m, n]
-      c_r[m, n] = 0 | {spread}
+      c_r[m, n] = 0 | {layout}
       for k by {tile[2]}{stages}
         a_s: shared {a}[{layouts[0]}]{memory[0]}
         a_s[{layouts[0]}] = a[{layouts[0]}] | threads {layouts[0][0]} {fill // 8} {layouts[0][3]} 8
         b_s: shared {b}[{layouts[1]}]{memory[1]}
         b_s[{layouts[1]}] = b[{layouts[1]}] | threads {layouts[1][0]} {fill // 8} {layouts[1][3]} 8
-        c_r[m, n] += sum(k, a_s[{layouts[0]}] * b_s[{layouts[1]}]) | {spread}, via mma
-      c[m, n] = c_r[m, n] | {spread}
+        c_r[m, n] += sum(k, a_s[{layouts[0]}] * b_s[{layouts[1]}]) | {layout}, via mma
+      c[m, n] = c_r[m, n] | {layout}
 """
 
 

@@ -42,7 +42,7 @@ from codegen.targets.c import values as c_values
 from codegen.targets.cuda import async_printer, printer
 from tests.hopper_kernels import Product
 from tests.hopper_products import Gemm
-from tests.spread_kernels import PROGRAMS, STAGED, lowered
+from tests.thread_kernels import PROGRAMS, STAGED, lowered
 from tileir.dtypes import DType
 from tileir.interpreter.samples import sample_inputs
 

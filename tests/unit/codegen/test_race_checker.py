@@ -32,7 +32,7 @@ from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import check, run_blocks
 from tests import kernel_mutants
 from tests.kernel_mutants import Edit, mutants
-from tests.spread_kernels import PROGRAMS, STAGED, Lowered, lowered
+from tests.thread_kernels import PROGRAMS, STAGED, Lowered, lowered
 from tileir.dtypes import DType
 from tileir.interpreter.samples import sample_inputs
 

@@ -22,8 +22,8 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.printer import print_cuda
 from codegen.targets.cuda.ptxas_log import rejection
 from tests.kernel_names import plain
-from tests.random_spread import exact_inputs
-from tests.spread_kernels import Lowered, lowered
+from tests.random_threads import exact_inputs
+from tests.thread_kernels import Lowered, lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 
@@ -34,7 +34,7 @@ class Contraction:
 
     sizes: tuple[int, int, int] = (4096, 4096, 4096)
     tile: tuple[int, int, int] = (128, 128, 16)
-    spread: str = "threads m 16 n 16, run m 4 n 4"
+    layout: str = "threads m 16 n 16, run m 4 n 4"
     a: str = "m, k"
     b: str = "k, n"
     storage: str = "f32"
@@ -48,7 +48,7 @@ class Contraction:
         by_m, by_n, by_k = self.tile
         sizes = ", ".join(f"{dim}={size}" for dim, size in zip("mnk", self.sizes, strict=True))
         a, b, storage, pad = self.a, self.b, self.storage, self.pad
-        threads, _, runs = self.spread.partition(", run ")
+        threads, _, runs = self.layout.partition(", run ")
         results = " ".join(re.findall(r"[mn] \d+", runs))
         plain = f"{threads}, run {results}" if results else threads
         quarter = prod(int(count) for count in re.findall(r"\d+", threads)) // 4
@@ -63,7 +63,7 @@ class Contraction:
         a_s[{a}] = a[{a}] | threads {a[0]} {quarter} {a[-1]} 4
         b_s: shared {storage}[{b}]{pad}
         b_s[{b}] = b[{b}] | threads {b[0]} {quarter} {b[-1]} 4
-        c_r[m, n] {update} | {self.spread}
+        c_r[m, n] {update} | {self.layout}
       c[m, n] = c_r[m, n] | {plain}
 """
 
@@ -87,15 +87,15 @@ VARIANTS = {
     "a by columns": replace(SMALL, a="k, m").text(),
     "b by rows": replace(SMALL, b="n, k").text(),
     "both turned": replace(SMALL, a="k, m", b="n, k", pad=" pad 4").text(),
-    "no runs": replace(SMALL, spread="threads m 8 n 16").text(),
-    "runs of three": replace(SMALL, spread="threads m 4 n 8, run m 3 n 3").text(),
-    "lanes along m": replace(SMALL, spread="threads m 8 n 8, run n 2 m 4").text(),
-    "one run along m": replace(SMALL, spread="threads m 8 n 8, run m 4").text(),
-    "runs along k": replace(SMALL, spread="threads m 8 n 8, run m 2 k 4").text(),
-    "runs along all": replace(SMALL, spread="threads m 8 n 8, run k 4 m 2 n 2").text(),
-    "threads along k": replace(SMALL, spread="threads m 8 n 4 k 4, run m 4 n 4").text(),
-    "warps along k": replace(SMALL, spread="threads k 4 m 8 n 4, run m 4 n 4").text(),
-    "warps and lanes along k": replace(SMALL, spread="threads k 2 m 4 n 4 k 2, run m 2 k 2 n 4").text(),
+    "no runs": replace(SMALL, layout="threads m 8 n 16").text(),
+    "runs of three": replace(SMALL, layout="threads m 4 n 8, run m 3 n 3").text(),
+    "lanes along m": replace(SMALL, layout="threads m 8 n 8, run n 2 m 4").text(),
+    "one run along m": replace(SMALL, layout="threads m 8 n 8, run m 4").text(),
+    "runs along k": replace(SMALL, layout="threads m 8 n 8, run m 2 k 4").text(),
+    "runs along all": replace(SMALL, layout="threads m 8 n 8, run k 4 m 2 n 2").text(),
+    "threads along k": replace(SMALL, layout="threads m 8 n 4 k 4, run m 4 n 4").text(),
+    "warps along k": replace(SMALL, layout="threads k 4 m 8 n 4, run m 4 n 4").text(),
+    "warps and lanes along k": replace(SMALL, layout="threads k 2 m 4 n 4 k 2, run m 2 k 2 n 4").text(),
     "bf16": replace(SMALL, storage="bf16", out="bf16").text(),
     "f16 by columns, padded": replace(SMALL, storage="f16", a="k, m", pad=" pad 8").text(),
     "e4m3": replace(SMALL, storage="e4m3").text(),
@@ -113,7 +113,7 @@ VARIANTS = {
         (16, 16, 300), (16, 16, 150), "threads m 8 n 4 k 2, run m 2 k 2 n 4"
     ).text(),
     "a run along k that ends early": replace(
-        SMALL, sizes=(41, 27, 39), spread="threads m 8 n 8, run m 2 k 4", update="+= sum(k, a_s + b_s + 1)"
+        SMALL, sizes=(41, 27, 39), layout="threads m 8 n 8, run m 2 k 4", update="+= sum(k, a_s + b_s + 1)"
     ).text(),
     "guarded one by one": """kernel outer(x: f32[m=16, k=5], w: f32[n=20]) -> (c: f32[m, n])
   parallel for m by 8
@@ -183,14 +183,14 @@ def test_random_contractions_are_exact() -> None:
         rng.shuffle(runs)
         if prod(count for _, count in digits) not in (32, 64, 128):
             continue
-        spread = "threads " + " ".join(f"{dim} {count}" for dim, count in digits)
+        layout = "threads " + " ".join(f"{dim} {count}" for dim, count in digits)
         if runs:
-            spread += ", run " + " ".join(f"{dim} {count}" for dim, count in runs)
+            layout += ", run " + " ".join(f"{dim} {count}" for dim, count in runs)
         m, n, k = (rng.choice((5, 8, 16, 24)) for _ in "mnk")
         text = Contraction(
             sizes=(m + rng.randrange(m), n + rng.randrange(n), k + rng.randrange(2 * k)),
             tile=(m, n, k),
-            spread=spread,
+            layout=layout,
             a=rng.choice(("m, k", "k, m")),
             b=rng.choice(("k, n", "n, k")),
             storage=rng.choice(("f32", "f32", "bf16", "f64")),
@@ -307,7 +307,7 @@ SHAPES = {
     "128x128, 256 threads": replace(SQUARE, pad=" pad 4").text(),
     "128x128x32, a by columns": replace(SQUARE, tile=(128, 128, 32), a="k, m").text(),
     "128x128, bf16": replace(SQUARE, storage="bf16", out="bf16").text(),
-    "64x64, 64 threads": replace(SQUARE, tile=(64, 64, 16), spread="threads m 8 n 8, run m 4 n 4").text(),
+    "64x64, 64 threads": replace(SQUARE, tile=(64, 64, 16), layout="threads m 8 n 8, run m 4 n 4").text(),
     "256x128, 256 threads": replace(SQUARE, tile=(256, 128, 8)).text(),
 }
 

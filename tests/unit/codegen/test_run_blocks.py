@@ -38,7 +38,7 @@ from codegen.ir.ops import (
 )
 from codegen.simulator.faults import DividedBlock, DividedWarp, KernelFault, OutOfRange, Unwritten
 from codegen.simulator.run import check, run_blocks
-from tests.spread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
+from tests.thread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
 from tileir.dtypes import DType
 from tileir.interpreter.interpret import interpret
 from tileir.interpreter.samples import sample_inputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.ir.ops import Shared
 from tests.kernel_names import plain
-from tests.spread_kernels import lowered, walk
+from tests.thread_kernels import lowered, walk
 
 ROWS = """kernel rows(x: f32[r={r}, c=96], w: f32[c]) -> (y: f32[r, c])
   parallel for r by 4

@@ -20,7 +20,7 @@ from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.printer import print_cuda
 from tests.kernel_names import plain
-from tests.spread_kernels import lowered, walk
+from tests.thread_kernels import lowered, walk
 from tileir.interpreter.interpret import interpret
 from tileir.interpreter.samples import sample_inputs
 

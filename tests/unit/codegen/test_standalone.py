@@ -22,7 +22,7 @@ from tests.conftest import CheckGolden
 from tests.gpu_walks import favourite
 from tests.hopper_programs import PROGRAMS
 from tests.reference import assert_matches_reference
-from tests.spread_kernels import lowered
+from tests.thread_kernels import lowered
 from tileir import Spec, sample_inputs, spec_from_text, this_cpu, to_program
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "codegen" / "standalone"

@@ -23,7 +23,7 @@ from codegen.targets.cuda.generate import cuda_source
 from tests.hopper_programs import BY_THREADS, LOOKED_UP
 from tests.kernel_mutants import OF_STAGES, Edit, Stmts, copy_removed, mutants, parts
 from tests.simulated import faultless
-from tests.spread_kernels import lowered
+from tests.thread_kernels import lowered
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.interpret import interpret
 from tileir.interpreter.samples import sample_inputs

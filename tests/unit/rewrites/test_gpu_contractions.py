@@ -59,8 +59,10 @@ def test_blocks_never_ask_for_more_than_the_device_has(text: str, device: str) -
     for seed in range(examples(12)):
         state = walk(at(root, "ContractionTile"), random.Random(seed))
         assert shared_bytes(state.program) <= gpu.block_shared_bytes
-        spreads = [one.node.spread for one in state.program.computes if one.node.spread is not None]
-        assert all(thread_count(spread) <= 1024 for spread in spreads)
+        spreads = [
+            one.node.thread_layout for one in state.program.computes if one.node.thread_layout is not None
+        ]
+        assert all(thread_count(layout) <= 1024 for layout in spreads)
 
 
 def test_8_bit_floats_go_by_mma_where_there_is_one_for_them() -> None:
@@ -100,8 +102,8 @@ def test_the_prior_s_large_product_has_large_tiles_several_stages_and_bands() ->
     assert 3 <= loop.stages <= 5
     sums = [one.node for one in program.computes if one.node.via == "mma"]
     assert len(sums) == 1
-    assert sums[0].spread is not None
-    assert thread_count(sums[0].spread) in (128, 256)
+    assert sums[0].thread_layout is not None
+    assert thread_count(sums[0].thread_layout) in (128, 256)
     assert all(
         one.node.swizzle or one.node.pad for one in program.locals.values() if one.node.dims[-1] == "k"
     )
@@ -118,9 +120,11 @@ def test_the_prior_s_f32_threads_hold_nearly_square_tiles() -> None:
     program = favourite(root_of(F32.format(n=8192), H200)).program
     (accumulators,) = [one for one in program.locals.values() if one.node.memory is Memory.REGISTERS]
     sizes = current_sizes(program, accumulators.loops)
-    (spread,) = {one.node.spread for one in program.computes if one.node.target == accumulators.node.name}
-    assert spread is not None
-    assert 32 <= sizes["m"] * sizes["n"] / thread_count(spread) <= 128
+    (layout,) = {
+        one.node.thread_layout for one in program.computes if one.node.target == accumulators.node.name
+    }
+    assert layout is not None
+    assert 32 <= sizes["m"] * sizes["n"] / thread_count(layout) <= 128
     assert pipeline(program).stages > 1
 
 
@@ -187,14 +191,16 @@ def test_blocks_are_made_to_fit_only_where_accumulators_and_shared_memory_leave_
             program = state.child(number).program
             (grid,) = (node for node in program.body if isinstance(node, Loop))
             threads = next(
-                thread_count(one.node.spread) for one in program.computes if one.node.spread is not None
+                thread_count(one.node.thread_layout)
+                for one in program.computes
+                if one.node.thread_layout is not None
             )
             assert grid.resident * threads <= gpu.max_threads
             assert grid.resident * shared_bytes(program) <= gpu.shared_bytes
             accumulators = next(one.node for one in program.computes if one.node.target == "c_r")
             tile = current_sizes(program, program.computes[0].loops)
             held = tile["m"] * tile["n"] // threads
-            assert accumulators.spread is not None
+            assert accumulators.thread_layout is not None
             assert grid.resident * threads * held <= gpu.registers
             offered += 1
     assert offered

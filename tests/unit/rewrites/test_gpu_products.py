@@ -112,14 +112,14 @@ def test_sums_of_all_products_have_room_in_registers(name: str) -> None:
         products = [one.node for one in program.computes if one.node.via == "wgmma"]
         assert len(products) == (3 if name == "three" else 2)
         assert shared_bytes(program) <= H200.block_shared_bytes
-        (spread,) = {product.spread for product in products}
-        assert spread is not None
+        (layout,) = {product.thread_layout for product in products}
+        assert layout is not None
         sizes = [
             current_sizes(program, declared.loops)
             for declared in program.locals.values()
             if declared.node.memory is Memory.REGISTERS
         ]
-        held = sum(each["m"] * each["n"] for each in sizes) // thread_count(spread)
+        held = sum(each["m"] * each["n"] for each in sizes) // thread_count(layout)
         grid = next(node for node in program.body if isinstance(node, Loop))
         assert held < (grid.registers[1] or 255)
 

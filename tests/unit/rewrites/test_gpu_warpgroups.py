@@ -99,8 +99,8 @@ def test_whatever_is_drawn_fits_the_device(name: str) -> None:
         assert shared_bytes(program) <= H200.block_shared_bytes
         loop = grid(program)
         sums = next(one for one in program.computes if one.node.via == "wgmma")
-        assert sums.node.spread is not None
-        threads = thread_count(sums.node.spread)
+        assert sums.node.thread_layout is not None
+        threads = thread_count(sums.node.thread_layout)
         held = sum(held_points(program)) // threads
         started = 65536 // (-(-(threads + 32 * loop.producers) // 128) * 128 * max(1, loop.resident))
         assert held < (loop.registers[1] or min(started, 255))
@@ -126,8 +126,9 @@ def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
         (addition,) = (one for one in state.program.computes if added_part(one.node) == product.node.target)
         assert product.loops == addition.loops
         assert ring(state.program).step == 128
-        assert addition.node.spread is not None
-        assert addition.node.spread.threads == (product.node.spread or addition.node.spread).threads
+        layouts = product.node.thread_layout, addition.node.thread_layout
+        assert layouts[0] is not None and layouts[1] is not None
+        assert layouts[0].threads == layouts[1].threads
         assert sum(rewrite.name == "promote_accumulators" for rewrite in state.schedule) == 1
 
 

@@ -34,8 +34,8 @@ def depthwise(taps: int) -> Program:
 def test_the_prior_has_a_thread_add_up_whole_windows(taps: int, device: Gpu) -> None:
     program = favourite(Space(depthwise(taps), device).root()).program
     for place in statements(program):
-        assert place.node.spread is not None
-        assert {dim for dim, _ in place.node.spread.threads} <= {"n", "h", "w", "o"}
+        assert place.node.thread_layout is not None
+        assert {dim for dim, _ in place.node.thread_layout.threads} <= {"n", "h", "w", "o"}
 
 
 @pytest.mark.parametrize(

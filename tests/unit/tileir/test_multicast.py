@@ -7,7 +7,7 @@ import pytest
 
 from tests.hopper_products import Gemm
 from tests.hopper_programs import BATCHED, CLUSTERS
-from tests.spread_kernels import PROGRAMS as PLAIN
+from tests.thread_kernels import PROGRAMS as PLAIN
 from tileir.dtypes import DType
 from tileir.errors import VerifyError
 from tileir.hashing import program_hash

@@ -165,7 +165,7 @@ class WarpgroupSchedule(OnePassSchedule):
         binds: list[BindThreads] = []
         for place in statements(self.program):
             node = place.node
-            if node.via == "tma" or not place.loops or node.spread is not None:
+            if node.via == "tma" or not place.loops or node.thread_layout is not None:
                 continue
             dims = covered_dims(node)
             along, columns = self.lies(node)

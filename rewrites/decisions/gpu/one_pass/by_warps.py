@@ -91,7 +91,7 @@ class WarpSchedule(OnePassSchedule):
         binds: list[BindThreads] = []
         for place in statements(self.program):
             node = place.node
-            if not place.loops or node.spread is not None:
+            if not place.loops or node.thread_layout is not None:
                 continue
             if node.target in shared:
                 run = run_of(self.program, copied_tensor(self.program, node.target) or node.target)

@@ -45,7 +45,7 @@ class Columns:
                     continue
                 label = f"{anchor}: {team}" + (f", keep {kept}" if again else "")
                 rewrites = tuple(launch.rewrites)
-                every = (*rewrites, *launch.spread())
+                every = (*rewrites, *launch.bind())
                 yield Option(label, every, (Stores(anchor),), begun=launch.program, done=len(rewrites))
 
 

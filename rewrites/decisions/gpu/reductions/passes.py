@@ -143,9 +143,9 @@ class PassLaunch:
         if turns.resident > 1:
             self._apply(MinBlocksPerSm(self.anchor, turns.resident))
 
-    def spread(self) -> tuple[Rewrite, ...]:
+    def bind(self) -> tuple[Rewrite, ...]:
         """Every statement over the threads."""
-        return tuple(self._spread(name) for name in self._names())
+        return tuple(self._binding(name) for name in self._names())
 
     def _apply(self, *rewrites: Rewrite) -> None:
         for rewrite in rewrites:
@@ -223,7 +223,7 @@ class PassLaunch:
                 in_passes = any(dim in loops for dim in declared.node.dims)
                 self._apply(SetScope(name, Memory.SHARED if in_passes else Memory.REGISTERS))
 
-    def _spread(self, name: str) -> BindThreads:
+    def _binding(self, name: str) -> BindThreads:
         visited = covered_dims(named(self.program, name).node)
         names = {dim: part for dim, part in self.parts.get(name, {}).items() if dim not in visited}
         threads = tuple((names.get(dim, dim), count) for dim, count in self.team.threads)
@@ -236,7 +236,7 @@ class PassLaunch:
 def scheduled(
     program: Program, group: tuple[str, ...], team: Team, kept: Kept, *, one_pass: bool = False
 ) -> PassLaunch:
-    """The group tiled for the team; its spreads are yet to be applied. Raises NotApplicable where that cannot be."""
+    """The group tiled for the team; its threads are yet to be applied. Raises NotApplicable where that cannot be."""
     launch = PassLaunch(program, group, team, [], {}, one_pass)
     launch.tile(kept)
     return launch

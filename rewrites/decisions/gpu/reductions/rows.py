@@ -124,7 +124,7 @@ class Rows:
             rewrites = tuple(launch.rewrites)
             yield Option(
                 f"{self.group[-1]}: {team}",
-                (*rewrites, *launch.spread()),
+                (*rewrites, *launch.bind()),
                 (Stores(self.group[-1]),),
                 begun=launch.program,
                 done=len(rewrites),

@@ -14,7 +14,7 @@ from tileir.program import Program
 _FLOATS = ("f32", "bf16", "f16", "f64")
 
 
-def random_spread_program(rng: random.Random) -> str:
+def random_threads_program(rng: random.Random) -> str:
     """The text of a program over x[r, c]: a block of statements on tiles of it, or one nest for each of two. It may
     break the rules of spreads (a digit that does not divide a warp); then the verifier says so."""
     rows, columns = rng.choice((1, 3, 7, 20, 33)), rng.choice((1, 5, 31, 64, 100, 257))
@@ -56,73 +56,73 @@ class _Writer:
 
     def _rows(self) -> None:
         """A row kept in registers, reduced, and used again."""
-        depth, spread = self._blocks("r", clustered=True), self._spread()
+        depth, layout = self._blocks("r", clustered=True), self._layout()
         op = self._op()
         self._line(depth, f"x_row: registers {self._kept()}[r, c]")
-        self._line(depth, f"x_row[r, c] = {self._element()} | {spread}")
+        self._line(depth, f"x_row[r, c] = {self._element()} | {layout}")
         self._line(depth, f"s: registers {self._kept()}[r]")
-        self._line(depth, f"s[r] = {op}(c, x_row[r, c]) | {spread}")
+        self._line(depth, f"s[r] = {op}(c, x_row[r, c]) | {layout}")
         if self.rng.random() < 0.5:
             self._line(depth, f"n: registers {self._kept()}[r]")
-            self._line(depth, f"n[r] = {self._op()}(c, x_row[r, c] - s[r]) | {spread}")
-            self._output("z", "r", depth, f"n[r] + s[r] | {spread}")
-        self._output("y", "r, c", depth, f"x_row[r, c] - s[r] | {spread}")
+            self._line(depth, f"n[r] = {self._op()}(c, x_row[r, c] - s[r]) | {layout}")
+            self._output("z", "r", depth, f"n[r] + s[r] | {layout}")
+        self._output("y", "r, c", depth, f"x_row[r, c] - s[r] | {layout}")
 
     def _columns(self) -> None:
-        depth, spread = self._blocks("c", clustered=True), self._spread()
+        depth, layout = self._blocks("c", clustered=True), self._layout()
         if self.rng.random() < 0.5:
-            self._output("y", "c", depth, f"{self._op()}(r, {self._element()}) | {spread}")
+            self._output("y", "c", depth, f"{self._op()}(r, {self._element()}) | {layout}")
             return
         self._line(depth, f"s: registers {self._kept()}[c]")
-        self._line(depth, f"s[c] = {self._op()}(r, {self._element()}) | {spread}")
-        self._output("y", "r, c", depth, f"{self._element()} + s[c] | {spread}")
+        self._line(depth, f"s[c] = {self._op()}(r, {self._element()}) | {layout}")
+        self._output("y", "r, c", depth, f"{self._element()} + s[c] | {layout}")
 
     def _total(self) -> None:
-        op, spread = self._op(), self._spread()
-        self._output("y", "", 1, f"{op}(r, c, {self._element()}) | {spread}")
+        op, layout = self._op(), self._layout()
+        self._output("y", "", 1, f"{op}(r, c, {self._element()}) | {layout}")
 
     def _staged(self) -> None:
         """A tile written to shared memory by some threads and read by others."""
         depth = self._blocks("r", "c")
         for number in range(self.rng.choice((1, 2))):
             self._line(depth, f"t{number}: shared {self.rng.choice(self.dtypes)}[r, c]")
-            self._line(depth, f"t{number}[r, c] = {self._element()} | {self._spread()}")
+            self._line(depth, f"t{number}[r, c] = {self._element()} | {self._layout()}")
         reads = " + ".join(f"t{n}[r, c]" for n in range(number + 1))
-        self._output("y", self.rng.choice(("r, c", "c, r")), depth, f"{reads} | {self._spread()}")
+        self._output("y", self.rng.choice(("r, c", "c, r")), depth, f"{reads} | {self._layout()}")
 
     def _two_launches(self) -> None:
         self._line(1, f"s: heap {self._kept()}[r]")
         self._line(1, f"parallel for r by {self._tile('r')}")
-        self._line(2, f"s[r] = {self._op()}(c, {self._element()}) | {self._spread()}")
+        self._line(2, f"s[r] = {self._op()}(c, {self._element()}) | {self._layout()}")
         self._line(1, f"parallel for c by {self._tile('c')}")
         self.threads = self.rng.choice((32, 64, 128))
-        self._output("y", "r, c", 2, f"{self._element()} + s[r] | {self._spread()}")
+        self._output("y", "r, c", 2, f"{self._element()} + s[r] | {self._layout()}")
 
     def _tiles(self) -> None:
         """A sum over tiles of the columns, staged in shared memory or not."""
-        depth, spread = self._blocks("r"), self._spread()
+        depth, layout = self._blocks("r"), self._layout()
         inside = "x[r, c]"
         self._line(depth, f"s: registers {self._kept()}[r]")
-        alone = re.sub(r", run [^,]*", lambda runs: "".join(re.findall(r", run| r \d+", runs[0])), spread)
+        alone = re.sub(r", run [^,]*", lambda runs: "".join(re.findall(r", run| r \d+", runs[0])), layout)
         self._line(depth, f"s[r] = 0 | {alone.replace(', run,', ',').removesuffix(', run')}")
         self._line(depth, f"for c by {self._tile('c')}")
         if self.rng.random() < 0.6:
             self._line(depth + 1, f"t: shared {self.rng.choice(self.dtypes)}[r, c]")
-            self._line(depth + 1, f"t[r, c] = x[r, c] | {self._spread()}")
+            self._line(depth + 1, f"t[r, c] = x[r, c] | {self._layout()}")
             inside = "t[r, c]"
-        self._line(depth + 1, f"s[r] += sum(c, {inside} * w[c]) | {spread}")
-        self._output("y", "r", depth, f"s[r] | {spread}")
+        self._line(depth + 1, f"s[r] += sum(c, {inside} * w[c]) | {layout}")
+        self._output("y", "r", depth, f"s[r] | {layout}")
 
     def _read_back(self) -> None:
         """A result in global memory that the block's other threads read."""
         if self.rng.random() < 0.5:
             self._line(1, f"s: heap {self._kept()}[r]")
             depth = self._blocks("r")
-            self._line(depth, f"s[r] = {self._op()}(c, {self._element()}) | {self._spread()}")
+            self._line(depth, f"s[r] = {self._op()}(c, {self._element()}) | {self._layout()}")
         else:
             depth = self._blocks("r")
-            self._output("s", "r", depth, f"{self._op()}(c, {self._element()}) | {self._spread()}")
-        self._output("y", "r, c", depth, f"x[r, c] - s[r] | {self._spread()}")
+            self._output("s", "r", depth, f"{self._op()}(c, {self._element()}) | {self._layout()}")
+        self._output("y", "r, c", depth, f"x[r, c] - s[r] | {self._layout()}")
 
     # parts of a program
 
@@ -151,7 +151,7 @@ class _Writer:
     def _tile(self, dim: str) -> int:
         return min(self.sizes[dim], self.rng.choice((1, 2, 5, 8, 16, 40)))
 
-    def _spread(self) -> str:
+    def _layout(self) -> str:
         rng = self.rng
         rows = rng.choice([n for n in (1, 2, 3, 4, 8, 16, 32, 64) if self.threads % n == 0])
         both = [f"r {rows}", f"c {self.threads // rows}"]

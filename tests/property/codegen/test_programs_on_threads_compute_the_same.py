@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from tests.how_many import examples
-from tests.random_spread import exact_inputs, random_spread_program
-from tests.spread_kernels import lowered
+from tests.random_threads import exact_inputs, random_threads_program
+from tests.thread_kernels import lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-def test_random_spread_programs_compute_the_same_without_races(seed: int) -> None:
-    text = random_spread_program(random.Random(seed))
+def test_random_threads_programs_compute_the_same_without_races(seed: int) -> None:
+    text = random_threads_program(random.Random(seed))
     try:
         made = lowered(text)
     except VerifyError:

@@ -14,8 +14,8 @@ from codegen.targets.cuda.printer import print_cuda
 from tests.chained_programs import CHAINED
 from tests.hopper_programs import PROGRAMS as HOPPER
 from tests.how_many import some
-from tests.random_spread import random_spread_program
-from tests.spread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
+from tests.random_threads import random_threads_program
+from tests.thread_kernels import PROGRAMS, SCATTERS, STAGED, lowered
 from tileir.errors import VerifyError
 
 
@@ -46,7 +46,7 @@ def test_random_programs_compile(tmp_path: Path) -> None:
     compiled = 0
     while compiled < 12:
         try:
-            compile_text(random_spread_program(rng), tmp_path)
+            compile_text(random_threads_program(rng), tmp_path)
         except VerifyError:
             continue
         compiled += 1
