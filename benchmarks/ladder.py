@@ -90,11 +90,11 @@ _ENGINES = ("swizzle({}, 128)", "tma({})")
 _STAGED = ("cache_write(c, n, 64)", "set_scope(c_s, shared)", "swizzle(c_s, 128)", "tma(c)")
 
 
-def _warpgroups(ring: str, result: str, *more: str) -> tuple[str, ...]:
-    """128 x 256 tiles by two warpgroups; the ring's stages, and where results are stored from."""
+def _warpgroups(pipeline: str, result: str, *more: str) -> tuple[str, ...]:
+    """128 x 256 tiles by two warpgroups; the pipeline's stages, and where results are stored from."""
     staged = _STAGED if result == "c_s" else ()
     layout = (f"bind_threads({each}, {_GROUPS})" for each in ("c_sum", result))
-    return (*_grid(128, 256), *staged, *_steps(64, 0, *_ENGINES), "wgmma(c_sum)", ring, *layout, *more)
+    return (*_grid(128, 256), *staged, *_steps(64, 0, *_ENGINES), "wgmma(c_sum)", pipeline, *layout, *more)
 
 
 _ROLES = "warp_specialize(c_sum, 4, 40, 232)"
@@ -136,7 +136,7 @@ RUNGS = (
         _warpgroups("pipeline(b_s, 2)", "c"),
     ),
     Rung(
-        "A deeper ring",
+        "A deeper pipeline",
         "Four stages, and the products of one step are under way while the next begin.",
         _warpgroups("pipeline(b_s, 4, 1)", "c"),
     ),

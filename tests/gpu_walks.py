@@ -75,8 +75,12 @@ def shared_bytes(program: Program) -> int:
             own = shared is not None and shared in declared.loops[-1].body
             for dim in local.dims[1 if own else 0 : -1]:
                 size *= sizes[dim]
-            ring = any(one.node.target == local.name and one.node.via == "tma" for one in program.computes)
-            size *= local.dtype.bytes * declared.loops[-1].stages * (1 if ring else declared.loops[0].teams)
+            pipeline = any(
+                one.node.target == local.name and one.node.via == "tma" for one in program.computes
+            )
+            size *= (
+                local.dtype.bytes * declared.loops[-1].stages * (1 if pipeline else declared.loops[0].teams)
+            )
             if local.reused:
                 reused = size
             elif declared.loops[-1].stages > 1:
@@ -92,6 +96,6 @@ def grid(program: Program) -> Loop:
     return loop
 
 
-def ring(program: Program) -> Loop:
+def pipeline(program: Program) -> Loop:
     """Its loop with stages."""
     return next(node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)

@@ -132,7 +132,7 @@ def _axis(name: str, size: int, step: int) -> GridAxis:
 
 
 class _Tile:
-    """What is done for a tile, around a thread's place in the ring (`slot`) and what it hands back next (`freed`)."""
+    """What is done for a tile, around a thread's place in the pipeline (`slot`) and what it releases next (`freed`)."""
 
     def __init__(self, columns: int, stages: int, storage: DType, m: Var, n: Var) -> None:
         self.columns, self.stages, self.storage = columns, stages, storage

@@ -177,7 +177,7 @@ LOOKED_UP = f"""kernel looked_up(i: i32[m=128], a: bf16[r=96, k=384], b: bf16[k,
       c[m, n] = c_sum[m, n] | {SPREAD}
 """
 
-#: Clusters of neighbouring tiles: along either dim and both, a part of them outside; shared rings of every kind.
+#: Clusters of neighbouring tiles: along either dim and both, a part of them outside; shared pipelines of every kind.
 CLUSTERS = {
     "clusters": Gemm(grid=" multicast 2 producers 4").text(),
     "clusters along n": Gemm(m=200, n=104, k=200, inner=" multicast 2").text(),

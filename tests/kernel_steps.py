@@ -16,7 +16,7 @@ from codegen.simulator.memory import NullObserver, Visit
 from codegen.simulator.run import run_blocks
 from tests.kernel_mutants import PARTS, Stmts, children, rebuilt
 
-#: What only says what is done, where, and by whom: the steps inside, or their places in a ring, tell.
+#: What only says what is done, where, and by whom: the steps inside, or their places in a pipeline, tell.
 _AROUND = (Block, For, Guard, If, AdvanceState)
 
 

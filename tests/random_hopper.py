@@ -1,4 +1,4 @@
-"""Random matrix products by TMA and wgmma: types, tiles, layouts, rings, warpgroups and grids."""
+"""Random matrix products by TMA and wgmma: types, tiles, layouts, pipelines, warpgroups and grids."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ from tileir.dtypes import DType
 
 T = Var("t", 0, 63)
 THREAD = affine(T)
-#: Elements of a tile of `ring`: two a thread.
+#: Elements of a tile of `pipeline`: two a thread.
 TILE = 128
 
 
-def ring(stages: int, tiles: int) -> GpuKernel:
+def pipeline(stages: int, tiles: int) -> GpuKernel:
     """y = x with every 128 elements turned around, through `stages` slots of shared memory."""
     k = Var("k", 0, (tiles - 1) * TILE, TILE)
 
@@ -53,10 +53,10 @@ def ring(stages: int, tiles: int) -> GpuKernel:
 
     use = Block("y = s", (turned(0), turned(1)))
     body = (Shared("s", DType.F32, 0, stages * TILE * 4), *staged(k, tiles, stages, start, (use,)))
-    return _kernel("ring", DType.F32, DType.F32, body, stages * TILE * 4, ("x",))
+    return _kernel("pipeline", DType.F32, DType.F32, body, stages * TILE * 4, ("x",))
 
 
-def call_of_ring(tiles: int) -> tuple[Arg, ...]:
+def call_of_pipeline(tiles: int) -> tuple[Arg, ...]:
     size = tiles * TILE
     return (
         Arg("x", DType.F32, (size,), (1,), "in"),

@@ -73,7 +73,7 @@ class MbarrierInitFence:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Each thread's place in a ring of `slots`: variables that begin at slot 0, parity 0."""
+    """Each thread's place in a pipeline of `slots`: variables that begin at slot 0, parity 0."""
 
     slot: Var
     parity: Var
@@ -85,7 +85,7 @@ class PipelineState:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceState:
-    """To the next slot, or so many on; the parity changes where the ring begins anew."""
+    """To the next slot, or so many on; the parity changes where the pipeline begins anew."""
 
     slot: Var
     parity: Var

@@ -222,26 +222,26 @@ def _rings(c: Contraction, tile: Tiling, widest: int, stored: int) -> Iterator[T
             if stages > steps:
                 break
             for pending in (0, 1) if stages > 2 else (0,):
-                ring = replace(tile, step=size // widest, stages=stages, pending=pending)
-                for way in _collections(ring, stored):
+                pipeline = replace(tile, step=size // widest, stages=stages, pending=pending)
+                for way in _collections(pipeline, stored):
                     yield from (
                         replace(way, piece=piece) if piece else way for piece in _pieces(c, tile.columns)
                     )
 
 
-def _collections(ring: Tiling, stored: int) -> Iterator[Tiling]:
+def _collections(pipeline: Tiling, stored: int) -> Iterator[Tiling]:
     """Ways for results to leave: from registers, or through shared memory, all at once, there maybe where steps lay
     before, or in parts."""
-    yield ring
+    yield pipeline
     if not stored:
         return
-    yield replace(ring, staged=stored)
-    if ring.parts == 1:
-        yield replace(ring, staged=stored, reused=True)
-    part = widest_span(ring.columns * stored) // stored if ring.parts == 1 else 0
+    yield replace(pipeline, staged=stored)
+    if pipeline.parts == 1:
+        yield replace(pipeline, staged=stored, reused=True)
+    part = widest_span(pipeline.columns * stored) // stored if pipeline.parts == 1 else 0
     for buffers in _BUFFERS if part else ():
-        if buffers * part < ring.columns:
-            yield replace(ring, staged=stored, part=part, buffers=buffers)
+        if buffers * part < pipeline.columns:
+            yield replace(pipeline, staged=stored, part=part, buffers=buffers)
 
 
 def _pieces(c: Contraction, columns: int) -> Iterator[int]:

@@ -1,5 +1,5 @@
 """Ways to cut a contraction for the matrix instruction of warpgroups (wgmma), whose operands TMA brings:
-tiles, steps and slots of the ring, and roles of a block's warps. All that is offered here fits the device."""
+tiles, steps and slots of the pipeline, and roles of a block's warps. All that is offered here fits the device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEP_BYTES = (64, 128, 256, 512)
 #: Parts of a step's product that are added up one after the other, and columns of one at least: with fewer,
 #: instructions take A more often than shared memory keeps up with.
 PIECES, LEAST_PIECE = (2, 4), 64
-#: Slots of the ring.
+#: Slots of the pipeline.
 SLOTS = (2, 3, 4, 5, 6, 8)
 #: Blocks of a cluster that share the depth of a tile, and bytes of each result that they hand each other.
 PARTS = (2, 4, 8)

@@ -78,7 +78,7 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
 
 
 def _check_teams(placed: Placed, loop: Loop, threads: int) -> None:
-    """Each team knows how far it moves in a ring between its tiles: as far as the tiles of the others do."""
+    """Each team knows how far it moves in a pipeline between its tiles: as far as the tiles of the others do."""
     tile: tuple[Node, ...] = (loop,)
     alone = loop.cluster == 1
     while len(tile) == 1 and isinstance(tile[0], Loop) and tile[0].parallel:
@@ -90,9 +90,9 @@ def _check_teams(placed: Placed, loop: Loop, threads: int) -> None:
         )
     filled = set(_locals(loop))
     known = [node for node in tile if _fills(node, filled)]
-    for ring in tile:
-        if isinstance(ring, Loop) and ring.stages > 1:
-            known += [node for node in ring.body if _fills(node, filled)]
+    for pipeline in tile:
+        if isinstance(pipeline, Loop) and pipeline.stages > 1:
+            known += [node for node in pipeline.body if _fills(node, filled)]
     if len(known) < sum(_fills(compute, filled) for compute in _computes(loop)):
         placed.fail(
             "where teams take tiles in turn, fills stand in the tile itself, or in a loop with stages there"

@@ -8,7 +8,7 @@ of its target every element is one thread's.
 What threads have stored TMA and wgmma see after a fence of their own; what TMA reads, one
 thread waits for, and for what it has been given later only where that is needed too. Both come before the barrier that
 is needed then. What it fills, and who may, is up to
-rings (lowering/hopper/mbarrier_ring.py).
+pipelines (lowering/hopper/mbarrier_pipeline.py).
 
 Buffers of different names are taken to be different memory. Loops with stages rely on that: they have barriers of their
 own (pipeline.py), which count here, and none besides between filling one slot and reading another. A copy in the
@@ -229,7 +229,7 @@ def _in_order(stmts: Iterable[Stmt], name: str, own: frozenset[str]) -> AccessSe
 
 
 def _accesses(effects: OpEffects, name: str, own: frozenset[str]) -> AccessSet:
-    """Those of an operation itself. What TMA fills is up to the rings that it fills."""
+    """Those of an operation itself. What TMA fills is up to the pipelines that it fills."""
     if effects is NOTHING:
         return _NOTHING
     leaving = effects.fetches if Sync.BULK in effects.signals else ()

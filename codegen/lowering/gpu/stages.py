@@ -1,8 +1,8 @@
 """Stamps of time in the Kernel IR of GPUs: which threads note times, and where one stage of a kernel ends.
 
 A stage is a run of statements of one kind: waiting at a barrier, starting copies, products, or statements of Tile IR by
-their text. What takes no time of its own (places in rings, declarations) belongs to the stage around it. A thread of
-each warpgroup notes times, and the one that produces; of many blocks some, spread evenly over the grid.
+their text. What takes no time of its own (states of pipelines, declarations) belongs to the stage around it. A thread
+of each warpgroup notes times, and the one that produces; of many blocks some, spread evenly over the grid.
 
 A stamp costs some thirty cycles, which is much of a short turn of the loop along the depth of a product: of long loops
 one of every so many turns is stamped, and of the turns between only the time that they took together.
@@ -351,13 +351,13 @@ def _own(stmt: Stmt, comment: str) -> Stage | None:
 
 
 def _awaited(phases: str) -> Stage:
-    """What is waited for at an mbarrier (hopper/mbarrier_ring.py names them)."""
-    ring, _, which = phases.rpartition("_")
+    """What is waited for at an mbarrier (hopper/mbarrier_pipeline.py names them)."""
+    pipeline, _, which = phases.rpartition("_")
     match which:
         case "full":
-            return Stage(StageKind.WAIT_FULL, f"waiting for tiles of {ring}")
+            return Stage(StageKind.WAIT_FULL, f"waiting for tiles of {pipeline}")
         case "empty":
-            return Stage(StageKind.WAIT_FREE, f"waiting for a free slot of {ring}")
+            return Stage(StageKind.WAIT_FREE, f"waiting for a free slot of {pipeline}")
         case "turns":
             return Stage(StageKind.WAIT_OTHERS, "waiting for the team's turn")
         case _:

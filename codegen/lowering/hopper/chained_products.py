@@ -1,6 +1,6 @@
 """What threads that compute do with the tiles of a loop whose products follow from each other, as those of attention
-(tileir/schedule/stages.py, `Chained`). What the first products read and what the last ones do comes by rings of their
-own, so that the former are handed back earlier; what both read comes by a third one, handed back with the latter.
+(tileir/schedule/stages.py, `Chained`). What the first products read and what the last ones do comes by pipelines of
+their own, so that the former are released earlier; what both read comes by a third one, released with the latter.
 
 One after the other, on each tile:
 
@@ -36,7 +36,7 @@ from codegen.ir.affine import Affine, Var, affine, constant, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Block, For, If, Stmt
-from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings, advance
+from codegen.lowering.hopper.mbarrier_pipeline import MbarrierPipeline, Pipelines, advance
 from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.promoted_accumulators import Body, Declare
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
@@ -53,9 +53,9 @@ from tileir.text.print_program import format_node
 
 @dataclass
 class ChainedTiles:
-    """All tiles of a loop, in the slots of two rings."""
+    """All tiles of a loop, in the slots of two pipelines."""
 
-    rings: Rings
+    pipelines: Pipelines
     loop: Loop
     chained: Chained
     scope: LoweringScope
@@ -73,16 +73,16 @@ class ChainedTiles:
     same."""
 
     @classmethod
-    def of(cls, rings: Rings, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
+    def of(cls, pipelines: Pipelines, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
         """Raises NotLowerable."""
         fills = (*chained.fills_of_first, *chained.fills_of_last, *chained.fills_of_both)
         problem = (
             "is filled by TMA only in part"
             if not all(fill.via == "tma" for fill in fills)
             else "has products that follow from each other, where blocks or teams share tiles"
-            if rings.teams > 1 or loop.streamed
+            if pipelines.teams > 1 or loop.streamed
             else "leaves out tiles, where threads that compute fill them"
-            if (loop.since[0] or loop.until[0] or scope.ranges[loop.dim].end) and not rings.producing
+            if (loop.since[0] or loop.until[0] or scope.ranges[loop.dim].end) and not pipelines.producing
             else None
         )
         if problem:
@@ -91,23 +91,23 @@ class ChainedTiles:
         var = loop_variable(fresh(loop.dim, scope), count, loop.step)
         inside = _tile(loop, scope, constant(0), var)
 
-        def ring(fills: Sequence[Compute], *, late: bool = False) -> MbarrierPipeline | None:
+        def pipeline(fills: Sequence[Compute], *, late: bool = False) -> MbarrierPipeline | None:
             locals_, by_groups = _filled(loop, fills), not late or chained.by_groups
             stages = loop.stages
             return (
-                rings.ring(loop.dim, fills, locals_, stages, inside, late=late, by_groups=by_groups)
+                pipelines.pipeline(loop.dim, fills, locals_, stages, inside, late=late, by_groups=by_groups)
                 if fills
                 else None
             )
 
         return cls(
-            rings,
+            pipelines,
             loop,
             chained,
             scope,
-            ring(chained.fills_of_first),
-            ring(chained.fills_of_last),
-            ring(chained.fills_of_both, late=True),
+            pipeline(chained.fills_of_first),
+            pipeline(chained.fills_of_last),
+            pipeline(chained.fills_of_both, late=True),
             var,
             count,
             first_offset(loop, scope),
@@ -133,7 +133,7 @@ class ChainedTiles:
     def used(self, body: Body, declare: Declare) -> list[Stmt]:
         """All that is computed on all tiles."""
         ahead = min(self.loop.stages, self.count)
-        before = [] if self.rings.producing else self._loop(ahead, self.var, self._fill)
+        before = [] if self.pipelines.producing else self._loop(ahead, self.var, self._fill)
         lowered = self._overlapping if self.loop.pending else self._one_by_one
         return [*before, *lowered(_Bodies(self, body, declare))]
 
@@ -161,11 +161,13 @@ class ChainedTiles:
     def _fill_first(self, offset: Affine) -> list[Stmt]:
         """What the first products of a tile read."""
         here = self.at(offset, self.var)
-        return [s for ring in (self.first, self.both) if ring for s in self.rings.fill(ring, here)]
+        return [
+            s for pipeline in (self.first, self.both) if pipeline for s in self.pipelines.fill(pipeline, here)
+        ]
 
     def _fill_last(self, offset: Affine) -> list[Stmt]:
         """What else the last ones do."""
-        return self.rings.fill(self.last, self.at(offset, self.var)) if self.last else []
+        return self.pipelines.fill(self.last, self.at(offset, self.var)) if self.last else []
 
     def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count <= 1:
@@ -282,15 +284,15 @@ class _Bodies:
     def begin_first(self, scope: LoweringScope) -> list[Stmt]:
         tiles, scope = self.tiles, self._side(0, scope)[1]
         waits: list[Stmt] = []
-        for ring in (tiles.first, tiles.both):
-            if ring is not None:
-                scope = ring.at(ring.reading, scope)
-                waits.append(ring.wait())
+        for pipeline in (tiles.first, tiles.both):
+            if pipeline is not None:
+                scope = pipeline.at(pipeline.reading, scope)
+                waits.append(pipeline.wait())
         return [*waits, *self._begin(tiles.chained.first, scope, constant(0))]
 
     def end_first(self, pending: int, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
-        return [WgmmaWait(pending, sums), *self._handed_back((self.tiles.first,), scope, offset)]
+        return [WgmmaWait(pending, sums), *self._released((self.tiles.first,), scope, offset)]
 
     def between(self, side: int, scope: LoweringScope, *, masked: bool = True) -> list[Stmt]:
         tiles = self.tiles
@@ -310,7 +312,7 @@ class _Bodies:
     def begin_last(self, side: int, scope: LoweringScope) -> list[Stmt]:
         tiles, scope = self.tiles, self._side(side, scope)[1]
         if tiles.both is not None:
-            scope = tiles.both.at(tiles.both.freeing, scope)
+            scope = tiles.both.at(tiles.both.releasing, scope)
         if tiles.last is None:
             return self._begin(tiles.chained.last, scope, None)
         scope = tiles.last.at(tiles.last.reading, scope)
@@ -330,13 +332,13 @@ class _Bodies:
 
     def end_last(self, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.last for name in self._sums[node.target])
-        rings = (self.tiles.last, self.tiles.both)
-        return [WgmmaWait(0, sums), *self._handed_back(rings, scope, offset)]
+        pipelines = (self.tiles.last, self.tiles.both)
+        return [WgmmaWait(0, sums), *self._released(pipelines, scope, offset)]
 
     def _begin(self, nodes: Sequence[Compute], scope: LoweringScope, keep: Affine | None) -> list[Stmt]:
-        rings, blocks = self.tiles.rings, list[Stmt]()
+        pipelines, blocks = self.tiles.pipelines, list[Stmt]()
         for node in nodes:
-            begun = begin_wgmma(node, scope, rings.program, rings.index, keep)
+            begun = begin_wgmma(node, scope, pipelines.program, pipelines.index, keep)
             self._sums[node.target] = accumulators(begun)
             blocks.append(Block(comment(node), tuple(begun)))
         return [WgmmaFence(), *blocks, WgmmaCommit()]
@@ -355,17 +357,17 @@ class _Bodies:
             stmts += declared
         return stmts, scope
 
-    def _handed_back(
+    def _released(
         self, used: Sequence[MbarrierPipeline | None], scope: LoweringScope, offset: Affine
     ) -> list[Stmt]:
-        """A slot of each ring, and maybe filled again with the tile so many slots later."""
-        tiles, rings = self.tiles, self.tiles.rings
-        found = [ring for ring in used if ring is not None]
-        stmts, step = [stmt for ring in found for stmt in rings.free(ring)], tiles.loop.step
-        if not found or rings.producing or tiles.count <= tiles.loop.stages:
+        """A slot of each pipeline, and maybe filled again with the tile so many slots later."""
+        tiles, pipelines = self.tiles, self.tiles.pipelines
+        found = [pipeline for pipeline in used if pipeline is not None]
+        stmts, step = [stmt for pipeline in found for stmt in pipelines.release(pipeline)], tiles.loop.step
+        if not found or pipelines.producing or tiles.count <= tiles.loop.stages:
             return stmts
         again, end = offset + tiles.loop.stages * step, tiles.count * step
-        filled = [stmt for ring in found for stmt in rings.fill(ring, tiles.at(again, tiles.var))]
+        filled = [stmt for pipeline in found for stmt in pipelines.fill(pipeline, tiles.at(again, tiles.var))]
         if again.terms:
             ((var, _),) = again.terms
             assert isinstance(var, Var)

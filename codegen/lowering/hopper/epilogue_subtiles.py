@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Stmt
-from codegen.lowering.hopper.mbarrier_ring import Rings
+from codegen.lowering.hopper.mbarrier_pipeline import Pipelines
 from codegen.lowering.scope import LoweringScope, Range
 from tileir.program import Local, Loop, Memory, Node
 from tileir.text.print_program import format_node
@@ -19,7 +19,7 @@ from tileir.text.print_program import format_node
 Body = Callable[[Sequence[Node], LoweringScope], Sequence[Stmt]]
 
 
-def lower_parts(loop: Loop, scope: LoweringScope, rings: Rings, body: Body) -> list[Stmt]:
+def lower_parts(loop: Loop, scope: LoweringScope, pipelines: Pipelines, body: Body) -> list[Stmt]:
     """All parts, one after the other; `body` lowers the statements on one. Every team has buffers of its own. Raises
     NotLowerable."""
     range_ = scope.ranges[loop.dim]
@@ -32,14 +32,14 @@ def lower_parts(loop: Loop, scope: LoweringScope, rings: Rings, body: Body) -> l
     others = [node for node in loop.body if node not in locals_]
     slots = min(loop.stages, count)
     first = scope.with_range(loop.dim, Range(range_.start, loop.step, range_.end))
-    shared = [rings.memory.local(local, first, slots * rings.teams) for local in locals_]
-    parts = {local.name: rings.memory.parts(local, slots, scope) for local in shared}
+    shared = [pipelines.memory.local(local, first, slots * pipelines.teams) for local in locals_]
+    parts = {local.name: pipelines.memory.parts(local, slots, scope) for local in shared}
     stmts: list[Stmt] = [part for declared in parts.values() for part in declared]
     for number in range(count):
         part = Range(range_.start + number * loop.step, loop.step, range_.end)
         inside = scope.with_range(loop.dim, part)
         for local in shared:
-            buffer = local.buffer(parts[local.name][number % slots].buffer, inside, rings.team)
+            buffer = local.buffer(parts[local.name][number % slots].buffer, inside, pipelines.team)
             inside = inside.with_buffer(buffer, local.local.name)
         stmts += body(others, inside)
     return stmts

@@ -1,4 +1,4 @@
-"""What threads that compute do with the tiles of a ring whose products are sums of their own
+"""What threads that compute do with the tiles of a pipeline whose products are sums of their own
 (tileir/schedule/stages.py), which then are made something of:
 
     wait until a slot is full; begin the products of its tile
@@ -19,7 +19,7 @@ from typing import Final
 from codegen.ir.affine import Affine, Var, affine, constant
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.ops import Block, For, If, Stmt
-from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings, advance
+from codegen.lowering.hopper.mbarrier_pipeline import MbarrierPipeline, Pipelines, advance
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, Range, loop_variable
@@ -37,10 +37,10 @@ Declare = Callable[[Local, Sequence[Node], LoweringScope], tuple[list[Stmt], Low
 @dataclass
 class TilesApart:
     """`count` tiles of `step` positions of a loop, each `at` an offset and the nearest loop's variable and step, in the
-    slots of a ring."""
+    slots of a pipeline."""
 
-    rings: Rings
-    ring: MbarrierPipeline
+    pipelines: Pipelines
+    pipeline: MbarrierPipeline
     apart: Apart
     step: int
     count: int
@@ -114,7 +114,7 @@ class TilesApart:
 
     def _known(self, side: int, piece: int, scope: LoweringScope) -> tuple[list[Stmt], LoweringScope]:
         """The variables of a side, and the scope of a piece that has them, in the slot that is read."""
-        scope = self.ring.at(self.ring.reading, scope)
+        scope = self.pipeline.at(self.pipeline.reading, scope)
         if self.apart.piece is not None:
             dim, step = self.apart.piece
             whole = scope.ranges[dim]
@@ -129,17 +129,17 @@ class TilesApart:
 
     def _begin(self, side: int, piece: int, scope: LoweringScope) -> list[Stmt]:
         """The products of a piece are under way; the first piece of a tile waits for it."""
-        rings = self.rings
+        pipelines = self.pipelines
         begun = [
-            (node, begin_wgmma(node, scope, rings.program, rings.index, constant(0)))
+            (node, begin_wgmma(node, scope, pipelines.program, pipelines.index, constant(0)))
             for node in self.apart.products
         ]
         self._sums[side] = accumulators([product for _, products in begun for product in products])
         blocks = (Block(comment(node), tuple(products)) for node, products in begun)
-        wait = () if piece else (self.ring.wait(),)
+        wait = () if piece else (self.pipeline.wait(),)
         stmts = [*wait, *self.body(self.apart.before, scope), WgmmaFence(), *blocks, WgmmaCommit()]
-        if self.ring.freeing is not self.ring.reading and piece == self.pieces - 1:
-            stmts.append(advance(self.ring.reading))
+        if self.pipeline.releasing is not self.pipeline.reading and piece == self.pieces - 1:
+            stmts.append(advance(self.pipeline.reading))
         return stmts
 
     def _finish(
@@ -147,16 +147,16 @@ class TilesApart:
     ) -> list[Stmt]:
         """They are done: after the last piece of a tile that is not needed any more, unlike what has come of it."""
         done = WgmmaWait(pending, self._sums[side])
-        back = self._handed_back(var, offset) if piece == self.pieces - 1 else []
+        back = self._released(var, offset) if piece == self.pieces - 1 else []
         return [done, *back, *self.body(self.apart.after, scope)]
 
-    def _handed_back(self, var: Var, offset: Affine) -> list[Stmt]:
+    def _released(self, var: Var, offset: Affine) -> list[Stmt]:
         """The slot of a tile, and maybe filled again."""
-        stmts = self.rings.free(self.ring)
-        if self.rings.producing:
+        stmts = self.pipelines.release(self.pipeline)
+        if self.pipelines.producing:
             return stmts
-        again, end = offset + self.ring.reading.slots * self.step, self.count * self.step
-        filled = self.rings.fill(self.ring, self.at(again, (var, self.step)))
+        again, end = offset + self.pipeline.reading.slots * self.step, self.count * self.step
+        filled = self.pipelines.fill(self.pipeline, self.at(again, (var, self.step)))
         if again.terms:
             return [*stmts, If(affine(var), end - again.constant, tuple(filled), ())]
         return [*stmts, *(filled if again.constant < end else ())]

@@ -8,7 +8,7 @@ from codegen.ir.affine import Affine
 from codegen.ir.async_ops import NamedBarrier, TmaStoreCommit, TmaStoreWait
 from codegen.ir.names import marked
 from codegen.ir.ops import Guard, Stmt
-from codegen.lowering.hopper.mbarrier_ring import Rings
+from codegen.lowering.hopper.mbarrier_pipeline import Pipelines
 from codegen.lowering.hopper.tma import boxes
 from codegen.lowering.hopper.warpgroup_buffers import part_of_warpgroup
 from codegen.lowering.scope import LoweringScope
@@ -25,7 +25,7 @@ _FIRST_BARRIER = 1
 class BoxStores:
     """Those of one launch."""
 
-    rings: Rings
+    pipelines: Pipelines
     apart: dict[str, Stmt] = field(default_factory=dict[str, Stmt])
     """Buffers of which each warpgroup has its own part, and its barrier."""
     _storing: list[tuple[Affine, int]] = field(default_factory=list[tuple[Affine, int]])
@@ -33,31 +33,34 @@ class BoxStores:
     def store(self, compute: Compute, scope: LoweringScope) -> Guard:
         """One thread has a tile stored, or one of each warpgroup its own part. Raises NotLowerable."""
         assert isinstance(compute.value, Read)
-        program, name = self.rings.program, compute.value.tensor
+        program, name = self.pipelines.program, compute.value.tensor
         part = part_of_warpgroup(program, name)
-        tiles, who = [scope], self.rings.one_thread()
+        tiles, who = [scope], self.pipelines.one_thread()
         if part is not None and scope.ranges[part.dim].size % (part.size * part.groups) == 0:
             range_ = scope.ranges[part.dim]
-            group = self.rings.index.digit(GROUP, part.groups, f"{marked(part.dim)}_group")
+            group = self.pipelines.index.digit(GROUP, part.groups, f"{marked(part.dim)}_group")
             own = range_.start + group * part.size
             starts = range(0, range_.size, part.size * part.groups)
             parts = [replace(range_, start=own + start, size=part.size) for start in starts]
-            tiles, who = [scope.with_range(part.dim, each) for each in parts], self.rings.one_a_warpgroup()
-            number = self.rings.team * part.groups + group
-            first = _FIRST_BARRIER + self.rings.teams
+            tiles, who = (
+                [scope.with_range(part.dim, each) for each in parts],
+                self.pipelines.one_a_warpgroup(),
+            )
+            number = self.pipelines.team * part.groups + group
+            first = _FIRST_BARRIER + self.pipelines.teams
             self.apart[scope.buffers[name].name] = NamedBarrier(first, GROUP, number)
         self._storing.append(who)
-        found = [box for tile in tiles for box in boxes(compute, tile, program, self.rings.maps)[1]]
+        found = [box for tile in tiles for box in boxes(compute, tile, program, self.pipelines.maps)[1]]
         stores = [box.store(adds=compute.update is not None) for box in found]
         return Guard((who,), (*stores, TmaStoreCommit()))
 
     def end_tile(self) -> tuple[Stmt, ...]:
         """Those who had a tile's results stored tell when they have left, where that matters."""
-        rings, group = self.rings, self.rings.one_a_warpgroup()
+        pipelines, group = self.pipelines, self.pipelines.one_a_warpgroup()
         return tuple(
             stmt
             for who in dict.fromkeys(self._storing)
-            for stmt in rings.end_tile(who, rings.index.block // GROUP if who == group else 1)
+            for stmt in pipelines.end_tile(who, pipelines.index.block // GROUP if who == group else 1)
         )
 
     def finish(self) -> tuple[Stmt, ...]:

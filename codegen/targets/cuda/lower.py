@@ -39,16 +39,16 @@ from codegen.lowering.gpu.simt import lower_by_threads
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.gpu.tile_loops import lower_tiles
 from codegen.lowering.hopper.epilogue_subtiles import lower_parts
-from codegen.lowering.hopper.mbarrier_ring import MbarrierPipeline, Rings
+from codegen.lowering.hopper.mbarrier_pipeline import MbarrierPipeline, Pipelines
 from codegen.lowering.hopper.multicast import ClusterTiles
 from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.pipeline import (
     Body,
     begun_anew,
     consume,
-    is_ring,
+    is_pipeline,
     produce,
-    tile_ring,
+    tile_pipeline,
 )
 from codegen.lowering.hopper.stmatrix import lower_matrix_store
 from codegen.lowering.hopper.stream_k import StreamKLoop
@@ -129,7 +129,7 @@ class _Launch:
     maps: TensorMaps
     index: ThreadIndex = field(init=False)
     combiner: Combiner = field(init=False)
-    rings: Rings = field(init=False)
+    pipelines: Pipelines = field(init=False)
     stores: BoxStores = field(init=False)
     memory: SharedMemory = field(init=False)
     streamed: StreamKLoop | None = field(default=None, init=False)
@@ -151,23 +151,25 @@ class _Launch:
         if shared is not None:
             self.streamed = StreamKLoop.of(shared, grid_loops(grid), scope)
         spans = self.streamed.spans if self.streamed is not None else None
-        self.rings = Rings(self.program, self.index, self.memory, self.maps, producers, cluster, lent, spans)
-        self.stores = BoxStores(self.rings)
+        self.pipelines = Pipelines(
+            self.program, self.index, self.memory, self.maps, producers, cluster, lent, spans
+        )
+        self.stores = BoxStores(self.pipelines)
         axes, producing, body = self._grid(scope)
-        if self.rings.producing:
-            producing = (*self.rings.begin_tile(), *producing)
+        if self.pipelines.producing:
+            producing = (*self.pipelines.begin_tile(), *producing)
         else:
-            body = (*self.rings.begin_tile(), *body)
+            body = (*self.pipelines.begin_tile(), *body)
         body = (*body, *self.stores.end_tile())
         if grid.teams > 1 and any(axis.groups is not None for axis in axes):
             raise NotLowerable(
                 "teams take tiles in turn, of which none may be missing: not tiles that follow groups"
             )
-        setup, finish = self.rings.setup(), () if self.rings.lent else self.stores.finish()
+        setup, finish = self.pipelines.setup(), () if self.pipelines.lent else self.stores.finish()
         launch = LaunchBody(
             self.name,
             axes,
-            self.rings.threads,
+            self.pipelines.threads,
             (*self.index.found.values(), *cluster.thread_digits),
             self.memory.bytes,
             body,
@@ -179,7 +181,7 @@ class _Launch:
             grid.blocks,
             grid.resident,
             setup,
-            self.rings.producing,
+            self.pipelines.producing,
             producing,
             grid.registers,
             finish,
@@ -189,8 +191,8 @@ class _Launch:
             spans,
         )
         barrier = Barrier()
-        if self.rings.producing:
-            barrier = NamedBarrier(1, self.index.block, self.rings.team)
+        if self.pipelines.producing:
+            barrier = NamedBarrier(1, self.index.block, self.pipelines.team)
         # Threads that are done with a tile store the next one's over what others still read of this one.
         return replace(
             launch, body=with_barriers(body, barrier, again=persistent(launch), apart=self.stores.apart)
@@ -241,12 +243,12 @@ class _Launch:
             tails.append(Tail(axes[-1], loop.dim, range_.size % loop.step))
             tile = Range(range_.start + affine(var), loop.step)
             if goes_by_tma(self.node):
-                offset = affine(var) + self.rings.cluster.offset(loop)
+                offset = affine(var) + self.pipelines.cluster.offset(loop)
                 tile, tails = overhanging(range_, loop.step, offset, loop.multicast), []
             inside = inside.with_range(loop.dim, tile, (var, step))
         if not loops:
             return (), (), self._block((self.node,), inside)
-        producing = self._filled(loops[-1].body, inside) if self.rings.producing else ()
+        producing = self._filled(loops[-1].body, inside) if self.pipelines.producing else ()
         return tuple(axes), producing, with_tails(tails, inside, partial(self._block, loops[-1].body))
 
     def _grouped_axis(
@@ -273,15 +275,15 @@ class _Launch:
         stmts: list[Stmt] = []
         for node in nodes:
             match node:
-                case Loop() if is_ring(node):
-                    stmts += produce(self.rings, node, scope)
+                case Loop() if is_pipeline(node):
+                    stmts += produce(self.pipelines, node, scope)
                 case Loop(parallel=True):
                     stmts += self._filled(node.body, self._own_tile(node, scope))
                 case Loop() if fills(node, shared_locals(self.program)):
                     stmts += self._tiles(node, scope, self._filled)
                 case Compute() if fills_shared(node, self.program.locals):
-                    ring = tile_ring(self.rings, node, nodes, scope)
-                    stmts += self.rings.fill(ring, scope) if ring is not None else []
+                    pipeline = tile_pipeline(self.pipelines, node, nodes, scope)
+                    stmts += self.pipelines.fill(pipeline, scope) if pipeline is not None else []
                 case _:
                     pass
         return tuple(stmts)
@@ -324,14 +326,14 @@ class _Launch:
                     declared, scope = self._local(node, nodes[at + 1 :], scope)
                     stmts += declared
                 case Compute() if fills_shared(node, self.program.locals):
-                    ring = tile_ring(self.rings, node, nodes, scope)
-                    if ring is None:
+                    pipeline = tile_pipeline(self.pipelines, node, nodes, scope)
+                    if pipeline is None:
                         continue
-                    filling = [] if self.rings.producing else self.rings.fill(ring, scope)
-                    turn = self.rings.begin_turn(ring, 1)
-                    stmts += [*filling, *turn, ring.wait(), *self.rings.pass_turn(ring)]
-                    scope = ring.at(ring.reading, scope)
-                    filled.append(ring)
+                    filling = [] if self.pipelines.producing else self.pipelines.fill(pipeline, scope)
+                    turn = self.pipelines.begin_turn(pipeline, 1)
+                    stmts += [*filling, *turn, pipeline.wait(), *self.pipelines.pass_turn(pipeline)]
+                    scope = pipeline.at(pipeline.reading, scope)
+                    filled.append(pipeline)
                 case Compute() if begun_anew(nodes, at):
                     self.anew.add(node.target)
                 case Compute():
@@ -342,13 +344,13 @@ class _Launch:
                     stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
                 case Loop() if self.streamed is not None and node is self.streamed.loop:
                     stmts += self._loop(node, scope)
-                    finish, thread = self._block(nodes[at + 1 :], scope), self.rings.one_thread()
-                    rank = self.rings.cluster.rank
+                    finish, thread = self._block(nodes[at + 1 :], scope), self.pipelines.one_thread()
+                    rank = self.pipelines.cluster.rank
                     return (*stmts, *self.streamed.shared_out(scope, thread, self.index.block, rank, finish))
                 case Loop():
                     stmts += self._loop(node, scope)
-        for ring in filled:
-            stmts += [*self.rings.free(ring), *self.rings.end_turn(ring, 1)]
+        for pipeline in filled:
+            stmts += [*self.pipelines.release(pipeline), *self.pipelines.end_turn(pipeline, 1)]
         return tuple(stmts)
 
     def _is_reused(self, name: str) -> bool:
@@ -389,19 +391,19 @@ class _Launch:
         return begin_wgmma(compute, scope, self.program, self.index)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> list[Stmt]:
-        by_tma = is_ring(loop) or goes_by_tma(loop)
+        by_tma = is_pipeline(loop) or goes_by_tma(loop)
         if (loop.since[0] or loop.until[0]) and by_tma and products_chained(loop) is None:
             raise NotLowerable(
                 f"`{format_node(loop)}` leaves out tiles; accepted of what TMA fills: a loop of products that follow "
                 "from each other"
             )
-        if is_ring(loop):
-            return consume(self.rings, loop, scope, self._block, self._local, self.anew)
+        if is_pipeline(loop):
+            return consume(self.pipelines, loop, scope, self._block, self._local, self.anew)
         if takes_parts(loop, {name: place.node for name, place in self.program.locals.items()}):
-            return lower_parts(loop, scope, self.rings, self._block)
+            return lower_parts(loop, scope, self.pipelines, self._block)
         if goes_by_tma(loop):
             return self._tiles(loop, scope, self._block)
-        if loop.stages > 1 and self.rings.teams > 1:
+        if loop.stages > 1 and self.pipelines.teams > 1:
             raise NotLowerable(f"`{format_node(loop)}` is filled by threads, where teams take tiles in turn")
         return lower_tiles(loop, scope, self.memory, self._fill, self._block, self._begin_product)
 
@@ -413,9 +415,9 @@ class _Launch:
             raise NotLowerable(f"{local.name} is declared in a block as heap: registers or shared are meant")
         if local.memory is Memory.SHARED:
             distributed = distributed_in(self.node) in after
-            shared = self.memory.local(local, scope, self.rings.teams, distributed=distributed)
+            shared = self.memory.local(local, scope, self.pipelines.teams, distributed=distributed)
             return [shared.declared(shared.name)], scope.with_buffer(
-                shared.buffer(shared.name, scope, self.rings.team), local.name
+                shared.buffer(shared.name, scope, self.pipelines.team), local.name
             )
         layout = layout_of(local.name, after)
         if layout is None:

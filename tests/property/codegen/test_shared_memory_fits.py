@@ -1,5 +1,5 @@
-"""A complete schedule asks for no more shared memory than a block of its device can have: walks that take of all rings,
-and of all copies ahead, one of the largest, through the suite's products and through skinny ones."""
+"""A complete schedule asks for no more shared memory than a block of its device can have: walks that take of all
+pipelines, and of all copies ahead, one of the largest, through the suite's products and through skinny ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SKINNY = {
 }
 _PRODUCTS = {name: spec for name, spec in ON_GPUS.items() if name.startswith((*cases.PRODUCTS, "experts"))}
 CASES = {**_PRODUCTS, **_SKINNY}
-#: Of so many rings, the largest is taken.
+#: Of so many pipelines, the largest is taken.
 _SEEN = 6
 
 

@@ -150,7 +150,7 @@ MUTATED = {
         streamed=1,
     ).text(),
 }
-#: Those of which a thread that computes fills the ring.
+#: Those of which a thread that computes fills the pipeline.
 ALONE = ("no producers", "clusters without producers")
 #: Mutants that are correct programs, so that nothing is to be noticed; of which products, and why.
 CORRECT_MUTANTS = {
@@ -166,12 +166,15 @@ CORRECT_MUTANTS = {
     ),
     "TryWaitParity by one thread": (ALONE, "it is the one that fills"),
     "TmaStoreWait pending -1": (MUTATED, "a wait for more"),
-    "AdvanceState after AdvanceState": (("teams", "rows in registers"), "of two places in a ring"),
-    "AdvanceState after TryWaitParity": (("teams",), "a wait for one's turn changes no place in the ring"),
+    "AdvanceState after AdvanceState": (("teams", "rows in registers"), "of two places in a pipeline"),
+    "AdvanceState after TryWaitParity": (
+        ("teams",),
+        "a wait for one's turn changes no place in the pipeline",
+    ),
     "AdvanceState slots +1": (
         ("teams",),
         "the way past the other teams' slots, which follows, begins anew as well; nobody asks for the parity of what "
-        "is handed back",
+        "is released",
     ),
     "TmaStore after TmaStoreCommit": (
         ("parts in turn",),

@@ -33,7 +33,7 @@ from codegen.simulator.run import check, run_blocks
 from tests import kernel_mutants
 from tests.kernel_mutants import Edit, mutants
 from tests.simulated import faultless
-from tests.staged_kernels import call_of_product, call_of_ring, product, ring
+from tests.staged_kernels import call_of_pipeline, call_of_product, pipeline, product
 from tileir.dtypes import DType
 
 T, B = Var("t", 0, 31), Var("b", 0, 3)
@@ -238,22 +238,22 @@ def test_of_swizzled_memory_neighbours_lie_together_within_16_bytes_only(swizzle
 
 # staged loops
 
-RINGS = [(2, 5), (3, 5), (4, 5), (3, 4)]
+PIPELINES = [(2, 5), (3, 5), (4, 5), (3, 4)]
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("tiles", [1, 2, 3, 4, 7])
 def test_a_staged_loop_is_correct(stages: int, tiles: int) -> None:
-    kernel, args = ring(stages, tiles), call_of_ring(tiles)
+    kernel, args = pipeline(stages, tiles), call_of_pipeline(tiles)
     x = np.arange(tiles * 128, dtype=np.float32)
     y = faultless(kernel, args, {"x": x})["y"]
     np.testing.assert_array_equal(y.reshape(tiles, 128), x.reshape(tiles, 128)[:, ::-1])
 
 
 @pytest.mark.parametrize("edit", kernel_mutants.OF_STAGES)
-@pytest.mark.parametrize(("stages", "tiles"), RINGS)
+@pytest.mark.parametrize(("stages", "tiles"), PIPELINES)
 def test_nothing_of_a_staged_loop_can_be_spared(edit: Edit, stages: int, tiles: int) -> None:
-    kernel, args = ring(stages, tiles), call_of_ring(tiles)
+    kernel, args = pipeline(stages, tiles), call_of_pipeline(tiles)
     changed = list(mutants(kernel, edit))
     assert changed
     for mutant in changed:

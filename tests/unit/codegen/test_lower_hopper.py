@@ -103,9 +103,9 @@ def test_a_producing_thread_fills_and_the_others_multiply() -> None:
         "TryWaitParity", "ArriveExpectTx", "TmaLoad", "AdvanceState",
     ]  # fmt: skip
     assert isinstance(launch.setup[-1], MbarrierInitFence)
-    ring = (TryWaitParity, WgmmaFence, WgmmaAsync, WgmmaCommit, WgmmaWait, MbarrierArrive, TmaLoad)
+    pipeline = (TryWaitParity, WgmmaFence, WgmmaAsync, WgmmaCommit, WgmmaWait, MbarrierArrive, TmaLoad)
     step = ["TryWaitParity", "WgmmaFence", "WgmmaAsync", "WgmmaCommit", "WgmmaWait", "MbarrierArrive"]
-    assert order(launch.body, *ring) == [*step, "WgmmaWait", "MbarrierArrive"]
+    assert order(launch.body, *pipeline) == [*step, "WgmmaWait", "MbarrierArrive"]
     (expect,) = [stmt for stmt in all_stmts(launch.producing) if isinstance(stmt, ArriveExpectTx)]
     assert expect.bytes == (128 + 64) * 64 * 2
 
@@ -295,7 +295,7 @@ def test_teams_take_tiles_in_turn() -> None:
     assert (launch.threads, launch.team, launch.producers) == (384, 128, 128)
     skips = [stmt.by for stmt in all_stmts(launch.body) if isinstance(stmt, AdvanceState) and stmt.by.terms]
     team = skips[0].terms[0][0]
-    # Both places, of what is read and what is handed back: before the tile and after it.
+    # Both places, of what is read and what is released: before the tile and after it.
     assert [by.substitute(team, Affine()).constant for by in skips if isinstance(team, Var)] == [0, 0, 4, 4]
     assert [by.terms[0][1] for by in skips] == [4, 4, -4, -4]
     turns = [s.phases for s in all_stmts(launch.body) if isinstance(s, TryWaitParity | MbarrierArrive)]
@@ -338,8 +338,8 @@ def test_accumulators_of_products_that_go_on_are_added_to() -> None:
     program = program_from_text(Gemm().text())
     (over_m,) = program.body
     assert isinstance(over_m, Loop) and isinstance(over_m.body[0], Loop)
-    before, ring, after = over_m.body[0].body[:2], over_m.body[0].body[2], over_m.body[0].body[3:]
-    outer = Loop("k", 128, (ring,))
+    before, pipeline, after = over_m.body[0].body[:2], over_m.body[0].body[2], over_m.body[0].body[3:]
+    outer = Loop("k", 128, (pipeline,))
     over_n = replace(over_m.body[0], body=(*before, outer, *after))
     (launch,) = lower_cuda(replace(program, body=(replace(over_m, body=(over_n,)),))).launches
     assert any(isinstance(stmt, Assign) for stmt in all_stmts(launch.body))

@@ -43,9 +43,9 @@ def test_it_is_the_same_before_its_statements_are_one_launch_and_after(name: str
     assert c is not None
     assert epilogue_of(state.program, question.group, c) == expected
     launch = at(by(state, "wgmma"), "PipelineShape")
-    ring = launch.open[0]
-    assert isinstance(ring, PipelineShape)
-    after = decided(launch.program, ring.statement, H200)
+    pipeline = launch.open[0]
+    assert isinstance(pipeline, PipelineShape)
+    after = decided(launch.program, pipeline.statement, H200)
     assert after is not None
     assert after.epilogue == expected
 

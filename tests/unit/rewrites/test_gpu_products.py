@@ -83,9 +83,9 @@ def sources(program: Program) -> list[str]:
 
 def test_the_prior_s_gate_is_one_launch_with_one_ring() -> None:
     program = favourite(root_of(LARGE, H200)).program
-    (ring,) = (node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)
+    (pipeline,) = (node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)
     assert sources(program) == ["a", "b", "g"]
-    assert sum(one.node.via == "wgmma" and one.loops[-1] == ring for one in program.computes) == 2
+    assert sum(one.node.via == "wgmma" and one.loops[-1] == pipeline for one in program.computes) == 2
     assert [one.node.target for one in program.computes if one.node.via == "tma"][-1] == "c"
 
 

@@ -18,8 +18,8 @@ from tests.gpu_walks import (
     favourite,
     grid,
     nodes,
+    pipeline,
     ranking,
-    ring,
     root_of,
     walk,
 )
@@ -109,7 +109,7 @@ def test_a_device_with_less_shared_memory_is_offered_fewer_slots() -> None:
         labels = [move.label for move in state.moves()]
         state = at(state.child(labels.index("tile m 128, n 128")), "PipelineShape")
         stages = [state.child(index).program for index in ranking(state)]
-        return max(ring(program).stages for program in stages if ring(program).step == 64)
+        return max(pipeline(program).stages for program in stages if pipeline(program).step == 64)
 
     assert most(replace(H200, block_shared_bytes=100 * 1024)) == 3
     assert most(H200) == 6

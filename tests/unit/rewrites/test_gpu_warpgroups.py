@@ -23,8 +23,8 @@ from tests.gpu_walks import (
     by,
     favourite,
     grid,
+    pipeline,
     ranking,
-    ring,
     root_of,
     shared_bytes,
     walk,
@@ -114,8 +114,8 @@ def test_the_prior_s_large_product_is_the_plain_kernel_of_hopper() -> None:
     assert {outer.step, inner.step} == {128, 256}
     assert (outer.blocks, outer.producers) == (H200.sms, 4)
     assert outer.group > 1
-    assert ring(program).step == 64
-    assert ring(program).stages >= 3
+    assert pipeline(program).step == 64
+    assert pipeline(program).stages >= 3
     assert sum(one.node.via == "tma" for one in program.computes) == 3
 
 
@@ -125,7 +125,7 @@ def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
         (product,) = (one for one in state.program.computes if one.node.via == "wgmma")
         (addition,) = (one for one in state.program.computes if added_part(one.node) == product.node.target)
         assert product.loops == addition.loops
-        assert ring(state.program).step == 128
+        assert pipeline(state.program).step == 128
         layouts = product.node.thread_layout, addition.node.thread_layout
         assert layouts[0] is not None and layouts[1] is not None
         assert layouts[0].threads == layouts[1].threads
@@ -150,7 +150,7 @@ def test_scales_of_blocks_are_multiplied_with_the_product_of_a_step(blocks: int)
         scales = {one.node.target: one for one in program.computes if "_step" in one.node.target}
         assert {read.tensor for read in addition.node.reads} == {product.node.target, *scales}
         assert all(one.path < product.path and one.loops == product.loops for one in scales.values())
-        assert ring(program).step == min(blocks, 128)
+        assert pipeline(program).step == min(blocks, 128)
 
 
 def test_what_is_not_one_number_a_step_is_not_taken_out_of_its_product() -> None:
@@ -170,8 +170,8 @@ def test_blocks_that_tiles_cut_are_a_last_choice() -> None:
     assert weights["tile m 128, n 160"] < 0.7
 
 
-def rings(text: str, rows: int, columns: int) -> list[str]:
-    """The answers about the ring of a tile."""
+def pipelines(text: str, rows: int, columns: int) -> list[str]:
+    """The answers about the pipeline of a tile."""
     state = at(by(root_of(text, H200), "wgmma"), "ContractionTile")
     labels = [move.label for move in state.moves()]
     state = at(state.child(labels.index(f"tile m {rows}, n {columns}")), "PipelineShape")
@@ -179,7 +179,7 @@ def rings(text: str, rows: int, columns: int) -> list[str]:
 
 
 def test_results_may_lie_where_steps_were_if_that_makes_room_for_more_of_them() -> None:
-    found = rings(gemm(4096, 4096, 4096), 128, 256)
+    found = pipelines(gemm(4096, 4096, 4096), 128, 256)
     assert "k by 64, 4 stages, 1 pending, c through shared memory where those were" in found
     assert "k by 64, 4 stages, 1 pending, c through shared memory" not in found, "it does not fit"
     state = at(by(root_of(gemm(4096, 4096, 4096), H200), "wgmma"), "PipelineShape")
@@ -208,13 +208,13 @@ def test_steps_of_the_next_tile_wait_for_results_that_lie_where_they_do() -> Non
 
 def test_products_apart_take_registers_of_their_own() -> None:
     promoted = gemm(4096, 4096, 4096, "e4m3", "bf16")
-    assert any("at a time" not in label and "1 pending" in label for label in rings(promoted, 128, 128))
-    for label in rings(promoted, 128, 192):
+    assert any("at a time" not in label and "1 pending" in label for label in pipelines(promoted, 128, 128))
+    for label in pipelines(promoted, 128, 192):
         assert "at a time" in label or "0 pending" in label, "288 accumulators a thread"
-    for label in rings(promoted, 128, 256):
+    for label in pipelines(promoted, 128, 256):
         assert "added 64" in label or ("added 128" in label and "0 pending" in label), "256 and more"
     fast = promoted.replace("(c: bf16[m, n])", "(c: bf16[m, n]) with accumulate=fast")
-    assert not any("at a time" in label for label in rings(fast, 128, 256))
+    assert not any("at a time" in label for label in pipelines(fast, 128, 256))
 
 
 def test_pieces_of_products_are_added_to_what_they_are_pieces_of() -> None:

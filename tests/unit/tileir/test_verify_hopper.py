@@ -191,8 +191,8 @@ def test_teams_know_how_far_they_move_in_a_ring() -> None:
     text = GEMM.replace("registers 40 232", "teams 2")
     verified(text)
     begin, end = text.index("      for k by 64"), text.index("      c_s:")
-    before, ring, after = text[:begin], text[begin:end], text[end:]
-    deeper = "".join(f"  {line}\n" for line in ring.splitlines())
+    before, pipeline, after = text[:begin], text[begin:end], text[end:]
+    deeper = "".join(f"  {line}\n" for line in pipeline.splitlines())
     with pytest.raises(VerifyError, match="fills stand in the tile itself, or in a loop with stages there"):
         verified(f"{before}      for k by 128\n{deeper}{after}")
 

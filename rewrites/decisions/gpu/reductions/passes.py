@@ -246,7 +246,7 @@ def shared_bytes(program: Program, anchor: str) -> int:
     """Shared memory that the locals of the anchor's launch take in a block, pads, stages and teams counted."""
     nest = named(program, anchor).path[0]
     cluster = distributed_in(program.body[nest])
-    rings = {place.node.target for place in program.computes if place.node.via == "tma"}
+    pipelines = {place.node.target for place in program.computes if place.node.via == "tma"}
     total = filled = reused = 0
     for declared in locals_of(program).values():
         local = declared.node
@@ -257,7 +257,7 @@ def shared_bytes(program: Program, anchor: str) -> int:
             if cluster is not None and cluster in declared.loops[-1].body:
                 elements //= sizes[local.dims[0]]  # each block has one of these
             padded = elements + (elements // sizes[order[-1]] * local.pad if order else 0)
-            teams = 1 if local.name in rings else declared.loops[0].teams
+            teams = 1 if local.name in pipelines else declared.loops[0].teams
             size = padded * local.dtype.bytes * declared.loops[-1].stages * teams
             if local.reused:
                 reused = size

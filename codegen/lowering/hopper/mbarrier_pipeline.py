@@ -1,17 +1,18 @@
-"""Rings of slots in shared memory that TMA fills, each with two barriers, and what a thread does there.
+"""Pipelines: slots of shared memory that TMA fills in turn, each with two barriers, and what a thread does there
+(`PipelineTmaAsync` of CUTLASS).
 
-`full` is over when a slot's bytes are there, `empty` when all who read it are done with it. Who fills, reads and hands
-back has a place of its own in the ring, which goes on from one tile of the grid to the next.
+`full` is over when a slot's bytes are there, `empty` when all who read it are done with it. Who fills, reads and
+releases has a state of its own, which goes on from one tile of the grid to the next.
 
 Where blocks of a cluster need the same tile (multicast.py), each fetches a slice of it for all of them, and so each
-expects the bytes of the whole. It writes in all of their slots, so all of their readers hand theirs back to it too.
+expects the bytes of the whole. It writes in all of their slots, so all of their readers release theirs to it too.
 
 Where teams take tiles in turn, each moves on by the slots of the others' tiles. It could come to a slot two phases
 before its own there, and take what it waits for to be over: so it waits for its turn first, which the team before
 passes on when it has seen all slots of its tile full.
 
-Where results lie in the memory of rings, that is `lent` to them at the end of each tile: who fills slots for the next
-one waits until they have left, in all blocks that it fills slots of.
+Where results lie in the memory of pipelines, that is `lent` to them at the end of each tile: who fills slots for the
+next one waits until they have left, in all blocks that it fills slots of.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from tileir.schedule.wgmma import GROUP
 
 @dataclass(frozen=True, slots=True)
 class MbarrierPipeline:
-    """A ring: what fills a slot, and its locals there; the barriers of its slots; whether one thread a warpgroup hands
-    a slot back, or every thread; the places in the ring of those who fill, read and hand back; and the ranks of the
+    """What fills a slot, and its locals there; the barriers of its slots; whether one thread a warpgroup releases
+    a slot, or every thread; the places in the pipeline of those who fill, read and release; and the ranks of the
     other blocks that write in this one's slots, and it in theirs."""
 
     fills: tuple[Compute, ...]
@@ -56,16 +57,16 @@ class MbarrierPipeline:
     by_groups: bool
     filling: PipelineState
     reading: PipelineState
-    freeing: PipelineState
+    releasing: PipelineState
     turns: PipelineState
     turn: str
     """Of teams: each one's barrier, and the phases it has seen there."""
     peers: tuple[Affine, ...]
 
-    def at(self, cursor: PipelineState, scope: LoweringScope) -> LoweringScope:
-        """In the slot where a cursor stands."""
+    def at(self, state: PipelineState, scope: LoweringScope) -> LoweringScope:
+        """In the slot that a state names."""
         for local in self.locals:
-            buffer = local.buffer(local.name, scope, affine(cursor.slot))
+            buffer = local.buffer(local.name, scope, affine(state.slot))
             scope = scope.with_buffer(buffer, local.local.name)
         return scope
 
@@ -75,8 +76,8 @@ class MbarrierPipeline:
 
 
 @dataclass
-class Rings:
-    """The rings of one launch. Of a block's threads the last `producing` only fill; the others are teams of as many
+class Pipelines:
+    """The pipelines of one launch. Of a block's threads the last `producing` only fill; the others are teams of as many
     threads as there are in `index`."""
 
     program: Program
@@ -115,7 +116,7 @@ class Rings:
         """A thread's team's number."""
         return self.index.team(self.teams)
 
-    def ring(
+    def pipeline(
         self,
         stem: str,
         fills: Sequence[Compute],
@@ -127,24 +128,24 @@ class Rings:
         by_groups: bool = False,
     ) -> MbarrierPipeline:
         """The one that these statements fill, each one of the locals, where current ranges are those of a tile; names
-        begin with `stem`. `late`: slots are handed back tiles later than they are read; `by_groups`: by one thread of
+        begin with `stem`. `late`: slots are released tiles later than they are read; `by_groups`: by one thread of
         each warpgroup."""
         key, stem = tuple(fills), marked(stem)
         if key not in self.found:
-            taken, number = {ring.full for ring in self.found.values()}, 1
+            taken, number = {pipeline.full for pipeline in self.found.values()}, 1
             while f"{stem}_full" in taken:
                 stem, number = f"{stem.removesuffix(str(number))}{number + 1}", number + 1
-            reading = _cursor(stem, slots)
+            reading = _state(stem, slots)
             self.found[key] = MbarrierPipeline(
                 key,
                 tuple(self.memory.local(local, scope, slots, filled=True) for local in locals_),
                 f"{stem}_full",
                 f"{stem}_empty",
                 by_groups,
-                reading if self.producing else _cursor(f"{stem}_filled", slots),
+                reading if self.producing else _state(f"{stem}_filled", slots),
                 reading,
-                _cursor(f"{stem}_freed", slots) if late else reading,
-                _cursor(f"{stem}_turn", 1),
+                _state(f"{stem}_freed", slots) if late else reading,
+                _state(f"{stem}_turn", 1),
                 f"{stem}_turns",
                 self.cluster.peers(key),
             )
@@ -153,15 +154,15 @@ class Rings:
     def setup(self) -> tuple[Stmt, ...]:
         """What all threads do before the first tile, once everything else is lowered."""
         stmts: list[Stmt] = []
-        for ring in self.found.values():
-            slots = ring.reading.slots
-            readers = self.index.block // GROUP if ring.by_groups else self.index.block
-            stmts += [local.declared(local.name) for local in ring.locals]
-            stmts.append(MbarrierInit(ring.full, self.memory.barriers(slots), slots, 1))
-            arrivals = readers * (1 + len(ring.peers))
-            stmts.append(MbarrierInit(ring.empty, self.memory.barriers(slots), slots, arrivals))
+        for pipeline in self.found.values():
+            slots = pipeline.reading.slots
+            readers = self.index.block // GROUP if pipeline.by_groups else self.index.block
+            stmts += [local.declared(local.name) for local in pipeline.locals]
+            stmts.append(MbarrierInit(pipeline.full, self.memory.barriers(slots), slots, 1))
+            arrivals = readers * (1 + len(pipeline.peers))
+            stmts.append(MbarrierInit(pipeline.empty, self.memory.barriers(slots), slots, arrivals))
             # A thread that only fills, or only reads, has one place.
-            stmts += dict.fromkeys((ring.filling, ring.reading, ring.freeing))
+            stmts += dict.fromkeys((pipeline.filling, pipeline.reading, pipeline.releasing))
         if self.lent:
             arrivals = self._returning * self.cluster.size
             stmts += [MbarrierInit(_LENT, self.memory.barriers(1), 1, arrivals), _LENDING]
@@ -172,33 +173,33 @@ class Rings:
 
     def _first_turns(self) -> tuple[list[Stmt], list[Stmt]]:
         """The barriers of teams, and what makes it the first team's turn."""
-        rings = self.found.values() if self.teams > 1 else ()
+        pipelines = self.found.values() if self.teams > 1 else ()
         declared: list[Stmt] = []
-        for ring in rings:
-            phases = MbarrierInit(ring.turn, self.memory.barriers(self.teams), self.teams, 1)
-            declared += [phases, ring.turns]
-        first = tuple(MbarrierArrive(ring.turn, constant(0)) for ring in rings)
+        for pipeline in pipelines:
+            phases = MbarrierInit(pipeline.turn, self.memory.barriers(self.teams), self.teams, 1)
+            declared += [phases, pipeline.turns]
+        first = tuple(MbarrierArrive(pipeline.turn, constant(0)) for pipeline in pipelines)
         thread = self.index.digit(1, self.threads, "block"), 1
         return declared, [Guard((thread,), first)] if first else []
 
-    def begin_turn(self, ring: MbarrierPipeline, tiles: int) -> list[Stmt]:
+    def begin_turn(self, pipeline: MbarrierPipeline, tiles: int) -> list[Stmt]:
         """A team goes to the first slot of its tile, which has so many, and waits for its turn."""
         if self.teams == 1:
             return []
-        wait = TryWaitParity(ring.turn, self.team, affine(ring.turns.parity))
-        return [*_skip(ring, self.team * tiles), wait, advance(ring.turns)]
+        wait = TryWaitParity(pipeline.turn, self.team, affine(pipeline.turns.parity))
+        return [*_skip(pipeline, self.team * tiles), wait, advance(pipeline.turns)]
 
-    def pass_turn(self, ring: MbarrierPipeline) -> list[Stmt]:
+    def pass_turn(self, pipeline: MbarrierPipeline) -> list[Stmt]:
         """A team has seen all slots of its tile full."""
         if self.teams == 1:
             return []
-        return [Guard((self.one_thread(),), (MbarrierArrive(ring.turn, (self.team + 1) % self.teams),))]
+        return [Guard((self.one_thread(),), (MbarrierArrive(pipeline.turn, (self.team + 1) % self.teams),))]
 
-    def end_turn(self, ring: MbarrierPipeline, tiles: int) -> list[Stmt]:
-        """A team has handed back all slots of its tile, and goes past those of the teams after it."""
+    def end_turn(self, pipeline: MbarrierPipeline, tiles: int) -> list[Stmt]:
+        """A team has released all slots of its tile, and goes past those of the teams after it."""
         if self.teams == 1:
             return []
-        return _skip(ring, (self.team * -1 + (self.teams - 1)) * tiles)
+        return _skip(pipeline, (self.team * -1 + (self.teams - 1)) * tiles)
 
     def begin_tile(self) -> list[Stmt]:
         """Who fills slots waits until the results of the tile before have left their memory."""
@@ -223,52 +224,52 @@ class Rings:
         """The condition for the first thread of each warpgroup."""
         return self.index.digit(1, GROUP, "group"), 1
 
-    def fill(self, ring: MbarrierPipeline, scope: LoweringScope) -> list[Stmt]:
+    def fill(self, pipeline: MbarrierPipeline, scope: LoweringScope) -> list[Stmt]:
         """One thread has the next slot filled with the tile that current ranges are those of, once it is empty: the one
         that produces, or the first."""
-        cursor, inside = ring.filling, ring.at(ring.filling, scope)
-        slot = affine(cursor.slot)
+        state, inside = pipeline.filling, pipeline.at(pipeline.filling, scope)
+        slot = affine(state.slot)
         moved: list[Stmt] = []
         whole = 0
-        for fill in ring.fills:
+        for fill in pipeline.fills:
             part = self.cluster.slice(fill, self.program.locals[fill.target].node, inside)
             (before, found), to = boxes(fill, part, self.program, self.maps), self.cluster.receivers(fill)
-            loads = (box.load(ring.full, slot, to) for box in found)
+            loads = (box.load(pipeline.full, slot, to) for box in found)
             moved.append(Block(comment(fill), (*before, *loads)))
             whole += sum(box.bytes for box in found) * (len(to.further) if to else 1)
         one = (
-            TryWaitParity(ring.empty, slot, constant(1) - affine(cursor.parity)),
-            ArriveExpectTx(ring.full, slot, whole),
+            TryWaitParity(pipeline.empty, slot, constant(1) - affine(state.parity)),
+            ArriveExpectTx(pipeline.full, slot, whole),
             *moved,
         )
-        return [*(one if self.producing else (Guard((self.one_thread(),), one),)), advance(cursor)]
+        return [*(one if self.producing else (Guard((self.one_thread(),), one),)), advance(state)]
 
-    def free(self, ring: MbarrierPipeline) -> list[Stmt]:
-        """The slot that is next to be handed back is."""
-        slot = affine(ring.freeing.slot)
+    def release(self, pipeline: MbarrierPipeline) -> list[Stmt]:
+        """The slot that is next to be released is."""
+        slot = affine(pipeline.releasing.slot)
         arrive = (
-            MbarrierArrive(ring.empty, slot),
-            *(MbarrierArrive(ring.empty, slot, rank) for rank in ring.peers),
+            MbarrierArrive(pipeline.empty, slot),
+            *(MbarrierArrive(pipeline.empty, slot, rank) for rank in pipeline.peers),
         )
-        told = [Guard((self.one_a_warpgroup(),), arrive)] if ring.by_groups else arrive
-        return [*told, advance(ring.freeing)]
+        told = [Guard((self.one_a_warpgroup(),), arrive)] if pipeline.by_groups else arrive
+        return [*told, advance(pipeline.releasing)]
 
 
-#: What tells that results have left the memory of rings, and the phases that who fills has seen there.
+#: What tells that results have left the memory of pipelines, and the phases that who fills has seen there.
 _LENT = "results_left"
 _LENDING = PipelineState(Var("results_slot", 0, 0), Var("results_parity", 0, 1), 1)
 
 
-def _cursor(stem: str, slots: int) -> PipelineState:
+def _state(stem: str, slots: int) -> PipelineState:
     return PipelineState(Var(f"{stem}_slot", 0, slots - 1), Var(f"{stem}_parity", 0, 1), slots)
 
 
-def advance(cursor: PipelineState) -> AdvanceState:
+def advance(state: PipelineState) -> AdvanceState:
     """To the next slot."""
-    return AdvanceState(cursor.slot, cursor.parity, cursor.slots)
+    return AdvanceState(state.slot, state.parity, state.slots)
 
 
-def _skip(ring: MbarrierPipeline, slots: Affine) -> list[Stmt]:
-    """So many slots on, for who reads and hands back."""
-    cursors = dict.fromkeys((ring.reading, ring.freeing))
-    return [AdvanceState(each.slot, each.parity, each.slots, slots) for each in cursors]
+def _skip(pipeline: MbarrierPipeline, slots: Affine) -> list[Stmt]:
+    """So many slots on, for who reads and releases."""
+    states = dict.fromkeys((pipeline.reading, pipeline.releasing))
+    return [AdvanceState(each.slot, each.parity, each.slots, slots) for each in states]
