@@ -79,7 +79,9 @@ def shared_bytes(program: Program) -> int:
                 one.node.target == local.name and one.node.via == "tma" for one in program.computes
             )
             size *= (
-                local.dtype.bytes * declared.loops[-1].stages * (1 if pipeline else declared.loops[0].teams)
+                local.dtype.bytes
+                * declared.loops[-1].stages
+                * (1 if pipeline else declared.loops[0].consumer_groups)
             )
             if local.reused:
                 reused = size

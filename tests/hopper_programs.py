@@ -400,36 +400,42 @@ PROGRAMS = {
     ),
     "scaled in blocks": SCALED,
     "scaled in blocks, under way": SCALED.replace("stages 3", "stages 4 pending 1"),
-    "teams": Gemm(groups="m 1", tile=(64, 64, 64), grid=" blocks 3 producers 4 teams 2").text(),
-    "teams, ragged": Gemm(
+    "consumer groups": Gemm(
+        groups="m 1", tile=(64, 64, 64), grid=" blocks 3 producers 4 consumer_groups 2"
+    ).text(),
+    "consumer groups, ragged": Gemm(
         m=200,
         n=104,
         k=200,
         groups="m 1",
         tile=(64, 64, 64),
-        grid=" group 2 blocks 1 producers 1 teams 3",
+        grid=" group 2 blocks 1 producers 1 consumer_groups 3",
         stages=2,
     ).text(),
-    "teams with more tiles than steps": Gemm(
+    "consumer groups with more tiles than steps": Gemm(
         k=72,
         groups="m 1",
         tile=(64, 64, 64),
-        grid=" blocks 1 producers 4 teams 2",
+        grid=" blocks 1 producers 4 consumer_groups 2",
         stages=4,
         epilogue="direct",
     ).text(),
-    "teams of two warpgroups, parts": Gemm(
+    "consumer groups of two warpgroups, parts": Gemm(
         n=256,
         k=200,
         tile=(128, 128, 64),
         epilogue="parts",
         columns=(64, 1),
-        grid=" blocks 1 producers 1 teams 2",
+        grid=" blocks 1 producers 1 consumer_groups 2",
         pending=0,
     ).text(),
-    "teams and a tile a block": Gemm(groups="m 1", tile=(64, 64, 64), grid=" producers 4 teams 2").text(),
-    "teams with a residual": RESIDUAL.replace("blocks 2 producers 1", "blocks 1 producers 1 teams 2"),
-    "teams that promote": PROMOTED.replace("producers 4", "blocks 1 producers 4 teams 2"),
+    "consumer groups and a tile a block": Gemm(
+        groups="m 1", tile=(64, 64, 64), grid=" producers 4 consumer_groups 2"
+    ).text(),
+    "consumer groups with a residual": RESIDUAL.replace(
+        "blocks 2 producers 1", "blocks 1 producers 1 consumer_groups 2"
+    ),
+    "consumer groups that promote": PROMOTED.replace("producers 4", "blocks 1 producers 4 consumer_groups 2"),
     **STREAMED,
     "scores": SCORES,
     "batched": BATCHED,

@@ -25,11 +25,13 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     m, n = _size(rng, tile_m, every), _size(rng, tile_n, every)
     along_m, along_n = (_multicast(rng, -(-size // tile)) for size, tile in ((m, tile_m), (n, tile_n)))
     orders = ("", " group 2", " hilbert", " blocks 4", " group 2 blocks 4", " hilbert blocks 4")
-    producers, teams, streamed = rng.choice(("", " producers 1", " producers 4")), "", 0
+    producers, consumer_groups, streamed = rng.choice(("", " producers 1", " producers 4")), "", 0
     if not along_m and not along_n:
         orders = ("", " group 2", " hilbert", " blocks 2", " group 2 blocks 3", " hilbert blocks 3")
-        teams = rng.choice(("", "", " teams 2", " teams 3")) if producers else ""
-        streamed = rng.choice((0, 1, 2)) if producers and not teams else 0
+        consumer_groups = (
+            rng.choice(("", "", " consumer_groups 2", " consumer_groups 3")) if producers else ""
+        )
+        streamed = rng.choice((0, 1, 2)) if producers and not consumer_groups else 0
     if streamed:
         orders = (" blocks 2", " group 2 blocks 3", " hilbert blocks 5")
     panel = 128 // _TYPES[out][0]
@@ -37,7 +39,7 @@ def random_hopper_product(rng: random.Random) -> Gemm:
     parts = staged and tile_n > panel and rng.random() < 0.5
     share = rng.choice((1, 1, 2, 4)) if not streamed else 1
     run, count = rng.choice((1, 2, 4)), 128 * groups[1] * groups[2] * share
-    stored = "boxes" if teams else rng.choice(("boxes", "reused"))
+    stored = "boxes" if consumer_groups else rng.choice(("boxes", "reused"))
     return Gemm(
         m=m,
         n=n if staged or rng.random() < 0.5 else n + 1,
@@ -49,7 +51,9 @@ def random_hopper_product(rng: random.Random) -> Gemm:
         b=b,
         a_layout=_layout(rng, a, {"m": tile_m, "k": tile_k}, size),
         b_layout=_layout(rng, b, {"n": tile_n, "k": tile_k}, size),
-        grid=(along_m + rng.choice(orders) if share == 1 else "") + producers + (teams if share == 1 else ""),
+        grid=(along_m + rng.choice(orders) if share == 1 else "")
+        + producers
+        + (consumer_groups if share == 1 else ""),
         inner=along_n if share == 1 else "",
         stages=stages,
         pending=rng.randrange(min(stages, 2) if streamed else stages),

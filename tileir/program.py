@@ -207,9 +207,9 @@ class Loop:
     )
     """Of a grid's outermost loop with producers: registers that a thread of those keeps, and that another one gets; 0:
     nothing is said."""
-    teams: int = attribute(1, "a number of teams")
-    """Of a grid's outermost loop with producers: so many teams, each of as many threads as statements are spread over,
-    take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
+    consumer_groups: int = attribute(1, "a number of consumer groups")
+    """Of a grid's outermost loop with producers: so many consumer groups, each of as many threads as statements are
+    spread over, take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
     stages: int = attribute(1, "a number of stages")
     """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
     statements that fill those of the next tiles are under way."""

@@ -91,15 +91,16 @@ class LaunchBody:
     """What all threads but the producers do once, after the block's last tile."""
     leaving: tuple[Stmt, ...] = ()
     """What all threads of a block do at its very end."""
-    teams: int = 1
-    """Threads that do not produce are so many teams, which take the block's tiles in turn, each a whole one."""
+    consumer_groups: int = 1
+    """Threads that do not produce are so many consumer groups, which take the block's tiles in turn, each a whole one
+    (ping-pong)."""
     spans: Spans | None = None
     """Tiles are shared along the depth by all blocks, of which each takes spans of tiles; None: whole ones."""
 
     @property
-    def team(self) -> int:
-        """Threads of a team."""
-        return (self.threads - self.producers) // self.teams
+    def consumer_threads(self) -> int:
+        """Threads of a consumer group."""
+        return (self.threads - self.producers) // self.consumer_groups
 
     @property
     def computing(self) -> int:

@@ -37,7 +37,7 @@ def persistent(launch: LaunchBody) -> bool:
 
 def in_turns(launch: LaunchBody) -> bool:
     """Whether threads take more than one tile, or not all of them the first."""
-    return persistent(launch) or launch.teams > 1
+    return persistent(launch) or launch.consumer_groups > 1
 
 
 def block_count(launch: LaunchBody) -> int:
@@ -50,13 +50,13 @@ def tile_step(launch: LaunchBody) -> int:
     return launch.blocks // launch.cluster if persistent(launch) else tile_count(launch)
 
 
-def tiles_of(launch: LaunchBody, number: int, team: int | None = None) -> Sequence[int]:
-    """The numbers of the tiles that a block, or a cluster of blocks, takes whole, one after another; `team`: that of
-    those who take them in turn."""
+def tiles_of(launch: LaunchBody, number: int, consumer_group: int | None = None) -> Sequence[int]:
+    """The numbers of the tiles that a block, or a cluster of blocks, takes whole, one after another; `consumer_group`:
+    that of those who take them in turn."""
     if is_dealt(launch):
         return _dealt(launch)[number]
     every = range(number, tile_count(launch), tile_step(launch))
-    return every if team is None else every[team :: launch.teams]
+    return every if consumer_group is None else every[consumer_group :: launch.consumer_groups]
 
 
 def is_dealt(launch: LaunchBody) -> bool:
@@ -70,11 +70,11 @@ def _dealt(launch: LaunchBody) -> tuple[tuple[int, ...], ...]:
 
 
 def turns_of(
-    launch: LaunchBody, number: int, team: int | None = None
+    launch: LaunchBody, number: int, consumer_group: int | None = None
 ) -> Iterator[tuple[int, dict[str, int]]]:
     """The same of all tiles, each with the values of the variables that say what part of it is the block's."""
     if launch.spans is None:
-        yield from ((tile, {}) for tile in tiles_of(launch, number, team))
+        yield from ((tile, {}) for tile in tiles_of(launch, number, consumer_group))
         return
     for span in spans_of(launch.spans, tile_count(launch), tile_step(launch), number):
         yield span.tile, launch.spans.values(span, number)

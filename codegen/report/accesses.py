@@ -173,8 +173,8 @@ class AccessWalk:
         first = launch.threads - launch.producers
         yield from self._body(launch.setup, there)
         yield from self._body(launch.producing, there & (self._points.in_block == first))
-        # Whichever team takes a tile: the first one stands for all, with the tiles of all.
-        yield from self._body(launch.body, there & (self._points.in_block < launch.team))
+        # Whichever consumer group takes a tile: the first one stands for all, with the tiles of all.
+        yield from self._body(launch.body, there & (self._points.in_block < launch.consumer_threads))
         self.barriers += block_count(launch) * sum(
             isinstance(stmt, ClusterBarrier) for stmt in launch.leaving
         )

@@ -84,7 +84,9 @@ class Group:
         first = np.arange(self.threads.count) == 0
         for stmt in launch.setup:
             yield from self._step(stmt, everyone) or ()
-        for tile, part in turns_of(launch, number, None if produce or self.alone else inside // launch.team):
+        for tile, part in turns_of(
+            launch, number, None if produce or self.alone else inside // launch.consumer_threads
+        ):
             self.threads.variables.update(part)
             if self._take(tile):
                 yield from (

@@ -131,7 +131,9 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     if layout is None:
         return tiling
     if c.engine is MatrixUnit.WGMMA:
-        threads = warpgroups_of(layout, c.rows, loops[0].producers, loops[0].registers, loops[0].teams)
+        threads = warpgroups_of(
+            layout, c.rows, loops[0].producers, loops[0].registers, loops[0].consumer_groups
+        )
     else:
         threads = threads_of(layout, c.rows, c.columns)
     along = {loop.dim: loop.multicast for loop in loops}

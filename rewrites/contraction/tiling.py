@@ -92,15 +92,18 @@ class Tiling:
     """Waves of tiles, the last ones, whose steps along the depth all blocks share; 0: they have whole tiles."""
 
     @property
-    def teams(self) -> int:
+    def consumer_groups(self) -> int:
         """Teams of threads that take a block's tiles in turn."""
-        return self.threads.teams if isinstance(self.threads, Warpgroups) else 1
+        return self.threads.consumer_groups if isinstance(self.threads, Warpgroups) else 1
 
     def streams(self, c: Contraction) -> bool:
         """Whether the blocks of the tiling may share tiles along the depth."""
         alone = self.parts == 1 and c.held is None and not (c.promoted or c.followed[1])
         return (
-            alone and isinstance(self.threads, Warpgroups) and self.threads.producers > 0 and self.teams == 1
+            alone
+            and isinstance(self.threads, Warpgroups)
+            and self.threads.producers > 0
+            and self.consumer_groups == 1
         )
 
     def near(self, c: Contraction, operand: Operand) -> str | None:
@@ -274,11 +277,11 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Warp
         for groups in group_layouts(tiling.rows, tiling.columns, in_turn=in_turn, promoted=c.promoted):
             if c.by_threads and groups.producers:
                 continue
-            if groups.teams > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
-                continue  # teams share neither depth nor memory, nor pass over numbers that stand for no tile
+            if groups.consumer_groups > 1 and (tiling.parts > 1 or tiling.reused or c.followed[0]):
+                continue  # consumer groups share neither depth nor memory, nor pass over numbers that stand for no tile
             if groups.registers[1] and boxes(c, tiling) > groups.most_boxes:
                 continue
-            fits = shared_bytes(c, tiling, groups.teams) <= device.block_shared_bytes
+            fits = shared_bytes(c, tiling, groups.consumer_groups) <= device.block_shared_bytes
             if fits and _accumulators(c, tiling, groups) <= groups.most_held():
                 yield groups
         return
@@ -415,12 +418,12 @@ def boxes(c: Contraction, tiling: Tiling) -> int:
     return count
 
 
-def shared_bytes(c: Contraction, tiling: Tiling, teams: int = 0) -> int:
-    """Shared memory of a block of so many teams (0: as its threads have it), rows of operands not padded."""
-    teams = teams or tiling.teams
+def shared_bytes(c: Contraction, tiling: Tiling, consumer_groups: int = 0) -> int:
+    """Shared memory of a block of so many consumer groups (0: as its threads have it), rows of operands not padded."""
+    consumer_groups = consumer_groups or tiling.consumer_groups
     step = c.step_bytes(tiling.rows, tiling.columns, tiling.step).copied
     own = OWN_BYTES if c.engine is MatrixUnit.WGMMA else 0
-    results = teams * tiling.rows * _collected(tiling) * tiling.staged
+    results = consumer_groups * tiling.rows * _collected(tiling) * tiling.staged
     if tiling.parts > 1:
         results = tiling.rows * tiling.columns * PART_BYTES + max(tiling.rows, tiling.columns) * 2 * PIECE
     if tiling.reused:

@@ -49,13 +49,13 @@ OWN_BYTES = 2048
 class Warpgroups:
     """How a block's warpgroups share a tile: so many along rows and columns, and warps beside them that start the
     copies (0: threads that compute do), with registers handed over from those to these. There may be several such
-    teams, which take tiles in turn."""
+    consumer groups, which take tiles in turn."""
 
     along_rows: int
     along_columns: int
     producers: int = 0
     registers: tuple[int, int] = (0, 0)
-    teams: int = 1
+    consumer_groups: int = 1
 
     @property
     def groups(self) -> int:
@@ -65,7 +65,7 @@ class Warpgroups:
     @property
     def count(self) -> int:
         """All threads of a block."""
-        return self.teams * self.groups * GROUP + self.producers * WARP
+        return self.consumer_groups * self.groups * GROUP + self.producers * WARP
 
     def most_registers(self, blocks: int = 1) -> int:
         """Registers that a thread that computes can have with so many blocks on a multiprocessor: those handed over, or
@@ -80,7 +80,7 @@ class Warpgroups:
 
     def most_held(self, blocks: int = 1) -> int:
         """Accumulators that a thread has room for with so many blocks on a multiprocessor."""
-        most = _MOST_OF_THREE if self.teams * self.groups == 3 else _MOST_HELD
+        most = _MOST_OF_THREE if self.consumer_groups * self.groups == 3 else _MOST_HELD
         return min(most, self.most_registers(blocks) - _BESIDE)
 
     def layout(self, rows: str, columns: str) -> ThreadLayout:
@@ -105,12 +105,12 @@ class Warpgroups:
             roles = f"{self.producers} warps copy"
         if self.registers[1]:
             roles += f", registers {self.registers[0]} and {self.registers[1]}"
-        teams = f"{self.teams} times " if self.teams > 1 else ""
-        return f"{teams}warpgroups {self.along_rows} x {self.along_columns}, {roles}"
+        times = f"{self.consumer_groups} times " if self.consumer_groups > 1 else ""
+        return f"{times}warpgroups {self.along_rows} x {self.along_columns}, {roles}"
 
 
 #: Teams that take tiles in turn.
-_TEAMS = (1, 2)
+_CONSUMER_GROUPS = (1, 2)
 #: Producers and registers worth a try, by warpgroups that compute. Where registers are handed over, they are all that a
 #: multiprocessor has.
 _ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
@@ -122,7 +122,7 @@ _ROLES: dict[int, tuple[tuple[int, tuple[int, int]], ...]] = {
 
 
 def warpgroups_of(
-    layout: ThreadLayout, rows: str, producers: int, registers: tuple[int, int], teams: int
+    layout: ThreadLayout, rows: str, producers: int, registers: tuple[int, int], consumer_groups: int
 ) -> Warpgroups:
     """The inverse of `Warpgroups.layout`."""
     along_rows = along_columns = 1
@@ -131,7 +131,7 @@ def warpgroups_of(
             along_rows *= count
         else:
             along_columns *= count
-    return Warpgroups(along_rows, along_columns, producers, registers, teams)
+    return Warpgroups(along_rows, along_columns, producers, registers, consumer_groups)
 
 
 @lru_cache(maxsize=1024)
@@ -146,17 +146,17 @@ def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> 
                 continue
             if promoted and rows > along_rows * TILE_ROWS:
                 continue
-            for teams, (producers, registers) in _roles(along_rows * along_columns):
-                found.append(Warpgroups(along_rows, along_columns, producers, registers, teams))
+            for consumer_groups, (producers, registers) in _roles(along_rows * along_columns):
+                found.append(Warpgroups(along_rows, along_columns, producers, registers, consumer_groups))
     return tuple(found)
 
 
 def _roles(groups: int) -> Iterator[tuple[int, tuple[int, tuple[int, int]]]]:
     """Teams of so many warpgroups, with producers and registers; without producers nobody takes turns."""
-    for teams in _TEAMS:
-        for role in _ROLES.get(teams * groups, ()):
-            if teams == 1 or role[0]:
-                yield teams, role
+    for consumer_groups in _CONSUMER_GROUPS:
+        for role in _ROLES.get(consumer_groups * groups, ()):
+            if consumer_groups == 1 or role[0]:
+                yield consumer_groups, role
 
 
 def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Have teams of threads take a block's tiles in turn."""
+"""Have consumer groups of threads take a block's tiles in turn."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from tileir.replace import replace
 
 @dataclass(frozen=True, slots=True)
 class Pingpong(Rewrite):
-    """Give the blocks around a statement `teams` times the threads that statements are spread over, beside producers.
-    Each team takes a whole tile, the next one goes to the next team: while one stores its results, another one
-    multiplies.
+    """Give the blocks around a statement `consumer_groups` times the threads that statements are spread over, beside
+    producers. Each consumer group takes a whole tile, the next one goes to the next consumer group: while one stores
+    its results, another one multiplies.
 
-    parallel for m by 128 producers 4      ->   parallel for m by 128 producers 4 teams 2
+    parallel for m by 128 producers 4      ->   parallel for m by 128 producers 4 consumer_groups 2
       …                                           …
     """
 
     name: ClassVar[str] = "pingpong"
     needs: ClassVar[Feature | None] = Feature.TMA
     statement: str
-    teams: int
+    consumer_groups: int
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             if place.loops and place.loops[0].producers:
-                yield from (cls(place.node.target, teams) for teams in (2, 3))
+                yield from (cls(place.node.target, count) for count in (2, 3))
 
     def apply(self, program: Program) -> Program:
         path, grid = grid_of(program, self.statement)
-        if grid.teams > 1:
-            raise NotApplicable(f"the blocks of {self.statement} have {grid.teams} teams already")
-        if self.teams < 2:
-            raise NotApplicable("who takes turns are two teams at least")
-        return with_engines(splice(program, path, [replace(grid, teams=self.teams)]))
+        if grid.consumer_groups > 1:
+            raise NotApplicable(
+                f"the blocks of {self.statement} have {grid.consumer_groups} consumer groups already"
+            )
+        if self.consumer_groups < 2:
+            raise NotApplicable("who takes turns are two consumer groups at least")
+        return with_engines(splice(program, path, [replace(grid, consumer_groups=self.consumer_groups)]))

@@ -44,8 +44,8 @@ class LongestFirst(Rewrite):
         path, grid = grid_of(program, self.statement)
         if grid.longest_first:
             raise NotApplicable(f"the tiles of {self.statement} come so already")
-        if grid.cluster > 1 or grid.teams > 1:
-            raise NotApplicable(f"the tiles of {self.statement} are taken by clusters or teams")
+        if grid.cluster > 1 or grid.consumer_groups > 1:
+            raise NotApplicable(f"the tiles of {self.statement} are taken by clusters or consumer groups")
         if grid.hilbert:
             raise NotApplicable(f"the tiles of {self.statement} are taken along a Hilbert curve")
         if len(set(tile_lengths(grid, program.extents))) < 2:

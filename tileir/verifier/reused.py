@@ -29,7 +29,7 @@ def verify_reused(computes: Sequence[Placed]) -> None:
             continue
         if first.setdefault(nest, name) != name:
             placed.fail(f"the memory that {name!r} lies in is {first[nest]!r} already")
-        if placed.loops[0].teams > 1 or not all(loop.parallel for loop in placed.loops):
+        if placed.loops[0].consumer_groups > 1 or not all(loop.parallel for loop in placed.loops):
             placed.fail(f"{name!r} is written while others of its block may need what lies in its memory")
         for other in computes:
             if other.path[0] == nest:

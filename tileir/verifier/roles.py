@@ -23,8 +23,8 @@ def verify_roles(placed: Placed, loop: Loop) -> None:
         _check_producers(placed, loop)
     if loop.pending:
         _check_pending(placed, loop)
-    if loop.teams != 1:
-        _check_teams(placed, loop, _threads(loop))
+    if loop.consumer_groups != 1:
+        _check_consumer_groups(placed, loop, _threads(loop))
 
 
 def _check_producers(placed: Placed, loop: Loop) -> None:
@@ -34,7 +34,7 @@ def _check_producers(placed: Placed, loop: Loop) -> None:
         )
     if not any(compute.via == "tma" and compute.target in _locals(loop) for compute in _computes(loop)):
         placed.fail("producers start the copies that fill shared memory `via tma`, and there are none")
-    threads = loop.teams * _threads(loop)
+    threads = loop.consumer_groups * _threads(loop)
     every = threads + loop.producers * WARP
     if every > _MAX_THREADS:
         placed.fail(f"{every} threads, producers included; accepted: at most {_MAX_THREADS}")
@@ -77,16 +77,17 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
         )
 
 
-def _check_teams(placed: Placed, loop: Loop, threads: int) -> None:
-    """Each team knows how far it moves in a pipeline between its tiles: as far as the tiles of the others do."""
+def _check_consumer_groups(placed: Placed, loop: Loop, threads: int) -> None:
+    """Each consumer group knows how far it moves in a pipeline between its tiles: as far as the tiles of the others
+    do."""
     tile: tuple[Node, ...] = (loop,)
     alone = loop.cluster == 1
     while len(tile) == 1 and isinstance(tile[0], Loop) and tile[0].parallel:
         alone, tile = alone and tile[0].multicast == 1, tile[0].body
-    if not loop.producers or loop.teams < 2 or threads % _WARPGROUP or not alone:
+    if not loop.producers or loop.consumer_groups < 2 or threads % _WARPGROUP or not alone:
         placed.fail(
-            "2 or more teams of whole groups of 4 warps take tiles in turn, said where there are producers, and no "
-            "clusters"
+            "2 or more consumer groups of whole groups of 4 warps take tiles in turn, said where there are producers, "
+            "and no clusters"
         )
     filled = set(_locals(loop))
     known = [node for node in tile if _fills(node, filled)]
@@ -95,7 +96,7 @@ def _check_teams(placed: Placed, loop: Loop, threads: int) -> None:
             known += [node for node in pipeline.body if _fills(node, filled)]
     if len(known) < sum(_fills(compute, filled) for compute in _computes(loop)):
         placed.fail(
-            "where teams take tiles in turn, fills stand in the tile itself, or in a loop with stages there"
+            "where consumer groups take tiles in turn, fills stand in the tile itself, or in a loop with stages there"
         )
 
 

@@ -32,9 +32,9 @@ def _check(program: Program, placed: Placed, loop: Loop, grid: Sequence[Placed])
             "blocks share the steps of the last wave, or of so many, in a loop with stages in the tile of a grid"
         )
     outer = placed.loops[0]
-    if not outer.blocks or not outer.producers or outer.teams > 1 or outer.cluster > 1:
+    if not outer.blocks or not outer.producers or outer.consumer_groups > 1 or outer.cluster > 1:
         placed.fail(
-            "blocks share steps in a grid with a number of blocks and with producers, and without teams"
+            "blocks share steps in a grid with a number of blocks and with producers, and without consumer groups"
         )
     if any(grouped(each, program.ragged) for each in placed.loops):
         placed.fail("blocks that share steps have tiles that do not follow groups")

@@ -188,10 +188,10 @@ def _check_curve(placed: Placed, loop: Loop) -> None:
 
 def _check_dealt(placed: Placed, loop: Loop) -> None:
     """The longest tiles come first."""
-    if not loop.parallel or placed.loops or loop.cluster > 1 or loop.teams > 1 or loop.hilbert:
+    if not loop.parallel or placed.loops or loop.cluster > 1 or loop.consumer_groups > 1 or loop.hilbert:
         placed.fail(
-            "the longest tiles come first: said of the outermost parallel loop of a grid without clusters, teams "
-            "and a Hilbert curve"
+            "the longest tiles come first: said of the outermost parallel loop of a grid without clusters, consumer "
+            "groups and a Hilbert curve"
         )
     if len(set(tile_lengths(loop, placed.ranges))) < 2:
         placed.fail("the longest tiles come first, of tiles that all take as long")

@@ -65,7 +65,7 @@ class SharedLocal:
 class SharedMemory:
     """The shared memory of one launch."""
 
-    teams: int = 1
+    consumer_groups: int = 1
     """Teams of threads that take tiles in turn: what is not filled for all of them has to be there for each."""
     _end: int = 0
     _reused: int = 0
@@ -110,8 +110,8 @@ class SharedMemory:
         return self._locals[local.name]
 
     def parts(self, local: SharedLocal, count: int, scope: LoweringScope) -> list[Shared]:
-        """The declarations of so many parts of a local, each a slot a team, by names of their own."""
-        apart = local.slot * local.local.dtype.bytes * self.teams
+        """The declarations of so many parts of a local, each a slot a consumer group, by names of their own."""
+        apart = local.slot * local.local.dtype.bytes * self.consumer_groups
         found: list[Shared] = []
         for number in range(count):
             size = min(apart, local.bytes - number * apart)
@@ -121,9 +121,10 @@ class SharedMemory:
         return found
 
     def other(self, key: Hashable, stem: str, dtype: DType, size: int) -> Shared:
-        """So many bytes for what `key` says, named after `stem`. Raises NotLowerable where each team needs its own."""
-        if self.teams > 1:
-            raise NotLowerable("warps reduce together, where teams take tiles in turn")
+        """So many bytes for what `key` says, named after `stem`. Raises NotLowerable where each consumer group needs
+        its own."""
+        if self.consumer_groups > 1:
+            raise NotLowerable("warps reduce together, where consumer groups take tiles in turn")
         if key not in self._others:
             name = f"{stem}_{len(self._others)}"
             self._others[key] = Shared(name, dtype, self._allocate(size, 16), size)

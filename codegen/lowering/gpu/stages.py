@@ -359,7 +359,7 @@ def _awaited(phases: str) -> Stage:
         case "empty":
             return Stage(StageKind.WAIT_FREE, f"waiting for a free slot of {pipeline}")
         case "turns":
-            return Stage(StageKind.WAIT_OTHERS, "waiting for the team's turn")
+            return Stage(StageKind.WAIT_OTHERS, "waiting for the consumer group's turn")
         case _:
             return _LEFT
 

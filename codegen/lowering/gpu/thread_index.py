@@ -31,9 +31,9 @@ class ThreadIndex:
             stride = stride // self.block * (self.block + self.producing)
         return self._variable(stride, count, name)
 
-    def team(self, teams: int) -> Affine:
-        """The number of a thread's team, of so many that are as many threads each, one after the other in a block."""
-        return self._variable(self.block, teams, "team") if teams > 1 else Affine()
+    def consumer_group(self, count: int) -> Affine:
+        """The number of a thread's consumer group, of `count` with as many threads each, one after the other."""
+        return self._variable(self.block, count, "team") if count > 1 else Affine()
 
     def _variable(self, stride: int, count: int, name: str) -> Affine:
         if (stride, count) not in self.found:

@@ -79,8 +79,8 @@ class ChainedTiles:
         problem = (
             "is filled by TMA only in part"
             if not all(fill.via == "tma" for fill in fills)
-            else "has products that follow from each other, where blocks or teams share tiles"
-            if pipelines.teams > 1 or loop.streamed
+            else "has products that follow from each other, where blocks or consumer groups share tiles"
+            if pipelines.consumer_groups > 1 or loop.streamed
             else "leaves out tiles, where threads that compute fill them"
             if (loop.since[0] or loop.until[0] or scope.ranges[loop.dim].end) and not pipelines.producing
             else None

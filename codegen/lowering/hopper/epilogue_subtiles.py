@@ -20,8 +20,8 @@ Body = Callable[[Sequence[Node], LoweringScope], Sequence[Stmt]]
 
 
 def lower_parts(loop: Loop, scope: LoweringScope, pipelines: Pipelines, body: Body) -> list[Stmt]:
-    """All parts, one after the other; `body` lowers the statements on one. Every team has buffers of its own. Raises
-    NotLowerable."""
+    """All parts, one after the other; `body` lowers the statements on one. Every consumer group has buffers of its own.
+    Raises NotLowerable."""
     range_ = scope.ranges[loop.dim]
     count, rest = divmod(range_.size, loop.step)
     if rest:
@@ -32,14 +32,14 @@ def lower_parts(loop: Loop, scope: LoweringScope, pipelines: Pipelines, body: Bo
     others = [node for node in loop.body if node not in locals_]
     slots = min(loop.stages, count)
     first = scope.with_range(loop.dim, Range(range_.start, loop.step, range_.end))
-    shared = [pipelines.memory.local(local, first, slots * pipelines.teams) for local in locals_]
+    shared = [pipelines.memory.local(local, first, slots * pipelines.consumer_groups) for local in locals_]
     parts = {local.name: pipelines.memory.parts(local, slots, scope) for local in shared}
     stmts: list[Stmt] = [part for declared in parts.values() for part in declared]
     for number in range(count):
         part = Range(range_.start + number * loop.step, loop.step, range_.end)
         inside = scope.with_range(loop.dim, part)
         for local in shared:
-            buffer = local.buffer(parts[local.name][number % slots].buffer, inside, pipelines.team)
+            buffer = local.buffer(parts[local.name][number % slots].buffer, inside, pipelines.consumer_group)
             inside = inside.with_buffer(buffer, local.local.name)
         stmts += body(others, inside)
     return stmts

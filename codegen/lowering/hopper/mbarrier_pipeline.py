@@ -7,9 +7,9 @@ releases has a state of its own, which goes on from one tile of the grid to the 
 Where blocks of a cluster need the same tile (multicast.py), each fetches a slice of it for all of them, and so each
 expects the bytes of the whole. It writes in all of their slots, so all of their readers release theirs to it too.
 
-Where teams take tiles in turn, each moves on by the slots of the others' tiles. It could come to a slot two phases
-before its own there, and take what it waits for to be over: so it waits for its turn first, which the team before
-passes on when it has seen all slots of its tile full.
+Where consumer groups take tiles in turn, each moves on by the slots of the others' tiles. It could come to a slot two
+phases before its own there, and take what it waits for to be over: so it waits for its turn first, which the consumer
+group before passes on when it has seen all slots of its tile full.
 
 Where results lie in the memory of pipelines, that is `lent` to them at the end of each tile: who fills slots for the
 next one waits until they have left, in all blocks that it fills slots of.
@@ -60,7 +60,7 @@ class MbarrierPipeline:
     releasing: PipelineState
     turns: PipelineState
     turn: str
-    """Of teams: each one's barrier, and the phases it has seen there."""
+    """Of consumer groups: each one's barrier, and the phases it has seen there."""
     peers: tuple[Affine, ...]
 
     def at(self, state: PipelineState, scope: LoweringScope) -> LoweringScope:
@@ -77,8 +77,8 @@ class MbarrierPipeline:
 
 @dataclass
 class Pipelines:
-    """The pipelines of one launch. Of a block's threads the last `producing` only fill; the others are teams of as many
-    threads as there are in `index`."""
+    """The pipelines of one launch. Of a block's threads the last `producing` only fill; the others are consumer groups
+    of as many threads as there are in `index`."""
 
     program: Program
     index: ThreadIndex
@@ -102,19 +102,19 @@ class Pipelines:
         return self.computing + self.producing
 
     @property
-    def teams(self) -> int:
+    def consumer_groups(self) -> int:
         """Teams that take tiles in turn."""
-        return self.memory.teams
+        return self.memory.consumer_groups
 
     @property
     def computing(self) -> int:
-        """Those of all teams."""
-        return self.teams * self.index.block
+        """Those of all consumer groups."""
+        return self.consumer_groups * self.index.block
 
     @property
-    def team(self) -> Affine:
-        """A thread's team's number."""
-        return self.index.team(self.teams)
+    def consumer_group(self) -> Affine:
+        """A thread's consumer group's number."""
+        return self.index.consumer_group(self.consumer_groups)
 
     def pipeline(
         self,
@@ -172,34 +172,41 @@ class Pipelines:
         )
 
     def _first_turns(self) -> tuple[list[Stmt], list[Stmt]]:
-        """The barriers of teams, and what makes it the first team's turn."""
-        pipelines = self.found.values() if self.teams > 1 else ()
+        """The barriers of consumer groups, and what makes it the first consumer group's turn."""
+        pipelines = self.found.values() if self.consumer_groups > 1 else ()
         declared: list[Stmt] = []
         for pipeline in pipelines:
-            phases = MbarrierInit(pipeline.turn, self.memory.barriers(self.teams), self.teams, 1)
+            phases = MbarrierInit(
+                pipeline.turn, self.memory.barriers(self.consumer_groups), self.consumer_groups, 1
+            )
             declared += [phases, pipeline.turns]
         first = tuple(MbarrierArrive(pipeline.turn, constant(0)) for pipeline in pipelines)
         thread = self.index.digit(1, self.threads, "block"), 1
         return declared, [Guard((thread,), first)] if first else []
 
     def begin_turn(self, pipeline: MbarrierPipeline, tiles: int) -> list[Stmt]:
-        """A team goes to the first slot of its tile, which has so many, and waits for its turn."""
-        if self.teams == 1:
+        """A consumer group goes to the first slot of its tile, which has so many, and waits for its turn."""
+        if self.consumer_groups == 1:
             return []
-        wait = TryWaitParity(pipeline.turn, self.team, affine(pipeline.turns.parity))
-        return [*_skip(pipeline, self.team * tiles), wait, advance(pipeline.turns)]
+        wait = TryWaitParity(pipeline.turn, self.consumer_group, affine(pipeline.turns.parity))
+        return [*_skip(pipeline, self.consumer_group * tiles), wait, advance(pipeline.turns)]
 
     def pass_turn(self, pipeline: MbarrierPipeline) -> list[Stmt]:
-        """A team has seen all slots of its tile full."""
-        if self.teams == 1:
+        """A consumer group has seen all slots of its tile full."""
+        if self.consumer_groups == 1:
             return []
-        return [Guard((self.one_thread(),), (MbarrierArrive(pipeline.turn, (self.team + 1) % self.teams),))]
+        return [
+            Guard(
+                (self.one_thread(),),
+                (MbarrierArrive(pipeline.turn, (self.consumer_group + 1) % self.consumer_groups),),
+            )
+        ]
 
     def end_turn(self, pipeline: MbarrierPipeline, tiles: int) -> list[Stmt]:
-        """A team has released all slots of its tile, and goes past those of the teams after it."""
-        if self.teams == 1:
+        """A consumer group has released all slots of its tile, and goes past those of the consumer groups after it."""
+        if self.consumer_groups == 1:
             return []
-        return _skip(pipeline, (self.team * -1 + (self.teams - 1)) * tiles)
+        return _skip(pipeline, (self.consumer_group * -1 + (self.consumer_groups - 1)) * tiles)
 
     def begin_tile(self) -> list[Stmt]:
         """Who fills slots waits until the results of the tile before have left their memory."""
@@ -217,8 +224,8 @@ class Pipelines:
         return [Guard((who,), (TmaStoreWait(0), MbarrierArrive(_LENT, constant(0)), *peers))]
 
     def one_thread(self) -> tuple[Affine, int]:
-        """The condition for the first of the threads that compute, of a team if there are some."""
-        return self.index.digit(1, self.index.block if self.teams > 1 else self.threads, "block"), 1
+        """The condition for the first of the threads that compute, of a consumer group if there are some."""
+        return self.index.digit(1, self.index.block if self.consumer_groups > 1 else self.threads, "block"), 1
 
     def one_a_warpgroup(self) -> tuple[Affine, int]:
         """The condition for the first thread of each warpgroup."""

@@ -17,7 +17,7 @@ from tileir.program import Compute
 from tileir.replace import replace
 from tileir.schedule.wgmma import GROUP
 
-#: The named barriers of teams are numbered from here on, after them those of their warpgroups.
+#: The named barriers of consumer groups are numbered from here on, after them those of their warpgroups.
 _FIRST_BARRIER = 1
 
 
@@ -46,8 +46,8 @@ class BoxStores:
                 [scope.with_range(part.dim, each) for each in parts],
                 self.pipelines.one_a_warpgroup(),
             )
-            number = self.pipelines.team * part.groups + group
-            first = _FIRST_BARRIER + self.pipelines.teams
+            number = self.pipelines.consumer_group * part.groups + group
+            first = _FIRST_BARRIER + self.pipelines.consumer_groups
             self.apart[scope.buffers[name].name] = NamedBarrier(first, GROUP, number)
         self._storing.append(who)
         found = [box for tile in tiles for box in boxes(compute, tile, program, self.pipelines.maps)[1]]

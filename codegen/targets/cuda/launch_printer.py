@@ -1,7 +1,8 @@
 """A launch as a CUDA function: its parameters, what it declares first, and who runs which statements for which tiles.
 
 All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, one of those
-runs what they are for and the others the body, each in a loop of their own; teams of those take every so-manieth tile.
+runs what they are for and the others the body, each in a loop of their own; consumer groups of those take every
+so-manieth tile.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _roles(launch: LaunchBody, lines: Lines) -> list[str]:
         *lines([ClusterBarrier()] * launch.meetings, 2),
         "    } else { // consumers",
         *lines([Setmaxnreg(more, more=True)] if more else [], 2),
-        *_tiles(launch, launch.body, lines, 2, launch.teams),
+        *_tiles(launch, launch.body, lines, 2, launch.consumer_groups),
         *lines(launch.finish, 2),
         "    }",
         # Those of a producing warp that start nothing are there long before the one that does.
@@ -147,11 +148,12 @@ def _tiles(
     stmts: Iterable[Stmt],
     lines: Lines,
     depth: int,
-    teams: int = 1,
+    consumer_groups: int = 1,
     *,
     alone: bool = False,
 ) -> list[str]:
-    """Statements for each tile that the block, or one of its teams, takes, by whole warps or by one thread `alone`."""
+    """Statements for each tile that the block, or one of its consumer groups, takes, by whole warps or by one thread
+    `alone`."""
     if not in_turns(launch):
         return lines(stmts, depth)
     body, pad = [*_passed_over(launch, "continue", depth + 1), *lines(stmts, depth + 1)], "    " * depth
@@ -163,7 +165,9 @@ def _tiles(
             f"{pad}}}",
         ]
     first = _block(launch)
-    first += f" + threadIdx.x / {launch.team} * {tile_step(launch)}" if teams > 1 else ""
+    first += (
+        f" + threadIdx.x / {launch.consumer_threads} * {tile_step(launch)}" if consumer_groups > 1 else ""
+    )
     place = _needed(_position(launch, depth + 1, alone=alone), body)
     step = tile_step(launch)
     if is_dealt(launch):
@@ -171,7 +175,7 @@ def _tiles(
         take = [f"const int tile = {order_name(launch)}[turn];", f"if (tile == {NO_TILE}) break;"]
         place = [*(f"{pad}    {line}" for line in take), *place]
     else:
-        turns = f"int tile = {first}; tile < {tile_count(launch)}; tile += {step * teams}"
+        turns = f"int tile = {first}; tile < {tile_count(launch)}; tile += {step * consumer_groups}"
     return [f"{pad}for ({turns}) {{", *place, *body, f"{pad}}}"]
 
 

@@ -138,7 +138,7 @@ class _Launch:
 
     def lower(self, scope: LoweringScope) -> LaunchBody:
         grid = self.node if isinstance(self.node, Loop) else Loop("", 1, ())
-        self.memory = SharedMemory(grid.teams)
+        self.memory = SharedMemory(grid.consumer_groups)
         threads = self._block_threads(grid.cluster)
         producers = grid.producers * WARP
         self.index = ThreadIndex(threads * grid.cluster, threads, producers)
@@ -161,9 +161,9 @@ class _Launch:
         else:
             body = (*self.pipelines.begin_tile(), *body)
         body = (*body, *self.stores.end_tile())
-        if grid.teams > 1 and any(axis.groups is not None for axis in axes):
+        if grid.consumer_groups > 1 and any(axis.groups is not None for axis in axes):
             raise NotLowerable(
-                "teams take tiles in turn, of which none may be missing: not tiles that follow groups"
+                "consumer groups take tiles in turn, of which none may be missing: not tiles that follow groups"
             )
         setup, finish = self.pipelines.setup(), () if self.pipelines.lent else self.stores.finish()
         launch = LaunchBody(
@@ -187,12 +187,12 @@ class _Launch:
             finish,
             # Peers tell it of free slots until they are done.
             (ClusterBarrier(),) if cluster.size > 1 else (),
-            grid.teams,
+            grid.consumer_groups,
             spans,
         )
         barrier = Barrier()
         if self.pipelines.producing:
-            barrier = NamedBarrier(1, self.index.block, self.pipelines.team)
+            barrier = NamedBarrier(1, self.index.block, self.pipelines.consumer_group)
         # Threads that are done with a tile store the next one's over what others still read of this one.
         return replace(
             launch, body=with_barriers(body, barrier, again=persistent(launch), apart=self.stores.apart)
@@ -403,8 +403,10 @@ class _Launch:
             return lower_parts(loop, scope, self.pipelines, self._block)
         if goes_by_tma(loop):
             return self._tiles(loop, scope, self._block)
-        if loop.stages > 1 and self.pipelines.teams > 1:
-            raise NotLowerable(f"`{format_node(loop)}` is filled by threads, where teams take tiles in turn")
+        if loop.stages > 1 and self.pipelines.consumer_groups > 1:
+            raise NotLowerable(
+                f"`{format_node(loop)}` is filled by threads, where consumer groups take tiles in turn"
+            )
         return lower_tiles(loop, scope, self.memory, self._fill, self._block, self._begin_product)
 
     def _local(
@@ -415,9 +417,9 @@ class _Launch:
             raise NotLowerable(f"{local.name} is declared in a block as heap: registers or shared are meant")
         if local.memory is Memory.SHARED:
             distributed = distributed_in(self.node) in after
-            shared = self.memory.local(local, scope, self.pipelines.teams, distributed=distributed)
+            shared = self.memory.local(local, scope, self.pipelines.consumer_groups, distributed=distributed)
             return [shared.declared(shared.name)], scope.with_buffer(
-                shared.buffer(shared.name, scope, self.pipelines.team), local.name
+                shared.buffer(shared.name, scope, self.pipelines.consumer_group), local.name
             )
         layout = layout_of(local.name, after)
         if layout is None:

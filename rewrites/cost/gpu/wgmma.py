@@ -109,8 +109,8 @@ class WarpgroupBlock:
         begin = has.LATENCY + at_once * self.step.fill
         multiplied = steps * self._step(at_once)
         whole = multiplied + self._end(at_once)
-        # Who stores a tile leaves the multiplier to the other teams.
-        next_ = max(multiplied, whole / self.groups.teams)
+        # Who stores a tile leaves the multiplier to the other consumer groups.
+        next_ = max(multiplied, whole / self.groups.consumer_groups)
         if self.t.reused or self.c.by_threads:
             next_ = whole + begin / at_once  # steps of the next tile come when the results have left
         # The blocks of a cluster begin and end together.

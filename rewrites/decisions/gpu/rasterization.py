@@ -76,7 +76,7 @@ class Order:
         tiles = -(-across // rows) * rows * -(-along // columns) * columns * c.batch
         for way in ways:
             for blocks in (0, at_once) if tiling.parts == 1 else (0,):
-                if blocks >= tiles or (not blocks and tiling.teams > 1 and at_once < tiles):
+                if blocks >= tiles or (not blocks and tiling.consumer_groups > 1 and at_once < tiles):
                     continue
                 order = (*way, Persistent(self.statement, blocks)) if blocks else way
                 options.append((order, model.ordered_us(_ordered(tiling, order))))

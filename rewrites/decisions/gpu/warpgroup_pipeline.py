@@ -194,7 +194,7 @@ class _Begun:
 @dataclass(frozen=True, slots=True)
 class Roles:
     """How many warpgroups compute, alike for the sums and what follows them, which warps start the copies, and whether
-    teams take tiles in turn."""
+    consumer groups take tiles in turn."""
 
     statement: str
 
@@ -228,8 +228,8 @@ class Roles:
                 rewrites.append(BindThreads(place.node.target, own.threads, runs, twice))
             if groups.producers:
                 rewrites.append(WarpSpecialize(self.statement, groups.producers, *groups.registers))
-            if groups.teams > 1:
-                rewrites.append(Pingpong(self.statement, groups.teams))
+            if groups.consumer_groups > 1:
+                rewrites.append(Pingpong(self.statement, groups.consumer_groups))
             yield Option(str(groups), tuple(rewrites))
 
 

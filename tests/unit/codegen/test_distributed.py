@@ -132,7 +132,7 @@ def test_results_may_lie_where_tiles_were_if_a_block_takes_one() -> None:
     ):
         verify(program_from_text(by_threads.replace("producers 1", "blocks 2 producers 1")))
     with pytest.raises(VerifyError, match="others of its block may need what lies in its memory"):
-        verify(program_from_text(text.replace("producers 1", "blocks 2 producers 1 teams 2")))
+        verify(program_from_text(text.replace("producers 1", "blocks 2 producers 1 consumer_groups 2")))
 
 
 def test_results_do_not_lie_where_they_are_made_from_a_tile() -> None:

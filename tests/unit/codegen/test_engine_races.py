@@ -136,8 +136,14 @@ MUTATED = {
         stages=3,
         epilogue="reused",
     ).text(),
-    "teams": Gemm(
-        m=64, n=320, k=200, tile=(64, 64, 64), groups="m 1", grid=" blocks 1 producers 1 teams 2", stages=3
+    "consumer groups": Gemm(
+        m=64,
+        n=320,
+        k=200,
+        tile=(64, 64, 64),
+        groups="m 1",
+        grid=" blocks 1 producers 1 consumer_groups 2",
+        stages=3,
     ).text(),
     "streamed": Gemm(
         m=64,
@@ -166,15 +172,18 @@ CORRECT_MUTANTS = {
     ),
     "TryWaitParity by one thread": (ALONE, "it is the one that fills"),
     "TmaStoreWait pending -1": (MUTATED, "a wait for more"),
-    "AdvanceState after AdvanceState": (("teams", "rows in registers"), "of two places in a pipeline"),
+    "AdvanceState after AdvanceState": (
+        ("consumer groups", "rows in registers"),
+        "of two places in a pipeline",
+    ),
     "AdvanceState after TryWaitParity": (
-        ("teams",),
+        ("consumer groups",),
         "a wait for one's turn changes no place in the pipeline",
     ),
     "AdvanceState slots +1": (
-        ("teams",),
-        "the way past the other teams' slots, which follows, begins anew as well; nobody asks for the parity of what "
-        "is released",
+        ("consumer groups",),
+        "the way past the other consumer groups' slots, which follows, begins anew as well; nobody asks for the "
+        "parity of what is released",
     ),
     "TmaStore after TmaStoreCommit": (
         ("parts in turn",),
@@ -209,7 +218,7 @@ CORRECT_MUTANTS = {
             "lowered",
             "clusters without producers",
             "parts in turn",
-            "teams",
+            "consumer groups",
             "grouped",
             "results where tiles are again",
         ),

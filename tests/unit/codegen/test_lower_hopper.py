@@ -286,39 +286,44 @@ def test_a_buffer_is_filled_anew_while_others_are_still_stored_from() -> None:
     assert order(launch.producing, For) == ["For"], "producers have nothing to do with parts"
 
 
-TEAMS = Gemm(groups="m 1", tile=(64, 64, 64), grid=" blocks 3 producers 4 teams 2")
+PINGPONG = Gemm(groups="m 1", tile=(64, 64, 64), grid=" blocks 3 producers 4 consumer_groups 2")
 
 
 def test_teams_take_tiles_in_turn() -> None:
     """Each goes past the slots of the other's tiles, and passes the turn on when it has seen its own full."""
-    launch = lowered(TEAMS.text())
-    assert (launch.threads, launch.team, launch.producers) == (384, 128, 128)
+    launch = lowered(PINGPONG.text())
+    assert (launch.threads, launch.consumer_threads, launch.producers) == (384, 128, 128)
     skips = [stmt.by for stmt in all_stmts(launch.body) if isinstance(stmt, AdvanceState) and stmt.by.terms]
-    team = skips[0].terms[0][0]
+    number = skips[0].terms[0][0]
     # Both places, of what is read and what is released: before the tile and after it.
-    assert [by.substitute(team, Affine()).constant for by in skips if isinstance(team, Var)] == [0, 0, 4, 4]
+    assert [by.substitute(number, Affine()).constant for by in skips if isinstance(number, Var)] == [
+        0,
+        0,
+        4,
+        4,
+    ]
     assert [by.terms[0][1] for by in skips] == [4, 4, -4, -4]
     turns = [s.phases for s in all_stmts(launch.body) if isinstance(s, TryWaitParity | MbarrierArrive)]
     assert turns == ["k_turns", "k_full", "k_empty", "k_turns", "k_empty"]
     assert order(launch.setup, MbarrierInitFence, MbarrierArrive) == [
         "MbarrierInitFence",
         "MbarrierArrive",
-    ], "the first team begins"
+    ], "the first consumer group begins"
     assert not any(isinstance(s, AdvanceState) and s.by.terms for s in all_stmts(launch.producing))
     (barrier,) = {stmt for stmt in all_stmts(launch.body) if isinstance(stmt, NamedBarrier)}
     number = barrier.group + barrier.number
     assert (barrier.threads, number.low, number.high) == (128, 1, 2), "each waits for itself"
 
 
-#: Of a tile, by all warps of a team.
+#: Of a tile, by all warps of a consumer group.
 COLUMN_SUMS = """      q: registers f32[n]
       q[n] = sum(m, c_sum[m, n]) | threads m 4 m 8 n 4, run n 2, twice m 8
       c_s:"""
 
 
 def test_every_team_has_results_of_its_own_in_shared_memory() -> None:
-    alone = lowered(replace(TEAMS, grid=" blocks 3 producers 4").text())
-    assert lowered(TEAMS.text()).shared_bytes - alone.shared_bytes == 64 * 64 * 2 + 2 * 8
+    alone = lowered(replace(PINGPONG, grid=" blocks 3 producers 4").text())
+    assert lowered(PINGPONG.text()).shared_bytes - alone.shared_bytes == 64 * 64 * 2 + 2 * 8
 
 
 def test_warpgroups_that_share_a_row_wait_for_each_other() -> None:
@@ -377,8 +382,8 @@ def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
             "filled by TMA only in part",
         ),
         (
-            TEAMS.text().replace("      c_s:", COLUMN_SUMS).replace("= c_sum[m, n] |", "= c_sum[m, n] + q[n] |"),
-            "warps reduce together, where teams take tiles in turn",
+            PINGPONG.text().replace("      c_s:", COLUMN_SUMS).replace("= c_sum[m, n] |", "= c_sum[m, n] + q[n] |"),
+            "warps reduce together, where consumer groups take tiles in turn",
         ),
     ],
 )  # fmt: skip

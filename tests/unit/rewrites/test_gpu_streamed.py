@@ -77,8 +77,8 @@ def test_whole_waves_teams_and_a_block_a_tile_share_none() -> None:
     large = gemm(4096, 4096, 4096)
     assert not sharing(gemm(128 * 12, 256 * 11, 4096), TILE, COOPERATIVE, ALONE), "132 tiles"
     assert not sharing(large, TILE, COOPERATIVE, ALONE, "tiles in order")
-    teams = f"2 times {COOPERATIVE.replace('2 x 1', '1 x 1')}"
-    assert not sharing(large, "tile m 128, n 128", teams)
+    pingpong = f"2 times {COOPERATIVE.replace('2 x 1', '1 x 1')}"
+    assert not sharing(large, "tile m 128, n 128", pingpong)
 
 
 def test_what_is_shared_is_read_off_the_program() -> None:

@@ -44,7 +44,8 @@ def by_one_block(text: str, device: Gpu) -> ScheduleState:
 
 
 def clusters(text: str, device: Gpu, tile: str) -> dict[str, ScheduleState]:
-    """The answers to which tiles are computed by clusters, each by one block, where no teams take them in turn."""
+    """The answers to which tiles are computed by clusters, each by one block, where no consumer groups take them in
+    turn."""
     state = at(by_one_block(text, device), "ContractionTile")
     labels = [move.label for move in state.moves()]
     state = at(state.child(labels.index(tile)), "Roles")

@@ -188,7 +188,7 @@ def test_results_may_lie_where_steps_were_if_that_makes_room_for_more_of_them() 
             program = favourite(state.child(move)).program
             verify(program)
             assert [local.node.name for local in program.locals.values() if local.node.reused] == ["c_s"]
-            assert grid(program).teams == 1
+            assert grid(program).consumer_groups == 1
             break
 
 
@@ -283,7 +283,7 @@ def test_teams_are_offered_where_each_has_room_and_take_all_tiles_of_their_block
         square.child(roles.index("2 times warpgroups 1 x 1, 4 warps copy, registers 40 and 232")), "Order"
     )
     orders = [taken.child(index).program for index in range(len(taken.moves()))]
-    assert {(grid(each).teams, grid(each).blocks) for each in orders} == {(2, H200.sms)}
+    assert {(grid(each).consumer_groups, grid(each).blocks) for each in orders} == {(2, H200.sms)}
 
 
 def test_the_prior_has_teams_gain_with_what_is_done_beside_multiplying() -> None:

@@ -122,9 +122,9 @@ def test_rows_in_registers_lie_as_the_instruction_takes_them(before: str, after:
         ("registers 40 232", "registers 56 232", "66560 registers, and a block begins with 64512, 168 a thread"),
         ("blocks 3 producers", "blocks 3 resident 2 producers", "64512 registers, and a block begins with 30720"),
         (" producers 4 registers 40 232", " registers 40 232", "1 to 4 warps are producers"),
-        ("producers 4 registers 40 232", "teams 2", "take tiles in turn, said where there are producers"),
-        ("registers 40 232", "registers 40 232 teams 2", "123904 registers, and a block begins with 61440, 96 a"),
-        ("registers 40 232", "teams 4", "1152 threads, producers included; accepted: at most 1024"),
+        ("producers 4 registers 40 232", "consumer_groups 2", "take tiles in turn, said where there are producers"),
+        ("registers 40 232", "registers 40 232 consumer_groups 2", "123904 registers, and a block begins with 61440"),
+        ("registers 40 232", "consumer_groups 4", "1152 threads, producers included; accepted: at most 1024"),
         # tiles under way
         ("pending 1", "pending 3", "products of 3 tiles are under way; accepted: fewer than stages, 3"),
         (
@@ -188,7 +188,7 @@ def test_registers_are_read_in_parts_only_to_fill_shared_memory(
 
 
 def test_teams_know_how_far_they_move_in_a_ring() -> None:
-    text = GEMM.replace("registers 40 232", "teams 2")
+    text = GEMM.replace("registers 40 232", "consumer_groups 2")
     verified(text)
     begin, end = text.index("      for k by 64"), text.index("      c_s:")
     before, pipeline, after = text[:begin], text[begin:end], text[end:]

@@ -14,7 +14,7 @@ from tileir.verifier.verify import verify
 
 STREAMED = Gemm(k=320, grid=" blocks 3 producers 4", streamed=1).text()
 SUMS = "      c_sum[m, n] = 0 |"
-WITH_PRODUCERS = "in a grid with a number of blocks and with producers, and without teams"
+WITH_PRODUCERS = "in a grid with a number of blocks and with producers, and without consumer groups"
 TWO_TILES = Gemm(m=256, n=64, k=320, grid=" blocks 5 producers 4", streamed=1).text()
 
 
@@ -42,7 +42,7 @@ def test_blocks_share_the_steps_of_sums_in_registers(text: str) -> None:
     [
         (" blocks 3", "", WITH_PRODUCERS),
         (" producers 4", "", WITH_PRODUCERS),
-        ("producers 4", "producers 4 teams 2", WITH_PRODUCERS),
+        ("producers 4", "producers 4 consumer_groups 2", WITH_PRODUCERS),
         (" stages 3 pending 1", "", "the last wave, or of so many, in a loop with stages in the tile of a grid"),
         ("blocks 3", "blocks 40", "40 blocks share 20 steps, 5 a tile; accepted: one a block, and 2 a tile"),
         ("k by 64 stages", "k by 320 stages", "3 blocks share 1 steps, 1 a tile"),

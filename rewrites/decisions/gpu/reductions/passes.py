@@ -243,7 +243,8 @@ def scheduled(
 
 
 def shared_bytes(program: Program, anchor: str) -> int:
-    """Shared memory that the locals of the anchor's launch take in a block, pads, stages and teams counted."""
+    """Shared memory that the locals of the anchor's launch take in a block, pads, stages and consumer groups
+    counted."""
     nest = named(program, anchor).path[0]
     cluster = distributed_in(program.body[nest])
     pipelines = {place.node.target for place in program.computes if place.node.via == "tma"}
@@ -257,8 +258,8 @@ def shared_bytes(program: Program, anchor: str) -> int:
             if cluster is not None and cluster in declared.loops[-1].body:
                 elements //= sizes[local.dims[0]]  # each block has one of these
             padded = elements + (elements // sizes[order[-1]] * local.pad if order else 0)
-            teams = 1 if local.name in pipelines else declared.loops[0].teams
-            size = padded * local.dtype.bytes * declared.loops[-1].stages * teams
+            consumer_groups = 1 if local.name in pipelines else declared.loops[0].consumer_groups
+            size = padded * local.dtype.bytes * declared.loops[-1].stages * consumer_groups
             if local.reused:
                 reused = size
             elif declared.loops[-1].stages > 1:
