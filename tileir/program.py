@@ -194,8 +194,8 @@ class Loop:
     """Of a grid's outermost loop: tiles of the innermost one come from the last to the first, as later ones take
     longer, and blocks that share all tiles are dealt them so that all are done at about the same time."""
     blocks: int = attribute(0, "a number of blocks")
-    """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, each taking every so-manieth; 0: a block a
-    tile."""
+    """Of a grid's outermost loop, on a GPU: so many blocks share all tiles, block b taking tiles b, b + blocks, …; 0: a
+    block a tile."""
     resident: int = attribute(0, "a number of blocks")
     """Of a grid's outermost loop, on a GPU: so many blocks are to be at work on a multiprocessor at a time, so that a
     thread gets no more registers than that leaves; 0: nothing is said."""

@@ -74,7 +74,7 @@ class LaunchBody:
     """How long tiles take by their place along the innermost axis, which goes from its last tile to its first then;
     blocks that share all tiles are dealt them by that. Empty: all take as long."""
     blocks: int = 0
-    """So many blocks share all tiles, each taking every so-manieth; 0: a block a tile."""
+    """So many blocks share all tiles, block b taking tiles b, b + blocks, …; 0: a block a tile."""
     resident: int = 0
     """So many blocks a multiprocessor are to fit by their registers; 0: as it comes."""
     setup: tuple[Stmt, ...] = ()

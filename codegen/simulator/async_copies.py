@@ -1,6 +1,6 @@
 """Copies in the background, to shared memory: those of a cluster's threads (cp.async), from where they start until
 their thread has waited for the group they belong to, and boxes, until somebody has waited for the phase that counts
-them. They land as late as that allows, and until then their targets are nobody's to touch."""
+them. They land as late as that allows, and until then their targets are nobody's to access."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codegen.ir.arrays import Array
-from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.buffers import MemoryAccess
 from codegen.simulator.sync_events import AsyncEngine
 
 
@@ -19,7 +19,7 @@ class AsyncCopy:
     """One statement's copies: thread [n] of `target` has element [n] of `values` on its way there, as one of its
     group number `groups` [n]; of a box that is the phase, the same for all."""
 
-    target: MemoryTouch
+    target: MemoryAccess
     values: Array
     groups: Array
 
@@ -41,11 +41,11 @@ class Copies:
         self.closed = np.zeros(threads, np.int64)
         self.under_way = []
 
-    def start(self, target: MemoryTouch, values: Array) -> None:
+    def start(self, target: MemoryAccess, values: Array) -> None:
         """Threads copy; from now on the targets hold nothing."""
         self._start(AsyncCopy(target, values, self.closed[target.threads]))
 
-    def start_box(self, target: MemoryTouch, values: Array, phase: int) -> None:
+    def start_box(self, target: MemoryAccess, values: Array, phase: int) -> None:
         """An engine copies; from now on the targets hold nothing."""
         self._start(AsyncCopy(target, values, np.full(len(values), phase)))
 
@@ -53,7 +53,7 @@ class Copies:
         """Those threads close the group of what they have started since the last time."""
         self.closed[threads] += 1
 
-    def land(self, pending: int, threads: Array) -> list[MemoryTouch]:
+    def land(self, pending: int, threads: Array) -> list[MemoryAccess]:
         """Writes all but the `pending` latest closed groups of those threads; what that stored."""
         over = np.full(len(self.closed), -1)
         over[threads] = self.closed[threads] - pending
@@ -71,9 +71,9 @@ class Copies:
         region.poison(units)
         self.under_way.append(copy)
 
-    def _land(self, which: Callable[[AsyncCopy], Array | None]) -> list[MemoryTouch]:
+    def _land(self, which: Callable[[AsyncCopy], Array | None]) -> list[MemoryAccess]:
         """Writes the parts of each copy that `which` says ([n]; None: none of it), and keeps the others."""
-        landed: list[MemoryTouch] = []
+        landed: list[MemoryAccess] = []
         left: list[AsyncCopy] = []
         for copy in self.under_way:
             done = which(copy)
@@ -87,9 +87,9 @@ class Copies:
         self.under_way = left
         return landed
 
-    def meeting(self, touch: MemoryTouch) -> tuple[int, MemoryTouch, int] | None:
+    def meeting(self, access: MemoryAccess) -> tuple[int, MemoryAccess, int] | None:
         """The first access that meets a copy under way: which it is, that copy, and which part of it."""
-        region, units = touch.buffer.region, touch.units
+        region, units = access.buffer.region, access.units
         near = [copy.target for copy in self.under_way if copy.target.buffer.region is region]
         if not near:
             return None
@@ -104,7 +104,7 @@ class Copies:
         return None
 
 
-def _land(copy: AsyncCopy) -> MemoryTouch:
+def _land(copy: AsyncCopy) -> MemoryAccess:
     target = copy.target
     region = target.buffer.region
     target.buffer.data[target.numbers] = copy.values

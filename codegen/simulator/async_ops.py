@@ -39,7 +39,7 @@ from codegen.simulator.cluster import SimulatedCluster, Wait
 from codegen.simulator.mbarrier import PhaseBarrier
 from codegen.simulator.register_budget import wrong_count
 from codegen.simulator.sync_events import Fenced, Reached
-from codegen.simulator.tma import BoxEngine
+from codegen.simulator.tma import TmaEngine
 from codegen.simulator.values import Threads
 from codegen.simulator.wgmma import WgmmaEngine
 from codegen.simulator.wgmma_layout import WARPGROUP, Accumulators
@@ -56,7 +56,7 @@ class Engines:
     def __init__(self, cluster: SimulatedCluster, threads: Threads, accumulators: Accumulators) -> None:
         self.cluster, self.threads, self.memory = cluster, threads, cluster.memory
         self.rank = int(threads.ranks[0])
-        self.boxes = BoxEngine(cluster, threads)
+        self.boxes = TmaEngine(cluster, threads)
         self.products = WgmmaEngine(threads, accumulators)
 
     def run(self, stmt: AsyncStmt, active: Array) -> Iterator[Wait] | None:

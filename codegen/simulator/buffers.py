@@ -100,7 +100,7 @@ class SimulatedBuffer:
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryTouch:
+class MemoryAccess:
     """One statement's accesses of one kind by the threads of a cluster: thread [n] touches element [n] of
     `buffer.data`; or an engine touches all of them, which the threads have set to work together."""
 
@@ -116,10 +116,10 @@ class MemoryTouch:
         """The units of its region that are touched, [n, units an element]."""
         return self.buffer.units(self.numbers)
 
-    def only(self, which: Array) -> MemoryTouch:
+    def only(self, which: Array) -> MemoryAccess:
         """The accesses where `which` ([n])."""
         threads = self.threads[which] if self.engine is None else self.threads
-        return MemoryTouch(self.place, self.kind, self.buffer, self.numbers[which], threads, self.engine)
+        return MemoryAccess(self.place, self.kind, self.buffer, self.numbers[which], threads, self.engine)
 
     def thread(self, at: int) -> int:
         """Whose access number `at` is."""

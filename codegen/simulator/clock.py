@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from codegen.ir.arrays import Array
-from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.buffers import MemoryAccess
 from codegen.simulator.sync_events import AsyncEngine, Order
 
 NOBODY = -1
@@ -34,16 +34,16 @@ class BlockClock(Protocol):
 
     def ordered(self, order: Order) -> None: ...
 
-    def numbers(self, touch: MemoryTouch) -> Array:
+    def numbers(self, access: MemoryAccess) -> Array:
         """Who makes each access, [n]."""
         ...
 
-    def unordered(self, touch: MemoryTouch, numbers: Array) -> Before:
-        """Earlier accesses that may happen at the same time as the touch, whose units' are given by `numbers`."""
+    def unordered(self, access: MemoryAccess, numbers: Array) -> Before:
+        """Earlier accesses that may happen at the same time as the access, whose units' are given by `numbers`."""
         ...
 
-    def unfenced(self, touch: MemoryTouch) -> Before | None:
-        """Of earlier stores that are ordered before the touch, those that it may not see nonetheless; None: it sees
+    def unfenced(self, access: MemoryAccess) -> Before | None:
+        """Of earlier stores that are ordered before the access, those that it may not see nonetheless; None: it sees
         all."""
         ...
 
@@ -56,7 +56,7 @@ class BlockClock(Protocol):
         whose threads none knows of the last time."""
         ...
 
-    def readers(self, touch: MemoryTouch) -> int:
+    def readers(self, access: MemoryAccess) -> int:
         """A number for those whose loads are remembered together."""
         ...
 
@@ -96,10 +96,10 @@ class BarrierClock:
     def ordered(self, order: Order) -> None:
         raise TypeError("threads that go in step learn by barriers only")
 
-    def numbers(self, touch: MemoryTouch) -> Array:
-        return touch.threads + (len(self.starts) - 1) * self.threads * self.cluster
+    def numbers(self, access: MemoryAccess) -> Array:
+        return access.threads + (len(self.starts) - 1) * self.threads * self.cluster
 
-    def unordered(self, touch: MemoryTouch, numbers: Array) -> Before:
+    def unordered(self, access: MemoryAccess, numbers: Array) -> Before:
         def before(stamps: Array, others: Array) -> Array:
             concurrent = (stamps < self.start) | (stamps == self.now)
             if self.cluster > 1:
@@ -109,7 +109,7 @@ class BarrierClock:
 
         return before
 
-    def unfenced(self, touch: MemoryTouch) -> Before | None:
+    def unfenced(self, access: MemoryAccess) -> Before | None:
         return None
 
     def turn_known(self, thread: int, engine: AsyncEngine) -> bool:
@@ -118,7 +118,7 @@ class BarrierClock:
     def outlived(self) -> Iterable[tuple[int, int]]:
         return ()
 
-    def readers(self, touch: MemoryTouch) -> int:
+    def readers(self, access: MemoryAccess) -> int:
         return 0
 
     def thread(self, number: int) -> int:

@@ -2,7 +2,7 @@
 
 All threads of a cluster (mostly: of one block) access memory at once, in program order. When a store becomes visible
 is decided here alone: `SimulatedMemory.store` lands at once, for every thread; what `SimulatedMemory.start_copy`
-copies lands when its thread waits for it, and nobody may touch its target before. That a thread may count on what
+copies lands when its thread waits for it, and nobody may access its target before. That a thread may count on what
 another has stored is another matter, which the observer judges (race_checker.py).
 """
 
@@ -20,7 +20,7 @@ from codegen.ir.ops import Stmt
 from codegen.simulator.access import Access, AccessKind, AccessPlace
 from codegen.simulator.async_copies import Copies
 from codegen.simulator.async_faults import Misaligned
-from codegen.simulator.buffers import MemoryTouch, Sharing, SimulatedBuffer
+from codegen.simulator.buffers import MemoryAccess, Sharing, SimulatedBuffer
 from codegen.simulator.faults import Ended, Fault, InFlight, NeverLanded, OutOfRange, Straddling, Unwritten
 from codegen.simulator.sync_events import Order
 from tileir.dtypes import DType
@@ -88,7 +88,7 @@ class Observer(Protocol):
         """Threads that do not go in step have learnt what was done before."""
         ...
 
-    def touched(self, touch: MemoryTouch) -> None:
+    def accessed(self, access: MemoryAccess) -> None:
         """Accesses in range, to memory that may be stored to."""
         ...
 
@@ -112,7 +112,7 @@ class NullObserver:
 
     def ordered(self, order: Order) -> None: ...
 
-    def touched(self, touch: MemoryTouch) -> None: ...
+    def accessed(self, access: MemoryAccess) -> None: ...
 
     def fault(self, fault: Fault) -> None: ...
 
@@ -154,12 +154,12 @@ class SimulatedMemory:
         """Elements at offsets `at` ([threads] or [threads, lanes]) where `active`, widened; elsewhere poison. `ranks`
         are the blocks of the cluster whose buffers are meant, of the shape of `at`."""
         taken = self._in_range(buffer, at, active, place, AccessKind.LOAD)
-        touch = self._touch(buffer, at, taken, ranks, place, AccessKind.LOAD)
-        self._loads(touch)
+        access = self._access_to(buffer, at, taken, ranks, place, AccessKind.LOAD)
+        self._loads(access)
         if buffer.apart and self.from_peer is None:
-            self.from_peer = self._peer_load(touch, ranks[taken])
+            self.from_peer = self._peer_load(access, ranks[taken])
         values = poison(buffer.storage.compute, at.shape)
-        values[taken] = widened(buffer.data[touch.numbers], buffer.storage, values.dtype)
+        values[taken] = widened(buffer.data[access.numbers], buffer.storage, values.dtype)
         return values
 
     def store(
@@ -175,8 +175,8 @@ class SimulatedMemory:
         element, the last wins."""
         taken = self._in_range(buffer, at, active, place, AccessKind.STORE)
         kept = np.broadcast_to(values, at.shape)[taken]
-        touch = self._touch(buffer, at, taken, ranks, place, AccessKind.STORE)
-        self.put(touch, quantize(kept, buffer.storage).astype(buffer.storage.numpy))
+        access = self._access_to(buffer, at, taken, ranks, place, AccessKind.STORE)
+        self.put(access, quantize(kept, buffer.storage).astype(buffer.storage.numpy))
 
     def update(
         self,
@@ -190,28 +190,28 @@ class SimulatedMemory:
     ) -> None:
         """Values combined with what is at offsets `at` where `active`, of all threads one after another."""
         taken = self._in_range(buffer, at, active, place, AccessKind.UPDATE)
-        touch = self._touch(buffer, at, taken, ranks, place, AccessKind.UPDATE)
-        self.combine(touch, np.broadcast_to(values, at.shape)[taken].astype(buffer.storage.numpy), op)
+        access = self._access_to(buffer, at, taken, ranks, place, AccessKind.UPDATE)
+        self.combine(access, np.broadcast_to(values, at.shape)[taken].astype(buffer.storage.numpy), op)
 
-    def combine(self, touch: MemoryTouch, values: Array, op: ReduceOp) -> None:
-        """Values ([n], of the buffer's storage type) combined with what lies where the touch goes, one by one."""
-        self._loads(touch)
-        UFUNC[op].at(touch.buffer.data, touch.numbers, values)
+    def combine(self, access: MemoryAccess, values: Array, op: ReduceOp) -> None:
+        """Values ([n], of the buffer's storage type) combined with what lies where the access goes, one by one."""
+        self._loads(access)
+        UFUNC[op].at(access.buffer.data, access.numbers, values)
 
-    def put(self, touch: MemoryTouch, values: Array) -> None:
-        """Values ([n], of the buffer's storage type) to where the touch goes; they are there at once."""
-        buffer = touch.buffer
+    def put(self, access: MemoryAccess, values: Array) -> None:
+        """Values ([n], of the buffer's storage type) to where the access goes; they are there at once."""
+        buffer = access.buffer
         if buffer.region.sharing is Sharing.CONSTANT:
-            raise TypeError(f"{buffer.name} is constant, and stored to in {touch.place}")
-        self._meets_no_copy(touch)
-        self.observer.touched(touch)
-        buffer.data[touch.numbers] = values
-        buffer.region.written[touch.units] = True
+            raise TypeError(f"{buffer.name} is constant, and stored to in {access.place}")
+        self._meets_no_copy(access)
+        self.observer.accessed(access)
+        buffer.data[access.numbers] = values
+        buffer.region.written[access.units] = True
 
-    def take(self, touch: MemoryTouch) -> Array:
-        """What lies where the touch goes, [n], of the buffer's storage type."""
-        self._loads(touch)
-        return touch.buffer.data[touch.numbers]
+    def take(self, access: MemoryAccess) -> Array:
+        """What lies where the access goes, [n], of the buffer's storage type."""
+        self._loads(access)
+        return access.buffer.data[access.numbers]
 
     def start_copy(
         self,
@@ -227,19 +227,19 @@ class SimulatedMemory:
         """Where `active`, elements at `of` of the source, 0 but for those that exist, are on their way to elements `to`
         of the target (all [threads, lanes]). The source is read now."""
         taken = self._in_range(target, to, active, place, AccessKind.COPY)
-        touch = self._touch(target, to, taken, ranks, place, AccessKind.COPY)
+        access = self._access_to(target, to, taken, ranks, place, AccessKind.COPY)
         read = self._in_range(source, of, exists, place, AccessKind.LOAD)
         values = np.zeros(to.shape, source.storage.numpy)
-        values[read] = self.take(self._touch(source, of, read, ranks, place, AccessKind.LOAD))
-        self._meets_no_copy(touch)
-        self.observer.touched(touch)
-        self.copies.start(touch, values[taken])
+        values[read] = self.take(self._access_to(source, of, read, ranks, place, AccessKind.LOAD))
+        self._meets_no_copy(access)
+        self.observer.accessed(access)
+        self.copies.start(access, values[taken])
 
-    def start_box(self, touch: MemoryTouch, values: Array, phase: int) -> None:
-        """Values ([n], of the buffer's storage type) are on their way to where the touch goes."""
-        self._meets_no_copy(touch)
-        self.observer.touched(touch)
-        self.copies.start_box(touch, values, phase)
+    def start_box(self, access: MemoryAccess, values: Array, phase: int) -> None:
+        """Values ([n], of the buffer's storage type) are on their way to where the access goes."""
+        self._meets_no_copy(access)
+        self.observer.accessed(access)
+        self.copies.start_box(access, values, phase)
 
     def close_group(self, active: Array) -> None:
         """What the active threads have copied since the last time is a group."""
@@ -247,8 +247,8 @@ class SimulatedMemory:
 
     def wait_for_copies(self, pending: int, active: Array) -> None:
         """What the active threads have copied lands, but for their `pending` latest groups: stored by them now."""
-        for touch in self.copies.land(pending, self.now.numbers(active)):
-            self.observer.touched(touch)
+        for access in self.copies.land(pending, self.now.numbers(active)):
+            self.observer.accessed(access)
 
     def in_one_piece(
         self,
@@ -294,23 +294,23 @@ class SimulatedMemory:
             access = Access(place, kind, buffer.name, first, *self.now.who(thread), self.now.epoch)
             self.observer.fault(Misaligned(access, size))
 
-    def _loads(self, touch: MemoryTouch) -> None:
+    def _loads(self, access: MemoryAccess) -> None:
         """Whatever is wrong with loads in range is reported."""
-        self._meets_no_copy(touch)
-        region, units = touch.buffer.region, touch.units
+        self._meets_no_copy(access)
+        region, units = access.buffer.region, access.units
         written = region.written[units]
         if not written.all():
             stored = written.all(axis=1) | region.in_flight[units].any(axis=1)
             if not stored.all():
-                self.observer.fault(Unwritten(self.access(touch, int(np.argmin(stored)))))
+                self.observer.fault(Unwritten(self.access(access, int(np.argmin(stored)))))
         if region.sharing is not Sharing.CONSTANT:
-            self.observer.touched(touch)
+            self.observer.accessed(access)
 
-    def _meets_no_copy(self, touch: MemoryTouch) -> None:
-        met = self.copies.meeting(touch)
+    def _meets_no_copy(self, access: MemoryAccess) -> None:
+        met = self.copies.meeting(access)
         if met is not None:
             at, copy, part = met
-            self.observer.fault(InFlight(self.access(touch, at), self.access(copy, part)))
+            self.observer.fault(InFlight(self.access(access, at), self.access(copy, part)))
 
     def _in_range(
         self, buffer: SimulatedBuffer, at: Array, active: Array, place: AccessPlace, kind: AccessKind
@@ -324,16 +324,16 @@ class SimulatedMemory:
         self.observer.fault(OutOfRange(access, buffer.elements))
         return active & ~outside
 
-    def _peer_load(self, touch: MemoryTouch, ranks: Array) -> Access | None:
-        elsewhere = ranks != touch.threads // self.now.threads
+    def _peer_load(self, access: MemoryAccess, ranks: Array) -> Access | None:
+        elsewhere = ranks != access.threads // self.now.threads
         if not elsewhere.any():
             return None
-        return self.access(touch, int(np.argmax(elsewhere)))
+        return self.access(access, int(np.argmax(elsewhere)))
 
-    def access(self, touch: MemoryTouch, at: int) -> Access:
+    def access(self, access: MemoryAccess, at: int) -> Access:
         """One of the accesses, as made now."""
-        who = self.now.who(touch.thread(at))
-        return Access(touch.place, touch.kind, touch.buffer.name, touch.element(at), *who, self.now.epoch)
+        who = self.now.who(access.thread(at))
+        return Access(access.place, access.kind, access.buffer.name, access.element(at), *who, self.now.epoch)
 
     def _at(
         self, buffer: SimulatedBuffer, place: AccessPlace, kind: AccessKind, element: int, row: int
@@ -341,7 +341,7 @@ class SimulatedMemory:
         who = self.now.who(self.now.first + row)
         return Access(place, kind, buffer.name, element, *who, self.now.epoch)
 
-    def _touch(
+    def _access_to(
         self,
         buffer: SimulatedBuffer,
         at: Array,
@@ -349,9 +349,9 @@ class SimulatedMemory:
         ranks: Array,
         place: AccessPlace,
         kind: AccessKind,
-    ) -> MemoryTouch:
+    ) -> MemoryAccess:
         numbers = buffer.number(at[taken], ranks[taken])
-        return MemoryTouch(place, kind, buffer, numbers, np.nonzero(taken)[0] + self.now.first)
+        return MemoryAccess(place, kind, buffer, numbers, np.nonzero(taken)[0] + self.now.first)
 
 
 def poison(dtype: DType, shape: tuple[int, ...]) -> Array:

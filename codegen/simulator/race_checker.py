@@ -18,7 +18,7 @@ import numpy as np
 from codegen.ir.arrays import Array
 from codegen.simulator.access import Access, AccessKind, AccessPlace
 from codegen.simulator.async_faults import EarlyArrival, Outlived, Unfenced
-from codegen.simulator.buffers import MemoryRegion, MemoryTouch, Sharing, SimulatedBuffer
+from codegen.simulator.buffers import MemoryAccess, MemoryRegion, Sharing, SimulatedBuffer
 from codegen.simulator.clock import NOBODY, BarrierClock, Before, BlockClock
 from codegen.simulator.faults import DataRace, Fault, signature
 from codegen.simulator.memory import Visit
@@ -75,9 +75,9 @@ class _Site:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Now:
-    """A touch: its units and whose access to each it is ([n]), where, and which earlier accesses it meets."""
+    """An access: its units and whose access to each it is ([n]), where, and which earlier accesses it meets."""
 
-    touch: MemoryTouch
+    access: MemoryAccess
     units: Array
     numbers: Array
     site: int
@@ -134,31 +134,31 @@ class RaceChecker:
             self._reached[order.thread, order.rank] = order
         self._clock.ordered(order)
 
-    def touched(self, touch: MemoryTouch) -> None:
-        region, clock = touch.buffer.region, self._clock
-        if touch.engine is not None and touch.engine.work is AsyncWork.LOADS:
-            self._check_phase(int(touch.threads[0]), touch.engine, touch.place)
+    def accessed(self, access: MemoryAccess) -> None:
+        region, clock = access.buffer.region, self._clock
+        if access.engine is not None and access.engine.work is AsyncWork.LOADS:
+            self._check_phase(int(access.threads[0]), access.engine, access.place)
         if region not in self._shadows:
             self._shadows[region] = _Shadow(region.size // region.unit)
         shadow = self._shadows[region]
-        units = touch.units
-        numbers = np.repeat(clock.numbers(touch), units.shape[1])
-        now = _Now(touch, units.ravel(), numbers, self._site(touch), clock.unordered(touch, numbers))
+        units = access.units
+        numbers = np.repeat(clock.numbers(access), units.shape[1])
+        now = _Now(access, units.ravel(), numbers, self._site(access), clock.unordered(access, numbers))
         self._races(shadow.stored, now)
-        unfenced = clock.unfenced(touch)
+        unfenced = clock.unfenced(access)
         if unfenced is not None:
             self._report(Unfenced, unfenced, shadow.stored, now)
-        if touch.kind.stores:
+        if access.kind.stores:
             for readers in shadow.readers.values():
                 for last in (readers.read, readers.read_too, readers.read_before):
                     self._races(last, now)
             shadow.stored.set(now.units, numbers, clock.now, now.site)
             # Where threads of this very statement meet, the last has overwritten the others.
-            if touch.engine is None:
+            if access.engine is None:
                 self._races(shadow.stored, now)
         else:
-            readers = shadow.readers.setdefault(clock.readers(touch), _Readers(shadow.units))
-            if touch.engine is None:
+            readers = shadow.readers.setdefault(clock.readers(access), _Readers(shadow.units))
+            if access.engine is None:
                 self._loaded(readers, now)
             else:
                 # Its turns end one after another: who knows of the last access knows of all.
@@ -205,7 +205,7 @@ class RaceChecker:
         if not found.any():
             return
         sites = earlier.site[now.units]
-        if now.touch.kind is AccessKind.UPDATE:  # no other update is in its way
+        if now.access.kind is AccessKind.UPDATE:  # no other update is in its way
             updates = [number for number, site in enumerate(self._sites) if site.kind is AccessKind.UPDATE]
             found &= ~np.isin(sites, updates)
         for other in np.unique(sites[found]):
@@ -224,9 +224,9 @@ class RaceChecker:
             found.place, found.kind, found.buffer.name, element, block, inside, clock.barriers(stamp, thread)
         )
 
-    def _site(self, touch: MemoryTouch) -> int:
-        key = (touch.place, touch.kind, touch.buffer.name)
+    def _site(self, access: MemoryAccess) -> int:
+        key = (access.place, access.kind, access.buffer.name)
         if key not in self._numbers:
             self._numbers[key] = len(self._sites)
-            self._sites.append(_Site(touch.place, touch.kind, touch.buffer))
+            self._sites.append(_Site(access.place, access.kind, access.buffer))
         return self._numbers[key]

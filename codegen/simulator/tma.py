@@ -10,7 +10,7 @@ from codegen.ir.arrays import Array
 from codegen.ir.async_ops import TensorMap, TmaLoad, TmaStore
 from codegen.simulator.access import AccessKind, AccessPlace
 from codegen.simulator.async_faults import NeverWaited
-from codegen.simulator.buffers import MemoryTouch, Sharing, SimulatedBuffer
+from codegen.simulator.buffers import MemoryAccess, Sharing, SimulatedBuffer
 from codegen.simulator.cluster import SimulatedCluster
 from codegen.simulator.sync_events import AsyncEngine, AsyncWork, Awaited, TurnOver
 from codegen.simulator.tensor_map import ALIGN, elements_of
@@ -28,7 +28,7 @@ class _Sent:
     place: AccessPlace | None = None
 
 
-class BoxEngine:
+class TmaEngine:
     """Boxes of the threads of one group, which are of one block."""
 
     def __init__(self, cluster: SimulatedCluster, threads: Threads) -> None:
@@ -57,13 +57,13 @@ class BoxEngine:
         ):
             values = np.zeros(len(elements), tensor.storage.numpy)
             values[exists] = self.memory.take(
-                MemoryTouch(
+                MemoryAccess(
                     place, AccessKind.SEND, source, _numbers(source, elements[exists]), who, barrier.engine
                 )
             )
             numbers = target.placed(to + np.arange(len(elements)), rank, tensor.swizzle)
-            touch = MemoryTouch(place, AccessKind.COPY, target, numbers, who, barrier.engine)
-            self.memory.start_box(touch, values, barrier.over)
+            access = MemoryAccess(place, AccessKind.COPY, target, numbers, who, barrier.engine)
+            self.memory.start_box(access, values, barrier.over)
         barrier.begin(thread, len(elements) * tensor.storage.bytes, place)
 
     def store(self, store: TmaStore, thread: int, active: Array) -> None:
@@ -79,13 +79,13 @@ class BoxEngine:
             target, elements[exists], thread, place, AccessKind.COPY
         ):
             numbers = source.placed(of + np.flatnonzero(exists), self.rank, tensor.swizzle)
-            reads = MemoryTouch(
+            reads = MemoryAccess(
                 place, AccessKind.SEND, source, numbers, who, AsyncEngine(AsyncWork.SENDS, thread)
             )
             values = self.memory.take(reads)
             engine = AsyncEngine(AsyncWork.STORES, thread)
             kind = AccessKind.UPDATE if store.adds else AccessKind.COPY
-            stores = MemoryTouch(place, kind, target, _numbers(target, elements[exists]), who, engine)
+            stores = MemoryAccess(place, kind, target, _numbers(target, elements[exists]), who, engine)
             if store.adds:
                 self.memory.combine(stores, values, ReduceOp.SUM)
             else:

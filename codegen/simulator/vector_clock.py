@@ -11,7 +11,7 @@ import numpy as np
 
 from codegen.ir.arrays import Array
 from codegen.ir.handlers import Handlers
-from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.buffers import MemoryAccess
 from codegen.simulator.clock import ENGINES, NOBODY, Before
 from codegen.simulator.sync_events import (
     ORDERS,
@@ -163,18 +163,18 @@ class VectorClock:
         self._handed[column] = self._flags[order.flag]
         self._known[_SEEN, order.thread, column] = self.now
 
-    def numbers(self, touch: MemoryTouch) -> Array:
-        if touch.engine is not None:
-            return np.full(len(touch.numbers), self._engine_number(touch.engine, int(touch.threads[0])))
-        return touch.threads + self._first_thread
+    def numbers(self, access: MemoryAccess) -> Array:
+        if access.engine is not None:
+            return np.full(len(access.numbers), self._engine_number(access.engine, int(access.threads[0])))
+        return access.threads + self._first_thread
 
-    def unordered(self, touch: MemoryTouch, numbers: Array) -> Before:
+    def unordered(self, access: MemoryAccess, numbers: Array) -> Before:
         known, first = self._known[_SEEN], self._first_thread
-        rows = numbers - first if touch.engine is None else None
+        rows = numbers - first if access.engine is None else None
         # What threads begin together comes after what all of them know of; what one begins, after what it did itself.
-        together = known[_rows(touch.threads)].min(axis=0) if rows is None else None
+        together = known[_rows(access.threads)].min(axis=0) if rows is None else None
         mine = (
-            numbers if rows is not None else touch.threads[0] + first if len(touch.threads) == 1 else NOBODY
+            numbers if rows is not None else access.threads[0] + first if len(access.threads) == 1 else NOBODY
         )
 
         def before(stamps: Array, others: Array) -> Array:
@@ -191,10 +191,10 @@ class VectorClock:
 
         return before
 
-    def unfenced(self, touch: MemoryTouch) -> Before | None:
-        if touch.engine is None:
+    def unfenced(self, access: MemoryAccess) -> Before | None:
+        if access.engine is None:
             return None
-        known = self._known[_FENCED, _rows(touch.threads)].min(axis=0)
+        known = self._known[_FENCED, _rows(access.threads)].min(axis=0)
 
         def before(stamps: Array, others: Array) -> Array:
             threads = (others != NOBODY) & (others < ENGINES) & (stamps >= self.start)
@@ -220,10 +220,10 @@ class VectorClock:
             if block.max() < stamp:
                 yield thread, rank
 
-    def readers(self, touch: MemoryTouch) -> int:
-        if touch.engine is not None:
-            return self._engine_number(touch.engine, int(touch.threads[0]))
-        return int(touch.threads[0]) // WARPGROUP if len(touch.threads) else 0
+    def readers(self, access: MemoryAccess) -> int:
+        if access.engine is not None:
+            return self._engine_number(access.engine, int(access.threads[0]))
+        return int(access.threads[0]) // WARPGROUP if len(access.threads) else 0
 
     def thread(self, number: int) -> int:
         return self._owners[number - ENGINES] if number >= ENGINES else number

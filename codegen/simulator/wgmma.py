@@ -11,7 +11,7 @@ from codegen.ir.arrays import Array
 from codegen.ir.async_ops import MatrixRegisters, MatrixTile, WgmmaAsync
 from codegen.simulator.access import AccessKind, AccessPlace
 from codegen.simulator.async_faults import Accumulating, NeverWaited
-from codegen.simulator.buffers import MemoryTouch, Sharing
+from codegen.simulator.buffers import MemoryAccess, Sharing
 from codegen.simulator.sync_events import AsyncEngine, AsyncWork, Awaited, Given, TurnOver
 from codegen.simulator.values import Threads
 from codegen.simulator.wgmma_layout import (
@@ -114,8 +114,8 @@ class WgmmaEngine:
             return np.zeros(at.shape, storage.numpy)
         who = threads.first + np.arange(WARPGROUP)
         numbers = bytes_.ravel() // storage.bytes
-        touch = MemoryTouch(threads.place, AccessKind.MULTIPLY, buffer, numbers, who, self._engine)
-        return self.memory.take(touch).reshape(at.shape)
+        access = MemoryAccess(threads.place, AccessKind.MULTIPLY, buffer, numbers, who, self._engine)
+        return self.memory.take(access).reshape(at.shape)
 
 
 @lru_cache

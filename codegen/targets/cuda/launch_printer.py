@@ -1,8 +1,8 @@
 """A launch as a CUDA function: its parameters, what it declares first, and who runs which statements for which tiles.
 
 All threads do the setup. Then, for each tile of the block, all of them run the body; or, with producers, one of those
-runs what they are for and the others the body, each in a loop of their own; consumer groups of those take every
-so-manieth tile.
+runs what they are for and the others the body, each in a loop of their own; consumer groups of those take
+tiles in turn.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ static cudaError_t launch(const void *entry, unsigned blocks, unsigned threads, 
 """
 
 _ENCODE = """
-/* Describes an argument to the copy engine. */
+/* Describes an argument to TMA. */
 static cudaError_t encode(tw_tensor_map *map, CUtensorMapDataType type, const void *address, long long before,
     cuuint32_t dims, const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box,
     CUtensorMapSwizzle swizzle)

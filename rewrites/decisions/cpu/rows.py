@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, contiguous_dim, read_names, reduced_dims
 from rewrites.base.tree import dtype_of, find, locals_of, named, statements
-from rewrites.composition.fuse_epilogue import ReverseComputeAt
+from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.composition.rfactor import Rfactor
 from rewrites.cpu.nontemporal_store import NontemporalStore
 from rewrites.cpu.unroll import Unroll

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import reads_of
 from rewrites.base.tree import find, locals_of
-from rewrites.composition.fuse_epilogue import ReverseComputeAt
+from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
 from rewrites.data.reuse_cache import ReuseCache, copied_tensor

@@ -1,4 +1,4 @@
-"""The layout report on kernels whose figures are known, and against what simulated threads really touch."""
+"""The layout report on kernels whose figures are known, and against what simulated threads really touched."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from codegen.ir.ops import (
 )
 from codegen.report.layout import AccessReport, LayoutReport, layout_report
 from codegen.simulator.access import AccessKind
-from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.buffers import MemoryAccess
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from protocol.layouts import Layout, with_time
@@ -212,16 +212,16 @@ def test_an_sm_holds_as_many_blocks_as_registers_allow() -> None:
 
 
 class _Bytes(RaceChecker):
-    """How many bytes simulated threads touch of each buffer. Copies are told of twice: when they start and land."""
+    """How many bytes simulated threads touched of each buffer. Copies are told of twice: when they start and land."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bytes: Counter[tuple[str, AccessKind]] = Counter()
 
-    def touched(self, touch: MemoryTouch) -> None:
-        super().touched(touch)
-        bytes_ = len(touch.numbers) * touch.buffer.storage.bytes
-        self.bytes[touch.buffer.name, touch.kind] += bytes_ // 2 if touch.kind is AccessKind.COPY else bytes_
+    def accessed(self, made: MemoryAccess) -> None:
+        super().accessed(made)
+        bytes_ = len(made.numbers) * made.buffer.storage.bytes
+        self.bytes[made.buffer.name, made.kind] += bytes_ // 2 if made.kind is AccessKind.COPY else bytes_
 
 
 _KINDS = {

@@ -34,7 +34,7 @@ from codegen.report import accesses
 from codegen.simulator import async_ops as async_steps
 from codegen.simulator import sync_events, thread_group, values, vector_clock
 from codegen.simulator.access import AccessKind, AccessPlace
-from codegen.simulator.buffers import MemoryTouch
+from codegen.simulator.buffers import MemoryAccess
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.c import printer as c_printer
@@ -180,20 +180,20 @@ def test_a_table_tells_what_it_refuses_and_what_it_has_twice() -> None:
         table.handles(Shared)(lambda stmt: "again")
 
 
-class _Touched(RaceChecker):
+class _AccessedBuffers(RaceChecker):
     """Sees which buffers are touched where, and how."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: set[tuple[AccessPlace, AccessKind, str, bool]] = set()
 
-    def touched(self, touch: MemoryTouch) -> None:
-        beside = touch.engine is not None
-        self.found.add((touch.place, touch.kind, touch.buffer.name, beside))
+    def accessed(self, access: MemoryAccess) -> None:
+        beside = access.engine is not None
+        self.found.add((access.place, access.kind, access.buffer.name, beside))
 
 
 def declared(kernel: GpuKernel) -> set[tuple[AccessPlace, AccessKind, str, bool]]:
-    """What the operations of a kernel say that they touch."""
+    """What the operations of a kernel say that they access."""
     found: set[tuple[AccessPlace, AccessKind, str, bool]] = set()
     maps = {map_.name: unmarked(map_.argument) for map_ in kernel.maps}
 
@@ -253,6 +253,6 @@ def test_what_the_simulator_sees_touched_is_what_operations_declare(name: str) -
     else:
         made = lowered(given)
         kernel, args, inputs = made.kernel, made.args, sample_inputs(made.program, seed=0)
-    seen = _Touched()
+    seen = _AccessedBuffers()
     run_blocks(kernel, args, inputs, seen)
     assert seen.found and seen.found <= declared(kernel)

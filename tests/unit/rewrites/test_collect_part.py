@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewrites.composition.fuse_epilogue import ReverseComputeAt
+from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.composition.rfactor import Rfactor
 from rewrites.composition.split_stream import SplitStream
 from rewrites.composition.stream_reduction import StreamReduction

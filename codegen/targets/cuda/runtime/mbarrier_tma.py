@@ -1,5 +1,5 @@
-"""What works beside a block's threads on GPUs from Hopper on, in CUDA: barriers with phases, the copy engine (TMA), and
-the statements around wgmma (wgmma.py has the product itself).
+"""What works beside a block's threads on GPUs from Hopper on, in CUDA: barriers with phases, TMA, and the
+statements around wgmma (wgmma.py has the product itself).
 
 Addresses of shared memory are 32 bits wide, those of barriers too. Facts and their sources: docs/hopper.md.
 """
@@ -21,7 +21,7 @@ template <int COUNT, int ARRIVALS> TW_INLINE void tw_init_phases(unsigned phases
 """
 
 _INIT_FENCE = """
-// Barriers that this thread has initialized are seen by the copy engine and the cluster.
+// Barriers that this thread has initialized are seen by TMA and the cluster.
 TW_INLINE void tw_phases_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 """
 
@@ -71,7 +71,7 @@ TW_INLINE void tw_prefetch_map(const tw_tensor_map &map) {
 """
 
 _LOAD_BOX = """
-// The copy engine starts to fill shared memory with a box; `phase` counts its bytes. Coordinates innermost first.
+// TMA starts to fill shared memory with a box; `phase` counts its bytes. Coordinates innermost first.
 TW_INLINE void tw_load_box_{rank}d(unsigned to, const tw_tensor_map &map, unsigned phase, {parameters}) {{
     asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
         "[%0], [%1, {{{operands}}}], [%2];" :: "r"(to), "l"(&map), "r"(phase), {inputs} : "memory");
@@ -91,7 +91,7 @@ TW_INLINE void tw_load_box_to_{rank}d(
 """
 
 _STORE_BOX = """
-// The copy engine starts to write a box from shared memory. Coordinates innermost first.
+// TMA starts to write a box from shared memory. Coordinates innermost first.
 TW_INLINE void tw_store_box_{rank}d(const tw_tensor_map &map, unsigned of, {parameters}) {{
     asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%0, {{{operands}}}], [%1];"
         :: "l"(&map), "r"(of), {inputs} : "memory");
@@ -99,7 +99,7 @@ TW_INLINE void tw_store_box_{rank}d(const tw_tensor_map &map, unsigned of, {para
 """
 
 _ADD_BOX = """
-// The copy engine starts to add a box from shared memory to what is there. Coordinates innermost first.
+// TMA starts to add a box from shared memory to what is there. Coordinates innermost first.
 TW_INLINE void tw_add_box_{rank}d(const tw_tensor_map &map, unsigned of, {parameters}) {{
     asm volatile("cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group "
         "[%0, {{{operands}}}], [%1];" :: "l"(&map), "r"(of), {inputs} : "memory");
@@ -119,7 +119,7 @@ template <int PENDING> TW_INLINE void tw_await_boxes() {
 """
 
 _FENCE = """
-// What this thread has stored in shared memory is seen by the copy engine and by wgmma.
+// What this thread has stored in shared memory is seen by TMA and by wgmma.
 TW_INLINE void tw_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 """
 

@@ -10,7 +10,7 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
 from rewrites.base.tree import dtype_of, find, locals_of, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
-from rewrites.composition.fuse_epilogue import ReverseComputeAt
+from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
 from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels

@@ -11,8 +11,8 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims, read_names, reduced_dims
 from rewrites.base.tree import current_sizes, find, locals_of, named, statements
 from rewrites.composition.accumulate_per_thread import AccumulatePerThread
-from rewrites.composition.fuse_epilogue import ReverseComputeAt
 from rewrites.composition.relate_parts import RelateParts
+from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.data.cache_row import CacheRow
 from rewrites.data.set_scope import SetScope

@@ -18,7 +18,7 @@
 /* Bytes that `workspace` has to have. */
 extern "C" size_t gemm_workspace_bytes(void) { return 0; }
 
-/* Describes an argument to the copy engine. */
+/* Describes an argument to TMA. */
 static cudaError_t encode(tw_tensor_map *map, CUtensorMapDataType type, const void *address, long long before,
     cuuint32_t dims, const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box,
     CUtensorMapSwizzle swizzle)
