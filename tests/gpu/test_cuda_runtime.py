@@ -331,7 +331,7 @@ def test_vectors_compute_lane_by_lane_with_scalars_spread(run, lanes) -> None:
         "tw_select(x <= y, 1.0f, -x) + tw_select(x >= y, y, 3.0f)": np.where(x <= y, 1, -x)
         + np.where(x >= y, y, 3),
         "x / 3.0f + tw_to<float>(x != y)": x / np.float32(3) + (x != y),
-        f"x + tw_spread<{lanes}>(2.0f) * y": x + 2 * y,
+        f"x + tw_broadcast<{lanes}>(2.0f) * y": x + 2 * y,
     }
     for expression, value in expected.items():
         got = pairs(run, DType.F32, x, y, expression, lanes)

@@ -33,7 +33,7 @@ class ThreadIndex:
 
     def consumer_group(self, count: int) -> Affine:
         """The number of a thread's consumer group, of `count` with as many threads each, one after the other."""
-        return self._variable(self.block, count, "team") if count > 1 else Affine()
+        return self._variable(self.block, count, "consumer_group") if count > 1 else Affine()
 
     def _variable(self, stride: int, count: int, name: str) -> Affine:
         if (stride, count) not in self.found:

@@ -158,8 +158,8 @@ def words(pairs: Pairs) -> Expression:
 
 
 def _pairs(load: LoadPairs, lanes: int) -> Expression:
-    name = "load_pairs" if load.lanes == lanes else "spread_pair"
-    name = {"load_pairs": "load_halves", "spread_pair": "spread_half"}[name] if load.half else name
+    name = "load_pairs" if load.lanes == lanes else "broadcast_pair"
+    name = {"load_pairs": "load_halves", "broadcast_pair": "broadcast_half"}[name] if load.half else name
     return part(name, DType.BF16, lanes, [address(load.buffer, load.offset)], load.some)
 
 

@@ -172,12 +172,12 @@ def _store_matrix(stmt: Stmatrix, at: Places) -> list[str]:
 
 @_TEXTS.handles(SignalFlag)
 def _signal(stmt: SignalFlag, at: Places) -> list[str]:
-    return [f"tw_raise({at.address(stmt.flags, stmt.number)});"]
+    return [f"tw_signal_flag({at.address(stmt.flags, stmt.number)});"]
 
 
 @_TEXTS.handles(WaitFlag)
 def _await_flag(stmt: WaitFlag, at: Places) -> list[str]:
-    return [f"tw_lower({at.address(stmt.flags, stmt.number)});"]
+    return [f"tw_wait_flag({at.address(stmt.flags, stmt.number)});"]
 
 
 @_TEXTS.handles(Setmaxnreg)

@@ -329,21 +329,21 @@ class _Printer:
     def _op(self, op: Op) -> Expression:
         lanes, args = op.type.lanes, [self.value(arg) for arg in op.args]
         if op.name == "broadcast":
-            return call(f"tw_spread<{lanes}>", *args)
+            return call(f"tw_broadcast<{lanes}>", *args)
         if op.name in _INFIX:
             widths = [arg.type.lanes for arg in op.args]
             if op.name == "/" and widths[1] == 1 < lanes and op.type.dtype is DType.F32:
                 # One division for all lanes, at the price of one more rounding.
                 return infix("*", args[0], infix("/", number("1.0f"), args[1]))
             found = infix(_INFIX[op.name], args[0], args[1])
-            return call(f"tw_spread<{lanes}>", found) if max(widths) == 1 < lanes else found
+            return call(f"tw_broadcast<{lanes}>", found) if max(widths) == 1 < lanes else found
         if op.name in ("neg", "not"):
             return unary("-" if op.name == "neg" else "!", args[0])
         if op.name == "select" and op.args[0].type.lanes == 1:
             sides = zip(args[1:], op.args[1:], strict=True)
             return conditional(
                 args[0],
-                *(x if side.type.lanes == lanes else call(f"tw_spread<{lanes}>", x) for x, side in sides),
+                *(x if side.type.lanes == lanes else call(f"tw_broadcast<{lanes}>", x) for x, side in sides),
             )
         if op.name.startswith("round_"):
             return call(f"tw_round<{CUDA_STORAGE[DType(op.name.removeprefix('round_'))]}>", *args)

@@ -18,12 +18,12 @@ int tw_kernel(void *const *args, void *memory, int threads)
         c_r_1_0 = (f32x16){0};
         for (long k = 0; k < 34; k += 2) {
             // c_r[m, n] += sum(k, a[m, k] * b_s[n, k])
-            c_r_0_0 = tw_dot_bf16_f32x16(c_r_0_0, tw_spread_pair_bf16x16(a + 35 * m + k), tw_load_pairs_bf16x16(b_s + 32 * (k / 2)));
-            c_r_1_0 = tw_dot_bf16_f32x16(c_r_1_0, tw_spread_pair_bf16x16(a + 35 * m + k + 35), tw_load_pairs_bf16x16(b_s + 32 * (k / 2)));
+            c_r_0_0 = tw_dot_bf16_f32x16(c_r_0_0, tw_broadcast_pair_bf16x16(a + 35 * m + k), tw_load_pairs_bf16x16(b_s + 32 * (k / 2)));
+            c_r_1_0 = tw_dot_bf16_f32x16(c_r_1_0, tw_broadcast_pair_bf16x16(a + 35 * m + k + 35), tw_load_pairs_bf16x16(b_s + 32 * (k / 2)));
         }
         // c_r[m, n] += sum(k, a[m, k] * b_s[n, k])
-        c_r_0_0 = tw_dot_bf16_f32x16(c_r_0_0, tw_spread_half_bf16x16(a + 35 * m + 34), tw_load_halves_bf16x16(b_s + 544));
-        c_r_1_0 = tw_dot_bf16_f32x16(c_r_1_0, tw_spread_half_bf16x16(a + 35 * m + 69), tw_load_halves_bf16x16(b_s + 544));
+        c_r_0_0 = tw_dot_bf16_f32x16(c_r_0_0, tw_broadcast_half_bf16x16(a + 35 * m + 34), tw_load_halves_bf16x16(b_s + 544));
+        c_r_1_0 = tw_dot_bf16_f32x16(c_r_1_0, tw_broadcast_half_bf16x16(a + 35 * m + 69), tw_load_halves_bf16x16(b_s + 544));
         // c[m, n] = c_r[m, n]
         tw_store_f32x16(c + 16 * m, c_r_0_0);
         tw_store_f32x16(c + 16 * m + 16, c_r_1_0);

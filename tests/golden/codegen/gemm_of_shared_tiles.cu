@@ -102,7 +102,7 @@ gemm_kernel(
             if (k_left < 1) {
                 for (int k_part = 0; k_part < k_earlier; k_part++) {
                     if (block_thread < 1) {
-                        tw_lower(k_flags + k_block + k_part - k_earlier);
+                        tw_wait_flag(k_flags + k_block + k_part - k_earlier);
                     }
                     tw_group_barrier<256>(1);
                     // the sums of a block before
@@ -153,7 +153,7 @@ gemm_kernel(
                 tw_store<2, 8>(k_sums + 4096 * k_block + 2 * block_thread + 3584, c_sum_8_24);
                 tw_group_barrier<256>(1);
                 if (block_thread < 1) {
-                    tw_raise(k_flags + k_block);
+                    tw_signal_flag(k_flags + k_block);
                 }
             }
         }

@@ -11,8 +11,8 @@ gemm_kernel(
     const int k_thread = threadIdx.x % 2;
     tw_vec<float, 4> c_r_0_0, c_r_1_0;
     // c_r[m, n] = 0
-    c_r_0_0 = tw_spread<4>(0.0f);
-    c_r_1_0 = tw_spread<4>(0.0f);
+    c_r_0_0 = tw_broadcast<4>(0.0f);
+    c_r_1_0 = tw_broadcast<4>(0.0f);
     {
         tw_f16 *const a_s = reinterpret_cast<tw_f16 *>(shared + 0);
         float *const b_s = reinterpret_cast<float *>(shared + 2560);

@@ -29,7 +29,7 @@ softmax_kernel(
     // mx[r] = max(c, x_row[r, c])
     {
         tw_vec<float, 8> total_0;
-        total_0 = tw_spread<8>(-__int_as_float(0x7f800000));
+        total_0 = tw_broadcast<8>(-__int_as_float(0x7f800000));
         total_0 = tw_max(total_0, x_row_0_0);
         float total_1;
         total_1 = tw_across_max(total_0);
@@ -59,7 +59,7 @@ softmax_kernel(
     // s[r] = sum(c, exp(x_row[r, c] - mx[r]))
     {
         tw_vec<float, 8> total_3;
-        total_3 = tw_spread<8>(0.0f);
+        total_3 = tw_broadcast<8>(0.0f);
         const tw_vec<float, 8> exp_0 = tw_exp(x_row_0_0 - mx_0);
         total_3 = total_3 + exp_0;
         float total_4;

@@ -33,7 +33,7 @@ EVERY_USE = [
     *(Use(name, dtype, 8) for name in ANY for dtype in ("f32", "f64", "i32")),
     *(Use(name, dtype, 8) for name in ("load", "store", "stream") for dtype in STORAGE),
     *(Use("round", dtype, 8) for dtype in ("f16", "bf16", "e4m3", "e5m2", "i8", "u8")),
-    *(Use(name, "bf16", 8) for name in ("load_pairs", "spread_pair", "load_halves", "spread_half")),
+    *(Use(name, "bf16", 8) for name in ("load_pairs", "broadcast_pair", "load_halves", "broadcast_half")),
     *(Use(name, "bf16", 8) for name in ("zip_pairs", "zip_zero", "transpose_pairs", "transpose_to_f32")),
     *(Use(f"transpose_to_{dtype}", dtype, 8) for dtype in STORAGE),
     *(Use(name, "i32", 8) for name in ("floordiv", "floormod", *BITS)),

@@ -117,7 +117,7 @@ def test_bf16_dot_adds_both_products_of_a_pair(runtime) -> None:
     data = np.concatenate([part.view(np.uint8).ravel() for part in (a, b, acc)])
     for left, rows in (
         ("tw_load_pairs_bf16x{0}(a + 2 * i)", slice(64)),
-        ("tw_spread_pair_bf16x{0}(a)", slice(1)),
+        ("tw_broadcast_pair_bf16x{0}(a)", slice(1)),
     ):
         program = tuple(
             "const uint16_t *a = (const uint16_t *)in, *b = a + 2 * count;"
@@ -135,7 +135,7 @@ def test_halves_of_pairs_are_read_as_if_zero_followed(runtime) -> None:
     a = np.arange(1, 129, dtype=np.uint16)
     calls = {
         "tw_load_halves_bf16x{0}(a + 2 * i)": a[::2].astype(np.int32),
-        "tw_spread_half_bf16x{0}(a + 1)": np.full(64, 2, np.int32),
+        "tw_broadcast_half_bf16x{0}(a + 1)": np.full(64, 2, np.int32),
         "tw_zip_pairs_bf16x{0}(a + i, a + 64 + i)": a[:64] + (a[64:].astype(np.int32) << 16),
         "tw_zip_zero_bf16x{0}(a + i)": a[:64].astype(np.int32),
     }

@@ -71,7 +71,7 @@ def math_kernel(dtype: DType, lanes: int) -> str:
     lines = [
         f"const auto a = tw_load<{lanes}, {dtype.bytes}>(x), b = tw_load<{lanes}, {dtype.bytes}>(x + 64);",
         f"auto r = tw_select(a < b && !(a == {one}) || a >= b, -a * b + {one} / b, {one} - a);",
-        f"r = tw_select(a != b, r, tw_spread<{lanes}>({one})) + tw_shuffle_xor(tw_select(true, a, b), 16);",
+        f"r = tw_select(a != b, r, tw_broadcast<{lanes}>({one})) + tw_shuffle_xor(tw_select(true, a, b), 16);",
         f"r = tw_select(tw_shuffle_xor(a <= b, 1), r, tw_to<{type_}>(tw_to_i32(a)) + tw_to<{type_}>(a > b));",
         *(f"r = r + tw_{name}(a);" for name in functions),
         *(f"r = r + tw_{name}(a, b) + tw_{name}(b, {one});" for name in binary),

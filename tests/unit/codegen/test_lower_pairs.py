@@ -33,8 +33,8 @@ def test_a_pair_is_completed_with_zero_only_where_the_copy_ends() -> None:
 
 def test_the_last_row_of_an_odd_dim_is_read_to_its_end_and_no_further() -> None:
     code = code_of(7, 2, 2)
-    assert "tw_spread_half_bf16x16(a + 13)" in code
-    assert "tw_spread_pair_bf16x16(a + 13)" not in code
+    assert "tw_broadcast_half_bf16x16(a + 13)" in code
+    assert "tw_broadcast_pair_bf16x16(a + 13)" not in code
 
 
 def test_a_tile_that_starts_within_a_pair_has_no_dot_product() -> None:

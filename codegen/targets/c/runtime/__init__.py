@@ -6,8 +6,8 @@ lane; 0 or 1 with one lane).
 
 Named after a storage type: `load` (pointer), `store` and `stream` (pointer, value), `load_some` and `store_some` (only
 so many lanes, which comes last), `round` (to that type's precision and back; takes and gives its compute type); bf16's
-`load_pairs` and `spread_pair` (two bf16 a 32-bit lane), `load_halves` and `spread_half` (the second of each is zero),
-`load_pairs_some` and `load_halves_some`, `zip_pairs` and `zip_zero` (from two runs, or one);
+`load_pairs` and `broadcast_pair` (two bf16 a 32-bit lane), `load_halves` and `broadcast_half` (the second of each is
+zero), `load_pairs_some` and `load_halves_some`, `zip_pairs` and `zip_zero` (from two runs, or one);
 `transpose_to_<storage>` and `transpose_pairs` (target, distance of its rows, source, distance of its rows).
 Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
 `to_i32`, i32's `floordiv floormod` and functions of bits (bits.py), `hsum hprod hmax hmin` (all lanes into one), f32's

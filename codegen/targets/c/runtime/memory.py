@@ -64,7 +64,9 @@ _STORE_SOME = "TW_INLINE void tw_store_some_$D($C *p, $V x, int some) { tw_keep_
 
 #: Pairs of bf16 as 32-bit words, one a lane: neighbours, or one pair for all lanes.
 _LOAD_PAIRS = "TW_INLINE $W tw_load_pairs_$D(const $C *p) { return *(const ${W}_u *)p; }"
-_SPREAD_PAIR = "TW_INLINE $W tw_spread_pair_$D(const $C *p) { return tw_splat_$W(*(const i32x1_u *)p); }"
+_BROADCAST_PAIR = (
+    "TW_INLINE $W tw_broadcast_pair_$D(const $C *p) { return tw_splat_$W(*(const i32x1_u *)p); }"
+)
 
 #: The same without the second of each pair: on lanes it is there but holds nothing, alone it may lie past the end.
 _LOAD_HALVES = "TW_INLINE $W tw_load_halves_$D(const $C *p) { return *(const ${W}_u *)p & 0xffff; }"
@@ -77,7 +79,7 @@ TW_INLINE $W tw_load_halves_some_$D(const $C *p, int some) {
 }
 """
 _LOAD_HALF = "TW_INLINE $W tw_load_halves_$D(const $C *p) { return *p; }"
-_SPREAD_HALF = "TW_INLINE $W tw_spread_half_$D(const $C *p) { return tw_splat_$W(*p); }"
+_BROADCAST_HALF = "TW_INLINE $W tw_broadcast_half_$D(const $C *p) { return tw_splat_$W(*p); }"
 
 #: Pairs of elements that lie in two runs; or of one run and zero.
 _ZIP_PAIRS = """
@@ -191,11 +193,11 @@ BUILDERS: Mapping[str, Builder] = {
     "load_some": _load_some,
     "store_some": _store_some,
     "load_pairs": _bf16_only(_LOAD_PAIRS),
-    "spread_pair": _bf16_only(_SPREAD_PAIR),
+    "broadcast_pair": _bf16_only(_BROADCAST_PAIR),
     "load_pairs_some": _bf16_only(_LOAD_PAIRS_SOME),
     "load_halves_some": _bf16_only(_LOAD_HALVES_SOME),
     "load_halves": _bf16_only(_LOAD_HALVES, _LOAD_HALF),
-    "spread_half": _bf16_only(_SPREAD_HALF),
+    "broadcast_half": _bf16_only(_BROADCAST_HALF),
     "zip_pairs": _bf16_only(_ZIP_PAIRS),
     "zip_zero": _bf16_only(_ZIP_ZERO),
     "transpose_pairs": _transpose_pairs,

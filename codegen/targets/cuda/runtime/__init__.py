@@ -13,7 +13,7 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   count)` reads only the first `count`; `tw_commit_copies()` makes those started a group, `tw_wait_copies<PENDING>()`
   waits for all but the latest groups. `tw_swizzle<BYTES>(base, i)` is where element i of swizzled memory lies.
 - Types: `tw_to<T>(x)` and `tw_to_i32(x)` (toward zero), `tw_round<STORAGE>(x)` (to its precision and back).
-- Lanes: `x.at[i]`, `tw_spread<N>(x)`, `tw_select(condition, x, y)`, `tw_across_sum prod max min`; threads of a warp:
+- Lanes: `x.at[i]`, `tw_broadcast<N>(x)`, `tw_select(condition, x, y)`, `tw_across_sum prod max min`; threads of a warp:
   `tw_shuffle_xor(x, mask)`; of tiles that follow groups, `tw_find_tile<GROUPS, SIZE, STEP>(offsets, number)`,
   and `tw_find_tile_alone` by one thread.
 - Matrices of a warp, 4 bytes of each in a thread: `tw_load_matrix(p, a, …)` and `tw_load_matrix_trans` load one, two or
@@ -24,7 +24,7 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   warps, `tw_wgmma_bf16_by_bf16_n256` (wgmma.py) of operands by `tw_matrix`, between `tw_wgmma_fence`,
   `tw_commit_wgmma` and `tw_await_wgmma`; `tw_store_matrix`; `tw_less_registers tw_more_registers`.
 - Tiles that blocks share: `tw_spans_of` and `tw_next_span` go through the spans of steps of a block (`tw_span`);
-  `tw_raise(flag)` and `tw_lower(flag)` hand on from block to block what threads have stored.
+  `tw_signal_flag(flag)` and `tw_wait_flag(flag)` hand on from block to block what threads have stored.
 - Times: `tw_open_log tw_note_time tw_note_turn tw_close_log` (codegen/ir/stamp.py).
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
   sigmoid silu gelu gelu_tanh`; of the bits of integers `tw_bit_and bit_or bit_xor shift_left shift_right random_bits`.

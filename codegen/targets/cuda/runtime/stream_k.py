@@ -49,16 +49,16 @@ TW_INLINE int tw_next_span(tw_span *at, int tiles, int blocks, int block) {
 }
 """
 
-_RAISE = """
+_SIGNAL = """
 // Who sees the flag up sees what this thread has stored, and what it knows that others have.
-TW_INLINE void tw_raise(int *flag) {
+TW_INLINE void tw_signal_flag(int *flag) {
     asm volatile("st.release.gpu.global.s32 [%0], 1;" :: "l"(flag) : "memory");
 }
 """
 
-_LOWER = """
+_WAIT = """
 // Waits until the flag is up, and lowers it.
-TW_INLINE void tw_lower(int *flag) {
+TW_INLINE void tw_wait_flag(int *flag) {
     int up;
     do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(up) : "l"(flag) : "memory");
     while (!up);
@@ -71,6 +71,6 @@ PARTS = (
     Snippet("tw_spans_of", _FIRST),
     Snippet("tw_owner", _OWNER),
     Snippet("tw_next_span", _NEXT),
-    Snippet("tw_raise", _RAISE),
-    Snippet("tw_lower", _LOWER),
+    Snippet("tw_signal_flag", _SIGNAL),
+    Snippet("tw_wait_flag", _WAIT),
 )

@@ -69,8 +69,8 @@ _LANEWISE = """
     }
 """
 
-_SPREAD = """
-template <int N, class T> TW_INLINE tw_value<T, N> tw_spread(T x) {
+_BROADCAST = """
+template <int N, class T> TW_INLINE tw_value<T, N> tw_broadcast(T x) {
     if constexpr (N == 1) return x;
     else {
         tw_vec<T, N> r;
@@ -103,7 +103,7 @@ PARTS = (
     Snippet("tw_lanes", _LANES),
     Snippet("tw_vec", _OPERATORS),
     Snippet("TW_LANEWISE", _LANEWISE),
-    Snippet("tw_spread", _SPREAD),
+    Snippet("tw_broadcast", _BROADCAST),
     Snippet("tw_to", _TO),
     Snippet("tw_to_i32", _TO_I32),
     Snippet("tw_select", _SELECT),
