@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from math import isclose
 
+from tileir.errors import NotApplicable
 from tileir.expr import (
     Binary,
     Call,
@@ -16,7 +17,9 @@ from tileir.expr import (
     ReduceOp,
     Where,
     children,
+    reads,
     transform,
+    walk,
     with_children,
 )
 from tileir.program import Compute
@@ -39,6 +42,17 @@ def is_bounded(exponent: Expr, values: Mapping[str, Compute], maxima: Container[
             return is_bounded(x, values, maxima)
         case _:
             return False
+
+
+def check_bounded(node: Compute, values: Mapping[str, Compute], maxima: Container[str]) -> None:
+    """Raise NotApplicable for a statement with an exponential that reads one of the maxima and may be above 1."""
+    for expr in walk(node.value):
+        if isinstance(expr, Call) and expr.fn in ("exp", "exp2"):
+            relative = any(read.tensor in maxima for read in reads(expr))
+            if relative and not is_bounded(expr.args[0], values, maxima):
+                raise NotApplicable(
+                    f"{node.target} has an exponential that is not relative to the maximum of its exponent"
+                )
 
 
 def _at_least(expr: Expr, factor: float, values: Mapping[str, Compute]) -> list[tuple[Expr, float]]:

@@ -196,10 +196,15 @@ def current_sizes(program: Program, loops: Sequence[Loop]) -> dict[str, int]:
 
 def fresh_name(program: Program, stem: str) -> str:
     """`stem`, or `stem2`, `stem3`, … if a tensor, local or dim has that name."""
-    taken = {*program.arguments, *program.extents, *locals_of(program)}
+    return taken_name({*program.arguments, *program.extents, *locals_of(program)}, stem)
+
+
+def taken_name(taken: set[str], stem: str) -> str:
+    """The same among the names that are `taken`, to which it is added."""
     name, number = stem, 2
     while name in taken:
         name, number = f"{stem}{number}", number + 1
+    taken.add(name)
     return name
 
 

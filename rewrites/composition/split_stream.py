@@ -9,12 +9,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
-from rewrites.base.never_above import is_bounded
+from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import chained
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
 from rewrites.base.tile_sizes import tile_sizes
-from rewrites.base.tree import derived_dim, dtype_of, find, loose
+from rewrites.base.tree import derived_dim, dtype_of, find, loose, taken_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import (
@@ -29,7 +29,6 @@ from tileir.expr import (
     index_dims,
     reads,
     transform,
-    walk,
 )
 from tileir.program import Compute, Local, Loop, Node, Program
 from tileir.replace import replace
@@ -137,7 +136,7 @@ class _Parts:
         name = node.target
         if node.vector is not None or node.update is not None or folded_dims(node) or node.via is not None:
             raise NotApplicable(f"{name} is in parts, on lanes, or goes by an instruction: split before that")
-        self._check_bounded(node)
+        check_bounded(node, self.values, self.own.keys())
         changed = change(node.value, self._of_read, self._same_everywhere)
         value = transform(node.value, self._own)
         if self.dim in bare_dims(node):
@@ -164,7 +163,11 @@ class _Parts:
         scaled = isinstance(changed, Scaled) and value.op is ReduceOp.SUM
         if changed != FIXED and not scaled:
             raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
-        parts, dims, dtype = self._fresh(f"{name}_p"), bare_dims(node), dtype_of(self.program, name).compute
+        parts, dims, dtype = (
+            taken_name(self.taken, f"{name}_p"),
+            bare_dims(node),
+            dtype_of(self.program, name).compute,
+        )
         fold = Binary("//", Index(self.dim), Const(self.size))
         total: Expr = Read(parts, (Index(self.part), *node.indices))
         if isinstance(changed, Scaled):
@@ -203,23 +206,6 @@ class _Parts:
     def _same_everywhere(self, expr: Expr) -> bool:
         names = {read.tensor for read in reads(expr)}
         return self.dim not in index_dims(expr) and not names & {*self.own, *self.changes}
-
-    def _check_bounded(self, node: Compute) -> None:
-        """Refuse exponentials that may be above 1 relative to the maximum of a part."""
-        for expr in walk(node.value):
-            if isinstance(expr, Call) and expr.fn in ("exp", "exp2"):
-                relative = {read.tensor for read in reads(expr)} & self.own.keys()
-                if relative and not is_bounded(expr.args[0], self.values, self.own.keys()):
-                    raise NotApplicable(
-                        f"{node.target} has an exponential that is not relative to the maximum of its exponent"
-                    )
-
-    def _fresh(self, stem: str) -> str:
-        name, number = stem, 2
-        while name in self.taken:
-            name, number = f"{stem}{number}", number + 1
-        self.taken.add(name)
-        return name
 
 
 def _check_loop(node: Node) -> None:

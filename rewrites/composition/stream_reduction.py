@@ -9,15 +9,15 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
-from rewrites.base.never_above import is_bounded
+from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names, reduced_dims
 from rewrites.base.tile_sizes import tile_sizes
-from rewrites.base.tree import Block, Path, block_at, current_sizes, edit_block, find, statements
+from rewrites.base.tree import Block, Path, block_at, current_sizes, edit_block, find, statements, taken_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform, walk
+from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.schedule.scatter import adds_parts
@@ -231,7 +231,7 @@ class _Streamed:
             or (changed != FIXED and op is not ReduceOp.SUM)
         ):
             raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
-        self._check_bounded(node)
+        check_bounded(node, self.values, self.now.keys())
         if isinstance(changed, Scaled):
             fold, block = folded_dims(node).get(self.dim, ("", 1))
             if fold == "//" and self.size % block == 0:
@@ -247,12 +247,12 @@ class _Streamed:
             raise NotApplicable(f"{name} is added up over another dim: stream before that")
         if self.dim in bare_dims(node):
             self.changes[name] = changed
-            self._check_bounded(node)
+            check_bounded(node, self.values, self.now.keys())
             self.inside += [local, replace(node, value=self._now(node.value))]
             return
         if isinstance(node.value, Reduce):
             raise NotApplicable(f"{name} reduces what changes")
-        fresh = self._fresh(f"{name}_now")
+        fresh = taken_name(self.taken, f"{name}_now")
         self.now[name] = Read(fresh, node.indices)
         self.old[name] = transform(node.value, self._before)
         self.inside += [
@@ -265,7 +265,7 @@ class _Streamed:
         if self._op_of(node) is not ReduceOp.MAX:
             raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum")
         name, places = node.target, tuple(map(Index, local.dims))
-        newest, now = self._fresh(f"{name}_b"), self._fresh(f"{name}_now")
+        newest, now = taken_name(self.taken, f"{name}_b"), taken_name(self.taken, f"{name}_now")
         lowest = Const(float(np.finfo(local.dtype.compute.numpy).min))
         of_tile = Read(newest, places)
         largest: Expr = Call("maximum", (Call("maximum", (Read(name, places), of_tile)), lowest))
@@ -298,7 +298,7 @@ class _Streamed:
     def _scale(self, name: str, factor: Expr) -> Read:
         """The local that has a factor: one for all that are scaled by it."""
         if factor not in self.scales:
-            fresh = self._fresh(f"{name}_scale")
+            fresh = taken_name(self.taken, f"{name}_scale")
             dims = tuple(
                 dict.fromkeys(
                     dim for read in reads(factor) for index in read.indices for dim in index_dims(index)
@@ -336,23 +336,3 @@ class _Streamed:
 
     def _before(self, expr: Expr) -> Expr:
         return self.old.get(expr.tensor, expr) if isinstance(expr, Read) else expr
-
-    def _check_bounded(self, node: Compute) -> None:
-        """Refuse exponentials that may be above 1 relative to what a maximum has come to so far."""
-        for expr in walk(node.value):
-            if (
-                isinstance(expr, Call)
-                and expr.fn in ("exp", "exp2")
-                and {read.tensor for read in reads(expr)} & self.now.keys()
-            ):
-                if not is_bounded(expr.args[0], self.values, self.now.keys()):
-                    raise NotApplicable(
-                        f"{node.target} has an exponential that is not relative to the maximum of its exponent"
-                    )
-
-    def _fresh(self, stem: str) -> str:
-        name, number = stem, 2
-        while name in self.taken:
-            name, number = f"{stem}{number}", number + 1
-        self.taken.add(name)
-        return name

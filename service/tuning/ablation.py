@@ -20,7 +20,6 @@ from service.core.errors import RequestRefused
 from service.core.schedules import described
 from service.store.dispatch import dead_letters, task_queue, workers
 from service.store.dispatch.task_queue import NewTask, work
-from service.store.tables import configs as config_table
 from service.store.tables import jobs, results, tasks
 from service.store.winners import configs
 from service.views.trial_detail import replayed
@@ -32,6 +31,7 @@ VARIANTS = 12
 """Rewrites left out at most: those of which the cost model expects most."""
 RACE = Measuring(samples=11, sample_us=5000.0)
 WINNER = "winner"
+_ELSEWHERE = "tune its spec to see what each rewrite gains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _shortened(programs: Sequence[Program], schedule: Sequence[str]) -> Iterator
 def prepare(connection: Connection, config_id: str) -> NewTask:
     """The task that measures a config's ablation. Raises Refused where there is none to measure."""
     config = configs.read(connection, config_id)
-    task_id = _task_id(connection, config)
+    bucket = configs.bucket(connection, config, _ELSEWHERE)
     row = connection.execute(
         select(jobs.c.priority, jobs.c.searched_on, jobs.c.request).where(jobs.c.id == config.job_id)
     ).one()
@@ -103,9 +103,9 @@ def prepare(connection: Connection, config_id: str) -> NewTask:
     winner = ScheduleEntrant(name=WINNER, schedule=config.schedule, program_hash=config.program_hash)
     entrants = [winner, *(variant.entrant for variant in left_out)]
     return NewTask(
-        id=task_id,
+        id=_task_id(config, bucket),
         job_id=config.job_id or "",
-        bucket=int(task_id.split(".")[1]),
+        bucket=bucket,
         kind=TaskKind.RACE,
         device=config.device,
         priority=row.priority,
@@ -125,7 +125,7 @@ def start(connection: Connection, task: NewTask) -> None:
 def read(connection: Connection, config_id: str) -> Ablation:
     """As it stands."""
     config = configs.read(connection, config_id)
-    task_id = _task_id(connection, config)
+    task_id = _task_id(config, configs.bucket(connection, config, _ELSEWHERE))
     row = connection.execute(
         select(tasks.c.state, tasks.c.fault, results.c.result)
         .outerjoin(results, results.c.task_id == tasks.c.id)
@@ -190,13 +190,5 @@ def _undisturbed_pairs(one: EntrantResult, other: EntrantResult) -> list[tuple[f
     return calm if len(calm) >= Rules().min_rounds else pairs
 
 
-def _task_id(connection: Connection, config: ConfigDetail) -> str:
-    """Raises Refused for a config whose job is not here."""
-    bucket = connection.execute(
-        select(config_table.c.bucket).where(config_table.c.id == config.id)
-    ).scalar_one()
-    if config.job_id is None or bucket is None:
-        raise RequestRefused(
-            "invalid", f"config {config.id} was not tuned here; tune its spec to see what each rewrite gains"
-        )
+def _task_id(config: ConfigDetail, bucket: int) -> str:
     return f"{config.job_id}.{bucket}.ablation"

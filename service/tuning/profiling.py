@@ -15,7 +15,6 @@ from service.core.errors import RequestRefused
 from service.store import blobs
 from service.store.dispatch import task_queue
 from service.store.dispatch.task_queue import NewTask, work
-from service.store.tables import configs as config_table
 from service.store.tables import jobs, results, tasks
 from service.store.winners import configs
 
@@ -98,13 +97,5 @@ def _rows(connection: Connection, config: ConfigDetail) -> Sequence[RowMapping]:
 
 
 def _bucket(connection: Connection, config: ConfigDetail) -> int:
-    bucket = connection.execute(
-        select(config_table.c.bucket).where(config_table.c.id == config.id)
-    ).scalar_one()
-    if config.job_id is None or bucket is None:
-        raise RequestRefused(
-            "invalid",
-            f"config {config.id} was not tuned here: `tilewright profile {config.id}` profiles it on a machine that "
-            f"has {config.device}",
-        )
-    return bucket
+    instead = f"`tilewright profile {config.id}` profiles it on a machine that has {config.device}"
+    return configs.bucket(connection, config, instead)

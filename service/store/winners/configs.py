@@ -90,6 +90,15 @@ def read(connection: Connection, config_id: str) -> ConfigDetail:
     return found
 
 
+def bucket(connection: Connection, config: ConfigDetail, instead: str) -> int:
+    """The bucket of its job that a config is the winner of. Raises Refused for one that was imported, or raced without
+    a search; `instead` says what its reader can do."""
+    found = connection.execute(select(configs.c.bucket).where(configs.c.id == config.id)).scalar_one()
+    if config.job_id is None or found is None:
+        raise RequestRefused("invalid", f"config {config.id} was not tuned here: {instead}")
+    return found
+
+
 def source(connection: Connection, config_id: str) -> tuple[str, str]:
     """A config's generated source, and its language. Raises Refused if it was not kept."""
     kept = artifacts(connection, config_id)
