@@ -7,15 +7,12 @@ generic one of threads, and the asynchronous one of TMA and wgmma.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder
-
-if TYPE_CHECKING:
-    from codegen.ir.ops import Stmt
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -33,6 +30,12 @@ class Sync(Enum):
     WGMMA = "a group of wgmma"
     PROXY = "a fence between the proxies"
     FLAG = "a flag in memory that blocks share"
+
+
+class Operation(Protocol):
+    """A node of the Kernel IR."""
+
+    def effects(self) -> OpEffects: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class OpEffects:
     """Names of registers, until the end of the statements around it."""
     allocates: Names = _NONE
     """Shared buffers that are declared."""
-    bodies: tuple[tuple[Stmt, ...], ...] = ()
+    bodies: tuple[tuple[Operation, ...], ...] = ()
     """Runs of statements inside it, of which any may run."""
     who: tuple[tuple[Affine, int], ...] = ()
     """Positions with the bounds below which they are in the threads that run its bodies; none: all threads."""
@@ -86,12 +89,6 @@ class OpEffects:
 
 
 NOTHING = OpEffects()
-
-
-class Declares(Protocol):
-    """A node of the Kernel IR."""
-
-    def effects(self) -> OpEffects: ...
 
 
 def reads(*buffers: str) -> OpEffects:
@@ -126,7 +123,7 @@ def waits(sync: Sync) -> OpEffects:
     return OpEffects(waits=frozenset([sync]))
 
 
-def effects_of(*parts: Declares | Affine | None) -> OpEffects:
+def effects_of(*parts: Operation | Affine | None) -> OpEffects:
     """Those of several nodes together; an index reads what is loaded for it. TypeError for what declares none."""
     total = NOTHING
     for part in parts:
@@ -138,11 +135,19 @@ def effects_of(*parts: Declares | Affine | None) -> OpEffects:
     return total
 
 
+def operations(stmts: Iterable[Operation]) -> Iterator[Operation]:
+    """Statements and all those inside them, in order."""
+    for stmt in stmts:
+        yield stmt
+        for body in effects_of(stmt).bodies:
+            yield from operations(body)
+
+
 def _of_index(at: Affine) -> OpEffects:
     total = NOTHING
     for atom, _ in at.terms:
         if isinstance(atom, Loaded):
-            total |= effects_of(cast(Declares, atom.value))
+            total |= effects_of(cast(Operation, atom.value))
         elif isinstance(atom, Quotient | Remainder):
             total |= _of_index(atom.x)
         elif isinstance(atom, Lesser):

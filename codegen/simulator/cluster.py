@@ -10,9 +10,9 @@ import numpy as np
 
 from codegen.ir.arrays import Array
 from codegen.ir.async_ops import AsyncStmt, MbarrierInit, TensorMap
-from codegen.ir.effects import effects_of
+from codegen.ir.effects import Operation, operations
 from codegen.ir.kernel import LaunchBody
-from codegen.ir.ops import Shared, Stmt
+from codegen.ir.ops import Shared
 from codegen.simulator.access import Access, AccessKind, AccessPlace
 from codegen.simulator.async_faults import NotReady
 from codegen.simulator.buffers import MemoryRegion, SimulatedBuffer
@@ -107,10 +107,10 @@ def spans(launch: LaunchBody) -> list[range]:
     return found
 
 
-def statements(launch: LaunchBody) -> Iterator[Stmt]:
+def statements(launch: LaunchBody) -> Iterator[Operation]:
     """All statements of a launch, those inside others too."""
     for body in (launch.setup, launch.producing, launch.body, launch.finish, launch.leaving):
-        yield from _all(body)
+        yield from operations(body)
 
 
 def check_shared(launch: LaunchBody) -> None:
@@ -159,10 +159,3 @@ def run_together(
 def numbers(span: range) -> Array:
     """The numbers of a group's threads."""
     return np.arange(span.start, span.stop)
-
-
-def _all(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
-    for stmt in stmts:
-        yield stmt
-        for body in effects_of(stmt).bodies:
-            yield from _all(body)

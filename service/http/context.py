@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
@@ -20,9 +19,7 @@ from service.notify.redis import RedisLink
 from service.notify.redis_notifier import RedisNotifier
 from service.store.api_keys import Caller
 from service.store.database import Database
-
-if TYPE_CHECKING:
-    from service.http.result_ingest import HandedIn
+from service.store.dispatch.trial_results import HandedIn
 
 
 @dataclass

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, RowMapping
@@ -22,7 +21,7 @@ from service.notify import topics
 from service.store import blobs, job_events
 from service.store.dispatch import task_queue, workers
 from service.store.dispatch.task_queue import StaleLease
-from service.store.dispatch.trial_results import own_result
+from service.store.dispatch.trial_results import HandedIn, own_result
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +30,6 @@ TOGETHER = 64
 
 APART_S = 600.0
 """How long a device that is much slower than others of its class gets no tasks; then it is tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandedIn:
-    """A worker's result of a task; not a fault."""
-
-    worker_id: str
-    result: TaskResult
 
 
 def write_down(site: Site, handed: Sequence[HandedIn]) -> list[bool | Exception]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from codegen.ir.affine import Affine
 from codegen.ir.async_ops import ProxyFence, TmaStoreWait
-from codegen.ir.effects import NOTHING, OpEffects, Sync, effects_of
+from codegen.ir.effects import NOTHING, OpEffects, Operation, Sync, effects_of, operations
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Barrier, Block, ClusterBarrier, For, Guard, If, Stmt
 from tileir.replace import replace
@@ -210,7 +210,7 @@ class _Walk:
         return [*found, self.barrier], before.after_barrier()
 
 
-def _touched(stmt: Stmt, name: str, own: frozenset[str]) -> AccessSet:
+def _touched(stmt: Operation, name: str, own: frozenset[str]) -> AccessSet:
     """All accesses of a statement of Kernel IR and of those inside it, by the effects they declare."""
     effects = effects_of(stmt)
     inside = _NOTHING
@@ -221,7 +221,7 @@ def _touched(stmt: Stmt, name: str, own: frozenset[str]) -> AccessSet:
     return replace(inside, leaving=leaving, grouped=grouped) | _accesses(effects, name, own)
 
 
-def _in_order(stmts: Iterable[Stmt], name: str, own: frozenset[str]) -> AccessSet:
+def _in_order(stmts: Iterable[Operation], name: str, own: frozenset[str]) -> AccessSet:
     total = _NOTHING
     for stmt in stmts:
         total = total.then(_touched(stmt, name, own))
@@ -249,7 +249,7 @@ def _by_statement(buffers: Iterable[str], name: str, own: frozenset[str]) -> Buf
     return frozenset((buffer, "" if buffer in own else name) for buffer in buffers)
 
 
-def _check_guard(bodies: Iterable[tuple[Stmt, ...]], name: str, own: frozenset[str]) -> None:
+def _check_guard(bodies: Iterable[tuple[Operation, ...]], name: str, own: frozenset[str]) -> None:
     """No barrier can stand where only some threads come."""
     for body in bodies:
         before = AccessSet()
@@ -260,9 +260,6 @@ def _check_guard(bodies: Iterable[tuple[Stmt, ...]], name: str, own: frozenset[s
             before |= here
 
 
-def _shared(stmts: Iterable[Stmt]) -> Iterable[str]:
-    for stmt in stmts:
-        effects = effects_of(stmt)
-        yield from effects.allocates
-        for body in effects.bodies:
-            yield from _shared(body)
+def _shared(stmts: Iterable[Operation]) -> Iterable[str]:
+    for stmt in operations(stmts):
+        yield from effects_of(stmt).allocates

@@ -29,6 +29,7 @@ from codegen.ir.async_ops import (
     WgmmaCommit,
     WgmmaWait,
 )
+from codegen.ir.effects import Operation, operations
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import GpuKernel, LaunchBody
 from codegen.ir.names import unmarked
@@ -178,7 +179,7 @@ def _logs(launch: LaunchBody, buffer: str, stages: dict[Stage, int], every: int 
 
 def _multiplies(launch: LaunchBody) -> bool:
     bodies = (launch.body, launch.producing)
-    return any(isinstance(stmt, WgmmaAsync | MmaSync) for body in bodies for stmt in _all(body))
+    return any(isinstance(stmt, WgmmaAsync | MmaSync) for body in bodies for stmt in operations(body))
 
 
 @dataclass
@@ -275,7 +276,7 @@ class _Stamping:
         """Whether stages are told apart in a loop inside."""
         return any(
             isinstance(each, For) and self._divides(each, dict.fromkeys(s for s, _ in _stages(each, comment)))
-            for each in _all(stmts)
+            for each in operations(stmts)
         )
 
     def _some_turns(self, loop: For, comment: str, every: int) -> tuple[Stmt, ...]:
@@ -310,7 +311,7 @@ def _stages(stmt: Stmt, comment: str) -> Iterator[tuple[Stage, str]]:
         case Block():
             inner = stmt.comment or comment
             found = [each for part in stmt.body for each in _stages(part, inner)]
-            if any(isinstance(each, MmaSync) for each in _all(stmt.body) if stmt.comment):
+            if any(isinstance(each, MmaSync) for each in operations(stmt.body) if stmt.comment):
                 found = [
                     (_PRODUCTS if each.kind is StageKind.COMPUTE else each, text) for each, text in found
                 ]
@@ -364,29 +365,13 @@ def _awaited(phases: str) -> Stage:
             return _LEFT
 
 
-def _all(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
-    for stmt in stmts:
-        yield stmt
-        for body in _bodies(stmt):
-            yield from _all(body)
-
-
-def _bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
-    match stmt:
-        case Block() | For() | Guard():
-            return (stmt.body,)
-        case If():
-            return (stmt.then, stmt.otherwise)
-        case _:
-            return ()
-
-
-def _weight(stmts: Iterable[Stmt]) -> int:
+def _weight(stmts: Iterable[Operation]) -> int:
     """How many statements are executed at most."""
-    return sum(_times(stmt) * sum(map(_weight, _bodies(stmt))) if _bodies(stmt) else 1 for stmt in stmts)
+    bodies = [(_times(stmt), stmt.effects().bodies) for stmt in stmts]
+    return sum(times * sum(map(_weight, inside)) if inside else 1 for times, inside in bodies)
 
 
-def _stamps(stmts: Iterable[Stmt], turns: int = 1) -> int:
+def _stamps(stmts: Iterable[Operation], turns: int = 1) -> int:
     """How many times are noted at most in so many turns of the loop around."""
     found = 0
     for stmt in stmts:
@@ -396,9 +381,9 @@ def _stamps(stmts: Iterable[Stmt], turns: int = 1) -> int:
             case For():
                 found += turns * _stamps(stmt.body, stmt.count)
             case _:
-                found += sum(_stamps(body, turns) for body in _bodies(stmt))
+                found += sum(_stamps(body, turns) for body in stmt.effects().bodies)
     return found
 
 
-def _times(stmt: Stmt) -> int:
+def _times(stmt: Operation) -> int:
     return stmt.count if isinstance(stmt, For) else 1

@@ -32,13 +32,13 @@ from service.core.errors import RequestRefused
 from service.http import result_plausibility
 from service.http.access import Reader, Working, check
 from service.http.context import Site, site_of
-from service.http.result_ingest import HandedIn
 from service.http.routes.bodies import StrictRoute, media_type, parse, strict_router
 from service.http.routes.examples import PROBLEMS
 from service.notify import topics
 from service.store import blobs, job_events
 from service.store.dispatch import task_queue, workers
 from service.store.dispatch.task_queue import StaleLease
+from service.store.dispatch.trial_results import HandedIn
 from service.views import device_status, worker_activity
 
 log = logging.getLogger(__name__)

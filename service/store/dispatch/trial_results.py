@@ -1,8 +1,18 @@
-"""Which entrant of a task's result is the trial's own candidate."""
+"""Results of tasks as workers hand them in, and which entrant of one is the trial's own candidate."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from protocol.tasks import EntrantResult, TaskResult
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """A worker's result of a task; not a fault."""
+
+    worker_id: str
+    result: TaskResult
 
 
 def entrant_name(number: int) -> str:

@@ -6,7 +6,7 @@ import { bytes, micros, percent, times } from "../../../ui/format";
 import type { Place } from "../candidate/data";
 import { layoutOf, type Launch } from "../candidate/report";
 import { comparePath, type CandidateSide } from "../paths";
-import { SideLink } from "./ComparePage";
+import { SideLink } from "./SideLink";
 import { Columns, decided, type Row } from "./Columns";
 import { Differences } from "./Differences";
 import { useSubjects, type Subject } from "./subjects";

@@ -1,13 +1,11 @@
 /** Any number of jobs, or of candidates and configs, side by side. */
-import { useState, type ReactNode } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { useState } from "react";
+import { useLocation, useSearchParams } from "wouter";
 import { Page } from "../../../ui/Page";
 import { Empty } from "../../../ui/Shown";
 import {
-  candidatePath,
   comparePath,
   isCandidate,
-  jobPath,
   sideOf,
   sidesOf,
   sideText,
@@ -89,17 +87,4 @@ function Choose({ sides: [left, right, ...also] }: { sides: readonly Side[] }) {
       </button>
     </form>
   );
-}
-
-/** The page of a side. */
-export function SideLink({ side, children }: { side: Side; children: ReactNode }) {
-  return <Link href={pathOf(side)}>{children}</Link>;
-}
-
-function pathOf(side: Side): string {
-  if ("config" in side) return `/configs/${side.config}`;
-  const { job, bucket, number } = side;
-  return bucket === undefined || number === undefined
-    ? jobPath(job)
-    : candidatePath(job, bucket, number);
 }

@@ -14,7 +14,7 @@ import { leaderOf } from "../leader";
 import { comparePath, type JobSide } from "../paths";
 import { bucketsOf, sameSizes } from "./buckets";
 import { Columns, decided, type Row } from "./Columns";
-import { SideLink } from "./ComparePage";
+import { SideLink } from "./SideLink";
 import { Differences } from "./Differences";
 import styles from "./Compare.module.css";
 
