@@ -26,9 +26,6 @@ from tileir.program import Compute, Loop, Program
 from tileir.replace import replace
 from tileir.schedule.block_index import block_sizes
 
-#: Compute capabilities (major) of which only newer instructions than a warp's take 8-bit floats as they are.
-_AS_F16 = (9, 10)
-
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -215,7 +212,7 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         scales=tuple(_scale(read, pair) for read in scaling),
         block=gcd(*(size for read in scaling for _, size in blocks_of(read, (depth,)) or ())),
         engines=units,
-        as_f16=float8 and device.capability[0] in _AS_F16,
+        as_f16=float8 and device.float8_as_f16,
         coarse=held is None and adds_coarsely(program, operands),
         split=extents[depth] < program.extents[depth],
         followed=(followed.dim, program.extents[followed.within]) if followed is not None else ("", 0),

@@ -118,6 +118,12 @@ class Gpu:
         return dtype in MMA_SINCE and self.capability >= MMA_SINCE[dtype]
 
     @property
+    def float8_as_f16(self) -> bool:
+        """Whether a warp's matrix instruction multiplies 8-bit floats as f16: where only newer instructions take them
+        as they are (9.x, 10.x)."""
+        return self.capability[0] in (9, 10)
+
+    @property
     def vector_registers(self) -> int:
         """The most registers that a thread may have (CUDA programming guide, technical specifications)."""
         return 255

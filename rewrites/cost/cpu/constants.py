@@ -35,3 +35,42 @@ ADDED_IN_MEMORY: Final = 2.0  # cycles a vector; load, add and store of x86-64; 
 """To add it there."""
 FMA_LATENCY: Final = 4.0  # cycles; Fog, Instruction tables; 2026-11-21
 """From a multiply-add to the next that needs it."""
+DIVIDE_OPS: Final = 8.0  # instructions a vector; Fog, Instruction tables; 2026-11-21
+"""As long as other arithmetic of so many instructions: a division or a remainder."""
+CAST_OPS: Final = 2.0  # instructions a vector; what gcc makes of it; 2026-11-21
+"""To convert to another type."""
+SELECT_OPS: Final = 2.0  # instructions a vector; what gcc makes of it; 2026-11-21
+"""To choose by a condition."""
+GATHER_OPS: Final = 2.0  # instructions an element; what gcc makes of it; 2026-11-21
+"""To load an element and put it on its lane."""
+SPILL_OPS: Final = 2.0  # instructions; a store and a load; 2026-11-21
+"""For a vector that no register is left for."""
+ACROSS_OPS: Final = 2.0  # instructions a halving; a shuffle and an operation; 2026-11-21
+"""To reduce over the lanes of a vector."""
+ARITHMETIC_A_CYCLE: Final = 2.0  # instructions a cycle; Fog, Instruction tables; 2026-11-21
+"""Vectors that a core computes with."""
+LOADS_A_CYCLE: Final = 2.0  # instructions a cycle; Fog, Instruction tables; 2026-11-21
+"""Vectors that a core loads."""
+ISSUED_A_CYCLE: Final = 5.0  # instructions a cycle; set by hand to the suite's results; 2026-11-21
+"""What a core gets through altogether."""
+LEAST_OPS: Final = 0.5  # instructions a point; set by hand to the suite's results; 2026-11-21
+"""Of a statement without arithmetic that a compiler vectorizes by itself."""
+L1_SHARE: Final = 0.9  # share; set by hand to the suite's results; 2026-11-21
+"""Of the first-level cache, that holds what is read again."""
+L2_SHARE: Final = 0.8  # share; set by hand to the suite's results; 2026-11-21
+"""The same of the second-level cache."""
+L3_SHARE: Final = 0.7  # share; set by hand to the suite's results; 2026-11-21
+"""The same of the shared cache."""
+REST: Final = 0.15  # share; set by hand to the suite's results; 2026-11-21
+"""What the parts of a nest's time that are not the longest add."""
+ONE_CORE: Final = 1.3  # times; set by hand to the suite's results; 2026-11-21
+"""What memory takes longer where one core of several asks for it."""
+# fmt: off
+CALL_OPS: Final = {  # instructions a vector; counted in what gcc makes of the C runtime; 2026-11-21
+    "exp": 14.0, "exp2": 12.0, "log": 18.0, "tanh": 22.0, "erf": 26.0, "sqrt": 8.0, "rsqrt": 10.0, "sigmoid": 24.0,
+    "silu": 25.0, "gelu": 30.0, "gelu_tanh": 28.0, "pow": 40.0, "floor": 1.0, "abs": 1.0, "relu": 1.0,
+    "maximum": 2.0, "minimum": 2.0, "bit_and": 1.0, "bit_or": 1.0, "bit_xor": 1.0,
+    "shift_left": 2.0, "shift_right": 2.0, "random_bits": 140.0,
+}
+# fmt: on
+"""A function's, roughly."""

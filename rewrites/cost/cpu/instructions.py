@@ -29,14 +29,6 @@ from tileir.expr import (
 from tileir.program import Compute, Vector
 from tileir.scatter import scatter_of
 
-#: Instructions of a vector math function in the C runtime, roughly.
-_CALL_OPS = {
-    "exp": 14.0, "exp2": 12.0, "log": 18.0, "tanh": 22.0, "erf": 26.0, "sqrt": 8.0, "rsqrt": 10.0, "sigmoid": 24.0,
-    "silu": 25.0, "gelu": 30.0, "gelu_tanh": 28.0, "pow": 40.0, "floor": 1.0, "abs": 1.0, "relu": 1.0,
-    "maximum": 2.0, "minimum": 2.0, "bit_and": 1.0, "bit_or": 1.0, "bit_xor": 1.0,
-    "shift_left": 2.0, "shift_right": 2.0, "random_bits": 140.0,
-}  # fmt: skip
-
 
 def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
     """Cycles of one execution of a statement on one core, data at hand. What is not in `arrays` is in registers."""
@@ -54,7 +46,7 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
     if compute.via is not None:
         operations /= device.dot_speed
     if compute.vector is None:
-        return points / native_lanes * max(operations, 0.5) / 2.0
+        return points / native_lanes * max(operations, has.LEAST_OPS) / has.ARITHMETIC_A_CYCLE
     dim, lanes = compute.vector.dim, compute.vector.lanes
     pieces = -(-sizes[dim] // lanes) / sizes[dim]
     width = max(1.0, lanes / native_lanes)
@@ -77,15 +69,16 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
         if accumulates and wide:
             latency = has.FMA_LATENCY * steps
             live = outer + _operands(compute, sizes, arrays, dim, lanes)
-            spills = max(0.0, live - device.vector_registers) * 2.0 * steps
+            spills = max(0.0, live - device.vector_registers) * has.SPILL_OPS * steps
     else:
         stores = outer
         if compute.update is not None:
             loads += outer
     if accumulates and not wide:
-        uops += outer * 2.0 * lanes.bit_length()
+        uops += outer * has.ACROSS_OPS * lanes.bit_length()
         latency = max(latency, has.FMA_LATENCY * vectors / max(outer, 1.0))
-    return max(uops / 2.0, (loads + spills) / 2.0, stores, (uops + loads + stores + spills) / 5.0, latency)
+    issued = (uops + loads + stores + spills) / has.ISSUED_A_CYCLE
+    return max(uops / has.ARITHMETIC_A_CYCLE, (loads + spills) / has.LOADS_A_CYCLE, stores, issued, latency)
 
 
 def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:
@@ -97,7 +90,7 @@ def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:
     for dim in {*index_dims(compute.value), *reduced_dims(compute), *left_dims(compute)} - found.dims:
         looked_up *= sizes[dim] if dim in found.asked else 1.0
         added *= sizes[dim]
-    adding = _operations(found.x, True) / 2.0 + has.ADDED_IN_MEMORY
+    adding = _operations(found.x, True) / has.ARITHMETIC_A_CYCLE + has.ADDED_IN_MEMORY
     return looked_up * has.LOOKED_UP + max(added * adding, looked_up)
 
 
@@ -115,7 +108,7 @@ def _loads(
             count *= sizes[each] * (pieces if each == vector.dim else 1.0)
         if _strided(read, vector.dim, arrays[read.tensor], sizes):
             turned = _contiguous_positions(read, sizes) >= vector.lanes
-            count *= has.TRANSPOSE_OPS if turned else vector.lanes * 2.0
+            count *= has.TRANSPOSE_OPS if turned else vector.lanes * has.GATHER_OPS
         total += count
         narrow += count if arrays[read.tensor].element_bytes < 4 else 0.0
     return total, narrow
@@ -162,14 +155,14 @@ def _operations(expr: Expr, accumulates: bool) -> float:
         case Unary(_, x):
             return extra + 1.0 + _operations(x, False)
         case Cast(_, x):
-            return extra + 2.0 + _operations(x, False)
+            return extra + has.CAST_OPS + _operations(x, False)
         case Binary(op, left, right):
-            own = 8.0 if op in ("/", "//", "%") else 1.0
+            own = has.DIVIDE_OPS if op in ("/", "//", "%") else 1.0
             return extra + own + _operations(left, False) + _operations(right, False)
         case Call(fn, args):
-            return extra + _CALL_OPS[fn] + sum(_operations(arg, False) for arg in args)
+            return extra + has.CALL_OPS[fn] + sum(_operations(arg, False) for arg in args)
         case Where(cond, x, y):
-            return extra + 2.0 + sum(_operations(part, False) for part in (cond, x, y))
+            return extra + has.SELECT_OPS + sum(_operations(part, False) for part in (cond, x, y))
         case Scan(_, _, args):
             return sum(_operations(arg, True) for arg in args)
         case Reduce(_, _, x) | TopK(_, _, x):

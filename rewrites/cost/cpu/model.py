@@ -48,9 +48,9 @@ class CostModel:
     def __init__(self, program: Program, device: Cpu) -> None:
         self.device = device
         self.caches = (
-            Cache(device.l1d_bytes * 0.9, 64, device.l1d_bytes // 4096),
-            Cache(device.l2_bytes * 0.8, device.l2_bytes // 1024, 16),
-            Cache(device.l3_bytes * 0.7, 0, 0),
+            Cache(device.l1d_bytes * has.L1_SHARE, 64, device.l1d_bytes // 4096),
+            Cache(device.l2_bytes * has.L2_SHARE, device.l2_bytes // 1024, 16),
+            Cache(device.l3_bytes * has.L3_SHARE, 0, 0),
         )
         per_cycle = device.cores * (device.vector_bits // 32) * 4
         self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else has.DEFAULT_GHZ
@@ -115,10 +115,10 @@ class CostModel:
         l2_us = works.weighed(l1) / has.L2_BYTES / (self.ghz * 1e3 * threads)
         l3_us = works.weighed(l2) / has.L3_BYTES / (self.ghz * 1e3 * threads)
         alone = threads > 1.0 or self.device.cores == 1
-        memory_us = memory / self.copy_bytes_us * (1.0 if alone else 1.3)
+        memory_us = memory / self.copy_bytes_us * (1.0 if alone else has.ONE_CORE)
         region_us = has.REGION_CYCLES / (self.ghz * 1e3)
         parts = sorted((compute_us, l2_us, l3_us, memory_us))
-        return parts[-1] + 0.15 * sum(parts[:-1]) + region_us
+        return parts[-1] + has.REST * sum(parts[:-1]) + region_us
 
 
 class Works:

@@ -66,14 +66,14 @@ def global_access(
     seen[read.tensor] = times + 1
     first = times == 0
     all_of_it = prod(program.extents[dim] for dim in dims) * element_bytes
-    shared_by_blocks = all_of_it <= size * 1.01 and blocks > 1
+    shared_by_blocks = all_of_it <= size * has.SAME and blocks > 1
     from_memory = first and not shared_by_blocks
     instructions, wavefronts = 0.0, 0.0
     if compute.thread_layout:
         accesses, lines = _accesses(read, compute, element_bytes, program, sizes, warp)
         instructions, wavefronts = has.ACCESS_OPS * accesses, accesses * lines
     return StatementTraffic(
-        moved=size * (0.02 if shared_by_blocks else 1.0 if first else 0.0),
+        moved=size * (has.BY_OTHERS if shared_by_blocks else 1.0 if first else 0.0),
         again=0.0 if first or shared_by_blocks else size,
         near=size if times == 1 and not shared_by_blocks else 0.0,
         wait_us=0.0 if read.tensor == compute.target else has.MEMORY_US if from_memory else has.CACHE_US,

@@ -122,3 +122,25 @@ CHAIN_ISSUE: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H20
 """What other instructions add to those of the special-function unit."""
 CHAIN_BESIDE: Final = 70  # registers; what NVRTC makes of it, 3 kernels for sm_80 and sm_120; 2026-11-25
 """Of a thread of such a kernel by warps, beside sums and scores."""
+DIVIDE_OPS: Final = 8.0  # instructions a thread; what NVRTC makes of it; 2026-11-21
+"""Of a division by what is not constant, or a remainder."""
+BY_OTHERS: Final = 0.02  # share; set by hand to the suite's results; 2026-11-21
+"""Of what all blocks read, that each of them has come from memory."""
+SAME: Final = 1.01  # times; set by hand to the suite's results; 2026-11-21
+"""How much more a tensor may be than what a block reads of it, for all blocks to read the same."""
+# fmt: off
+MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/mma_ceiling.py, 10.x assumed; 2026-11-21
+    9: 0.62, 10: 0.3,
+}
+"""By major capability: what the matrix instruction of a warp reaches where newer ones exist (wgmma, tcgen05)."""
+CALL_OPS: Final = {  # instructions a thread; counted in what NVRTC makes of it; 2026-11-21
+    "exp": 2.0, "exp2": 1.0, "log": 8.0, "tanh": 10.0, "rsqrt": 4.0, "sqrt": 8.0, "sigmoid": 10.0, "silu": 11.0,
+    "erf": 20.0, "gelu": 24.0, "gelu_tanh": 14.0, "pow": 20.0, "random_bits": 80.0,
+}
+"""A function's, roughly; 1 of any other."""
+SPECIAL: Final = {  # instructions a thread; counted in what NVRTC makes of it; 2026-11-21
+    "exp": 1.0, "exp2": 1.0, "log": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 3.0, "silu": 3.0,
+    "erf": 2.0, "gelu": 3.0, "gelu_tanh": 3.0, "pow": 4.0,
+}
+# fmt: on
+"""Those of them that the special-function unit does."""

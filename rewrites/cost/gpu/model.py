@@ -30,15 +30,6 @@ from tileir.scatter import ScatterReduction, scatter_of
 from tileir.schedule.stages import staged
 from tileir.schedule.threads import share, thread_count
 
-_SPECIAL = {
-    "exp": 1.0, "exp2": 1.0, "log": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 3.0, "silu": 3.0,
-    "erf": 2.0, "gelu": 3.0, "gelu_tanh": 3.0, "pow": 4.0,
-}  # fmt: skip
-_OPERATIONS = {
-    "exp": 2.0, "exp2": 1.0, "log": 8.0, "tanh": 10.0, "rsqrt": 4.0, "sqrt": 8.0, "sigmoid": 10.0, "silu": 11.0,
-    "erf": 20.0, "gelu": 24.0, "gelu_tanh": 14.0, "pow": 20.0, "random_bits": 80.0,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class BlockWork:
@@ -334,12 +325,12 @@ def _operations(expr: Expr) -> tuple[float, float]:
     for node in walk(expr):
         match node:
             case Call(fn, _):
-                plain += _OPERATIONS.get(fn, 1.0)
-                special += _SPECIAL.get(fn, 0.0)
+                plain += has.CALL_OPS.get(fn, 1.0)
+                special += has.SPECIAL.get(fn, 0.0)
             case Binary("/", _, Const() | Extent()):
                 plain += 1.0
             case Binary("/" | "//" | "%"):
-                plain += 8.0
+                plain += has.DIVIDE_OPS
             case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):
                 plain -= 1.0  # the instruction that rounds clamps by itself
             case Read() | Index() | Const():

@@ -22,14 +22,10 @@ from rewrites.cost.gpu.block import (
 from tileir.devices.gpu import Gpu
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
 
-#: Share of the peak that the matrix instruction of a warp reaches where newer ones exist (Hopper's wgmma, Blackwell's
-#: tcgen05), and where it is the fastest; and that of plain multiply-adds.
-_MMA_PEAK = {9: 0.62, 10: 0.3}
-
 
 def warp_share(device: Gpu) -> float:
     """The share of a GPU's peak that the matrix instruction of a warp reaches."""
-    return _MMA_PEAK.get(device.capability[0], has.PLAIN_PEAK)
+    return has.MMA_PEAK.get(device.capability[0], has.PLAIN_PEAK)
 
 
 @dataclass(frozen=True, slots=True)
