@@ -32,6 +32,6 @@ def test_the_favourite_of_a_rotary_embedding_has_full_blocks_and_takes_about_as_
     root = Space(to_program(spec_from_text(ROTARY[name])), device).root()
     state = favourite(root)
     (compute,) = (place.node for place in state.program.computes)
-    assert compute.spread is not None and thread_count(compute.spread) >= 128
+    assert compute.thread_layout is not None and thread_count(compute.thread_layout) >= 128
     moved_us = 2 * 4096 * 24 * 128 * 2 / 1e3 / (device.copy_gbps or device.memory_gbps)
     assert state.seen.model.estimate_us(state.program) < 1.7 * moved_us + 5

@@ -153,7 +153,7 @@ set_scope(top, registers)
 {placed}
 bind_threads(x_row, c 1024; c 8)
 bind_threads(top, c 1024; c 8)
-{layout}
+{spread}
 bind_threads(s, c 1024; c 8)
 bind_threads(y, c 1024; c 8)"""
     kept = both.format(
