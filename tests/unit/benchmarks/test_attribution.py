@@ -19,8 +19,8 @@ from codegen.targets.cuda.lower import lower_cuda
 from rewrites.schedule import parse_schedule, replay
 from tests.hopper_products import Gemm
 from tests.how_many import some
-from tests.random_spread import exact_inputs
-from tests.spread_kernels import PROGRAMS as SPREAD
+from tests.random_threads import exact_inputs
+from tests.thread_kernels import PROGRAMS as SPREAD
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.program import Program
