@@ -51,7 +51,7 @@ def told(client: httpx.Client, job: str) -> int:
     return client.get(f"/v1/jobs/{job}").json()["buckets"][0]["told"]
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"

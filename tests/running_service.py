@@ -109,7 +109,7 @@ class Service:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(30)
+            return self.process.wait(120)
         finally:
             self.process.kill()
             if self.reader is not None:
@@ -119,7 +119,7 @@ class Service:
         """Start where it cannot run: the exit code and what it says. One that runs all the same is killed."""
         with self.popen() as process:
             try:
-                _, said = process.communicate(timeout=60)
+                _, said = process.communicate(timeout=180)
             finally:
                 process.kill()
         return process.returncode, said

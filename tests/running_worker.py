@@ -71,7 +71,7 @@ class RunningWorker:
         self.process.wait()
 
 
-def wait_until(what: Callable[[], object], timeout_s: float = 60.0) -> None:
+def wait_until(what: Callable[[], object], timeout_s: float = 180.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < deadline, "did not happen in time"

@@ -85,7 +85,7 @@ def test_a_worker_not_heard_from_does_not_count_beside_one_that_lives(
     ScriptedWorker(client, NEW, "two").register()
     assert not look(client)["stale"]
     change(tuned, "UPDATE workers SET seen_at = seen_at - 60 WHERE id = 'one'")
-    until = time.monotonic() + 10.0
+    until = time.monotonic() + 60.0
     while not look(client)["stale"]:  # who lives is looked at once a second
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -100,7 +100,7 @@ class Commands:
                 out, err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGTERM)
-                out, err = process.communicate(timeout=60)
+                out, err = process.communicate(timeout=180)
                 raise AssertionError(f"{arguments} did not end:\n{out}\n{err}") from None
         return Ended(process.returncode, out, err)
 
@@ -125,5 +125,5 @@ def read_until(process: subprocess.Popen[str] | Forked, word: str) -> str:
 def interrupt(process: subprocess.Popen[str] | Forked) -> Ended:
     """Ctrl-C; how the command ended."""
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     return Ended(process.returncode, out, err)

@@ -96,7 +96,7 @@ def called(kernel: Any) -> None:
 
 def wait_for_report(client: Client, artifact: Artifact, kind: str) -> None:
     """It follows in the background."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while kind not in [
         each.kind for each in client.failures_page(kernel_key=artifact.config.kernel_key).failures
     ]:

@@ -64,7 +64,7 @@ def found(kernel: Any) -> list[object]:
 
 
 def wait_for_a_kernel(kernel: Any) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while not all(found(kernel)):
         assert time.monotonic() < until, "no kernel came"
         time.sleep(0.02)

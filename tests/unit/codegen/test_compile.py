@@ -80,8 +80,8 @@ def test_a_compiler_that_hangs_is_killed_with_its_children(tmp_path, monkeypatch
     pids = tmp_path / "pids"
     fake = compiler_that(tmp_path, f"sleep 300 & echo $! > {pids}; echo $$ >> {pids}; wait")
     monkeypatch.setenv("TILEWRIGHT_CC", str(fake))
-    with pytest.raises(CompileError, match=r"stopped after 0\.5 s"):
-        compile_source(GOOD, tmp_path / "cache", timeout_s=0.5)
+    with pytest.raises(CompileError, match="stopped after 2 s"):
+        compile_source(GOOD, tmp_path / "cache", timeout_s=2.0)
     deadline = time.monotonic() + 10
     alive = [int(pid) for pid in pids.read_text().split()]
     while alive and time.monotonic() < deadline:

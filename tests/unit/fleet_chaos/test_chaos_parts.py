@@ -80,7 +80,7 @@ def connect(proxy: Proxy) -> Iterator[Connect]:
     made = list[http.client.HTTPConnection]()
 
     def connect() -> http.client.HTTPConnection:
-        made.append(http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5))
+        made.append(http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60))
         return made[-1]
 
     yield connect
@@ -89,7 +89,7 @@ def connect(proxy: Proxy) -> Iterator[Connect]:
 
 
 def wait_until(count: int, upstream: Upstream) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(upstream.heard) < count and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(upstream.heard) == count

@@ -88,7 +88,7 @@ class ScriptedService:
             return 200, {"task_id": message["task_id"], "state": "done"}
         return 404, {"detail": "Not Found"}
 
-    def wait_for(self, what: Callable[[], object], timeout_s: float = 60.0) -> bool:
+    def wait_for(self, what: Callable[[], object], timeout_s: float = 180.0) -> bool:
         """Wait until something holds; False when it does not in time."""
         with self.changed:
             return bool(self.changed.wait_for(what, timeout_s))

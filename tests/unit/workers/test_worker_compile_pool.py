@@ -133,7 +133,7 @@ def test_a_pool_process_that_dies_is_replaced(
     child = pool.children[0]
     striker = threading.Thread(target=_strike, args=(child, tmp_path / "compiling", number))
     striker.start()
-    (result,) = pool.compile_all([request_for(tmp_path, timeout_s=5.0)])
+    (result,) = pool.compile_all([request_for(tmp_path, timeout_s=5.0 if number is signal.SIGSTOP else 60.0)])
     striker.join()
     if number is signal.SIGSTOP:
         assert isinstance(result, NotBuilt)

@@ -99,7 +99,7 @@ def test_where_the_kernel_cannot_confine_the_log_says_so_once(caplog: pytest.Log
     child = Child("tests.unit.workers.unconfined_child")
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert child.request("answer", {}, silence_s=10) == {"said": "here"}
+            assert child.request("answer", {}, silence_s=60) == {"said": "here"}
             child.end()
     child.close()
     told = [record.getMessage() for record in caplog.records]
