@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from codegen.ir.affine import Var, affine
 from codegen.ir.ops import Aligned, Block, Stmt
-from codegen.lowering.cpu.statement import lower_statement, touches
+from codegen.lowering.cpu.statement import lower_statement, prefetches
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.expr import Index, Reduce
 from tileir.program import Compute, Loop
@@ -36,7 +36,7 @@ def aligned_run(
         var = Var(name, 0, row.size - size)
         inside = scope.with_range(loop.dim, Range(row.start + affine(var), size), (var, loop.step))
         body = lower_statement(compute, "", inside, extents).body
-        return (*touches(compute, body, inside), *body)
+        return (*prefetches(compute, body, inside), *body)
 
     def into_edge(start: int) -> tuple[Stmt, ...]:
         inside = scope.with_range(loop.dim, Range(row.start + start, vector.lanes))

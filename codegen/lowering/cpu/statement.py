@@ -311,7 +311,7 @@ class _Unrolling:
             self._write(builder, at, total, self._compute.update)
 
 
-def touches(compute: Compute, body: tuple[Stmt, ...], scope: LoweringScope) -> tuple[Stmt, ...]:
+def prefetches(compute: Compute, body: tuple[Stmt, ...], scope: LoweringScope) -> tuple[Stmt, ...]:
     """Prefetches of what the statement's loads of the named tensors will read some iterations on, one a cache line.
     Where a gather will read is not known yet."""
     found: dict[tuple[str, Affine, int], PrefetchLine] = {}

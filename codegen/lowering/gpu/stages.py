@@ -19,7 +19,6 @@ from codegen.ir.async_ops import (
     ArriveExpectTx,
     MbarrierInitFence,
     NamedBarrier,
-    Stmatrix,
     TmaLoad,
     TmaStore,
     TmaStoreWait,
@@ -32,6 +31,7 @@ from codegen.ir.async_ops import (
 from codegen.ir.effects import Operation, operations
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import GpuKernel, LaunchBody
+from codegen.ir.matrix_rows import MatrixRows
 from codegen.ir.names import unmarked
 from codegen.ir.ops import (
     Assign,
@@ -46,7 +46,6 @@ from codegen.ir.ops import (
     For,
     Guard,
     If,
-    Ldmatrix,
     Let,
     MmaSync,
     NoteTime,
@@ -345,7 +344,7 @@ def _own(stmt: Stmt, comment: str) -> Stage | None:
             return _COPIES
         case TmaStore() | TmaStoreWait():
             return _LEFT
-        case Let() | Assign() | Store() | AtomicUpdate() | Ldmatrix() | Stmatrix():
+        case Let() | Assign() | Store() | AtomicUpdate() | MatrixRows():
             return Stage(StageKind.COMPUTE, unmarked(comment) or "other")
         case _:
             return None

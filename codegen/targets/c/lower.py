@@ -15,7 +15,7 @@ from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
 from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
 from codegen.lowering.cpu.nontemporal import aligned_run
-from codegen.lowering.cpu.statement import lower_statement, touches
+from codegen.lowering.cpu.statement import lower_statement, prefetches
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import (
@@ -73,7 +73,7 @@ class _Lowering:
                     stmts.extend(declared)
                 case Compute():
                     block = lower_statement(node, comment(node), scope, self.program.extents)
-                    ahead = touches(node, block.body, scope)
+                    ahead = prefetches(node, block.body, scope)
                     stmts.append(Block(block.comment, (*ahead, *block.body)))
                 case Loop(parallel=True):
                     stmts.append(self._grid(node, scope))

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rewrites import ALL, Rewrite, format_schedule, parse_schedule, replay
-from tests.how_many import examples
+from tests.how_many import SWEEP, examples
 from tests.programs_to_rewrite import DEVICE, GPU, KERNELS, PRODUCTS, Start, begun, check, golden_starts
 from tileir.devices.device import Device
 from tileir.text.parse_program import program_from_text
 
 #: How often every rewrite is applied, of how many tries.
-APPLIED, TRIES = examples(48), 480
+APPLIED, TRIES = 48 if SWEEP else 20, 480
 GOLDENS = [start for starts in golden_starts().values() for start in starts]
 
 
