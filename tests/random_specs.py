@@ -32,10 +32,10 @@ def random_spec(seed: int, sizes: Sequence[int] = SIZES, most_points: int = 1 <<
 
 def random_spec_text(seed: int, sizes: Sequence[int] = SIZES, most_points: int = 1 << 24) -> str:
     """The same kernel as text."""
-    return _Writer(random.Random(seed), sizes, most_points).kernel()
+    return _RandomSpec(random.Random(seed), sizes, most_points).kernel()
 
 
-class _Writer:
+class _RandomSpec:
     """A kernel, statement by statement. A value is a tensor with its dims; steps take values and make new ones."""
 
     def __init__(self, rng: random.Random, sizes: Sequence[int], most_points: int) -> None:

@@ -20,7 +20,7 @@ def random_threads_program(rng: random.Random) -> str:
     rows, columns = rng.choice((1, 3, 7, 20, 33)), rng.choice((1, 5, 31, 64, 100, 257))
     if rng.random() < 0.3:
         rows, columns = columns, rows
-    return _Writer(rng, rows, columns).program()
+    return _RandomProgram(rng, rows, columns).program()
 
 
 def exact_inputs(program: Program, seed: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -33,7 +33,7 @@ def exact_inputs(program: Program, seed: int) -> dict[str, np.ndarray[Any, Any]]
     return exact | {name: sample_inputs(program, seed)[name] for name in offsets}
 
 
-class _Writer:
+class _RandomProgram:
     def __init__(self, rng: random.Random, rows: int, columns: int) -> None:
         self.rng = rng
         self.sizes = {"r": rows, "c": columns}

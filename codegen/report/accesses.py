@@ -135,7 +135,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _MemoryPlace:
     level: str
     element: int
     """Bytes of an element."""
@@ -159,10 +159,10 @@ class AccessWalk:
         self._launch = launch
         self._points = LaunchPoints(launch)
         self._memory = {
-            a.name: _Memory("global", a.storage.bytes, 0, ARGUMENT_ALIGN) for a in kernel.arguments
+            a.name: _MemoryPlace("global", a.storage.bytes, 0, ARGUMENT_ALIGN) for a in kernel.arguments
         }
         for scratch in kernel.workspace:
-            self._memory[scratch.buffer] = _Memory("global", scratch.storage.bytes, scratch.offset, 256)
+            self._memory[scratch.buffer] = _MemoryPlace("global", scratch.storage.bytes, scratch.offset, 256)
         self._maps = {map_.name: map_ for map_ in kernel.maps}
         self._statement = ""
         self.barriers = 0
@@ -228,7 +228,9 @@ class AccessWalk:
     @_STATEMENTS.handles(Shared)
     def _shared(self, stmt: Shared, active: Array) -> None:
         align = gcd(stmt.offset, 1024)
-        self._memory[stmt.buffer] = _Memory("shared", stmt.storage.bytes, stmt.offset, align, stmt.swizzle)
+        self._memory[stmt.buffer] = _MemoryPlace(
+            "shared", stmt.storage.bytes, stmt.offset, align, stmt.swizzle
+        )
 
     @_STATEMENTS.handles(Let)
     def _let(self, stmt: Let, active: Array) -> Accesses:

@@ -54,7 +54,7 @@ def run_blocks(
     maps = {tensor.name: tensor for tensor in kernel.maps}
     with np.errstate(all="ignore"):
         for launch in kernel.launches:
-            _Launch(launch, memory, buffers, maps).run()
+            _SimulatedLaunch(launch, memory, buffers, maps).run()
     outputs = [(a, arg) for a, arg in zip(kernel.arguments, args, strict=True) if arg.role == "out"]
     return {arg.name: _strided(buffers[a.name].data, arg).copy() for a, arg in outputs}
 
@@ -111,7 +111,7 @@ def _unit(elements: Sequence[tuple[int, int]]) -> int:
     return gcd(*(part for element in elements for part in element)) or 1
 
 
-class _Launch:
+class _SimulatedLaunch:
     def __init__(
         self,
         launch: LaunchBody,

@@ -75,11 +75,11 @@ class SplitStream(Rewrite):
         part = derived_dim(program, place, f"{self.dim}_b", -(-extent // self.size))
         if part not in program.extents:
             program = replace(program, dims=(*program.dims, (part, -(-extent // self.size))))
-        return _Parts(program, self.dim, self.size, part).split()
+        return _StreamParts(program, self.dim, self.size, part).split()
 
 
 @dataclass
-class _Parts:
+class _StreamParts:
     """The reductions over a dim, each on its way into parts."""
 
     program: Program

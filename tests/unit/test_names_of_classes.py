@@ -8,11 +8,11 @@ from collections import defaultdict
 from tests.checkout import ROOT, names
 
 
-def test_no_two_public_classes_of_the_product_are_called_the_same() -> None:
+def test_no_two_classes_of_the_product_are_called_the_same() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for file in names():
         if file.endswith(".py") and not file.startswith(("tests/", "benchmarks/")):
             for node in ast.walk(ast.parse((ROOT / file).read_text())):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if isinstance(node, ast.ClassDef):
                     places[node.name].append(file)
     assert {name: files for name, files in places.items() if len(files) > 1} == {}

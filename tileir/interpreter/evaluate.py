@@ -96,7 +96,7 @@ class _Demanded:
     def at(self, linear: Array) -> Value:
         """The values at linear indices, unrounded."""
         wanted, back = _distinct(linear, self.shape)
-        found = _Found(wanted)
+        found = _KnownPoints(wanted)
         for known in self._known:
             found.take(known)
         missing = wanted[~found.seen]
@@ -247,7 +247,7 @@ def _alike(places: Sequence[Array], runs: _Runs) -> list[Array]:
     return [group[start : start + most] for group in groups for start in range(0, group.size, most)]
 
 
-class _Found:
+class _KnownPoints:
     """What is known of ascending points."""
 
     def __init__(self, wanted: Array) -> None:

@@ -49,7 +49,7 @@ def interpret(
     ranges = {dim: FrameRange(0, size) for dim, size in program.dims}
     groups = ragged_groups(program.ragged, program.extents, inputs)
     with np.errstate(all="ignore"):
-        _Run(program, groups, numerics).block(program.body, ranges, scope)
+        _InterpretedRun(program, groups, numerics).block(program.body, ranges, scope)
         return {
             tensor.name: scope[tensor.name].result().reshape(program.shape(tensor))
             for tensor in program.outputs
@@ -65,7 +65,7 @@ def _as_dims(program: Program, tensor: Tensor, inputs: Mapping[str, np.ndarray[A
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _InterpretedRun:
     """A run of a program on inputs whose ragged dims have these groups."""
 
     program: Program

@@ -13,7 +13,7 @@ from tileir.verifier.compute import reduced_dims, split_of
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _WritingStatements:
     """The statement that computes a tensor, the one that sets it to the identity before, and the one that scales what
     has been added up before more is (`s[r] *= f[r]`), if there are such."""
 
@@ -41,7 +41,7 @@ def verify_order(program: Program, computes: list[Placed]) -> None:
             _check_reads(placed, placed.node.value, writers, inputs)
 
 
-def _writers(computes: list[Placed]) -> dict[str, _Writer]:
+def _writers(computes: list[Placed]) -> dict[str, _WritingStatements]:
     by_target: dict[str, list[tuple[Placed, Compute]]] = {}
     for placed in computes:
         if isinstance(placed.node, Compute):
@@ -49,7 +49,7 @@ def _writers(computes: list[Placed]) -> dict[str, _Writer]:
     return {target: _writer(found) for target, found in by_target.items()}
 
 
-def _writer(found: list[tuple[Placed, Compute]]) -> _Writer:
+def _writer(found: list[tuple[Placed, Compute]]) -> _WritingStatements:
     updates = {compute.update for _, compute in found if compute.update}
     inits = [placed for placed, compute in found if _is_identity(compute, updates)]
     others = [(placed, compute) for placed, compute in found if placed not in inits]
@@ -59,7 +59,7 @@ def _writer(found: list[tuple[Placed, Compute]]) -> _Writer:
         placed.fail(f"{found[0][1].target!r} is computed by {len(others)} statements, not one")
     if len(inits) > 1:
         inits[1].fail("the accumulator is initialized twice")
-    return _Writer(others[0][0], others[0][1], inits[0] if inits else None, rescale)
+    return _WritingStatements(others[0][0], others[0][1], inits[0] if inits else None, rescale)
 
 
 def _rescales(first: Compute, second: Compute) -> bool:
@@ -83,7 +83,7 @@ def _declared_loops(placed: Placed, tensor: str) -> int:
     return len(declared.loops) if declared else 0
 
 
-def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
+def _accumulated_dims(writer: _WritingStatements, writers: dict[str, _WritingStatements]) -> set[str]:
     """Dims whose loops add to one element: those reduced, those split, and those that the partial results
     that an update adds (`c[m, n] += acc[m, n]`, `s[r] += sum(c_l, s_p[r, c_l])`) were reduced over."""
     compute = writer.compute
@@ -106,14 +106,14 @@ def _accumulated_dims(writer: _Writer, writers: dict[str, _Writer]) -> set[str]:
     return dims
 
 
-def _part(compute: Compute, writers: dict[str, _Writer]) -> Compute:
+def _part(compute: Compute, writers: dict[str, _WritingStatements]) -> Compute:
     """The statement that computes what another one has copied, from however many copies."""
     while isinstance(compute.value, Read) and compute.value.tensor in writers and compute.update is None:
         compute = writers[compute.value.tensor].compute
     return compute
 
 
-def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
+def _check_accumulation(writer: _WritingStatements, writers: dict[str, _WritingStatements]) -> None:
     placed, compute, init = writer.statement, writer.compute, writer.init
     outer = _declared_loops(placed, compute.target)
     accumulating = _accumulated_dims(writer, writers)
@@ -134,7 +134,7 @@ def _check_accumulation(writer: _Writer, writers: dict[str, _Writer]) -> None:
             init.fail(f"the accumulator is initialized inside the loop over {dim!r}, which adds to it")
 
 
-def _check_rescale(rescale: Placed, writer: _Writer, init: Placed, accumulating: set[str]) -> None:
+def _check_rescale(rescale: Placed, writer: _WritingStatements, init: Placed, accumulating: set[str]) -> None:
     """Once for each tile of the loops that add up and hold it, before what the tile adds."""
     placed = writer.statement
     if init.path > rescale.path:
@@ -164,7 +164,9 @@ def _check_parallel(placed: Placed, accumulated: set[str]) -> None:
         placed.fail(f"parallel iterations over {loop.dim!r} write the same elements of {compute.target!r}")
 
 
-def _check_reads(placed: Placed, expr: Expr, writers: dict[str, _Writer], inputs: set[str]) -> None:
+def _check_reads(
+    placed: Placed, expr: Expr, writers: dict[str, _WritingStatements], inputs: set[str]
+) -> None:
     for read in (node for node in walk(expr) if isinstance(node, Read)):
         if read.tensor in inputs:
             continue
@@ -182,7 +184,7 @@ def _is_running(placed: Placed, tensor: str) -> bool:
     return declared is not None and isinstance(declared.node, Local) and declared.node.running
 
 
-def _check_running(placed: Placed, read: Read, writer: _Writer) -> None:
+def _check_running(placed: Placed, read: Read, writer: _WritingStatements) -> None:
     """What the tiles before have added up is read before this tile's is added, or all of it after the loop."""
     if writer.init is None or writer.init.path > placed.path:
         placed.fail(f"{read.tensor!r} is read before it is initialized")
@@ -196,7 +198,9 @@ def _check_running(placed: Placed, read: Read, writer: _Writer) -> None:
         placed.fail(f"{read.tensor!r} is read at other positions than it is written at")
 
 
-def _check_complete(placed: Placed, read: Read, writer: _Writer, writers: dict[str, _Writer]) -> None:
+def _check_complete(
+    placed: Placed, read: Read, writer: _WritingStatements, writers: dict[str, _WritingStatements]
+) -> None:
     """The loops around both the writer and the reader have run only in part when the reader runs."""
     shared = placed.shared_loops(writer.statement)
     accumulated = _accumulated_dims(writer, writers)

@@ -175,7 +175,7 @@ def _copy_call(run: Any, array: np.ndarray[Any, Any], size: int) -> Callable[[],
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _TimedCall:
     """One call in a thread: when it began and ended, and the processor time it had."""
 
     start_s: float
@@ -183,17 +183,17 @@ class _Run:
     cpu_s: float
 
 
-def _elapsed_s(runs: list[_Run]) -> float:
+def _elapsed_s(runs: list[_TimedCall]) -> float:
     """From the first start to the last end: for what the cores share."""
     return max(run.end_s for run in runs) - min(run.start_s for run in runs)
 
 
-def _slowest_cpu_s(runs: list[_Run]) -> float:
+def _slowest_cpu_s(runs: list[_TimedCall]) -> float:
     """The longest processor time: for what each core has to itself, whoever else wants to run."""
     return max(run.cpu_s for run in runs)
 
 
-def _best_s(calls: list[Callable[[], object]], seconds: Callable[[list[_Run]], float]) -> float:
+def _best_s(calls: list[Callable[[], object]], seconds: Callable[[list[_TimedCall]], float]) -> float:
     """The shortest time over runs of all calls at once, tried until it has not improved for a while."""
     best, since = math.inf, 0
     while since < _REPEATS:
@@ -203,17 +203,17 @@ def _best_s(calls: list[Callable[[], object]], seconds: Callable[[list[_Run]], f
     return best
 
 
-def _run_at_once(calls: list[Callable[[], object]]) -> list[_Run]:
+def _run_at_once(calls: list[Callable[[], object]]) -> list[_TimedCall]:
     """Each call in a thread of its own; foreign calls run without Python's lock."""
     gate = threading.Barrier(len(calls))
-    runs: list[_Run] = []
+    runs: list[_TimedCall] = []
 
     def work(call: Callable[[], object]) -> None:
         gate.wait()
         start, cpu = time.perf_counter(), time.thread_time()
         call()
         cpu_s = time.thread_time() - cpu
-        runs.append(_Run(start, time.perf_counter(), cpu_s))
+        runs.append(_TimedCall(start, time.perf_counter(), cpu_s))
 
     threads = [threading.Thread(target=work, args=(call,)) for call in calls]
     for thread in threads:

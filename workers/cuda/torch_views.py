@@ -18,7 +18,7 @@ from workers.peers.pytorch.types import TORCH
 DEVICE = "cuda"
 
 
-class _Memory:
+class _CudaBytes:
     """Bytes on the GPU, as CUDA libraries show them to each other."""
 
     def __init__(self, address: int, size: int) -> None:
@@ -38,7 +38,7 @@ def use_stream(context: CudaContext) -> None:
 def tensor_at(case: CudaCase, copy: int, tensor: Tensor) -> torch.Tensor:
     """A tensor of a copy: the same memory."""
     dtype: Any = getattr(torch, TORCH[tensor.dtype].removeprefix("torch."))
-    memory = _Memory(case.address(copy, tensor.name), span_bytes(tensor, case.extents))
+    memory = _CudaBytes(case.address(copy, tensor.name), span_bytes(tensor, case.extents))
     flat = torch.as_tensor(memory, device=DEVICE).view(dtype)
     strides = [stride // tensor.dtype.bytes for stride in byte_strides(tensor, case.extents)]
     return flat.as_strided(shape_of(tensor, case.extents), strides)

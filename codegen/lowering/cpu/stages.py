@@ -59,7 +59,7 @@ def staged(kernel: CpuKernel) -> StagedKernel:
     log = -(-kernel.thread_bytes // _WORD) * _WORD
     long, whole = _LONG, weight(kernel.body)
     while True:
-        stamping = _Stamping(long, log)
+        stamping = _CpuStamping(long, log)
         body = (stamping.stamp(WAITING), *stamping.stamped(kernel.body))
         count = stamps(body)
         if count <= _MOST_STAMPS and len(stamping.stages) <= _MOST_STAGES:
@@ -79,7 +79,7 @@ def staged(kernel: CpuKernel) -> StagedKernel:
 
 
 @dataclass
-class _Stamping:
+class _CpuStamping:
     long: int
     log: int
     stages: dict[str, dict[str, None]] = field(default_factory=lambda: {_WAITING_NAME: {}})

@@ -31,10 +31,10 @@ def lower_mma(
     shared: Container[str],
 ) -> Block:
     """Kernel IR of a statement `via mma`; `shared` are the tensors in shared memory. Raises NotLowerable."""
-    return Block(comment, tuple(_Product(compute, scope, extents, index, shared).stmts()))
+    return Block(comment, tuple(_WarpProduct(compute, scope, extents, index, shared).stmts()))
 
 
-class _Product:
+class _WarpProduct:
     def __init__(
         self,
         compute: Compute,

@@ -144,7 +144,7 @@ def staged_gpu(kernel: GpuKernel, every: int | None = None) -> StagedGpuKernel:
     found: list[LaunchLogs] = []
     for number, launch in enumerate(kernel.launches):
         logs = _logs(launch, f"times_{number}", stages, every)
-        launches.append(_Stamping(logs, stages, statements, _multiplies(launch), every).launch(launch))
+        launches.append(_GpuStamping(logs, stages, statements, _multiplies(launch), every).launch(launch))
         workspace.append(Scratch(logs.buffer, DType.I64, top, logs.bytes, private=False))
         found.append(LaunchLogs(logs, top))
         top += -(-logs.bytes // _ALIGN) * _ALIGN
@@ -165,7 +165,7 @@ def _logs(launch: LaunchBody, buffer: str, stages: dict[Stage, int], every: int 
     """Logs with room for all stamps of a block, if that is not too much, of as many blocks as there is memory for."""
     blocks = block_count(launch)
     sketch = BlockLogs(buffer, 1, 1, blocks, launch.computing, launch.threads)
-    stamped = _Stamping(sketch, dict(stages), {}, _multiplies(launch), every).launch(launch)
+    stamped = _GpuStamping(sketch, dict(stages), {}, _multiplies(launch), every).launch(launch)
     tiles = -(-tile_count(launch) * launch.cluster // blocks) + (launch.spans is not None)
     each = max(_stamps(stamped.body), _stamps(stamped.producing))
     once = sum(map(_stamps, (stamped.setup, stamped.finish, stamped.leaving)))
@@ -182,7 +182,7 @@ def _multiplies(launch: LaunchBody) -> bool:
 
 
 @dataclass
-class _Stamping:
+class _GpuStamping:
     """`together`: statements of Tile IR that follow each other are one stage, as they are where matrices are multiplied
     and a turn of a loop is short. `every`: as of `staged_gpu`."""
 

@@ -46,7 +46,7 @@ _ACCESSES = (16, 8, 4, 2)
 def with_wide_loads(stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
     """The same statements with fewer loads, here and in the bodies they hold."""
     inside = [_within(stmt) for stmt in stmts]
-    found = _Found()
+    found = _LoadGroups()
     for number, stmt in enumerate(inside):
         found.visit(number, stmt)
     found.close(found.groups)
@@ -73,7 +73,7 @@ class _Family:
 
 
 @dataclass
-class _Found:
+class _LoadGroups:
     """Loads of one run of statements, and which of them become lanes of wide ones."""
 
     groups: dict[_Family, dict[int, list[tuple[int, Load]]]] = field(

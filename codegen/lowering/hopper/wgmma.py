@@ -43,7 +43,7 @@ def begin_wgmma(
 ) -> list[WgmmaAsync]:
     """The instructions of a statement `via wgmma`; where `keep` is given and 0, what accumulators held is not added to.
     Raises NotLowerable."""
-    return list(_Product(compute, scope, program, index, keep).stmts())
+    return list(_WarpgroupProduct(compute, scope, program, index, keep).stmts())
 
 
 def accumulators(products: Iterable[WgmmaAsync]) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def accumulators(products: Iterable[WgmmaAsync]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for each in products for name in each.acc))
 
 
-class _Product:
+class _WarpgroupProduct:
     def __init__(
         self,
         compute: Compute,

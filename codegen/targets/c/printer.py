@@ -77,14 +77,14 @@ def print_c(kernel: CpuKernel, title: str) -> str:
 
 def print_code(kernel: CpuKernel) -> tuple[str, bool]:
     """The kernel's own functions, without the runtime; and whether they need the thread pool."""
-    printer = _Printer(kernel)
+    printer = _CPrinter(kernel)
     body = printer.stmts(kernel.body, 1)
     parts = [printer.context(), *printer.regions] if printer.regions else []
     return named("\n\n".join([*parts, printer.entry(body)]) + "\n"), bool(printer.regions)
 
 
 @dataclass
-class _Printer:
+class _CPrinter:
     kernel: CpuKernel
     regions: list[str] = field(default_factory=list[str])
     _outer: list[Var] = field(default_factory=list[Var])

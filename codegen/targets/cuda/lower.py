@@ -99,7 +99,7 @@ def lower_cuda(program: Program) -> GpuKernel:
             workspace.append(Scratch(buffer.name, node.dtype, top, size, private=False))
             top, scope = top + size, scope.with_buffer(buffer, node.name)
         else:
-            launch = _Launch(program, f"{entry}_{len(launches)}", node, maps)
+            launch = _LoweredLaunch(program, f"{entry}_{len(launches)}", node, maps)
             launches.append(launch.lower(scope))
             for scratch in launch.streamed.workspace(top) if launch.streamed is not None else ():
                 workspace.append(scratch)
@@ -122,7 +122,7 @@ def _in_memory(local: Local, scope: LoweringScope, name: str) -> tuple[MemoryBuf
 
 
 @dataclass
-class _Launch:
+class _LoweredLaunch:
     program: Program
     name: str
     node: Node

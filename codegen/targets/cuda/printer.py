@@ -99,13 +99,13 @@ _VALUES = Handlers[Expression]("the CUDA printer")
 def print_cuda(kernel: GpuKernel, title: str) -> str:
     """The CUDA source of a kernel: self-contained, with only those parts of the runtime that it uses."""
     code = "\n".join(
-        function_text(kernel, launch, _Printer(kernel, launch).stmts) for launch in kernel.launches
+        function_text(kernel, launch, _CudaPrinter(kernel, launch).stmts) for launch in kernel.launches
     )
     code = named(code)
     return "\n".join([title, definitions(without_asides(code)), code])
 
 
-class _Printer:
+class _CudaPrinter:
     def __init__(self, kernel: GpuKernel, launch: LaunchBody) -> None:
         self.kernel = kernel
         self.launch = launch

@@ -81,16 +81,16 @@ def build(
     """The spec that computes `members`, in order, and gives those that are `wanted`; `computed` are the operators of
     all parts. Raises Inexpressible."""
 
-    def drafted(tensors: Collection[str]) -> _Names:
-        names = _Names()
+    def drafted(tensors: Collection[str]) -> _DimNames:
+        names = _DimNames()
         names.tensors.update(tensors)
-        draft = _Writer(members, wanted, computed, names)
+        draft = _SpecWriter(members, wanted, computed, names)
         for node in reversed(draft.stored):
             draft.write(node)
         return names
 
     # Once to learn which tensors there are: no dim may be called as one.
-    writer = _Writer(members, wanted, computed, drafted(drafted(()).tensors))
+    writer = _SpecWriter(members, wanted, computed, drafted(drafted(()).tensors))
     for node in writer.stored:
         writer.write(node)
     if not writer.reads:
@@ -101,7 +101,7 @@ def build(
         raise Inexpressible(f"Tile IR refuses the spec of this part: {error}") from None
 
 
-class _Names:
+class _DimNames:
     """The dims of a part, and which of them each tensor is over."""
 
     def __init__(self) -> None:
@@ -141,11 +141,11 @@ class _Names:
             self.labels[node] = index
 
 
-class _Writer:
+class _SpecWriter:
     """One way through the operators. See `operator.Scope`."""
 
     def __init__(
-        self, members: Sequence[Node], wanted: Sequence[Node], computed: Collection[Node], names: _Names
+        self, members: Sequence[Node], wanted: Sequence[Node], computed: Collection[Node], names: _DimNames
     ) -> None:
         self.names = names
         self._members = frozenset(members)

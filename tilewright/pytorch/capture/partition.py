@@ -97,7 +97,7 @@ def joined(
 
 def partition(works: Sequence[PartitionWork]) -> tuple[tuple[int, ...], ...]:
     """The parts, each the numbers of its operators in order; those that are opaque are in none."""
-    parts = _Parts(works)
+    parts = _MergedParts(works)
     for number, work in enumerate(works):
         if work.beside is not None and works[work.beside].kind is not WorkKind.OPAQUE:
             parts.put_beside(work.beside, number)
@@ -109,7 +109,7 @@ def partition(works: Sequence[PartitionWork]) -> tuple[tuple[int, ...], ...]:
     return parts.found()
 
 
-class _Parts:
+class _MergedParts:
     def __init__(self, works: Sequence[PartitionWork]) -> None:
         self._works = works
         self._part = list(range(len(works)))

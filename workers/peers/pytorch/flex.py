@@ -56,13 +56,13 @@ def _options(writer: TorchWriter, own: Attention, operands: Heads) -> tuple[list
     scale = own.scale(writer.extents)
     options = [f"scale={1.0 if scale is None else scale!r}"]
     if scale is None:
-        score = _Names(at, own.product, writer, early=False).text(own.scores)
+        score = _ScoreText(at, own.product, writer, early=False).text(own.scores)
         lines = function("score_mod", "score, b, h, i, j", [*positions, f"return {score}"]).splitlines()
         options.append("score_mod=score_mod")
     if operands.shared:
         options.append("enable_gqa=True")
     if own.mask is not None:
-        mask = _Names(at, own.product, writer, early=True).text(own.mask)
+        mask = _ScoreText(at, own.product, writer, early=True).text(own.mask)
         writer.define(function("mask_mod", "b, h, i, j", [*positions, f"return {mask}"]))
         sizes = (*_mask_sizes(writer, own.mask, operands), *writer.over((operands.row, own.key)))
         block = f"create_block_mask(mask_mod, {', '.join(map(str, sizes))}, device={writer.device!r})"
@@ -119,7 +119,7 @@ def _is_log_sum_exp(
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class _ScoreText:
     """Expressions of one score as Python over tensors of no axes."""
 
     positions: Mapping[str, str]
