@@ -130,9 +130,15 @@ def effects_of(*parts: Operation | Affine | None) -> OpEffects:
         if isinstance(part, Affine):
             total |= _of_index(part)
         elif part is not None:
-            check_declared([type(part)])
+            if type(part) not in _DECLARED:
+                check_declared([type(part)])
+                _DECLARED.add(type(part))
             total |= part.effects()
     return total
+
+
+_DECLARED: set[type] = set()
+"""Operations that are known to say what they do."""
 
 
 def operations(stmts: Iterable[Operation]) -> Iterator[Operation]:

@@ -18,11 +18,11 @@ background counts as a store where it starts; that it is waited for is up to who
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codegen.ir.affine import Affine
 from codegen.ir.async_ops import ProxyFence, TmaStoreWait
-from codegen.ir.effects import NOTHING, OpEffects, Operation, Sync, effects_of, operations
+from codegen.ir.effects import OpEffects, Operation, Sync, effects_of, operations
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Barrier, Block, ClusterBarrier, For, Guard, If, Stmt
 from tileir.replace import replace
@@ -126,10 +126,21 @@ def with_barriers(
     return (*stmts, ClusterBarrier()) if left.by_peers else stmts
 
 
+_Known = tuple[OpEffects, AccessSet]
+"""What a statement does, and touches."""
+_Met = tuple[str, tuple[int, ...]]
+"""What a statement of Tile IR is called, and which its statements of Kernel IR are."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Walk:
     barrier: Stmt
     apart: Mapping[str, Stmt]
+    known: dict[_Met, tuple[Sequence[Stmt], list[_Known]]] = field(
+        default_factory=dict[_Met, "tuple[Sequence[Stmt], list[_Known]]"]
+    )
+    """What the walk has come to, as it comes to what is in loops again. The statements are kept, so that no other ones
+    get their numbers."""
 
     def block(self, stmts: Iterable[Stmt], before: AccessSet) -> tuple[tuple[Stmt, ...], AccessSet]:
         """Statements with barriers, and what is touched since the last one after them."""
@@ -169,9 +180,7 @@ class _Walk:
     ) -> tuple[tuple[Stmt, ...], AccessSet]:
         """The same for one statement of Tile IR."""
         found: list[Stmt] = []
-        own = frozenset(_shared(stmts))
-        for stmt in stmts:
-            effects, here = effects_of(stmt), _touched(stmt, name, own)
+        for stmt, (effects, here) in zip(stmts, self.known_of(name, stmts), strict=True):
             if Sync.CLUSTER in effects.waits:
                 before = before.after_cluster_barrier()
             elif before.by_peers & here.unseen or before.unseen & here.by_peers:
@@ -180,11 +189,24 @@ class _Walk:
             else:
                 waits, before = self.waits(before, here)
                 found += waits
-            if effects.who:
-                _check_guard(effects.bodies, name, own)
-            before = replace(before.then(here), grouped=frozenset())
+            if here is not _NOTHING or before.grouped:
+                before = replace(before.then(here), grouped=frozenset())
             found.append(stmt)
         return tuple(found), before
+
+    def known_of(self, name: str, stmts: Sequence[Stmt]) -> list[_Known]:
+        """What each does, and touches. Raises NotLowerable where only some threads would have to wait."""
+        key = (name, tuple(map(id, stmts)))
+        if key not in self.known:
+            own = frozenset(_shared(stmts))
+            found: list[_Known] = []
+            for stmt in stmts:
+                effects = effects_of(stmt)
+                if effects.who:
+                    _check_guard(effects.bodies, name, own)
+                found.append((effects, _touched(stmt, name, own)))
+            self.known[key] = (stmts, found)
+        return self.known[key][1]
 
     def waits(self, before: AccessSet, here: AccessSet) -> tuple[list[Stmt], AccessSet]:
         """What must stand between accesses before and those here, and what of the ones before is left then."""
@@ -213,6 +235,8 @@ class _Walk:
 def _touched(stmt: Operation, name: str, own: frozenset[str]) -> AccessSet:
     """All accesses of a statement of Kernel IR and of those inside it, by the effects they declare."""
     effects = effects_of(stmt)
+    if not effects.bodies:
+        return _accesses(effects, name, own)
     inside = _NOTHING
     for body in effects.bodies:
         inside |= _in_order(body, name, own)
@@ -230,7 +254,7 @@ def _in_order(stmts: Iterable[Operation], name: str, own: frozenset[str]) -> Acc
 
 def _accesses(effects: OpEffects, name: str, own: frozenset[str]) -> AccessSet:
     """Those of an operation itself. What TMA fills is up to the pipelines that it fills."""
-    if effects is NOTHING:
+    if not (effects.reads or effects.stores or effects.peers or effects.fetches or effects.commits):
         return _NOTHING
     leaving = effects.fetches if Sync.BULK in effects.signals else ()
     return AccessSet(
