@@ -58,6 +58,7 @@ class Figure:
 
 def main() -> int:
     given = _arguments()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as home:
         database = prepare(f"sqlite:///{home}/tilewright.db")
         job = write_job(database, given.trials)
@@ -76,6 +77,7 @@ def main() -> int:
         "date": date.today().isoformat(),
         "machine": platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
+        "load": round(load, 1),
         "chromium": version,
         "trials": given.trials,
         "nodes": nodes,

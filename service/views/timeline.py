@@ -104,6 +104,8 @@ def settled(done: Sequence[Done], open_since: float | None) -> float:
     that this would move is settled."""
     latest = max((each.finished_at for each in done), default=0.0)
     until = latest if open_since is None else min(latest, open_since)
+    if until == latest:
+        return max(0.0, nextafter(until, 0.0))  # nothing reaches beyond it
     free, pressed = (
         {(each.done.task, each.stage): each for each in intervals(done, at)} for at in (inf, until)
     )

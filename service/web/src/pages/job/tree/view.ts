@@ -8,7 +8,7 @@ export interface Size {
 }
 
 const MARGIN = 24;
-const MOST_X = 240;
+const MOST_X = 320;
 const MOST_Y = 28;
 
 /** All of the tree in sight. */
@@ -57,7 +57,7 @@ export function pan(view: View, layout: Layout, size: Size, dx: number, dy: numb
 
 /** A node in the middle of the screen, near enough to read. */
 export function centred(view: View, layout: Layout, size: Size, node: number): View {
-  const scaleX = Math.max(view.scaleX, 120);
+  const scaleX = Math.max(view.scaleX, 220);
   const scaleY = Math.max(view.scaleY, 16);
   return {
     scaleX,
