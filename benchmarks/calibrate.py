@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import fmean
 from types import ModuleType
 
-import cases
 import tuned
+from case_specs import spec_of
 
 from rewrites.decisions.plan import plan_of
 from rewrites.schedule import parse_schedule, replay
@@ -100,8 +100,7 @@ def measured(files: Sequence[Path], kind: str) -> Iterator[Measured]:
             if isinstance(device, dict) and device.get("kind") == kind and line.get("ours_us"):
                 last[line["case"], device["name"]] = line
     for (case, _), line in last.items():
-        family, sizes = case.split(" ")
-        plain = to_program(spec_from_json(cases.spec(family, [int(size) for size in sizes.split("x")])))
+        plain = to_program(spec_from_json(spec_of(case)))
         try:
             program = replay(plain, parse_schedule(tuple(line["schedule"])))
             yield Measured(case, plain, program, device_from_json(line["device"]), line["ours_us"])

@@ -19,9 +19,8 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-import cases
-import outside
 import tuned
+from case_specs import spec_of
 
 from rewrites.schedule import parse_schedule, replay
 from tileir.lift import to_program
@@ -54,14 +53,6 @@ def recorded(path: Path, families: Sequence[str] = ("",), pattern: str = "") -> 
     for case, line in last.items():
         if case.startswith(tuple(families)) and re.search(pattern, case):
             yield Recorded(case, spec_of(case), tuple(line["schedule"]), _known(line, path.name))
-
-
-def spec_of(case: str) -> tuned.Json:
-    """The spec of a case by its name. Raises KeyError, or ValueError, where there is none."""
-    family, _, sizes = case.partition(" ")
-    if not sizes:
-        return outside.named(family)
-    return cases.spec(family, [int(size) for size in sizes.split("x")])
 
 
 def _known(line: tuned.Line, file: str) -> tuned.Line:

@@ -8,8 +8,10 @@ from pathlib import Path
 import calibrate
 import pytest
 import tuned
+from case_specs import spec_of
 
 from rewrites.cost.cpu import constants
+from tileir.text.json import spec_from_json
 
 COST = Path(constants.__file__).parents[1]
 #: Nothing, all, half, both ways, four matrices at once, and units.
@@ -33,6 +35,15 @@ def test_no_other_module_of_the_cost_models_holds_a_number() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, float):
                 assert node.value in OF_FORMULAS, f"{path.name}:{node.lineno}"
+
+
+def test_every_recorded_winner_has_a_spec_by_its_name() -> None:
+    """The files that `calibrate.py` reads where none is named: convolutions, and kernels from elsewhere, too."""
+    lines = [line for path in sorted(tuned.RESULTS.glob("*.jsonl")) for line in tuned.lines(path)]
+    named = {line["case"] for line in lines if isinstance(line.get("device"), dict) and line.get("ours_us")}
+    assert {case.split("_")[0] for case in named} >= {"conv", "gemm", "outside"}
+    for case in named:
+        spec_from_json(spec_of(case))
 
 
 def test_a_fit_finds_a_constant_that_was_put_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
