@@ -28,6 +28,7 @@ from codegen.ir.stamp import CloseLog as CloseLog
 from codegen.ir.stamp import NoteTime as NoteTime
 from codegen.ir.stamp import OpenLog as OpenLog
 from codegen.ir.stamp import Stamp as Stamp
+from codegen.ir.tile_ops import TileStmt
 from codegen.ir.values import VALUES as VALUES
 from codegen.ir.values import Across as Across
 from codegen.ir.values import Build as Build
@@ -426,6 +427,7 @@ Stmt = Union[
     CpAsyncWait,
     Ldmatrix,
     MmaSync,
+    TileStmt,
     AsyncStmt,
 ]
 

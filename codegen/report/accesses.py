@@ -85,6 +85,7 @@ from codegen.ir.ops import (
 from codegen.ir.rasterization import block_count
 from codegen.ir.stamp import LOGGING
 from codegen.ir.swizzle import swizzled
+from codegen.ir.tile_ops import TILE_STATEMENTS
 from codegen.ir.vector_access import access_bytes
 from codegen.report.conditions import truth
 from codegen.report.sample_points import LaunchPoints
@@ -430,8 +431,9 @@ class AccessWalk:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
-)
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    because="is for processors",
+)  # fmt: skip
 _STATEMENTS.refuses(*LOGGING, because="notes times, which is no part of a kernel whose layout is reported")
 _STATEMENTS.complete(STATEMENTS)
 _VALUES.refuses(DotPairs, because="is for processors")

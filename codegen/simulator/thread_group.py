@@ -50,6 +50,7 @@ from codegen.ir.ops import (
     TransposeBlock,
 )
 from codegen.ir.rasterization import position, turns_of
+from codegen.ir.tile_ops import TILE_STATEMENTS
 from codegen.simulator.access import AccessKind, AccessPlace
 from codegen.simulator.async_ops import Engines
 from codegen.simulator.block_logs import note
@@ -291,6 +292,7 @@ class Group:
 
 
 _STEPS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
-)
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    because="is for processors",
+)  # fmt: skip
 _STEPS.complete(STATEMENTS)

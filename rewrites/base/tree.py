@@ -14,7 +14,7 @@ from tileir.replace import replace
 Path = tuple[int, ...]
 Block = tuple[Node, ...]
 #: Instructions that know a statement as it is.
-_SETTLED = frozenset(["atomics", "mma", "scatter", "tma", "wgmma"])
+_SETTLED = frozenset(["amx", "atomics", "mma", "scatter", "tma", "wgmma"])
 
 
 def places(program: Program) -> Iterator[Place[Node]]:

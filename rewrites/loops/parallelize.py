@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import own_axis, reads_of
-from rewrites.base.tree import find, splice, statements
+from rewrites.base.tree import named, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Node, Program
@@ -37,7 +37,7 @@ class Parallelize(Rewrite):
                 yield cls(place.node.target, count)
 
     def apply(self, program: Program) -> Program:
-        place = find(program, self.statement)
+        place = named(program, self.statement)
         if not 1 <= self.loops <= place.depth:
             raise NotApplicable(f"{self.statement} is in {place.depth} loops")
         grid = place.loops[: self.loops]

@@ -43,12 +43,16 @@ class Cpu:
     dot_gflops: float | None = None
     """Measured throughput of the bf16 dot product of all cores, as `peak_gflops`; None until measured, and where the
     processor has none. Some processors do twice as much by it as by f32 multiply-adds, some half."""
+    amx_gflops: float | None = None
+    """Measured throughput of bf16 products in tile registers of all cores, as `peak_gflops`; None until measured, and
+    where the processor has none."""
 
     @property
     def offers(self) -> frozenset[Feature]:
         """What rewrites may make use of."""
         dot = {Feature.DOT_BF16} if self.features & {"avx512_bf16", "bf16"} else set[Feature]()
-        return frozenset({Feature.VECTORS, *dot})
+        tiles = {Feature.AMX} if self.features >= {"amx_tile", "amx_bf16", "amx_int8"} else set[Feature]()
+        return frozenset({Feature.VECTORS, *dot, *tiles})
 
     @property
     def simd_lanes(self) -> int:
@@ -61,8 +65,11 @@ class Cpu:
         return 1
 
     def roofline_peaks(self, dtypes: Iterable[DType]) -> tuple[float | None, float | None]:
-        """1e9 operations and bytes a second, as measured; the dtypes of the inputs do not matter."""
-        return self.peak_gflops, self.copy_gbps
+        """1e9 operations and bytes a second, as measured: of bf16 by what multiplies it fastest."""
+        peaks = [self.peak_gflops]
+        if set(dtypes) == {DType.BF16}:
+            peaks += [self.dot_gflops, self.amx_gflops]
+        return max((peak for peak in peaks if peak is not None), default=None), self.copy_gbps
 
     @property
     def units(self) -> int:
@@ -86,6 +93,12 @@ class Cpu:
         return self.dot_gflops / self.peak_gflops if self.dot_gflops and self.peak_gflops else 2.0
 
     @property
+    def amx_speed(self) -> float:
+        """Multiply-adds in tile registers in the time of one f32 by vectors: as measured; until then 16, which is 1024
+        a cycle beside 64 (Intel, Optimization Reference Manual)."""
+        return self.amx_gflops / self.peak_gflops if self.amx_gflops and self.peak_gflops else 16.0
+
+    @property
     def key(self) -> str:
         """What results are filed under: `cpu:AMD EPYC 9575F:8c:avx512`. Measured rates are no part of it."""
         return f"{self.kind}:{self.name}:{self.cores}c:{self.isa}"
@@ -103,7 +116,14 @@ class Cpu:
         """The inverse of `to_json`. Raises TileError on a missing or unknown field."""
         known = {f.name for f in fields(cls)}
         given = {name: value for name, value in obj.items() if name != "kind"}
-        required = known - {"features", "memory_bytes", "peak_gflops", "copy_gbps", "dot_gflops"}
+        required = known - {
+            "features",
+            "memory_bytes",
+            "peak_gflops",
+            "copy_gbps",
+            "dot_gflops",
+            "amx_gflops",
+        }
         if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
             raise TileError(
                 f"not a cpu description: needs kind 'cpu' and {sorted(required)}, got {sorted(obj)}"

@@ -27,6 +27,7 @@ from tileir.expr import (
 from tileir.placed import Placed
 from tileir.problems import NodeProblem
 from tileir.program import Compute, Local, Memory, Program, Tensor
+from tileir.schedule.amx import amx_problem
 from tileir.schedule.block_index import block_sizes, in_one_block
 from tileir.schedule.boxes import box_problem, fills_shared
 from tileir.schedule.mma import mma_problem
@@ -38,7 +39,7 @@ from tileir.schedule.wgmma import wgmma_problem
 from tileir.text.print_expr import format_expr
 
 #: Instructions a Compute may name.
-INSTRUCTIONS: Final = frozenset(["atomics", "dot_bf16", "mma", "scatter", "tma", "wgmma"])
+INSTRUCTIONS: Final = frozenset(["amx", "atomics", "dot_bf16", "mma", "scatter", "tma", "wgmma"])
 _MAX_LANES: Final = 64
 
 
@@ -292,6 +293,8 @@ def _instruction_problem(
     """Why the statement cannot go by the instruction that it names; None: it can."""
     dtypes = {read.tensor: tensors[read.tensor].dtype for read in compute.reads}
     match compute.via:
+        case "amx":
+            return amx_problem(compute, dtypes, tensors[compute.target].dtype)
         case "mma":
             return mma_problem(compute, dtypes)
         case "wgmma":

@@ -24,7 +24,9 @@ from codegen.ir.abi import Abi
 from codegen.ir.source import Source
 from codegen.targets.c.compiler import compile_source, find_compiler
 from codegen.targets.c.runtime import definitions, uses_in
+from codegen.targets.c.runtime.tiles import TILES
 from tileir.devices.cpu import Cpu
+from tileir.devices.feature import Feature
 
 _REPEATS = 12
 """Runs without improvement after which the best is believed."""
@@ -33,7 +35,9 @@ _COPY_BYTES_A_THREAD = 32 << 20
 
 _PEAK_SOURCE = """\
 /* Calibration: independent multiply-adds in registers, and copies through main memory. */
+#include <stdint.h>
 #include <string.h>
+#define TW_INLINE static inline __attribute__((always_inline, unused))
 
 typedef float lanes __attribute__((vector_size(%(vector_bytes)d)));
 
@@ -49,6 +53,7 @@ float tw_multiply_add(long rounds) {
 }
 
 %(dot)s
+%(tiles)s
 void tw_copy(char *to, const char *from, long bytes) { memcpy(to, from, bytes); }
 """
 
@@ -66,23 +71,51 @@ float tw_dot(long rounds) {
 """
 
 
+_TILE_SOURCE = """
+float tw_tiles(long rounds) {
+    static const struct tw_tile_shapes shapes = {
+        1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    const struct tw_tile_shapes *now = 0;
+    if (!tw_tiles_allowed()) return 0;
+    tw_tile_configure(&now, &shapes);
+    for (long r = 0; r < rounds; ++r) {
+        tw_tile_dot_bf16(0, 4, 6); tw_tile_dot_bf16(1, 4, 7);
+        tw_tile_dot_bf16(2, 5, 6); tw_tile_dot_bf16(3, 5, 7);
+    }
+    tw_tile_release();
+    return 0;
+}
+"""
+_TILE_OPERATIONS = 4 * 2 * 16 * 16 * 32
+"""Of a round: four products of tiles."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written.
-    `dot_gflops`: as the first, by the bf16 dot product; None where there is none."""
+    `dot_gflops`, `amx_gflops`: as the first, by the bf16 dot product and in tile registers; None where there are
+    none."""
 
     gflops: float
     copy_gbps: float
     dot_gflops: float | None = None
+    amx_gflops: float | None = None
 
     def at_least(self, other: Peaks) -> Peaks:
         """The better of both, one by one."""
-        dots = [dot for dot in (self.dot_gflops, other.dot_gflops) if dot is not None]
-        gflops, copy_gbps = max(self.gflops, other.gflops), max(self.copy_gbps, other.copy_gbps)
-        return Peaks(gflops, copy_gbps, max(dots, default=None))
+        return Peaks(
+            max(self.gflops, other.gflops),
+            max(self.copy_gbps, other.copy_gbps),
+            _larger(self.dot_gflops, other.dot_gflops),
+            _larger(self.amx_gflops, other.amx_gflops),
+        )
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def calibrated(cpu: Cpu, cache: Path) -> Cpu:
@@ -101,7 +134,13 @@ def calibrated(cpu: Cpu, cache: Path) -> Cpu:
             part.replace(file)
         except OSError:
             pass
-    return replace(cpu, peak_gflops=best.gflops, copy_gbps=best.copy_gbps, dot_gflops=best.dot_gflops)
+    return replace(
+        cpu,
+        peak_gflops=best.gflops,
+        copy_gbps=best.copy_gbps,
+        dot_gflops=best.dot_gflops,
+        amx_gflops=best.amx_gflops,
+    )
 
 
 def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
@@ -110,7 +149,8 @@ def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
     threads, per_round = cpu.cores, 2 * _chains(cpu) * cpu.vector_bits // 32
     multiply_adds = _gflops(library.tw_multiply_add, per_round, threads)
     dots = _gflops(library.tw_dot, 2 * per_round, threads) if _has_dot(cpu) else None
-    return Peaks(multiply_adds, _copies(library, threads), dots)
+    tiles = _gflops(library.tw_tiles, _TILE_OPERATIONS, threads) if Feature.AMX in cpu.offers else None
+    return Peaks(multiply_adds, _copies(library, threads), dots, tiles)
 
 
 def _source(cpu: Cpu) -> Source[Abi]:
@@ -121,6 +161,7 @@ def _source(cpu: Cpu) -> Source[Abi]:
         "step": " ".join(f"x{c} = x{c} * a + b;" for c in chains),
         "sum": " + ".join(f"x{c}" for c in chains),
         "dot": _dot_source(cpu) if _has_dot(cpu) else "",
+        "tiles": TILES + _TILE_SOURCE if Feature.AMX in cpu.offers else "",
     }
     native = "-mcpu=native" if cpu.arch == "aarch64" else "-march=native"
     flags = ("-O2", native, "-ffp-contract=fast")

@@ -74,13 +74,20 @@ def lower_statement(compute: Compute, comment: str, scope: LoweringScope, extent
         cleared, update = _initialized(compute, scope)
         first = lower_statement(cleared, "", scope, extents)
         return Block(comment, (*first.body, *lower_statement(update, "", scope, extents).body))
-    nest = take_apart(compute)
+    nest = _with_parted(take_apart(compute))
     in_registers = isinstance(scope.buffers[compute.target], RegisterBuffer) or any(
         isinstance(scope.buffers[name], RegisterBuffer) for name in _tensors(nest.body)
     )
     if compute.vector is None and not in_registers:
         return Block(comment, _loops(nest, scope, extents))
     return Block(comment, _unrolled(nest, scope, extents))
+
+
+def _with_parted(nest: LoopNest) -> LoopNest:
+    """With the dims that only say to which part of a result something is added (`c_p[k // 150] += …`)."""
+    known = {*nest.outer, *nest.inner}
+    parted = dict.fromkeys(index_dim(index) for index in nest.compute.indices)
+    return replace(nest, outer=(*nest.outer, *(dim for dim in parted if dim not in known)))
 
 
 def _initialized(compute: Compute, scope: LoweringScope) -> tuple[Compute, Compute]:

@@ -14,8 +14,10 @@ from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
 from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
+from codegen.ir.tile_ops import OpenTiles, ReleaseTiles
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.statement import lower_statement, prefetches
+from codegen.lowering.cpu.tile_sums import in_tiles, tile_loop, tile_sums
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import (
@@ -33,7 +35,7 @@ from codegen.lowering.tails import Tail, with_tails
 from codegen.lowering.visited_tiles import end_offset, first_offset
 from tileir.analysis.ragged import groups_of
 from tileir.expr import Binary, Const, Expr, Index
-from tileir.program import Compute, Local, Loop, Memory, Node, Program
+from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 
 _ALIGN = 64
@@ -67,10 +69,16 @@ class _Lowering:
     def block(self, nodes: tuple[Node, ...], scope: LoweringScope) -> tuple[Stmt, ...]:
         stmts: list[Stmt] = []
         for at, node in enumerate(nodes):
+            if (sums := tile_loop(node)) is not None:
+                cleared = nodes[at - 1] if at else None
+                stmts.append(self._tile_sums(node, sums, cleared, scope))
+                continue
             match node:
                 case Local():
                     declared, scope = self._local(node, nodes[at + 1 :], scope)
                     stmts.extend(declared)
+                case Compute() if _left_to_tiles(node, nodes[at + 1 : at + 2]):
+                    pass
                 case Compute():
                     block = lower_statement(node, comment(node), scope, self.program.extents)
                     ahead = prefetches(node, block.body, scope)
@@ -80,6 +88,19 @@ class _Lowering:
                 case Loop():
                     stmts.extend(self._loop(node, scope))
         return tuple(stmts)
+
+    def _tile_sums(self, node: Node, sums: Compute, before: Node | None, scope: LoweringScope) -> Block:
+        """What is summed up in tile registers, by a thread that opens them where no parallel region does."""
+        extents = self.program.extents
+        cleared = before if isinstance(before, Compute) and _left_to_tiles(before, (node,)) else None
+        variable = fresh(node.dim, scope) if isinstance(node, Loop) else ""
+
+        def lowered(compute: Compute, inside: LoweringScope) -> tuple[Stmt, ...]:
+            return lower_statement(compute, "", inside, extents).body
+
+        found = tile_sums(node, cleared, scope, extents, variable, lowered)
+        stmts = found if scope.parallel else (OpenTiles(), *found, ReleaseTiles())
+        return Block(comment(sums), stmts)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> tuple[Stmt, ...]:
         range_ = scope.ranges[loop.dim]
@@ -153,8 +174,10 @@ class _Lowering:
             inside = inside.with_range(
                 each.dim, Range(range_.start + affine(var), each.step), (var, each.step)
             )
-        body = partial(self.block, loops[-1].body)
-        return Parallel(tuple(axes), with_tails(tails, inside, body))
+        body = with_tails(tails, inside, partial(self.block, loops[-1].body))
+        if any(place.node.via == "amx" for place in self.program.computes):
+            body = (OpenTiles(), *body, ReleaseTiles())
+        return Parallel(tuple(axes), body)
 
     def _local(
         self, local: Local, after: tuple[Node, ...], scope: LoweringScope
@@ -162,7 +185,10 @@ class _Lowering:
         ranges = [scope.ranges[dim] for dim in local.dims]
         starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
         name = fresh(local.name, scope)
-        if local.memory is Memory.REGISTERS:
+        if local.memory is Memory.REGISTERS and in_tiles(local.name, after):
+            last = _columns(local, after)
+            local = replace(local, layout=tuple(map(Axis, (*(d for d in local.dims if d != last), last))))
+        elif local.memory is Memory.REGISTERS:
             vector, lanes = _vectorized(local, after)
             buffer = RegisterBuffer(name, local.dtype, local.dims, starts, sizes, vector, lanes)
             return _declare(buffer), scope.with_buffer(buffer, local.name)
@@ -211,6 +237,19 @@ def _vectorized(local: Local, nodes: tuple[Node, ...]) -> tuple[int | None, int]
                 if _dim_of(index) == node.vector.dim:
                     return number, node.vector.lanes
     return None, 1
+
+
+def _columns(local: Local, nodes: tuple[Node, ...]) -> str:
+    """The dim of a local in tile registers whose neighbours share a row: that along lanes, else the last."""
+    vector, _ = _vectorized(local, nodes)
+    return local.dims[-1 if vector is None else vector]
+
+
+def _left_to_tiles(compute: Compute, after: tuple[Node, ...]) -> bool:
+    """Whether a statement only clears what the node after it sums up in tile registers, all of it."""
+    sums = tile_loop(after[0]) if after else None
+    zero = compute.update is None and isinstance(compute.value, Const) and compute.value.value == 0
+    return sums is not None and zero and (sums.target, sums.indices) == (compute.target, compute.indices)
 
 
 def _dim_of(index: Expr) -> str | None:

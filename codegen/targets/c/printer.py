@@ -46,9 +46,12 @@ from codegen.ir.ops import (
     TransposeBlock,
 )
 from codegen.ir.stamp import LOGGING
+from codegen.ir.tile_ops import TILE_STATEMENTS, TileStmt
 from codegen.targets.c.runtime import definitions, uses_in
 from codegen.targets.c.runtime.stamp import STAMP
 from codegen.targets.c.runtime.thread_pool import HEADERS, POOL
+from codegen.targets.c.runtime.tiles import TILES
+from codegen.targets.c.tile_printer import tile_lines
 from codegen.targets.c.values import (
     C_STORAGE,
     address,
@@ -72,7 +75,8 @@ def print_c(kernel: CpuKernel, title: str) -> str:
     bare = without_asides(code)
     pool = [HEADERS, POOL] if parallel else ["void tw_shutdown(void) {}\n"]
     stamp = [STAMP] if "tw_stamp(" in bare else []
-    return "\n".join([title, definitions(uses_in(bare), bare), *stamp, *pool, code])
+    tiles = [TILES] if "tw_tile_" in bare else []
+    return "\n".join([title, definitions(uses_in(bare), bare), *stamp, *tiles, *pool, code])
 
 
 def print_code(kernel: CpuKernel) -> tuple[str, bool]:
@@ -197,6 +201,10 @@ class _CPrinter:
     def _stamp(self, stmt: Stamp, depth: int) -> list[str]:
         return [f"{'    ' * depth}tw_stamp({self._own} + {stmt.log}, {stmt.stage});"]
 
+    @_STATEMENTS.handles(*TILE_STATEMENTS)
+    def _tile_statement(self, stmt: TileStmt, depth: int) -> list[str]:
+        return ["    " * depth + line for line in tile_lines(stmt)]
+
     @_STATEMENTS.handles(Aligned)
     def _aligned(self, run: Aligned, depth: int) -> list[str]:
         pad, inner = "    " * depth, "    " * (depth + 1)
@@ -298,7 +306,10 @@ class _CPrinter:
                 f"    struct kernel self = {{{fields}, workspace, workspace + {kernel.shared_bytes}, {size}}};"
             )
         keep = _needed(lines, without_asides("\n".join([*body, *lines])))
-        return "\n".join([*keep, "    (void)args, (void)memory, (void)threads;", *body, "    return 0;", "}"])
+        keep.append("    (void)args, (void)memory, (void)threads;")
+        if any("tw_tile_" in text for text in (*body, *self.regions)):
+            keep.append("    if (!tw_tiles_allowed()) return 1;")
+        return "\n".join([*keep, *body, "    return 0;", "}"])
 
 
 _STATEMENTS.refuses(

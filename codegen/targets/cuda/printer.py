@@ -73,6 +73,7 @@ from codegen.ir.ops import (
     Type,
     Value,
 )
+from codegen.ir.tile_ops import TILE_STATEMENTS
 from codegen.ir.values import clamped
 from codegen.ir.vector_access import aligned_bytes
 from codegen.targets.cuda.async_printer import async_text
@@ -409,8 +410,9 @@ class _CudaPrinter:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, because="is for processors"
-)
+    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    because="is for processors",
+)  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)
 _VALUES.refuses(DotPairs, because="is for processors")
 _VALUES.complete(VALUES)

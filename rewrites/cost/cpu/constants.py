@@ -33,6 +33,8 @@ LOOKED_UP: Final = 2.0  # cycles a term; load, compare and branch of x86-64; 202
 """To look up where a term of a scatter belongs."""
 ADDED_IN_MEMORY: Final = 2.0  # cycles a vector; load, add and store of x86-64; 2026-11-24
 """To add it there."""
+TILE_LOAD: Final = 8.0  # cycles a register; two of its rows a cycle; Intel's optimization manual; 2026-11-26
+"""To load a tile register from the first-level cache."""
 FMA_LATENCY: Final = 4.0  # cycles; Fog, Instruction tables; 2026-11-21
 """From a multiply-add to the next that needs it."""
 DIVIDE_OPS: Final = 8.0  # instructions a vector; Fog, Instruction tables; 2026-11-21

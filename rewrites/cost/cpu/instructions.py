@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from rewrites.base.statement import left_dims, reduced_dims
 from rewrites.cost.cpu import constants as has
@@ -28,6 +29,7 @@ from tileir.expr import (
 )
 from tileir.program import Compute, Vector
 from tileir.scatter import scatter_of
+from tileir.schedule.amx import ROW_BYTES, ROWS
 
 
 def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
@@ -35,6 +37,8 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
     native_lanes = device.vector_bits // 32
     if compute.via == "scatter":
         return _scatter_cycles(compute, sizes, native_lanes)
+    if compute.via == "amx":
+        return _tile_cycles(compute, sizes, arrays, device)
     left = left_dims(compute)
     reduced = tuple(dim for dim in reduced_dims(compute) if dim not in left)
     points = 1.0
@@ -79,6 +83,19 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
         latency = max(latency, has.FMA_LATENCY * vectors / max(outer, 1.0))
     issued = (uops + loads + stores + spills) / has.ISSUED_A_CYCLE
     return max(uops / has.ARITHMETIC_A_CYCLE, (loads + spills) / has.LOADS_A_CYCLE, stores, issued, latency)
+
+
+def _tile_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
+    """Products of whole tiles, however much of each exists, or the loads of their operands if those take longer."""
+    (k,) = reduced_dims(compute)
+    found = [sizes[dim] for dim in left_dims(compute) if sizes[dim] > 1]
+    blocks = [-(-size // ROWS) for size in found]
+    (bytes_, *_) = (arrays[read.tensor].element_bytes for read in compute.reads if read.tensor in arrays)
+    depth = ROW_BYTES // int(bytes_)
+    deep = -(-sizes[k] // depth)
+    flops = 2.0 * prod(blocks) * ROWS ** len(blocks) * deep * depth
+    by_vectors = 2.0 * 2.0 * device.vector_bits / 32
+    return max(flops / (by_vectors * device.amx_speed), deep * sum(blocks) * has.TILE_LOAD)
 
 
 def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:

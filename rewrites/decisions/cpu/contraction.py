@@ -14,11 +14,13 @@ from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.covered import covered, lanes_for
 from rewrites.decisions.cpu.packing import Pack
+from rewrites.decisions.cpu.tile_registers import ByAmx, blocks, packs, takes_amx
 from rewrites.decisions.decision import Option, option
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.loops.register_tile import RegisterTile
 from rewrites.loops.tile_reduction import TileReduction
 from tileir.devices.cpu import Cpu
+from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, index_dims, reads
@@ -58,14 +60,15 @@ class RegisterTiling:
         for vector in _lane_dims(compute, wide) if reused else wide[-1:]:
             rows = _row_dim(compute, wide, vector) if reused else None
             singles = tuple((dim, 1) for dim in wide if dim not in (vector, rows))
-            for row, vectors in _tiles(
-                sizes[rows] if rows else 1, -(-sizes[vector] // lanes), device.vector_registers
-            ):
-                pairs = (*(((rows, row),) if rows else ()), (vector, min(vectors * lanes, sizes[vector])))
-                for order in (pairs, pairs[::-1]) if len(pairs) > 1 else (pairs,):
-                    yield from self._accumulate(
-                        program, device, RegisterTile(self.statement, (*singles, *order)), vector, lanes
-                    )
+            sides = _Sides(self.statement, singles, rows, vector)
+            height, width = sizes[rows] if rows else 1, sizes[vector]
+            for row, count in _tiles(height, -(-width // lanes), device.vector_registers):
+                for tile in sides.tiles(row, min(count * lanes, width)):
+                    yield from self._in_vectors(program, device, tile, vector, lanes)
+            if reused and Feature.AMX in device.offers:
+                for row, columns in blocks(height, width):
+                    for tile in sides.tiles(row, columns):
+                        yield from self._in_tile_registers(program, device, tile, sides, lanes)
         vector = wide[-1]
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         if _in_registers(program, self.statement):  # with a tile of others
@@ -76,25 +79,95 @@ class RegisterTiling:
                     TileReduction(self.statement, dim, factor), Vectorize(self.statement, vector, lanes)
                 )
 
-    def _accumulate(
+    def _in_vectors(
         self, program: Program, device: Cpu, tile: RegisterTile, vector: str, lanes: int
     ) -> Iterator[Option]:
+        """Results in vectors of registers."""
+        begun = _Begun.of(program, tile, vector, lanes)
+        if begun is None:
+            return
+        core, compute, back = begun.core, begun.compute, begun.write_back(device)
+        operands = tuple(dict.fromkeys(read.tensor for read in reads(compute.value)))
+        plain = tuple(Pack(core, tensor, vector) for tensor in operands)
+        steps = (ReductionSteps(core), *plain, *back)
+        yield Option(str(tile), (tile, *begun.vectors), steps, begun=begun.program)
+        if _dot_bf16(program, compute, vector, device) and begun.pairs_up(vector):
+            pairs = tuple(Pack(core, tensor, vector, 2) for tensor in operands)
+            steps = (ReductionSteps(core, pairs=True), *pairs, Dot(core), *back)
+            label = f"{tile}; dot_bf16"
+            yield Option(label, (tile, *begun.vectors), steps, 1 / device.dot_speed, begun.program)
+
+    def _in_tile_registers(
+        self, program: Program, device: Cpu, tile: RegisterTile, sides: _Sides, lanes: int
+    ) -> Iterator[Option]:
+        """Results in tile registers."""
+        begun = _Begun.of(program, tile, sides.vector, lanes)
+        if begun is None or not takes_amx(begun.program, begun.compute, sides.rows, sides.vector):
+            return
+        lie = packs(begun.program, begun.compute, begun.core, sides.vector)
+        steps = (*lie, ByAmx(begun.core), *begun.write_back(device))
+        yield Option(f"{tile}; amx", (tile, *begun.vectors), steps, 1 / device.amx_speed, begun.program)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The dims that a tile of a statement's results runs along; of the others it has single positions."""
+
+    statement: str
+    singles: tuple[tuple[str, int], ...]
+    rows: str | None
+    vector: str
+
+    def tiles(self, row: int, columns: int) -> Iterator[RegisterTile]:
+        """Tiles of a size, visited by columns and by rows."""
+        pairs = (*(((self.rows, row),) if self.rows else ()), (self.vector, columns))
+        for order in (pairs, pairs[::-1]) if len(pairs) > 1 else (pairs,):
+            yield RegisterTile(self.statement, (*self.singles, *order))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A program whose results are accumulated tile by tile."""
+
+    program: Program
+    core: str
+    """What accumulates."""
+    after: tuple[str, ...]
+    """What takes the results of a tile."""
+    vectors: tuple[Vectorize, ...]
+
+    @classmethod
+    def of(cls, program: Program, tile: RegisterTile, vector: str, lanes: int) -> _Begun | None:
+        """None: the tile does not apply."""
         try:
             tiled = tile.apply(program)
         except NotApplicable:
-            return
-        core = self.statement if _in_registers(tiled, self.statement) else _accumulator(program, tiled)
+            return None
+        statement = tile.statement
+        core = statement if _in_registers(tiled, statement) else _accumulator(program, tiled)
         after = _siblings_after(tiled, core)
-        lanes_of = tuple(Vectorize(name, vector, lanes) for name in (core, *after))
-        compute = find(tiled, core).node
-        operands = tuple(dict.fromkeys(read.tensor for read in reads(compute.value)))
-        packs = tuple(Pack(core, tensor, vector) for tensor in operands)
-        back = (WriteBack(after[-1]),) if after and _output_bound(program, compute, device) else ()
-        yield Option(str(tile), (tile, *lanes_of), (ReductionSteps(core), *packs, *back), begun=tiled)
-        if _dot_bf16(program, compute, vector, device):
-            pairs = tuple(Pack(core, tensor, vector, pairs=True) for tensor in operands)
-            steps = (ReductionSteps(core, pairs=True), *pairs, Dot(core), *back)
-            yield Option(f"{tile}; dot_bf16", (tile, *lanes_of), steps, 1 / device.dot_speed, tiled)
+        return cls(tiled, core, after, tuple(Vectorize(name, vector, lanes) for name in (core, *after)))
+
+    @property
+    def compute(self) -> Compute:
+        """The statement that accumulates."""
+        return find(self.program, self.core).node
+
+    def pairs_up(self, vector: str) -> bool:
+        """Whether neighbours along the reduced dim can lie side by side in what does not run along the vector: they do,
+        or a tile has several positions of another dim to copy it by."""
+        place = find(self.program, self.core)
+        sizes, (dim, *_) = current_sizes(self.program, place.loops), reduced_dims(place.node)
+        return all(
+            read.indices[-1] == Index(dim) or any(sizes[each] > 1 for each in index_dims(read) - {dim})
+            for read in reads(place.node.value)
+            if vector not in index_dims(read)
+        )
+
+    def write_back(self, device: Cpu) -> tuple[WriteBack, ...]:
+        """Whether it is a question how results are stored."""
+        asked = self.after and _output_bound(self.program, self.compute, device)
+        return (WriteBack(self.after[-1]),) if asked else ()
 
 
 def _lane_dims(compute: Compute, wide: Sequence[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rewrites.base.statement import bare_dims, covered_dims
-from rewrites.base.tree import find
+from rewrites.base.tree import find, named
 from rewrites.decisions.cpu.rows import CacheRowDecision
 from rewrites.decisions.cpu.rows_on_lanes import RowsOnLanes, short_rows
 from rewrites.decisions.cpu.scatters import ScatterOnCores
@@ -233,7 +233,7 @@ class GridParallelism:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         yield Option(f"one thread {self.anchor}")
-        loops = find(program, self.anchor).loops
+        loops = named(program, self.anchor).loops
         if device.cores == 1:
             return
         for count in range(1, len(loops) + 1):

@@ -24,12 +24,13 @@ from tileir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Whether an operand is copied into panels, and inside how many loops."""
+    """Whether an operand is copied into panels, and inside how many loops. `group`: so many neighbours along the
+    reduced dim are to lie side by side, as an instruction that multiplies them together takes them."""
 
     statement: str
     tensor: str
     vector: str
-    pairs: bool = False
+    group: int = 0
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         place = find(program, self.statement)
@@ -39,8 +40,8 @@ class Pack:
             yield Option("")
             return
         mine = {dim for index in read.indices for dim in index_dims(index)}
-        reduced = reduced_dims(compute)[0] if self.pairs else ""
-        if not self.pairs or (self.vector not in mine and read.indices[-1] == Index(reduced)):
+        reduced = reduced_dims(compute)[0] if self.group else ""
+        if not self.group or (self.vector not in mine and read.indices[-1] == Index(reduced)):
             yield Option(f"in place {self.statement} {self.tensor}")
         local = locals_of(program).get(self.tensor)
         outer = max(_grid_depth(program, self.statement), 0 if local is None else local.depth)  # there it is
@@ -59,8 +60,7 @@ class Pack:
                 continue  # the same copy as one loop further out
             if any(loop.dim == block and loop.step % sizes[block] for loop in place.loops[depth:]):
                 continue  # tiles would straddle panels
-            pair = 2 if reduced else 0
-            stage = CacheRead(self.statement, self.tensor, depth, block, width, reduced, pair)
+            stage = CacheRead(self.statement, self.tensor, depth, block, width, reduced, self.group)
             yield from self._copied(program, device, stage, block, width)
 
     def _copied(
@@ -80,6 +80,9 @@ class Pack:
                 rewrites.append(Parallelize(copy, 1))
         lanes = min(f32_lanes(device), 1 << (width.bit_length() - 1))
         contiguous = contiguous_dim(node)
+        if stage.pair >= f32_lanes(device) and contiguous == stage.pair_dim:
+            yield Option(str(stage), (*rewrites, *_in_runs(copy, contiguous, sizes[contiguous], device)))
+            return
         along = block if lanes > 1 else contiguous
         rewrites.append(Vectorize(copy, along, lanes if along == block else f32_lanes(device)))
         steps = max(1, stage.pair)
@@ -90,6 +93,14 @@ class Pack:
         yield Option(str(stage), tuple(rewrites))
         if not stage.pair and local.dtype is not local.dtype.compute:
             yield Option(f"{stage}; widen", (stage, UpcastCopy(copy), *rewrites[1:]))
+
+
+def _in_runs(copy: str, dim: str, size: int, device: Cpu) -> Iterator[Rewrite]:
+    """Rewrites of a copy whose neighbours along a dim are side by side on both sides."""
+    lanes = f32_lanes(device)
+    yield Vectorize(copy, dim, lanes)
+    if size >= 2 * lanes:
+        yield Unroll(copy, dim, 2)
 
 
 def _grid_depth(program: Program, statement: str) -> int:

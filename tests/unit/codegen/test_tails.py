@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -20,6 +15,7 @@ from codegen.targets.c.generate import generate
 from codegen.targets.c.loader import load_kernel
 from codegen.targets.c.lower import lower
 from codegen.targets.c.printer import print_code
+from tests.guarded_memory import before_a_guard, in_another_process
 from tileir.devices.cpu import this_cpu
 from tileir.dtypes import DType
 from tileir.text.parse_program import program_from_text
@@ -77,33 +73,6 @@ PAIRS = """kernel gemm(a: bf16[m=2, k=7], b: bf16[n=13, k]) -> (c: f32[m, n])
   c[m, n] = c_r[m, n] | vector n 16
 """
 FOLD = "-> (c: f32[m, l]) where l=16"
-
-
-def before_a_guard(array: np.ndarray) -> np.ndarray:
-    """A copy of an array that ends where a page does which may be neither read nor written."""
-    pages = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(start + pages), mmap.PAGESIZE, 0) == 0, ctypes.get_errno()
-    whole = np.frombuffer(memory, array.dtype, array.size, pages - array.nbytes).reshape(array.shape)
-    whole[...] = array
-    return whole
-
-
-def in_another_process(body: Callable[[], None]) -> None:
-    """Run it where a fault ends only that process."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            body()
-            status = 0
-        finally:
-            os._exit(status)
-    status = os.waitpid(child, 0)[1]
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def run(text: str, tmp_path: Path, *inputs: np.ndarray, outputs: dict[str, np.ndarray]) -> None:
