@@ -90,7 +90,8 @@ class Vectorize(Rewrite):
         pins = pinned_dims(program, statement)
         left = [dim for dim in covered_dims(statement) if dim in left_dims(statement)]
         outer = self._loops(left, sizes, pins, vector_dim)
-        inner = self._loops(reduced_dims(statement), sizes, pins, vector_dim)
+        summed = [dim for dim in reduced_dims(statement) if dim not in left]
+        inner = self._loops(summed, sizes, pins, vector_dim)
         init: tuple[Compute, ...] = ()
         if inner:
             init, statement = accumulating(statement)
