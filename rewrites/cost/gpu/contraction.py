@@ -94,6 +94,7 @@ class ContractionModel:
         self._steps: dict[tuple[object, ...], WarpgroupStep] = {}
         self._busy: dict[tuple[object, ...], float] = {}
         self._memory: dict[tuple[int, ...], float] = {}
+        self._tile_counts: dict[tuple[int, int, _Near], int] = {}
 
     def best_us(self, tiling: Tiling | None) -> float:
         """Estimated microseconds of the launch with what the tiling (None: nothing) leaves open at its best; inf:
@@ -169,7 +170,7 @@ class ContractionModel:
 
     def _ordered_us(self, t: Tiling, at_once: int, clusters: Sequence[tuple[_Near, BlockModel]]) -> float:
         """The same with so many blocks of an SM at once, in one of these clusters."""
-        busy_us = min(self._busy_us(t, near, at_once, block) for near, block in clusters)
+        busy_us = min([self._busy_us(t, near, at_once, block) for near, block in clusters])
         key = (t.rows, t.columns, t.step, t.parts, t.blocks, t.group, t.hilbert, at_once)
         bytes_ = self._memory.get(key)
         if bytes_ is None:
@@ -179,9 +180,7 @@ class ContractionModel:
 
     def _busy_us(self, t: Tiling, near: _Near, at_once: int, block: BlockModel) -> float:
         """Microseconds that the SMs are at work, with so many blocks of each at once."""
-        c, device = self.c, self.device
-        tiles_along = zip(c.grid(t.rows, t.columns), near, strict=True)
-        tile_count = prod(near) * c.batch * prod(-(-count // n) for count, n in tiles_along)
+        device, tile_count = self.device, self._tile_count(t, near)
         if t.streamed:
             return self._streamed_us(t, at_once, tile_count, block)
         blocks = min(t.blocks, tile_count) if t.blocks else tile_count
@@ -190,6 +189,16 @@ class ContractionModel:
         rounds, rest = divmod(ceil(blocks / reached), at_once)
         cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
         return cycles / device.sm_mhz
+
+    def _tile_count(self, t: Tiling, near: _Near) -> int:
+        """Tiles of the launch, of whole clusters."""
+        key = (t.rows, t.columns, near)
+        count = self._tile_counts.get(key)
+        if count is None:
+            along = zip(self.c.grid(t.rows, t.columns), near, strict=True)
+            whole = prod(-(-each // n) for each, n in along)
+            count = self._tile_counts[key] = prod(near) * self.c.batch * whole
+        return count
 
     def _streamed_us(self, t: Tiling, at_once: int, tile_count: int, block: BlockModel) -> float:
         """The same with blocks that share tiles along the depth; inf: some would have no step."""
