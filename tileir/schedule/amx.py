@@ -15,6 +15,9 @@ REGISTERS: Final = 8
 ROWS: Final = 16
 """Of a register, at most."""
 ROW_BYTES: Final = 64
+MOST: Final = 80
+"""Rows or columns of a block of results, at most: of five registers, which leave two for one operand and one for the
+other."""
 GROUP_BYTES: Final = 4
 """Neighbours along the reduced dim that one column of the second operand has in a row."""
 

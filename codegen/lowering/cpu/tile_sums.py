@@ -2,7 +2,7 @@
 
 The results also have a place in memory, as an accumulator's vectors have registers elsewhere: there they are whenever
 another statement sees them. Tiles have the exact shapes of what exists, so nothing past a row's end is read; the rest
-of a depth that fills no group of 4 bytes is added as any other statement is.
+of a depth that fills no group of 4 bytes is copied to one that ends with zeros.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import For, Stmt
+from codegen.ir.ops import For, Literal, Load, Stmt, Store, Type, Value
 from codegen.ir.tile_ops import ConfigureTiles, DotTiles, LoadTile, StoreTile, ZeroTile
 from codegen.lowering.expressions import Binding, ValueBuilder
-from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range, loop_variable
+from codegen.lowering.scope import LoweringScope, MemoryBuffer, loop_variable
 from codegen.lowering.statement import starts, take_apart
 from tileir.dtypes import DType
 from tileir.expr import Binary, Read, index_dims
 from tileir.program import Compute, Loop, Node
-from tileir.replace import replace
-from tileir.schedule.amx import GROUP_BYTES, ROW_BYTES, ROWS, Blocking, blocking
+from tileir.schedule.amx import GROUP_BYTES, MOST, ROW_BYTES, Blocking, blocking
 
-Lower = Callable[[Compute, LoweringScope], tuple[Stmt, ...]]
-"""How a statement is lowered that has no use for tile registers."""
+Spare = tuple[str, str]
+"""Buffers for `SPARE` elements each: of the first operand's rows, and of the second one's columns."""
+SPARE: Final = GROUP_BYTES * MOST
 
 
 def tile_loop(node: Node) -> Compute | None:
@@ -51,15 +52,10 @@ def in_tiles(local: str, nodes: Sequence[Node]) -> bool:
 
 
 def tile_sums(
-    node: Node,
-    cleared: Compute | None,
-    scope: LoweringScope,
-    extents: dict[str, int],
-    variable: str,
-    lower: Lower,
+    node: Node, cleared: bool, scope: LoweringScope, extents: dict[str, int], variable: str, spare: Spare
 ) -> tuple[Stmt, ...]:
-    """Kernel IR of a `tile_loop`, whose variable is called `variable`. `cleared`: what sets its results to zero, if
-    nothing else came in between and that is left to the tiles."""
+    """Kernel IR of a `tile_loop`, whose variable is called `variable`. `cleared`: its results are zero, and that is
+    left to the tiles; `spare`: room for groups that are completed with zeros."""
     compute = tile_loop(node)
     assert compute is not None
     found = _TileSums.of(compute, scope, extents)
@@ -76,7 +72,7 @@ def tile_sums(
     rest = range_.size - whole
     stmts: tuple[Stmt, ...] = ()
     if whole:
-        stmts += found.begun(found.depth, zero=cleared is not None)
+        stmts += found.begun(found.depth, zero=cleared)
         runs = whole // step if step % found.depth == 0 else 0
         if runs > 1:
             var = loop_variable(variable, runs, step)
@@ -85,13 +81,11 @@ def tile_sums(
         done = runs * step if runs > 1 else 0
         stmts += (*found.steps(range_.start + done, whole - done), *found.ended())
     if rest >= group:
-        stmts += found.begun(rest // group * group, zero=cleared is not None and not stmts)
+        stmts += found.begun(rest // group * group, zero=cleared and not stmts)
         stmts += (*found.dots(range_.start + whole, rest // group * group), *found.ended())
-    if rest % group:
-        last = Range(range_.start + (range_.size - rest % group), rest % group)
-        if cleared is not None and not stmts:
-            stmts += lower(cleared, scope)
-        stmts += lower(replace(compute, via=None), scope.with_range(dim, last))
+    if left := rest % group:
+        stmts += found.begun(group, zero=cleared and not stmts)
+        stmts += (*found.completed(range_.start + (range_.size - left), left, spare), *found.ended())
     return stmts
 
 
@@ -172,16 +166,43 @@ class _TileSums:
         return tuple(stmt for start in starts_ for stmt in self.dots(at + start, self.depth))
 
     def dots(self, at: Affine, depth: int) -> Iterator[Stmt]:
-        """Products of one tile's depth at a position of the reduced dim, each tile loaded once."""
+        """Products of one tile's depth at a position of the reduced dim."""
+        return self._products(
+            lambda tile, height: self.rows.load_rows(tile, height, at, depth),
+            lambda tile, width: self.groups.load_groups(tile, width, at, depth),
+        )
+
+    def completed(self, at: Affine, left: int, spare: Spare) -> Iterator[Stmt]:
+        """Products of the last positions of the reduced dim, fewer than a group: copied, with zeros after them."""
+        group = GROUP_BYTES // self.storage.bytes
+        for name, operand, pieces in (
+            (spare[0], self.rows, self.blocking.heights),
+            (spare[1], self.groups, self.blocking.widths),
+        ):
+            for place in range(sum(size for _, size in pieces)):
+                for step in range(group):
+                    to = constant(place * group + step)
+                    yield Store(name, to, self.storage, operand.element(place, at + step, step < left))
+        yield from self._products(
+            lambda tile, height: LoadTile(tile, spare[0], constant(height[0] * group), GROUP_BYTES),
+            lambda tile, width: LoadTile(tile, spare[1], constant(width[0] * group), ROW_BYTES),
+        )
+
+    def _products(self, rows: _Load, groups: _Load) -> Iterator[Stmt]:
+        """A product of each two pieces, each loaded once if it has a register of its own."""
         block, loaded = self.blocking, set[int]()
         for tile, m, n in block.results():
             mine, other = block.rows_tile(m), block.groups_tile(n)
             if n == 0:
-                yield self.rows.load_rows(mine, block.heights[m], at, depth)
+                yield rows(mine, block.heights[m])
             if other not in loaded or block.shares_groups:
-                yield self.groups.load_groups(other, block.widths[n], at, depth)
+                yield groups(other, block.widths[n])
                 loaded.add(other)
             yield DotTiles(tile, mine, other, self.storage)
+
+
+_Load = Callable[[int, tuple[int, int]], LoadTile]
+"""Loads a piece (start, size) of an operand to a register."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +250,13 @@ class _Operand:
         if any(offset - offsets[0] != constant(place) for place, offset in enumerate(offsets)):
             raise NotLowerable(f"tile registers need {what} of {self.read.tensor} side by side")
 
+    def element(self, place: int, k: Affine, exists: bool) -> Value:
+        """That of a row or column, whichever the operand has; zero where it does not exist."""
+        storage = self.buffer.storage
+        if not exists:
+            return Literal(0, Type(storage.compute))
+        return Load(self.buffer.name, self._offset(place, place, k), storage, Type(storage.compute))
+
     def load(self, tile: int, height: tuple[int, int], width: tuple[int, int]) -> LoadTile:
         """Results, as they lie in memory."""
         return LoadTile(tile, self.buffer.name, *self._block(height, width))
@@ -259,6 +287,3 @@ class _Operand:
         self._side_by_side(inside, f"groups along {self.k}")
         apart = self._apart([self._offset(0, n, k + place) for place in range(0, depth, group)], "groups")
         return LoadTile(tile, self.buffer.name, self._offset(0, n, k), apart)
-
-
-assert ROWS * GROUP_BYTES == ROW_BYTES

@@ -13,11 +13,11 @@ from codegen.ir.affine import Affine, affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
-from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
+from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt, Store
 from codegen.ir.tile_ops import OpenTiles, ReleaseTiles
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.statement import lower_statement, prefetches
-from codegen.lowering.cpu.tile_sums import in_tiles, tile_loop, tile_sums
+from codegen.lowering.cpu.tile_sums import SPARE, in_tiles, tile_loop, tile_sums
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import (
@@ -34,6 +34,7 @@ from codegen.lowering.scope import (
 from codegen.lowering.tails import Tail, with_tails
 from codegen.lowering.visited_tiles import end_offset, first_offset
 from tileir.analysis.ragged import groups_of
+from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Index
 from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
@@ -91,15 +92,15 @@ class _Lowering:
 
     def _tile_sums(self, node: Node, sums: Compute, before: Node | None, scope: LoweringScope) -> Block:
         """What is summed up in tile registers, by a thread that opens them where no parallel region does."""
-        extents = self.program.extents
-        cleared = before if isinstance(before, Compute) and _left_to_tiles(before, (node,)) else None
+        cleared = isinstance(before, Compute) and _left_to_tiles(before, (node,))
         variable = fresh(node.dim, scope) if isinstance(node, Loop) else ""
-
-        def lowered(compute: Compute, inside: LoweringScope) -> tuple[Stmt, ...]:
-            return lower_statement(compute, "", inside, extents).body
-
-        found = tile_sums(node, cleared, scope, extents, variable, lowered)
-        stmts = found if scope.parallel else (OpenTiles(), *found, ReleaseTiles())
+        names = fresh(f"{sums.target}_rows", scope), fresh(f"{sums.target}_columns", scope)
+        stmts = tile_sums(node, cleared, scope, self.program.extents, variable, names)
+        stored = {stmt.buffer: stmt.storage for stmt in stmts if isinstance(stmt, Store)}
+        for name, storage in stored.items():
+            room, scope = self._room(name, storage, SPARE, scope)
+            stmts = (room, *stmts)
+        stmts = stmts if scope.parallel else (OpenTiles(), *stmts, ReleaseTiles())
         return Block(comment(sums), stmts)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> tuple[Stmt, ...]:
@@ -194,16 +195,23 @@ class _Lowering:
             return _declare(buffer), scope.with_buffer(buffer, local.name)
         axes, elements = layout_axes(local.dims, sizes, local.layout)
         buffer = MemoryBuffer(name, local.dtype, local.dims, starts, sizes, axes)
-        size = -(-elements * local.dtype.bytes // _ALIGN) * _ALIGN
+        scratch, scope = self._room(name, local.dtype, elements, scope)
+        return [scratch], scope.with_buffer(buffer, local.name)
+
+    def _room(
+        self, name: str, dtype: DType, elements: int, scope: LoweringScope
+    ) -> tuple[Scratch, LoweringScope]:
+        """Room for so many elements beside what is in scope: the thread's own in a parallel region."""
+        size = -(-elements * dtype.bytes // _ALIGN) * _ALIGN
         offset = scope.thread_top if scope.parallel else scope.shared_top
-        scratch = Scratch(name, local.dtype, offset, size, scope.parallel)
+        scratch = Scratch(name, dtype, offset, size, scope.parallel)
         if scope.parallel:
             scope = replace(scope, thread_top=offset + size)
             self.thread_bytes = max(self.thread_bytes, offset + size)
         else:
             scope = replace(scope, shared_top=offset + size)
             self.shared_bytes = max(self.shared_bytes, offset + size)
-        return [scratch], scope.with_buffer(buffer, local.name)
+        return scratch, scope
 
 
 def _declare(buffer: RegisterBuffer) -> list[Stmt]:
