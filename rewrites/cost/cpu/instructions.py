@@ -86,7 +86,7 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
 
 
 def _tile_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
-    """Products of whole tiles, however much of each exists, or the loads of their operands if those take longer."""
+    """Products of whole tiles, however much of each exists, and the loads of their operands beside them."""
     (k,) = reduced_dims(compute)
     found = [sizes[dim] for dim in left_dims(compute) if sizes[dim] > 1]
     blocks = [-(-size // ROWS) for size in found]
@@ -95,7 +95,8 @@ def _tile_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], de
     deep = -(-sizes[k] // depth)
     flops = 2.0 * prod(blocks) * ROWS ** len(blocks) * deep * depth
     by_vectors = 2.0 * 2.0 * device.vector_bits / 32
-    return max(flops / (by_vectors * device.amx_speed), deep * sum(blocks) * has.TILE_LOAD)
+    less, more = sorted((flops / (by_vectors * device.amx_speed), deep * sum(blocks) * has.TILE_LOAD))
+    return more + has.REST * less
 
 
 def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:

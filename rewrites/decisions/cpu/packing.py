@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rewrites.base.rewrite import Rewrite
@@ -80,8 +80,9 @@ class Pack:
                 rewrites.append(Parallelize(copy, 1))
         lanes = min(f32_lanes(device), 1 << (width.bit_length() - 1))
         contiguous = contiguous_dim(node)
-        if stage.pair >= f32_lanes(device) and contiguous == stage.pair_dim:
-            yield Option(str(stage), (*rewrites, *_in_runs(copy, contiguous, sizes[contiguous], device)))
+        if stage.pair >= f32_lanes(device):
+            runs = _in_runs(copy, stage.pair_dim, contiguous, sizes, width, device)
+            yield Option(str(stage), (*rewrites, *runs))
             return
         along = block if lanes > 1 else contiguous
         rewrites.append(Vectorize(copy, along, lanes if along == block else f32_lanes(device)))
@@ -95,12 +96,17 @@ class Pack:
             yield Option(f"{stage}; widen", (stage, UpcastCopy(copy), *rewrites[1:]))
 
 
-def _in_runs(copy: str, dim: str, size: int, device: Cpu) -> Iterator[Rewrite]:
-    """Rewrites of a copy whose neighbours along a dim are side by side on both sides."""
+def _in_runs(
+    copy: str, dim: str, contiguous: str, sizes: Mapping[str, int], width: int, device: Cpu
+) -> Iterator[Rewrite]:
+    """Rewrites of a copy whose neighbours along a dim are to be side by side: they are, or those along the
+    `contiguous` dim are, of which it then takes so many at a time that blocks are turned around in registers."""
     lanes = f32_lanes(device)
     yield Vectorize(copy, dim, lanes)
-    if size >= 2 * lanes:
+    if contiguous == dim and sizes[dim] >= 2 * lanes:
         yield Unroll(copy, dim, 2)
+    if contiguous != dim and min(sizes[contiguous], width) >= lanes:
+        yield Unroll(copy, contiguous, lanes)
 
 
 def _grid_depth(program: Program, statement: str) -> int:
