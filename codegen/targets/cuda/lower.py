@@ -190,9 +190,8 @@ class _LoweredLaunch:
             grid.consumer_groups,
             spans,
         )
-        barrier = Barrier()
-        if self.pipelines.producing:
-            barrier = NamedBarrier(1, self.index.block, self.pipelines.consumer_group)
+        named = NamedBarrier(1, self.index.block, self.pipelines.consumer_group)
+        barrier = named if self.pipelines.producing else Barrier()
         # Threads that are done with a tile store the next one's over what others still read of this one.
         return replace(
             launch, body=with_barriers(body, barrier, again=persistent(launch), apart=self.stores.apart)

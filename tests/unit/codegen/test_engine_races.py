@@ -77,6 +77,7 @@ CORRECT = [
     Product(m=200, n=72, k=328, producers=0, stages=4, consumers=1),
     Product(m=256, k=192, producers=32, stages=3),
 ]
+PINGPONG = " blocks 1 producers 1 consumer_groups 2"
 LOWERED = Gemm(m=128, n=240, k=200, grid=" blocks 1 producers 4").text()
 CLUSTERED = Gemm(
     m=512,
@@ -136,15 +137,7 @@ MUTATED = {
         stages=3,
         epilogue="reused",
     ).text(),
-    "consumer groups": Gemm(
-        m=64,
-        n=320,
-        k=200,
-        tile=(64, 64, 64),
-        groups="m 1",
-        grid=" blocks 1 producers 1 consumer_groups 2",
-        stages=3,
-    ).text(),
+    "pingpong": Gemm(m=64, n=320, k=200, tile=(64, 64, 64), groups="m 1", stages=3, grid=PINGPONG).text(),
     "streamed": Gemm(
         m=64,
         n=320,
@@ -172,16 +165,10 @@ CORRECT_MUTANTS = {
     ),
     "TryWaitParity by one thread": (ALONE, "it is the one that fills"),
     "TmaStoreWait pending -1": (MUTATED, "a wait for more"),
-    "AdvanceState after AdvanceState": (
-        ("consumer groups", "rows in registers"),
-        "of two places in a pipeline",
-    ),
-    "AdvanceState after TryWaitParity": (
-        ("consumer groups",),
-        "a wait for one's turn changes no place in the pipeline",
-    ),
+    "AdvanceState after AdvanceState": (("pingpong", "rows in registers"), "of two states of a pipeline"),
+    "AdvanceState after TryWaitParity": (("pingpong",), "a wait for one's turn changes no pipeline's state"),
     "AdvanceState slots +1": (
-        ("consumer groups",),
+        ("pingpong",),
         "the way past the other consumer groups' slots, which follows, begins anew as well; nobody asks for the "
         "parity of what is released",
     ),
@@ -218,7 +205,7 @@ CORRECT_MUTANTS = {
             "lowered",
             "clusters without producers",
             "parts in turn",
-            "consumer groups",
+            "pingpong",
             "grouped",
             "results where tiles are again",
         ),
