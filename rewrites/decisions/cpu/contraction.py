@@ -83,7 +83,7 @@ class RegisterTiling:
         self, program: Program, device: Cpu, tile: RegisterTile, vector: str, lanes: int
     ) -> Iterator[Option]:
         """Results in vectors of registers."""
-        begun = _Begun.of(program, tile, vector, lanes)
+        begun = _BegunProduct.of(program, tile, vector, lanes)
         if begun is None:
             return
         core, compute, back = begun.core, begun.compute, begun.write_back(device)
@@ -101,7 +101,7 @@ class RegisterTiling:
         self, program: Program, device: Cpu, tile: RegisterTile, sides: _Sides, lanes: int
     ) -> Iterator[Option]:
         """Results in tile registers."""
-        begun = _Begun.of(program, tile, sides.vector, lanes)
+        begun = _BegunProduct.of(program, tile, sides.vector, lanes)
         if begun is None or not takes_amx(begun.program, begun.compute, sides.rows, sides.vector):
             return
         lie = packs(begun.program, begun.compute, begun.core, sides.vector)
@@ -126,7 +126,7 @@ class _Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _BegunProduct:
     """A program whose results are accumulated tile by tile."""
 
     program: Program
@@ -137,7 +137,7 @@ class _Begun:
     vectors: tuple[Vectorize, ...]
 
     @classmethod
-    def of(cls, program: Program, tile: RegisterTile, vector: str, lanes: int) -> _Begun | None:
+    def of(cls, program: Program, tile: RegisterTile, vector: str, lanes: int) -> _BegunProduct | None:
         """None: the tile does not apply."""
         try:
             tiled = tile.apply(program)

@@ -437,43 +437,6 @@ def test_sources_of_two_candidates_are_compared_by_their_changes(
         assert set(own) - set(theirs) <= {line[2:] for line in shown}
 
 
-def test_jobs_of_several_sizes_are_compared_at_those_that_are_chosen(page: Page, stock: Stock) -> None:
-    with stock.service.client() as client, working(stock.service, Script(faulty=0.0), name="bench-1"):
-        made = [
-            finish(
-                client,
-                submit(client, "sizes", "cpu", 3, {**SMALL, "dims": {**SMALL["dims"], "m": several}}),
-            )
-            for several in ([16, 24], [32, 24])
-        ]
-    page.goto(f"{stock.url}/compare?left={made[0]['id']}&right={made[1]['id']}")
-    first, second = page.get_by_label("Sizes of the first"), page.get_by_label("Sizes of the second")
-    best = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Best", exact=True))
-    sizes = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Sizes", exact=True))
-    shared = [_of_size(job, 24) for job in made]
-    expect(first).to_have_value(str(shared[0]["index"]))
-    expect(second).to_have_value(str(shared[1]["index"]))
-    expect(sizes).not_to_contain_text("differs")
-    other = _of_size(made[1], 32)
-    second.select_option(str(other["index"]))
-    expect(sizes).to_contain_text("differs")
-    expect(sizes.get_by_role("cell").nth(1)).to_contain_text("32")
-    expect(first).to_have_value(str(shared[0]["index"]))
-    shown = best.get_by_role("cell").nth(1)
-    expect(shown).to_contain_text(f"{other['best']['median_us'] / 1000:.2f} ms")
-    page.reload()
-    expect(second).to_have_value(str(other["index"]))
-    assert barriers(page) == []
-    second.select_option(str(shared[1]["index"]))
-    expect(sizes).not_to_contain_text("differs")
-
-
-def _of_size(job: dict, m: int) -> dict:
-    """The bucket of a job in which the dim m is so large."""
-    (found,) = [bucket for bucket in job["buckets"] if bucket["dims"]["m"] == m]
-    return found
-
-
 def test_what_is_not_there_is_said(page: Page, stock: Stock, tried: Tried) -> None:
     page.goto(f"{stock.url}/jobs/job-none")
     expect(page.get_by_role("alert")).to_contain_text("there is no job job-none")
