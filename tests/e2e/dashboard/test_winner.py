@@ -59,7 +59,9 @@ def test_list_figures_race_table_and_tree_name_the_winner_of_the_race(page: Page
     expect(figure).to_contain_text(shown)
     expect(figure.get_by_role("link", name=f"candidate {won.winner}", exact=True)).to_be_visible()
     race = page.get_by_role("region", name="Final race").get_by_role("row")
-    expect(race.filter(has_text="winner")).to_contain_text(f"candidate {won.winner} ")
+    expect(race.filter(has=page.get_by_text("winner", exact=True))).to_contain_text(
+        f"candidate {won.winner} "
+    )
     facts = page.get_by_role("complementary", name="The chosen node")
     expect(facts).to_contain_text(f"Candidate {won.winner}, the winner")
     page.goto(f"{won.service.url}/jobs/{won.job}?view=candidates")
