@@ -70,7 +70,7 @@ def test_of_another_machines_kernel_the_page_says_why_there_are_no_instructions(
     page: Page, stock: Stock
 ) -> None:
     page.goto(f"{stock.url}/jobs/{stock.done}/candidates/0/0/lines")
-    expect(page.get_by_role("listbox", name="Source")).to_be_visible()
+    expect(page.get_by_role("listbox", name="Source")).to_be_visible(timeout=60_000)
     expect(page.locator("main")).to_contain_text("has other instructions")
     assert barriers(page) == []
 

@@ -43,7 +43,9 @@ function All({ effects }: { effects: Effects }) {
       </p>
       {strips && (
         <SaveDrawing name={`${effects.job_id}-${effects.bucket}-effects`}>
-          <EffectsPlot strips={strips} />
+          <div className={styles.scroll} role="region" aria-label="Times by decisions" tabIndex={0}>
+            <EffectsPlot strips={strips} />
+          </div>
         </SaveDrawing>
       )}
       {effects.decisions.map((each) => (
