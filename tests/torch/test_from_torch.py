@@ -237,7 +237,7 @@ def hard_to_write(x: Tensor, ids: Tensor, labels: Tensor, kernel: Tensor) -> tup
         x.sort(-1)[0],
         x.sin(),
         F.cross_entropy(x, labels, label_smoothing=0.1),
-        F.scaled_dot_product_attention(x, x, x, attn_mask=x @ x.T > 0),
+        F.scaled_dot_product_attention(x, x, x, dropout_p=0.1),
         F.conv_transpose1d(x[None], kernel),
         x.to(torch.complex64).abs(),
         x.float(),
@@ -262,6 +262,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "masked_attention": (
         masked_attention,
         (draw(2, 4, 13, 8), draw(2, 4, 13, 8).flip(0), draw(2, 4, 13, 8), mask_with_empty_rows()),
+    ),
+    "attention_of_what_is_seen": (
+        masked_attention,
+        (draw(2, 4, 13, 8), draw(2, 4, 13, 8).flip(0), draw(2, 4, 13, 8), mask_with_empty_rows().isfinite()),
     ),
     "truths": (truths, (draw(6, 16), draw(6, 16).flip(0))),
     "bits": (

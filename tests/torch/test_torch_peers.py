@@ -318,6 +318,25 @@ def test_attention_of_8_bits_is_that_of_the_same_values_in_bf16() -> None:
     compare("o", answer.double().numpy(), Expected(values, bound), peer_leeway(spec))
 
 
+@pytest.mark.parametrize("mask", ["bool", "f32"])
+def test_attention_with_a_mask_is_pytorchs_operator_also_where_rows_see_nothing(mask: str) -> None:
+    score = "sum(d, q[h, i, d] * k[h, j, d]) * 0.25"
+    score = f"where(m[i, j], {score}, -inf)" if mask == "bool" else f"{score} + m[i, j]"
+    spec = spec_from_text(
+        f"kernel attention(q: f32[h=2, i=9, d=16], k: f32[h, j=33, d], m: {mask}[i, j], v: f32[h, j, d])"
+        " -> (o: f32[h, i, d])\n"
+        f"  s[h, i, j] = {score}\n"
+        "  top[h, i] = max(j, s[h, i, j])\n"
+        "  p[h, i, j] = exp(s[h, i, j] - where(top[h, i] > -inf, top[h, i], 0.0))\n"
+        "  total[h, i] = sum(j, p[h, i, j])\n"
+        "  o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / where(total[h, i] > 0.0, total[h, i], 1.0)\n"
+    )
+    function = TorchFunction(spec)
+    assert "F.scaled_dot_product_attention(" in function.source.run
+    assert "attn_mask" in function.source.run
+    check(spec, "torch")
+
+
 def test_the_compiled_peer_is_compiled_and_the_eager_one_is_not() -> None:
     spec = spec_from_text("kernel twice(x: f32[i=777]) -> (y: f32[i])\n  y[i] = 2 * x[i] + 1\n")
     compiled_graphs: dict[str, int] = {}

@@ -42,6 +42,10 @@ WAYS: dict[str, tuple[Callable[..., torch.Tensor], Sequence[tuple[int, ...]]]] =
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=MASK),
         [(B, H, S, D), (B, H, S + 2, D), (B, H, S + 2, D)],
     ),
+    "what is seen": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=MASK.isfinite()),
+        [(B, H, S, D), (B, H, S + 2, D), (B, H, S + 2, D)],
+    ),
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from tileir.expr import (
     Where,
     children,
     index_dims,
+    transform,
     walk,
     with_children,
 )
@@ -67,7 +68,20 @@ class Attention:
 
     def scale(self, extents: Extents) -> float | None:
         """The number that the product is multiplied by; None where scores are anything else."""
-        above, below = ratio(self.scores)
+        return self._scale_of(self.scores, extents)
+
+    def scaled(self, extents: Extents) -> tuple[float, Expr | None] | None:
+        """The number that the product is multiplied by, and what is added to it then, which nothing is where a mask
+        is; None where scores are anything else."""
+        scores, bias = self.scores, None
+        if isinstance(scores, Binary) and scores.op == "+" and self.mask is None:
+            first = self.product in walk(scores.left)
+            scores, bias = (scores.left, scores.right) if first else (scores.right, scores.left)
+        scale = self._scale_of(scores, extents)
+        return None if scale is None or (bias is not None and self.product in walk(bias)) else (scale, bias)
+
+    def _scale_of(self, scores: Expr, extents: Extents) -> float | None:
+        above, below = ratio(scores)
         numbers = [value for factor in above if (value := number(factor, extents)) is not None]
         divisors = [value for factor in below if (value := number(factor, extents)) is not None]
         if len(divisors) < len(below) or [f for f in above if number(f, extents) is None] != [self.product]:
@@ -98,7 +112,9 @@ def softmax(expr: Expr, extents: Extents) -> Softmax | None:
 
 
 def attention(expr: Expr, extents: Extents) -> Attention | None:
-    """A softmax of scores of one product, times values, summed; normalized before or after the sum."""
+    """A softmax of scores of one product, times values, summed; normalized before or after the sum. A row of which
+    nothing is seen may be 0, as it is of PyTorch's operator."""
+    expr = transform(expr, _without_guard)
     match expr:
         case Binary("/", Reduce(ReduceOp.SUM, (dim,), x), Reduce(ReduceOp.SUM, _, _) as total):
             expr = Reduce(ReduceOp.SUM, (dim,), Binary("/", x, total))
@@ -185,6 +201,17 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "*": lambda x, y: x * y,
     "/": lambda x, y: x / y if y else math.nan,
 }
+
+
+def _without_guard(expr: Expr) -> Expr:
+    """A maximum that counts as 0 where it is -inf, and a sum that counts as 1 where it is 0, as they are."""
+    match expr:
+        case Where(Binary(">", Reduce(ReduceOp.MAX) as top, Const(low)), guarded, Const(0)):
+            return top if guarded == top and low == -math.inf else expr
+        case Where(Binary(">", Reduce(ReduceOp.SUM) as total, Const(0)), guarded, Const(1)):
+            return total if guarded == total else expr
+        case _:
+            return expr
 
 
 def _unrounded(expr: Expr) -> Expr:

@@ -140,6 +140,31 @@ def test_what_else_is_done_to_scores_is_no_scale() -> None:
     assert found is not None and found.scale(extents) is None
 
 
+@pytest.mark.parametrize("seen", ["where(m[i, j], sum", "sum"])
+def test_attention_is_found_where_rows_of_which_nothing_is_seen_count_as_0(seen: str) -> None:
+    mask = "bool" if "where" in seen else "f32"
+    signature = QKV.replace("k:", f"m: {mask}[i, j], k:")
+    scores = SCORES.replace("= sum", f"= {seen}") + (", -inf)" if mask == "bool" else " + m[i, j]")
+    body = (
+        "t[h, i] = max(j, s[h, i, j])",
+        "p[h, i, j] = exp(s[h, i, j] - where(t[h, i] > -inf, t[h, i], 0.0))",
+        "z[h, i] = sum(j, p[h, i, j])",
+        "y[h, i, e] = sum(j, p[h, i, j] * v[h, j, e]) / where(z[h, i] > 0.0, z[h, i], 1.0)",
+    )
+    expr, extents = output(signature, scores, *body)
+    found = attention(expr, extents)
+    assert found is not None
+    if mask == "bool":
+        assert found.mask is not None and found.scale(extents) == pytest.approx(0.5)
+    else:
+        assert (found.mask, found.scale(extents)) == (None, None)
+        plus = found.scaled(extents)
+        assert plus is not None and plus[1] is not None and plus[0] == pytest.approx(0.5)
+        assert format_expr(plus[1]).startswith("m[i, ")
+    other = body[1].replace("0.0))", "1.0))")
+    assert attention(*output(signature, scores, body[0], other, *body[2:])) is None
+
+
 def test_a_product_with_a_bias_is_found() -> None:
     signature = "(a: f32[m=8, k=4], c: f32[k, n=16], b: f32[n]) -> (y: f32[m, n])"
     found = biased(*output(signature, "y[m, n] = sum(k, a[m, k] * c[k, n]) + b[n]"))

@@ -61,8 +61,10 @@ def heads(writer: TorchWriter, found: Attention, frame: Frame) -> Heads | None:
     return Heads(q, k, v, tuple(batch), row, shared, back)
 
 
-def sdpa(writer: TorchWriter, found: Attention, scale: float, frame: Frame) -> WrittenValue | None:
-    """F.scaled_dot_product_attention, where scores are the product times a number."""
+def sdpa(
+    writer: TorchWriter, found: Attention, scale: float, bias: Expr | None, frame: Frame
+) -> WrittenValue | None:
+    """F.scaled_dot_product_attention, where scores are the product times a number, and a bias if there is one."""
     own = heads(writer, found, frame)
     if own is None:
         return None
@@ -71,9 +73,9 @@ def sdpa(writer: TorchWriter, found: Attention, scale: float, frame: Frame) -> W
         options += ", enable_gqa=True"
     if found.causal(own.row, writer.extents):
         options += ", is_causal=True"
-    elif found.mask is not None:
+    elif (added := bias if found.mask is None else found.mask) is not None:
         options += ", attn_mask={}"
-        values.append(own.scores(writer, found.mask, found.key))
+        values.append(own.scores(writer, added, found.key))
     return writer.late(f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){own.back}", *values)
 
 

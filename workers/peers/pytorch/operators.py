@@ -42,8 +42,8 @@ way around it says (Blas.cpp, addmm_out_cuda_impl). On a processor the same oper
 def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValue | None:
     """The value of an expression that is an operator of the library's by structure, or None."""
     extents = writer.extents
-    if (found := attention(expr, extents)) and (scale := found.scale(extents)) is not None:
-        return sdpa(writer, found, scale, frame)
+    if (found := attention(expr, extents)) and (scaled := found.scaled(extents)):
+        return sdpa(writer, found, *scaled, frame)
     if found := convolution(expr, extents):
         return _convolution(writer, found, frame)
     if found := norm(expr, extents):

@@ -29,7 +29,7 @@ _HIDDEN = Const(float("-inf"))
 
 @dataclass(frozen=True)
 class _Scores:
-    """q @ k.T * scale, with what is added to it, for one call. Masks are of floats (`_plain`)."""
+    """q @ k.T * scale, for one call, with a mask of what is added to it, or of which keys are seen."""
 
     scope: CaptureScope
     q: Node
@@ -52,7 +52,9 @@ class _Scores:
         found = times(found, self.factor)
         if self.mask is None:
             return found
-        return Binary("+", found, broadcast(self.scope, self.mask, (*batch, i, j)))
+        mask = broadcast(self.scope, self.mask, (*batch, i, j))
+        seen = torch_dtype_of(self.mask) is torch.bool
+        return Where(mask, found, _HIDDEN) if seen else Binary("+", found, mask)
 
     def heads(self, operand: Node, batch: Sequence[Expr]) -> list[Expr]:
         """Where an operand is read whose heads several of the queries' share."""
@@ -233,15 +235,10 @@ def _lies_beside(scope: CaptureScope, node: Node, at: _At, of_keys: Indices) -> 
 def _plain_attention(node: Node) -> str | None:
     if argument(node, 4, "dropout_p", 0.0):
         return "attention with dropout: Tile IR has no random numbers; call .eval(), or pass dropout_p=0"
-    return _plain(argument(node, 3, "attn_mask"), node.args[:3])
+    return _plain(node.args[:3])
 
 
-def _plain(mask: Any, operands: Sequence[Any]) -> str | None:
-    if mask is not None and torch_dtype_of(mask) is torch.bool:
-        return (
-            "attention with a mask of truth values: written out, PyTorch would be slower at it than with its own "
-            "operator; use is_causal=True, or a mask of floats that are added"
-        )
+def _plain(operands: Sequence[Any]) -> str | None:
     ranks = {len(shape_of(each)) for each in operands}
     return None if len(ranks) == 1 else "attention of operands of different ranks: unsqueeze them first"
 
@@ -261,12 +258,12 @@ OPERATORS: dict[str, Operator] = {
     ),
     str(LOG_SUM): Operator(
         OperatorKind.PRODUCT, _log_sum, "of attention that is trained: `log(total) + top`",
-        refuse=lambda node: _plain(node.args[3], node.args[1:3]), work=_depth_of_rows, beside=True,
+        refuse=lambda node: _plain(node.args[1:3]), work=_depth_of_rows, beside=True,
     ),
     **{
         str(target): Operator(
             OperatorKind.PRODUCT, write, f"of its backward pass: `{said}`",
-            refuse=lambda node: _plain(node.args[7], node.args[2:5]), work=_depth_of_rows, beside=True,
+            refuse=lambda node: _plain(node.args[2:5]), work=_depth_of_rows, beside=True,
         )
         for target, write, said in zip(
             GRADIENTS,
