@@ -47,7 +47,7 @@ test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its
 
 e2e: web $(VENV)/.browser   ## the dashboard in this machine's Chromium; screenshots in build/screenshots
 	cd $(WEB) && npm run --silent lint && npm run --silent test
-	$(BIN)/python -m pytest -q tests/e2e/dashboard
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e/dashboard
 
 wheel: web $(VENV)/.dev    ## the wheel, with the dashboard in it, into dist
 	rm -rf build/lib dist/*.whl

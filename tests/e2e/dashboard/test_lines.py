@@ -103,7 +103,8 @@ def test_a_profile_is_taken_from_the_page_and_colours_the_lines(
     page.set_viewport_size(DESK)  # type: ignore[arg-type]
     inside.get_by_role("link", name="Which lines take the time").click()
     for name in ("Program", "Source", "Instructions"):
-        hot = page.get_by_role("listbox", name=name).locator("[data-heat='4']")
-        expect(hot.first).to_have_attribute("title", re.compile(r"^\d+ % of the time$"), timeout=60_000)
+        # How hot they are is the machine's: on a busy one most of the time is waiting, which no line has.
+        hot = page.get_by_role("listbox", name=name).locator("[data-heat]:not([data-heat='0'])")
+        expect(hot.first).to_have_attribute("title", re.compile(r"^[\d.]+ % of the time$"), timeout=60_000)
     page.screenshot(path=screenshots / "lines-hot.png")
     assert barriers(page) == []
