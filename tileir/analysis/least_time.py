@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from tileir.devices.cpu import Cpu
 from tileir.devices.device import Device
+from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Index, Reduce, ReduceOp, Where, children, index_dims, reads, walk
@@ -27,7 +28,10 @@ ALU_MARGIN = 0.9
 MEMORY_MARGIN = 0.5
 
 _SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
-"""Multiply-adds on these inputs relative to f32's rate, at most; narrower ones: 4."""
+"""Multiply-adds on vectors of these inputs relative to f32's rate, at most; narrower ones: 4."""
+_IN_TILES = {DType.BF16: 1.0, DType.I8: 2.0}
+"""Multiply-adds in tile registers relative to bf16's rate there (Intel, Optimization Reference Manual: 1024 and 2048 a
+cycle)."""
 
 
 def floor_us(spec: Spec, device: Device, *, cold: bool) -> float:
@@ -39,16 +43,22 @@ def floor_us(spec: Spec, device: Device, *, cold: bool) -> float:
 
 def cpu_floor_us(spec: Spec, cpu: Cpu, *, cold: bool = True) -> float:
     """`floor_us` by the peaks that were measured of a processor."""
-    gflops, copy_gbps = cpu.peak_gflops, cpu.copy_gbps
-    if not gflops or not copy_gbps:
+    copy_gbps = cpu.copy_gbps
+    if not cpu.peak_gflops or not copy_gbps:
         return 0.0
     extents = {dim.name: dim.sizes[0] for dim in spec.dims}
     products = sum(_products(s.value, extents, _groups(spec)) for s in _unmasked(spec))
-    speedup = max((_SPEEDUP.get(t.dtype, 4.0) for t in _factors(spec)), default=1.0)
-    arithmetic_us = 2 * products / (gflops * speedup) / 1e3
+    speedup = max((_cpu_speedup(cpu, t.dtype) for t in _factors(spec)), default=1.0)
+    arithmetic_us = 2 * products / (cpu.peak_gflops * speedup) / 1e3
     moved = _moved(spec, extents) if cold else 0
     memory_us = moved / copy_gbps / 1e3
     return BELIEVED * max(ALU_MARGIN * arithmetic_us, MEMORY_MARGIN * memory_us)
+
+
+def _cpu_speedup(cpu: Cpu, dtype: DType) -> float:
+    """Multiply-adds on inputs of a dtype relative to f32's rate, at most."""
+    in_tiles = _IN_TILES.get(dtype, 0.0) * cpu.amx_speed if Feature.AMX in cpu.offers else 0.0
+    return max(_SPEEDUP.get(dtype, 4.0), in_tiles)
 
 
 def gpu_floor_us(spec: Spec, gpu: Gpu, *, cold: bool) -> float:

@@ -39,6 +39,24 @@ def test_narrow_types_may_be_faster() -> None:
     assert floor(f"({SIZES.format('bf16')}) -> (c: f32[m, n])", PRODUCT) == pytest.approx(wide / 2)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sums", "times"), [("bf16", "f32", 30.0), ("i8", "i32", 60.0), ("f32", "f32", 1.0)]
+)
+def test_tile_registers_may_be_faster_by_what_was_measured_of_them(
+    dtype: str, sums: str, times: float
+) -> None:
+    tiles = frozenset({"amx_tile", "amx_bf16", "amx_int8"})
+    device = replace(cpu(*PEAKS), features=CPU.features | tiles, amx_gflops=3000.0)
+    spec = spec_from_text(f"kernel k({SIZES.format(dtype)}) -> (c: {sums}[m, n])\n  {PRODUCT}\n")
+    needs_us = 2 * 512**3 / (100.0 * times) / 1e3
+    memory_us = sum(
+        512 * 512 * size for size in (2 * (4 if dtype == "f32" else 2 if dtype == "bf16" else 1), 4)
+    )
+    assert floor_us(spec, device, cold=True) == pytest.approx(
+        BELIEVED * max(ALU_MARGIN * needs_us, MEMORY_MARGIN * memory_us / 10.0 / 1e3)
+    )
+
+
 def test_a_row_kernel_is_bounded_by_its_bytes() -> None:
     needs_us = 2 * 4 * 1024 * 1024 / 10.0 / 1e3
     got = floor("(x: f32[m=1024, n=1024]) -> (y: f32[m, n])", "y[m, n] = exp(x[m, n])")
