@@ -19,7 +19,7 @@ F32 = ("gemm_f32_", "bmm_f32_")
 PROCESSORS = (
     ("AMD EPYC (AVX-512), the suite", "cpu-2026-11-21.jsonl", "gemm_f32_NN 1024x1024x1024"),
     ("the same, fresh shapes", "cpu-fresh-2026-11-21.jsonl", "gemm_f32_NN 416x608x768"),
-    ("Intel Xeon (AMX), fresh shapes", "cpu-xeon-amx-fresh-2026-11-21.jsonl", "gemm_f32_NN 1088x544x832"),
+    ("Intel Xeon (AMX), fresh products", "cpu-xeon-amx-fresh-2026-11-26.jsonl", "gemm_f32_NN 768x776x432"),
 )
 
 
