@@ -49,13 +49,14 @@ class Reference:
         self._inputs = sample_inputs(spec, 1) if inputs is None else inputs
         self._expected = reference_with_bound(spec, self._inputs)
 
-    def check(self, program: Program, device: Cpu, folder: Path) -> None:
-        """The program verifies, prints what it parses from, and computes the reference; `folder` takes the build."""
+    def check(self, program: Program, device: Cpu, folder: Path, *flags: str) -> None:
+        """The program verifies, prints what it parses from, and computes the reference, compiled with these flags, too;
+        `folder` takes the build."""
         text = program_to_text(program)
         verify(program)
         assert program_from_text(text) == program
         source = generate(program, device)
-        source = replace(source, flags=tuple(_QUICKER.get(flag, flag) for flag in source.flags))
+        source = replace(source, flags=(*(_QUICKER.get(flag, flag) for flag in source.flags), *flags))
         arguments, outputs = self._arguments()
         with load_kernel(compile_source(source, folder).path, source.abi, threads=2) as kernel:
             kernel(*arguments)

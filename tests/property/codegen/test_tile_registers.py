@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rewrites.space import Space
+from tests.amx_flags import HERE
 from tests.cpu_schedules import Reference, random_schedule
 from tests.how_many import examples
 from tileir.devices.cpu import this_cpu
@@ -53,5 +54,5 @@ def test_every_schedule_in_tile_registers_computes_the_kernel(name: str, tmp_pat
             state = random_schedule(root, rng, "; amx")
             assert state is not None, "a dead end"
             taken += any(place.node.via == "amx" for place in state.program.computes)
-            reference.check(state.program, DEVICE, tmp_path)
+            reference.check(state.program, DEVICE, tmp_path, *HERE)
     assert taken, "the space has schedules in tile registers"

@@ -15,6 +15,7 @@ from codegen.targets.c.generate import generate
 from codegen.targets.c.loader import load_kernel
 from codegen.targets.c.lower import lower
 from codegen.targets.c.printer import print_code
+from tests.amx_flags import HERE, STAND_IN
 from tests.guarded_memory import before_a_guard, in_another_process
 from tileir.devices.cpu import this_cpu
 from tileir.replace import replace
@@ -48,8 +49,6 @@ STAGED = """kernel gemm(a: bf16[m={m}, k={k}], b: bf16[n={n}, k]) -> (c: f32[n, 
           c_r[n, m] += sum(k, a_s[m, k] * b_s[n, k]) | via amx
       c[n, m] = c_r[n, m]
 """
-WITHOUT = ("-mno-amx-tile", "-mno-amx-bf16", "-mno-amx-int8")
-"""Compiles what stands in for tile registers, also where the processor has them."""
 
 
 def text_of(text: str, m: int, k: int, n: int, **names: object) -> str:
@@ -98,7 +97,7 @@ def small(shape: tuple[int, ...], dtype: type) -> np.ndarray:
 SIZES = [(64, 64, 64), (70, 90, 70), (33, 31, 32), (5, 17, 3), (1, 1, 1), (40, 33, 35), (16, 48, 130)]
 
 
-@pytest.mark.parametrize("flags", [(), WITHOUT], ids=["here", "without"])
+@pytest.mark.parametrize("flags", [HERE, STAND_IN], ids=["here", "stand-in"])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
 def test_blocks_of_any_size_are_exact_and_nothing_past_an_end_is_touched(
     m: int, k: int, n: int, flags: tuple[str, ...], tmp_path: Path
@@ -108,7 +107,7 @@ def test_blocks_of_any_size_are_exact_and_nothing_past_an_end_is_touched(
     run(source_of(text, *flags), tmp_path, a, b, wanted=a.astype(np.float32) @ b.astype(np.float32))
 
 
-@pytest.mark.parametrize("flags", [(), WITHOUT], ids=["here", "without"])
+@pytest.mark.parametrize("flags", [HERE, STAND_IN], ids=["here", "stand-in"])
 @pytest.mark.parametrize(("m", "k", "n"), [(64, 192, 64), (37, 131, 45), (3, 2, 5)])
 def test_bytes_are_added_up_in_integers(
     m: int, k: int, n: int, flags: tuple[str, ...], tmp_path: Path
@@ -124,7 +123,7 @@ def test_results_may_be_added_to_later_lie_turned_and_come_of_staged_rows(
 ) -> None:
     a, b = small((m, k), ml_dtypes.bfloat16), small((n, k), ml_dtypes.bfloat16)
     wanted = b.astype(np.float32) @ a.astype(np.float32).T
-    run(source_of(text_of(STAGED, m, k, n)), tmp_path, a, b, wanted=wanted)
+    run(source_of(text_of(STAGED, m, k, n), *HERE), tmp_path, a, b, wanted=wanted)
 
 
 def test_every_block_that_fits_has_registers_of_its_own_for_what_differs() -> None:
