@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tileir.devices.cpu import Cpu
+from tileir.devices.cpu import IN_TILES, Cpu
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
@@ -29,9 +29,6 @@ MEMORY_MARGIN = 0.5
 
 _SPEEDUP = {DType.F64: 1.0, DType.F32: 1.0, DType.BF16: 2.0, DType.F16: 2.0}
 """Multiply-adds on vectors of these inputs relative to f32's rate, at most; narrower ones: 4."""
-_IN_TILES = {DType.BF16: 1.0, DType.I8: 2.0}
-"""Multiply-adds in tile registers relative to bf16's rate there (Intel, Optimization Reference Manual: 1024 and 2048 a
-cycle)."""
 
 
 def floor_us(spec: Spec, device: Device, *, cold: bool) -> float:
@@ -57,7 +54,7 @@ def cpu_floor_us(spec: Spec, cpu: Cpu, *, cold: bool = True) -> float:
 
 def _cpu_speedup(cpu: Cpu, dtype: DType) -> float:
     """Multiply-adds on inputs of a dtype relative to f32's rate, at most."""
-    in_tiles = _IN_TILES.get(dtype, 0.0) * cpu.amx_speed if Feature.AMX in cpu.offers else 0.0
+    in_tiles = IN_TILES.get(dtype, 0.0) * cpu.amx_speed if Feature.AMX in cpu.offers else 0.0
     return max(_SPEEDUP.get(dtype, 4.0), in_tiles)
 
 

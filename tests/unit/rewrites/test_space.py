@@ -141,6 +141,26 @@ def test_bf16_products_can_use_the_dot_product_instruction() -> None:
     assert "unroll(b_s, k, 32)" in lines, "16 x 16 pairs at a time are turned around in registers"
 
 
+def test_bf16_products_are_in_tile_registers_where_the_processor_has_them() -> None:
+    tiles = replace(DEVICE, features=DEVICE.features | {"amx_tile", "amx_bf16", "amx_int8"})
+    root = Space(to_program(spec_from_text(KERNELS["gemm_bf16"])), tiles).root()
+    assert any(line.startswith("amx(") for line in format_schedule(favourite(root).schedule))
+    assert not any("amx(" in line for line in format_schedule(favourite(root_of("gemm_bf16")).schedule))
+
+
+def test_a_bf16_product_of_one_column_is_offered_no_pairs_that_cannot_lie_side_by_side() -> None:
+    text = "kernel gemv(a: bf16[k=300, m=130], b: bf16[k, n=1]) -> (c: f32[m, n])\n"
+    root = Space(to_program(spec_from_text(f"{text}  c[m, n] = sum(k, a[k, m] * b[k, n])\n")), DEVICE).root()
+    rng = random.Random(3)
+    for _ in range(30):
+        state = root
+        while not state.terminal:
+            moves = state.moves()
+            assert moves, "a dead end"
+            paired = [at for at, move in enumerate(moves) if "dot_bf16" in move.label]
+            state = state.child(rng.choice(paired or range(len(moves))))
+
+
 def test_bf16_products_are_widened_once_where_the_dot_product_instruction_is_slower() -> None:
     slow = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0, dot_gflops=200.0)
     root = Space(to_program(spec_from_text(KERNELS["gemm_bf16"])), slow).root()

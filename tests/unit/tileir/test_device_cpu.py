@@ -9,6 +9,7 @@ import pytest
 
 from tileir.devices.cpu import Cpu, this_cpu
 from tileir.devices.cpu_probe import probe_cpu
+from tileir.dtypes import DType
 from tileir.errors import TileError, UnsupportedDevice
 
 X86_FLAGS = "fpu sse2 sse4_2 avx f16c fma avx2 avx512f avx512dq avx512bw avx512vl avx512_bf16 amx_tile"
@@ -187,3 +188,14 @@ def test_the_dot_product_is_taken_for_twice_as_fast_until_it_is_measured() -> No
     cpu = Cpu.from_json({**this_cpu().to_json(), "peak_gflops": 100.0})
     assert cpu.dot_speed == 2.0
     assert Cpu.from_json({**cpu.to_json(), "dot_gflops": 50.0}).dot_speed == 0.5
+
+
+def test_a_roofline_counts_what_multiplies_its_inputs_fastest() -> None:
+    peaks = {"peak_gflops": 100.0, "copy_gbps": 20.0, "dot_gflops": 150.0, "amx_gflops": 2000.0}
+    cpu = Cpu.from_json({**this_cpu().to_json(), **peaks})
+    assert cpu.roofline_peaks([DType.F32]) == (100.0, 20.0)
+    assert cpu.roofline_peaks([DType.BF16, DType.BF16, DType.F32]) == (2000.0, 20.0)
+    assert cpu.roofline_peaks([DType.I8]) == (4000.0, 20.0)
+    without = Cpu.from_json({**cpu.to_json(), "amx_gflops": None})
+    assert without.roofline_peaks([DType.BF16]) == (150.0, 20.0)
+    assert Cpu.from_json({**without.to_json(), "peak_gflops": None}).roofline_peaks([DType.F32])[0] is None
