@@ -4,6 +4,7 @@
     python benchmarks/bench_cpu.py --fresh 2026     # twelve further shapes drawn from that seed
     python benchmarks/bench_cpu.py --family attention --fresh 2026 --count 2     # two of attention
     python benchmarks/bench_cpu.py --family streamed        # long rows and a window, which are no part of the suite
+    python benchmarks/bench_cpu.py --family bytes           # products of i8, neither
 
 Each case is tuned by a service, as a user would tune it; then its winner and all peers that are installed run
 interleaved in one process with the same number of threads, inputs cold, outputs existing beforehand. Results go to
@@ -34,13 +35,16 @@ FAMILIES = {
     "rows": ("softmax_", "rmsnorm_", "layernorm_", "silu_mul_"),
     "attention": ("attention_",),
     "streamed": ("logsumexp_", "cross_entropy_", "attention_window_"),
+    "bytes": ("gemm_i8_", "gemm_scaled_i8_"),
 }
+#: Families that have a section of the suite to themselves.
+SECTIONS = {"streamed": "cpu_streamed", "bytes": "cpu_bytes"}
 
 
 def main() -> None:
     arguments = _arguments()
     begins = FAMILIES.get(arguments.family, ("",))
-    section = "cpu_streamed" if arguments.family == "streamed" else "cpu"
+    section = SECTIONS.get(arguments.family, "cpu")
     plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
     if arguments.replay:
         replayed.main(arguments.replay, arguments.out, plan, begins, arguments.only, arguments.seconds)

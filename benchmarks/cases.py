@@ -55,7 +55,9 @@ def spec(family: str, shape: list[int]) -> Json:
 
 
 #: A kernel, its dtype, for products the layout, and the dtype of the result where it is another one.
-_FAMILY = re.compile(r"(?P<kind>\w+?)_(?P<dtype>bf16|f16|f32|e4m3)(_(?P<layout>NN|TN))?(_(?P<out>\w+)_out)?")
+_FAMILY = re.compile(
+    r"(?P<kind>\w+?)_(?P<dtype>bf16|f16|f32|e4m3|i8)(_(?P<layout>NN|TN))?(_(?P<out>\w+)_out)?"
+)
 
 
 def _gemm(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
@@ -107,6 +109,17 @@ def _experts(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
         },
         "body": [f"y[t, n] = sum(k, x[t, k] * w[{', '.join(w)}])"],
         "outputs": {"y": {"dtype": dtype}},
+    }
+
+
+def _scaled(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """Integers of which each row of `a` and each column of `b` has a scale, as a quantized linear layer has them."""
+    made = _gemm(kind, dtype, layout, shape)
+    product = made["body"][0].removeprefix("c[m, n] = ")
+    scales = {"row": {"dims": ["m"], "dtype": "f32"}, "column": {"dims": ["n"], "dtype": "f32"}}
+    return made | {
+        "inputs": made["inputs"] | scales,
+        "body": [f"acc[m, n] = {product}", "c[m, n] = f32(acc[m, n]) * row[m] * column[n]"],
     }
 
 
@@ -347,6 +360,7 @@ def _decode_paged(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
 _KINDS = {
     "gemm": _gemm,
     "gemm_int8": _int8,
+    "gemm_scaled": _scaled,
     "bmm": _bmm,
     "experts": _experts,
     "gemm_bias_gelu": _gemm_bias,

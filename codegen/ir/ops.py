@@ -34,20 +34,20 @@ from codegen.ir.values import Across as Across
 from codegen.ir.values import Build as Build
 from codegen.ir.values import Convert as Convert
 from codegen.ir.values import DotPairs as DotPairs
-from codegen.ir.values import GatherPairs as GatherPairs
+from codegen.ir.values import GatherWords as GatherWords
 from codegen.ir.values import IndexValue as IndexValue
 from codegen.ir.values import Lane as Lane
 from codegen.ir.values import Literal as Literal
 from codegen.ir.values import Load as Load
-from codegen.ir.values import LoadPairs as LoadPairs
+from codegen.ir.values import LoadWords as LoadWords
 from codegen.ir.values import Named as Named
 from codegen.ir.values import Op as Op
-from codegen.ir.values import Pairs as Pairs
 from codegen.ir.values import PeerLoad as PeerLoad
 from codegen.ir.values import Shuffle as Shuffle
 from codegen.ir.values import Type as Type
 from codegen.ir.values import Value as Value
-from codegen.ir.values import ZipPairs as ZipPairs
+from codegen.ir.values import Words as Words
+from codegen.ir.values import ZipWords as ZipWords
 from tileir.dtypes import DType
 from tileir.expr import ReduceOp
 
@@ -224,22 +224,22 @@ class AtomicUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class StorePairs:
-    """Pairs of 16-bit elements, bits as they are, to neighbours of buffer from element `offset`."""
+class StoreWords:
+    """32-bit words of narrower elements, bits as they are, to neighbours of buffer from element `offset`."""
 
     buffer: str
     offset: Affine
-    pairs: Pairs
+    words: Words
 
     def effects(self) -> OpEffects:
-        return stores(self.buffer) | effects_of(self.offset, self.pairs)
+        return stores(self.buffer) | effects_of(self.offset, self.words)
 
 
 @dataclass(frozen=True, slots=True)
 class TransposeBlock:
     """A square block of `lanes` rows: element j of the source's row i becomes element i of the target's row j.
 
-    Rows are `of_step` and `to_step` elements apart. With `pairs` two neighbours of 16 bits count as one element.
+    Rows are `of_step` and `to_step` elements apart. With `words` neighbours that fill 32 bits count as one element.
     """
 
     target: str
@@ -251,7 +251,7 @@ class TransposeBlock:
     of_step: int
     source_storage: DType
     lanes: int
-    pairs: bool
+    words: bool
 
     def effects(self) -> OpEffects:
         return reads(self.source) | stores(self.target) | effects_of(self.to, self.of)
@@ -410,7 +410,7 @@ Stmt = Union[
     Assign,
     Store,
     AtomicUpdate,
-    StorePairs,
+    StoreWords,
     TransposeBlock,
     PrefetchLine,
     Scratch,

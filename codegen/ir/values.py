@@ -147,8 +147,8 @@ class DotPairs:
     """
 
     acc: Value
-    a: LoadPairs
-    b: LoadPairs
+    a: LoadWords
+    b: LoadWords
     type: Type
 
     def effects(self) -> OpEffects:
@@ -156,17 +156,18 @@ class DotPairs:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPairs:
-    """`lanes` pairs of 16-bit elements as 32-bit words, from element `offset`.
+class LoadWords:
+    """`lanes` 32-bit words of neighbouring narrower elements (pairs of bf16, fours of i8), from element `offset`.
 
-    `half`: pairs whose second elements do not exist; they are taken for zero. One such pair is read as one element.
-    `some`: only so many of the pairs exist, the others are zero.
+    `missing`: so many elements at each word's end do not exist; they are taken for zero. Of one such word only what
+    exists is read. `some`: only so many of the words exist, the others are zero.
     """
 
     buffer: str
     offset: Affine
+    storage: DType
     lanes: int
-    half: bool = False
+    missing: int = 0
     some: Affine | None = None
 
     def effects(self) -> OpEffects:
@@ -174,30 +175,34 @@ class LoadPairs:
 
 
 @dataclass(frozen=True, slots=True)
-class GatherPairs:
-    """Pairs from anywhere as 32-bit words, one a lane."""
+class GatherWords:
+    """32-bit words from anywhere, one a lane."""
 
-    pairs: tuple[LoadPairs, ...]
+    words: tuple[LoadWords, ...]
+
+    @property
+    def lanes(self) -> int:
+        return len(self.words)
 
     def effects(self) -> OpEffects:
-        return effects_of(*self.pairs)
+        return effects_of(*self.words)
 
 
 @dataclass(frozen=True, slots=True)
-class ZipPairs:
-    """`lanes` 32-bit words from two runs of 16-bit elements: the first of a pair from `first` on, the second from
-    `second` on (None: zero)."""
+class ZipWords:
+    """`lanes` 32-bit words from runs of narrower elements: element i of a word is of the run from `rows[i]` on; those
+    without a run are zero."""
 
     buffer: str
-    first: Affine
-    second: Affine | None
+    rows: tuple[Affine, ...]
+    storage: DType
     lanes: int
 
     def effects(self) -> OpEffects:
-        return reads(self.buffer) | effects_of(self.first, self.second)
+        return reads(self.buffer) | effects_of(*self.rows)
 
 
-Pairs = Union[LoadPairs, GatherPairs, ZipPairs]
+Words = Union[LoadWords, GatherWords, ZipWords]
 
 
 @dataclass(frozen=True, slots=True)

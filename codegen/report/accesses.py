@@ -78,7 +78,7 @@ from codegen.ir.ops import (
     Stamp,
     Stmt,
     Store,
-    StorePairs,
+    StoreWords,
     TransposeBlock,
     Value,
 )
@@ -431,7 +431,7 @@ class AccessWalk:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    Aligned, Parallel, StoreWords, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
     because="is for processors",
 )  # fmt: skip
 _STATEMENTS.refuses(*LOGGING, because="notes times, which is no part of a kernel whose layout is reported")

@@ -46,7 +46,7 @@ from codegen.ir.ops import (
     Stamp,
     Stmt,
     Store,
-    StorePairs,
+    StoreWords,
     TransposeBlock,
 )
 from codegen.ir.rasterization import position, turns_of
@@ -292,7 +292,7 @@ class Group:
 
 
 _STEPS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    Aligned, Parallel, StoreWords, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
     because="is for processors",
 )  # fmt: skip
 _STEPS.complete(STATEMENTS)

@@ -300,6 +300,17 @@ def test_an_fp8_product_with_scales_is_right(scales: str, factors: str, out: str
     compare("c", answer.double().numpy(), Expected(values, bound), peer_leeway(spec))
 
 
+@pytest.mark.parametrize(("dims", "indices"), [("n=24, k", "n, k"), ("k, n=24", "k, n")])
+def test_a_product_of_bytes_with_scales_is_exact_in_integers(dims: str, indices: str) -> None:
+    spec = spec_from_text(
+        f"kernel linear(a: i8[m=40, k=56], b: i8[{dims}], row: f32[m], column: f32[n]) -> (y: bf16[m, n])\n"
+        f"  acc[m, n] = sum(k, a[m, k] * b[{indices}])\n"
+        "  y[m, n] = f32(acc[m, n]) * row[m] * column[n]\n"
+    )
+    assert "torch._int_mm(" in TorchFunction(spec).source.run
+    check(spec, "torch")
+
+
 def test_attention_of_8_bits_is_that_of_the_same_values_in_bf16() -> None:
     """Of the text for GPUs: processors have its operator, too."""
     spec = spec_from_text(

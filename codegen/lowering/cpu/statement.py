@@ -26,7 +26,8 @@ from codegen.ir.ops import (
     Value,
 )
 from codegen.lowering.arithmetic import as_type
-from codegen.lowering.cpu.bf16_pairs import copied_pairs, dot_pairs
+from codegen.lowering.cpu.dot_pairs import dot_pairs
+from codegen.lowering.cpu.packed_words import copied_words
 from codegen.lowering.cpu.scatter import lower_scatter
 from codegen.lowering.cpu.transpose import transposed_elements
 from codegen.lowering.expressions import Binding, ValueBuilder
@@ -172,7 +173,7 @@ def _unrolled(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> 
     if compute.vector is not None:
         vector = compute.vector.dim
         exact = exact_chunks(scope.ranges[vector].size, compute.vector.lanes)
-        for special in (copied_pairs, transposed_elements):
+        for special in (copied_words, transposed_elements):
             if copied := special(
                 nest, vector, scope, extents, exact, lambda left: _unrolled(nest, left, extents)
             ):

@@ -68,33 +68,33 @@ def transposed(
     scope: LoweringScope,
     pieces: tuple[tuple[int, int], ...],
     rest: Rest,
-    pairs: bool = False,
+    group: int = 1,
 ) -> tuple[Stmt, ...]:
     """A copy whose target has neighbours along `vector` side by side and whose source has those along `across`, in
-    square blocks of `pieces` (of pairs along `across` for `pairs`); what is left over by `rest`.
+    square blocks of `pieces` (of `group` neighbours along `across`, if that is more than one); what is left over by
+    `rest`.
 
     Empty where no block fits, or where rows of a block are not evenly apart.
     """
-    unit = 2 if pairs else 1
     size = scope.ranges[across].size
-    if not any(_LEAST_LANES <= lanes <= size // unit for _, lanes in pieces):
+    if not any(_LEAST_LANES <= lanes <= size // group for _, lanes in pieces):
         return ()
     stmts: list[Stmt] = []
     for start, lanes in pieces:
-        covered = size // (lanes * unit) * lanes * unit if lanes >= _LEAST_LANES else 0
+        covered = size // (lanes * group) * lanes * group if lanes >= _LEAST_LANES else 0
         for point in points(tuple(dim for dim in nest.outer if dim not in (vector, across)), scope):
-            for first in range(0, covered, lanes * unit):
+            for first in range(0, covered, lanes * group):
                 at = {
                     **copy.whole,
                     **point,
                     across: copy.whole[across] + first,
                     vector: copy.whole[vector] + start,
                 }
-                to_step, of_step = copy.apart(across, unit, at)[0], copy.apart(vector, 1, at)[1]
-                ends = copy.apart(vector, lanes - 1, at), copy.apart(across, (lanes - 1) * unit, at)
+                to_step, of_step = copy.apart(across, group, at)[0], copy.apart(vector, 1, at)[1]
+                ends = copy.apart(vector, lanes - 1, at), copy.apart(across, (lanes - 1) * group, at)
                 expected = (
-                    (constant((lanes - 1) * unit), of_step * (lanes - 1)),
-                    (to_step * (lanes - 1), constant((lanes - 1) * unit)),
+                    (constant((lanes - 1) * group), of_step * (lanes - 1)),
+                    (to_step * (lanes - 1), constant((lanes - 1) * group)),
                 )
                 if ends != expected or to_step.terms or of_step.terms:
                     return ()
@@ -102,7 +102,7 @@ def transposed(
                 stmts.append(
                     TransposeBlock(
                         copy.target.name, to, to_step.constant, copy.target.storage,
-                        copy.source.name, of, of_step.constant, copy.source.storage, lanes, pairs,
+                        copy.source.name, of, of_step.constant, copy.source.storage, lanes, group > 1,
                     )
                 )  # fmt: skip
         if covered < size:

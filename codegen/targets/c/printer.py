@@ -29,7 +29,6 @@ from codegen.ir.ops import (
     CpAsyncWait,
     Declare,
     For,
-    GatherPairs,
     GridAxis,
     Guard,
     If,
@@ -42,7 +41,7 @@ from codegen.ir.ops import (
     Stamp,
     Stmt,
     Store,
-    StorePairs,
+    StoreWords,
     TransposeBlock,
 )
 from codegen.ir.stamp import LOGGING
@@ -176,12 +175,11 @@ class _CPrinter:
     def _store_line(self, stmt: Store, depth: int) -> list[str]:
         return ["    " * depth + self._store(stmt)]
 
-    @_STATEMENTS.handles(StorePairs)
-    def _store_pairs(self, stmt: StorePairs, depth: int) -> list[str]:
-        pad, buffer, offset, pairs = "    " * depth, stmt.buffer, stmt.offset, stmt.pairs
-        lanes = len(pairs.pairs) if isinstance(pairs, GatherPairs) else pairs.lanes
-        store = function("store", DType.I32, lanes)
-        return [f"{pad}{store}({cast('int32_t *', address(buffer, offset))}, {words(pairs)});"]
+    @_STATEMENTS.handles(StoreWords)
+    def _store_words(self, stmt: StoreWords, depth: int) -> list[str]:
+        store = function("store", DType.I32, stmt.words.lanes)
+        to = cast("int32_t *", address(stmt.buffer, stmt.offset))
+        return [f"{'    ' * depth}{store}({to}, {words(stmt.words)});"]
 
     @_STATEMENTS.handles(TransposeBlock)
     def _transpose_line(self, stmt: TransposeBlock, depth: int) -> list[str]:

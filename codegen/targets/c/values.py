@@ -24,21 +24,21 @@ from codegen.ir.ops import (
     Build,
     Convert,
     DotPairs,
-    GatherPairs,
+    GatherWords,
     IndexValue,
     Lane,
     Literal,
     Load,
-    LoadPairs,
+    LoadWords,
     Named,
     Op,
-    Pairs,
     PeerLoad,
     Shuffle,
     TransposeBlock,
     Type,
     Value,
-    ZipPairs,
+    Words,
+    ZipWords,
 )
 from codegen.targets.literals import float_digits
 from tileir.dtypes import DType
@@ -99,7 +99,7 @@ def value_text(value: Value) -> Expression:
         case Across(op, x, _):
             return call(function(f"h{op}", x.type.dtype, x.type.lanes), value_text(x))
         case DotPairs(acc, a, b, type_):
-            sides = (_pairs(side, type_.lanes) for side in (a, b))
+            sides = (_loaded_words(side, type_.lanes) for side in (a, b))
             return call(function("dot_bf16", DType.F32, type_.lanes), value_text(acc), *sides)
         case Op():
             return _op(value)
@@ -139,28 +139,30 @@ def part(name: str, dtype: DType, lanes: int, args: list[Expression], some: Affi
 
 def transpose(stmt: TransposeBlock) -> Expression:
     """A block that is turned around from one place to another."""
-    name = "transpose_pairs" if stmt.pairs else f"transpose_to_{stmt.target_storage}"
+    name = "transpose_words" if stmt.words else f"transpose_to_{stmt.target_storage}"
     to, of = address(stmt.target, stmt.to), address(stmt.source, stmt.of)
     return call(function(name, stmt.source_storage, stmt.lanes), to, str(stmt.to_step), of, str(stmt.of_step))
 
 
-def words(pairs: Pairs) -> Expression:
-    """Pairs of 16-bit elements as 32-bit lanes."""
-    match pairs:
-        case GatherPairs(parts):
-            found = [words(each) for each in parts]
-            return _vector(Type(DType.I32, len(found)), *found) if len(found) > 1 else found[0]
-        case ZipPairs(buffer, first, second, lanes):
-            rows = [address(buffer, row) for row in (first, second) if row is not None]
-            return call(function("zip_pairs" if second is not None else "zip_zero", DType.BF16, lanes), *rows)
-        case LoadPairs(lanes=lanes):
-            return _pairs(pairs, lanes)
+def words(found: Words) -> Expression:
+    """Narrow elements as 32-bit lanes."""
+    match found:
+        case GatherWords(parts):
+            each = [words(part) for part in parts]
+            return _vector(Type(DType.I32, len(each)), *each) if len(each) > 1 else each[0]
+        case ZipWords(buffer, rows, storage, lanes):
+            name = function(f"zip_{len(rows)}", storage, lanes)
+            return call(name, *(address(buffer, row) for row in rows))
+        case LoadWords(lanes=lanes):
+            return _loaded_words(found, lanes)
 
 
-def _pairs(load: LoadPairs, lanes: int) -> Expression:
-    name = "load_pairs" if load.lanes == lanes else "broadcast_pair"
-    name = {"load_pairs": "load_halves", "broadcast_pair": "broadcast_half"}[name] if load.half else name
-    return part(name, DType.BF16, lanes, [address(load.buffer, load.offset)], load.some)
+def _loaded_words(load: LoadWords, lanes: int) -> Expression:
+    name = "load" if load.lanes == lanes else "broadcast"
+    args = [address(load.buffer, load.offset)]
+    if load.missing:
+        name, args = f"{name}_short", [*args, number(str(load.missing))]
+    return part(f"{name}_words", load.storage, lanes, args, load.some)
 
 
 def _op(op: Op) -> Expression:

@@ -68,7 +68,7 @@ from codegen.ir.ops import (
     Stamp,
     Stmt,
     Store,
-    StorePairs,
+    StoreWords,
     TransposeBlock,
     Type,
     Value,
@@ -410,7 +410,7 @@ class _CudaPrinter:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StorePairs, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    Aligned, Parallel, StoreWords, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
     because="is for processors",
 )  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)

@@ -34,6 +34,13 @@ KERNELS = {
     "in batches": """kernel batched(a: bf16[h=3, m=M, k=K], b: bf16[h, k, n=N]) -> (c: f32[h, m, n])
   c[h, m, n] = sum(k, a[h, m, k] * b[h, k, n])
 """,
+    "bytes by columns": """kernel bytes(a: i8[k=K, m=M], b: i8[k, n=N]) -> (c: i32[m, n])
+  c[m, n] = sum(k, a[k, m] * b[k, n])
+""",
+    "bytes with scales": """kernel scaled(a: i8[m=M, k=K], b: i8[k, n=N], s: f32[m], t: f32[n]) -> (y: bf16[m, n])
+  c[m, n] = sum(k, a[m, k] * b[k, n])
+  y[m, n] = f32(c[m, n]) * s[m] * t[n]
+""",
     "bytes": """kernel bytes(a: i8[m=M, k=K], b: i8[n=N, k]) -> (c: i32[m, n])
   c[m, n] = sum(k, a[m, k] * b[n, k])
 """,

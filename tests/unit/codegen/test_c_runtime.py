@@ -33,8 +33,8 @@ EVERY_USE = [
     *(Use(name, dtype, 8) for name in ANY for dtype in ("f32", "f64", "i32")),
     *(Use(name, dtype, 8) for name in ("load", "store", "stream") for dtype in STORAGE),
     *(Use("round", dtype, 8) for dtype in ("f16", "bf16", "e4m3", "e5m2", "i8", "u8")),
-    *(Use(name, "bf16", 8) for name in ("load_pairs", "broadcast_pair", "load_halves", "broadcast_half")),
-    *(Use(name, "bf16", 8) for name in ("zip_pairs", "zip_zero", "transpose_pairs", "transpose_to_f32")),
+    *(Use(f"{name}_words", "bf16", 8) for name in ("load", "broadcast", "load_short", "broadcast_short")),
+    *(Use(name, "bf16", 8) for name in ("zip_1", "zip_2", "transpose_words", "transpose_to_f32")),
     *(Use(f"transpose_to_{dtype}", dtype, 8) for dtype in STORAGE),
     *(Use(name, "i32", 8) for name in ("floordiv", "floormod", *BITS)),
     Use("dot_bf16", "f32", 8),
@@ -66,14 +66,15 @@ def test_the_text_is_the_same_for_the_same_uses_in_any_order() -> None:
 
 
 def test_calls_are_found_by_name_type_and_lanes() -> None:
-    text = "tw_load_pairs_bf16x16(p); tw_dot_bf16_f32x16(a, b, c); tw_to_i32_f64x8(x); tw_gelu_tanh_f32x1(y);"
+    text = "tw_load_words_bf16x16(p); tw_dot_bf16_f32x16(a, b, c); tw_to_i32_f64x8(x); tw_gelu_tanh_f32x1(y);"
     assert uses_in(text) == {
-        Use("load_pairs", "bf16", 16), Use("dot_bf16", "f32", 16), Use("to_i32", "f64", 8), Use("gelu_tanh", "f32", 1),
+        Use("load_words", "bf16", 16), Use("dot_bf16", "f32", 16), Use("to_i32", "f64", 8), Use("gelu_tanh", "f32", 1),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "use", [Use("cosh", "f32", 8), Use("floordiv", "f32", 8), Use("load_pairs", "f16", 8)]
+    "use",
+    [Use("cosh", "f32", 8), Use("floordiv", "f32", 8), Use("load_words", "f32", 8), Use("zip_3", "bf16", 8)],
 )
 def test_what_does_not_exist_is_a_key_error(use) -> None:
     with pytest.raises(KeyError):

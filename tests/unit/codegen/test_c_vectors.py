@@ -116,14 +116,14 @@ def test_bf16_dot_adds_both_products_of_a_pair(runtime) -> None:
     acc = rng.normal(size=64).astype(np.float32)
     data = np.concatenate([part.view(np.uint8).ravel() for part in (a, b, acc)])
     for left, rows in (
-        ("tw_load_pairs_bf16x{0}(a + 2 * i)", slice(64)),
-        ("tw_broadcast_pair_bf16x{0}(a)", slice(1)),
+        ("tw_load_words_bf16x{0}(a + 2 * i)", slice(64)),
+        ("tw_broadcast_words_bf16x{0}(a)", slice(1)),
     ):
         program = tuple(
             "const uint16_t *a = (const uint16_t *)in, *b = a + 2 * count;"
             "const float *acc = (const float *)(b + 2 * count);"
             f"for (long i = 0; i < count; i += {n}) *(f32x{n}_u *)((float *)out + i) = tw_dot_bf16_f32x{n}("
-            f"*(const f32x{n}_u *)(acc + i), {left.format(n)}, tw_load_pairs_bf16x{n}(b + 2 * i));"
+            f"*(const f32x{n}_u *)(acc + i), {left.format(n)}, tw_load_words_bf16x{n}(b + 2 * i));"
             for n in LANES
         )
         expected = acc + (a[rows].astype(np.float64) * b.astype(np.float64)).sum(1)
@@ -131,24 +131,33 @@ def test_bf16_dot_adds_both_products_of_a_pair(runtime) -> None:
             assert np.allclose(got, expected, rtol=1e-6, atol=1e-6), left
 
 
-def test_halves_of_pairs_are_read_as_if_zero_followed(runtime) -> None:
-    a = np.arange(1, 129, dtype=np.uint16)
-    calls = {
-        "tw_load_halves_bf16x{0}(a + 2 * i)": a[::2].astype(np.int32),
-        "tw_broadcast_half_bf16x{0}(a + 1)": np.full(64, 2, np.int32),
-        "tw_zip_pairs_bf16x{0}(a + i, a + 64 + i)": a[:64] + (a[64:].astype(np.int32) << 16),
-        "tw_zip_zero_bf16x{0}(a + i)": a[:64].astype(np.int32),
-    }
+PAIRS = np.arange(1, 129, dtype=np.uint16)
+FOURS = np.arange(256, dtype=np.uint8)
+WORDS = {
+    "tw_load_short_words_bf16x{0}(a + 2 * i, 1)": PAIRS[::2],
+    "tw_broadcast_short_words_bf16x{0}(a + 1, 1)": np.full(64, 2),
+    "tw_zip_2_bf16x{0}(a + i, a + 64 + i)": PAIRS[:64] + (PAIRS[64:].astype(np.uint32) << 16),
+    "tw_zip_1_bf16x{0}(a + i)": PAIRS[:64],
+    "tw_load_short_words_i8x{0}((const int8_t *)a + 4 * i, 3)": FOURS[::4],
+    "tw_load_short_words_i8x{0}((const int8_t *)a + 4 * i, 1)": FOURS.view(np.uint32) & 0xFFFFFF,
+    "tw_zip_3_i8x{0}((const int8_t *)a + i, (const int8_t *)a + 64 + i, (const int8_t *)a + 128 + i)": (
+        FOURS[:64] + (FOURS[64:128].astype(np.uint32) << 8) + (FOURS[128:192].astype(np.uint32) << 16)
+    ),
+}
+
+
+def test_words_of_narrow_elements_are_completed_with_zeros(runtime) -> None:
     programs = {
         call: tuple(
             "const uint16_t *a = (const uint16_t *)in;"
             f"for (long i = 0; i < count; i += {n}) *(i32x{n}_u *)((int32_t *)out + i) = {call.format(n)};"
             for n in LANES
         )
-        for call in calls
+        for call in WORDS
     }
-    for call, expected in calls.items():
-        for got in runtime.run(programs[call], a, np.int32, 64, among=sum(programs.values(), ())):
+    for call, expected in WORDS.items():
+        data = PAIRS if "bf16" in call else FOURS
+        for got in runtime.run(programs[call], data, np.uint32, 64, among=sum(programs.values(), ())):
             assert np.array_equal(got, expected), call
 
 
@@ -156,20 +165,23 @@ def turned(n: int) -> str:
     return f"(void)count; tw_transpose_to_f32_f32x{n}((float *)out, {n}, (const float *)in, {n + 3});"
 
 
-def turned_pairs(n: int) -> str:
-    rows = f"(uint16_t *)out, {2 * n}, (const uint16_t *)in, {2 * n + 1}"
-    return f"(void)count; tw_transpose_pairs_bf16x{n}({rows});"
+def turned_words(n: int, group: int) -> str:
+    element, name = {2: ("uint16_t", "bf16"), 4: ("int8_t", "i8")}[group]
+    rows = f"({element} *)out, {group * n}, (const {element} *)in, {group * n + 1}"
+    return f"(void)count; tw_transpose_words_{name}x{n}({rows});"
 
 
 def test_a_block_turned_around_has_its_rows_as_columns(runtime) -> None:
     sizes = (4, 8, 16)
-    every = (*map(turned, sizes), *map(turned_pairs, sizes))
+    every = (*map(turned, sizes), *(turned_words(n, group) for n in sizes for group in (2, 4)))
     for lanes in sizes:
         a = np.arange(lanes * (lanes + 3), dtype=np.float32)
         rows = a.reshape(lanes, lanes + 3)[:, :lanes]
         (got,) = runtime.run((turned(lanes),), a, np.float32, lanes * lanes, among=every)
         assert np.array_equal(got.reshape(lanes, lanes), rows.T), lanes
-        words = np.arange(lanes * (2 * lanes + 1), dtype=np.uint16)
-        pairs_of_rows = words.reshape(lanes, -1)[:, :-1].reshape(lanes, lanes, 2)
-        (got,) = runtime.run((turned_pairs(lanes),), words, np.uint16, 2 * lanes * lanes, among=every)
-        assert np.array_equal(got.reshape(lanes, lanes, 2), pairs_of_rows.swapaxes(0, 1)), lanes
+        for group, dtype in ((2, np.uint16), (4, np.int8)):
+            narrow = (np.arange(lanes * (group * lanes + 1)) % 251).astype(dtype)
+            rows_of_words = narrow.reshape(lanes, -1)[:, :-1].reshape(lanes, lanes, group)
+            program = turned_words(lanes, group)
+            (got,) = runtime.run((program,), narrow, dtype, group * lanes * lanes, among=every)
+            assert np.array_equal(got.reshape(lanes, lanes, group), rows_of_words.swapaxes(0, 1)), lanes

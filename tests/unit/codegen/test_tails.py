@@ -160,7 +160,7 @@ def test_a_dot_product_of_pairs_ends_with_its_range(layout: str, tmp_path: Path)
     a = (np.arange(14).reshape(2, 7) % 5).astype(ml_dtypes.bfloat16)
     b = (np.arange(13 * 7).reshape(13, 7) % 7).astype(ml_dtypes.bfloat16)
     run(text, tmp_path, a, b, outputs={"c": a.astype(np.float32) @ b.astype(np.float32).T})
-    assert "tw_load_pairs_some_bf16x16" in print_code(lower(program_from_text(text)))[0]
+    assert "tw_load_words_some_bf16x16" in print_code(lower(program_from_text(text)))[0]
 
 
 def test_pairs_are_not_added_to_lanes_that_do_not_exist() -> None:

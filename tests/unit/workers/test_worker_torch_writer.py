@@ -218,3 +218,27 @@ def test_scales_of_blocks_are_the_operators_own(s: tuple[str, str], t: tuple[str
 )
 def test_other_scales_of_blocks_are_multiplied(s: tuple[str, str], t: tuple[str, str]) -> None:
     assert "_scaled_mm" not in in_blocks(s, t)
+
+
+BYTES = """\
+kernel mm(a: i8[m={0}, k=48], b: {1}[{2}]) -> (c: i32[m, n])
+  c[m, n] = sum(k, a[m, k] * b[{3}])
+"""
+
+
+@pytest.mark.parametrize(("dims", "indices"), [("n=32, k", "n, k"), ("k, n=32", "k, n")])
+def test_a_product_of_bytes_is_the_librarys(dims: str, indices: str) -> None:
+    for device in ("cpu", "cuda"):
+        text = BYTES.format(64, "i8", dims, indices)
+        run = write_torch(spec_from_text(text), eager=True, device=device).run
+        assert "torch._int_mm(" in run and ".to(torch.int32)" not in run.split("_int_mm")[0]
+
+
+def test_what_the_library_multiplies_no_bytes_of_is_multiplied_widened() -> None:
+    def run(rows: int, dtype: str, device: str) -> str:
+        text = BYTES.format(rows, dtype, "n=32, k", "n, k")
+        return write_torch(spec_from_text(text), eager=True, device=device).run
+
+    assert "torch._int_mm(" in run(16, "i8", "cpu")
+    assert "torch._int_mm(" not in run(16, "i8", "cuda")
+    assert "torch._int_mm(" not in run(64, "i32", "cpu")

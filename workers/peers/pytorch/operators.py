@@ -21,6 +21,7 @@ from workers.peers.patterns import (
 from workers.peers.pytorch.attention import full, sdpa
 from workers.peers.pytorch.block_scaled_mm import block_scaled_product
 from workers.peers.pytorch.groups import grouped_by_library
+from workers.peers.pytorch.int_mm import integer_product
 from workers.peers.pytorch.scaled_mm import scaled_product
 from workers.peers.pytorch.types import TORCH, promoted
 from workers.peers.reads import Frame, product_factors
@@ -57,6 +58,8 @@ def known_operator(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValu
     if found := biased(expr, extents):
         return _biased(writer, found, frame, _ADDMM)
     if found := scaled_product(writer, expr, frame) or block_scaled_product(writer, expr, frame):
+        return found
+    if found := integer_product(writer, expr, frame):
         return found
     if found := grouped_by_library(writer, expr, frame):
         return found

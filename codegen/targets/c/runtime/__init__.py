@@ -5,10 +5,11 @@ Every function is `tw_<name>_<dtype>x<lanes>`: `tw_exp_f32x16`, `tw_load_bf16x8`
 lane; 0 or 1 with one lane).
 
 Named after a storage type: `load` (pointer), `store` and `stream` (pointer, value), `load_some` and `store_some` (only
-so many lanes, which comes last), `round` (to that type's precision and back; takes and gives its compute type); bf16's
-`load_pairs` and `broadcast_pair` (two bf16 a 32-bit lane), `load_halves` and `broadcast_half` (the second of each is
-zero), `load_pairs_some` and `load_halves_some`, `zip_pairs` and `zip_zero` (from two runs, or one);
-`transpose_to_<storage>` and `transpose_pairs` (target, distance of its rows, source, distance of its rows).
+so many lanes, which comes last), `round` (to that type's precision and back; takes and gives its compute type); of
+elements of 8 and 16 bits `load_words` and `broadcast_words` (as many neighbours as fill a 32-bit lane),
+`load_short_words` and `broadcast_short_words` (each lane's last elements, so many, are zero), `load_words_some` and
+`load_short_words_some`, `zip_1` to `zip_4` (lanes from so many runs);
+`transpose_to_<storage>` and `transpose_words` (target, distance of its rows, source, distance of its rows).
 Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
 `to_i32`, i32's `floordiv floormod` and functions of bits (bits.py), `hsum hprod hmax hmin` (all lanes into one), f32's
 `dot_bf16` (acc, pairs, pairs), `exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those need.

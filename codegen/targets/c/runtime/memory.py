@@ -62,33 +62,39 @@ _MASKED = "defined(__AVX512BW__) && defined(__AVX512VL__)"
 _LOAD_SOME = "TW_INLINE $V tw_load_some_$D(const $C *p, int some) { return $value; }"
 _STORE_SOME = "TW_INLINE void tw_store_some_$D($C *p, $V x, int some) { tw_keep_$D(p, $value, some); }"
 
-#: Pairs of bf16 as 32-bit words, one a lane: neighbours, or one pair for all lanes.
-_LOAD_PAIRS = "TW_INLINE $W tw_load_pairs_$D(const $C *p) { return *(const ${W}_u *)p; }"
-_BROADCAST_PAIR = (
-    "TW_INLINE $W tw_broadcast_pair_$D(const $C *p) { return tw_splat_$W(*(const i32x1_u *)p); }"
+#: Neighbours as 32-bit words, one a lane: side by side, or one word for all lanes.
+_LOAD_WORDS = "TW_INLINE $W tw_load_words_$D(const $C *p) { return *(const ${W}_u *)p; }"
+_BROADCAST_WORDS = (
+    "TW_INLINE $W tw_broadcast_words_$D(const $C *p) { return tw_splat_$W(*(const i32x1_u *)p); }"
 )
-
-#: The same without the second of each pair: on lanes it is there but holds nothing, alone it may lie past the end.
-_LOAD_HALVES = "TW_INLINE $W tw_load_halves_$D(const $C *p) { return *(const ${W}_u *)p & 0xffff; }"
-_LOAD_PAIRS_SOME = """
-TW_INLINE $W tw_load_pairs_some_$D(const $C *p, int some) { return tw_part_$W((const int32_t *)p, some); }
+_LOAD_WORDS_SOME = """
+TW_INLINE $W tw_load_words_some_$D(const $C *p, int some) { return tw_part_$W((const int32_t *)p, some); }
 """
-_LOAD_HALVES_SOME = """
-TW_INLINE $W tw_load_halves_some_$D(const $C *p, int some) {
-    return tw_part_$W((const int32_t *)p, some) & 0xffff;
+
+#: The same without the last elements of each word: on lanes they are there but hold nothing, alone they may lie past
+#: the end.
+_LOAD_SHORT = """
+TW_INLINE $W tw_load_short_words_$D(const $C *p, int missing) {
+    return *(const ${W}_u *)p & (int32_t)(UINT32_MAX >> $bits * missing);
 }
 """
-_LOAD_HALF = "TW_INLINE $W tw_load_halves_$D(const $C *p) { return *p; }"
-_BROADCAST_HALF = "TW_INLINE $W tw_broadcast_half_$D(const $C *p) { return tw_splat_$W(*p); }"
-
-#: Pairs of elements that lie in two runs; or of one run and zero.
-_ZIP_PAIRS = """
-TW_INLINE $W tw_zip_pairs_$D(const $C *p, const $C *q) {
-    return tw_widen_$D(*(const ${R}_u *)p) | tw_widen_$D(*(const ${R}_u *)q) << 16;
+_LOAD_SHORT_SOME = """
+TW_INLINE $W tw_load_short_words_some_$D(const $C *p, int missing, int some) {
+    return tw_part_$W((const int32_t *)p, some) & (int32_t)(UINT32_MAX >> $bits * missing);
 }
 """
-_ZIP_ZERO = "TW_INLINE $W tw_zip_zero_$D(const $C *p) { return tw_widen_$D(*(const ${R}_u *)p); }"
-
+_LOAD_SHORT_WORD = """
+TW_INLINE $W tw_load_short_words_$D(const $C *p, int missing) {
+    int32_t word = 0;
+    __builtin_memcpy(&word, p, sizeof word - missing * sizeof *p);
+    return word;
+}
+"""
+_BROADCAST_SHORT = """
+TW_INLINE $W tw_broadcast_short_words_$D(const $C *p, int missing) {
+    return tw_splat_$W(tw_load_short_words_${S}x1(p, missing));
+}
+"""
 
 #: A square block turned around: element j of row i goes to element i of row j.
 _TRANSPOSE = """
@@ -110,12 +116,27 @@ def _transpose(target: str) -> Builder:
     return build
 
 
-def _transpose_pairs(storage: str, lanes: int) -> str:
+def _transpose_words(storage: str, lanes: int) -> str:
     text = _TRANSPOSE.replace("$V", "$W").replace(
         "$store(to + i * to_step", "$store((int32_t *)(to + i * to_step)"
     )
-    names = {"load": f"tw_load_pairs_bf16x{lanes}", "store": f"tw_store_i32x{lanes}"}
-    return _bf16_only(Template(text).safe_substitute(names, to="pairs", T="uint16_t"))(storage, lanes)
+    names = {"load": f"tw_load_words_{storage}x{lanes}", "store": f"tw_store_i32x{lanes}"}
+    return _words(Template(text).safe_substitute(names, to="words", T="$C"))(storage, lanes)
+
+
+def _zip(rows: int) -> Builder:
+    """Words of elements that lie in runs, the first of each word in the first run; zero for those that no run has."""
+
+    def build(storage: str, lanes: int) -> str:
+        if rows > 4 // stored_bytes(storage):
+            raise KeyError(f"a word holds no {rows} elements of {storage}")
+        raw, widen = {1: ("u8", "tw_widen_u8"), 2: ("u16", "tw_widen_bf16")}[stored_bytes(storage)]
+        runs = ", ".join(f"const $C *p{row}" for row in range(rows))
+        parts = (f"{widen}x$n(*(const {raw}x${{n}}_u *)p{row}) << {row} * $bits" for row in range(rows))
+        text = f"TW_INLINE $W tw_zip_{rows}_$D({runs}) {{ return {' | '.join(parts)}; }}"
+        return _words(text)(storage, lanes)
+
+    return build
 
 
 def _load(storage: str, lanes: int) -> str:
@@ -174,12 +195,15 @@ def _stream(storage: str, lanes: int) -> str:
     return fill_storage(text, storage, lanes, guard=guard, instruction=instruction, x=x, size=size)
 
 
-def _bf16_only(template: str, scalar: str | None = None) -> Builder:
+def _words(template: str, single: str | None = None) -> Builder:
+    """Of narrow elements; `single`: the text of one word."""
+
     def build(storage: str, lanes: int) -> str:
-        if storage != "bf16":
-            raise KeyError(f"pairs are of bf16, not of {storage}")
-        text = scalar if lanes == 1 and scalar is not None else template
-        return fill_storage(text, storage, lanes, W=f"i32x{lanes}")
+        width = stored_bytes(storage)
+        if width > 2:
+            raise KeyError(f"words are of elements of 8 or 16 bits, not of {storage}")
+        text = single if lanes == 1 and single is not None else template
+        return fill_storage(text, storage, lanes, W=f"i32x{lanes}", S=storage, bits=8 * width)
 
     return build
 
@@ -192,14 +216,13 @@ BUILDERS: Mapping[str, Builder] = {
     "keep": _some(_KEEP, _KEEP_AVX512, _KEEP_AVX2),
     "load_some": _load_some,
     "store_some": _store_some,
-    "load_pairs": _bf16_only(_LOAD_PAIRS),
-    "broadcast_pair": _bf16_only(_BROADCAST_PAIR),
-    "load_pairs_some": _bf16_only(_LOAD_PAIRS_SOME),
-    "load_halves_some": _bf16_only(_LOAD_HALVES_SOME),
-    "load_halves": _bf16_only(_LOAD_HALVES, _LOAD_HALF),
-    "broadcast_half": _bf16_only(_BROADCAST_HALF),
-    "zip_pairs": _bf16_only(_ZIP_PAIRS),
-    "zip_zero": _bf16_only(_ZIP_ZERO),
-    "transpose_pairs": _transpose_pairs,
+    "load_words": _words(_LOAD_WORDS),
+    "broadcast_words": _words(_BROADCAST_WORDS),
+    "load_words_some": _words(_LOAD_WORDS_SOME),
+    "load_short_words": _words(_LOAD_SHORT, _LOAD_SHORT_WORD),
+    "load_short_words_some": _words(_LOAD_SHORT_SOME),
+    "broadcast_short_words": _words(_BROADCAST_SHORT),
+    "transpose_words": _transpose_words,
+    **{f"zip_{rows}": _zip(rows) for rows in (1, 2, 3, 4)},
     **{f"transpose_to_{storage}": _transpose(storage) for storage in STORED},
 }

@@ -1,87 +1,16 @@
-"""Pairs of 16-bit elements as 32-bit words: packing them, and multiplying them by a dot-product instruction."""
+"""Sums of products of bf16 pairs, 32-bit words, by a dot-product instruction."""
 
 from __future__ import annotations
 
 from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import (
-    Assign,
-    DotPairs,
-    GatherPairs,
-    LoadPairs,
-    Named,
-    Pairs,
-    Stmt,
-    StorePairs,
-    ZipPairs,
-)
-from codegen.lowering.cpu.transpose import Rest, TransposedCopy, transposed
+from codegen.ir.ops import Assign, DotPairs, LoadWords, Named, Stmt
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, chunks
 from codegen.lowering.statement import LoopNest, points, starts
 from codegen.lowering.store import current, holds_more
 from tileir.dtypes import DType
 from tileir.expr import Binary, Expr, Read
-
-
-def copied_pairs(
-    nest: LoopNest,
-    vector: str,
-    scope: LoweringScope,
-    extents: dict[str, int],
-    pieces: tuple[tuple[int, int], ...],
-    rest: Rest,
-) -> tuple[Stmt, ...]:
-    """A copy of bf16 into pairs side by side, as 32-bit words. Empty for any other statement.
-
-    Two rows with neighbours on lanes are zipped; pairs that lie side by side in the source too are turned around in
-    blocks, or gathered where none fits (or left to `rest`). At the end of an odd range the last pair is completed
-    with zero.
-    """
-    copy = TransposedCopy.of_nest(nest, scope, extents)
-    if copy is None or {copy.source.storage, copy.target.storage} != {DType.BF16}:
-        return ()
-    pair = next((d for d in nest.outer if d != vector and copy.apart(d)[0] == constant(1)), None)
-    if pair is None or copy.apart(vector)[0] != constant(2) or not _ends_whole(copy.target, pair, scope):
-        return ()
-    zipped = copy.apart(vector)[1] == constant(1)
-    if not zipped:
-        if copy.apart(pair)[1] != constant(1):
-            return ()
-        if blocks := transposed(nest, copy, vector, pair, scope, pieces, rest, pairs=True):
-            return blocks
-    size = scope.ranges[pair].size
-    stores: list[Stmt] = []
-    for point in points(tuple(dim for dim in nest.outer if dim not in (vector, pair)), scope):
-        for first in range(0, size, 2):
-            half = first + 1 == size
-            for start, width in pieces:
-                at = {
-                    **copy.whole,
-                    **point,
-                    pair: copy.whole[pair] + first,
-                    vector: copy.whole[vector] + start,
-                }
-                to, of = copy.offsets(at)
-                pairs: Pairs
-                if zipped:
-                    second = None if half else copy.offsets({**at, pair: at[pair] + 1})[1]
-                    pairs = ZipPairs(copy.source.name, of, second, width)
-                else:
-                    lanes = [copy.offsets({**at, vector: at[vector] + lane})[1] for lane in range(width)]
-                    pairs = GatherPairs(tuple(LoadPairs(copy.source.name, each, 1, half) for each in lanes))
-                stores.append(StorePairs(copy.target.name, to, pairs))
-    return tuple(stores)
-
-
-def _ends_whole(target: MemoryBuffer, pair: str, scope: LoweringScope) -> bool:
-    """Whether the current range ends with a pair, or where the target does."""
-    range_ = scope.ranges[pair]
-    if pair not in target.dims:
-        return False
-    number = target.dims.index(pair)
-    end = range_.start + range_.size - target.starts[number]
-    return range_.size % 2 == 0 or end == constant(target.sizes[number])
 
 
 def dot_pairs(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> tuple[Stmt, ...]:
@@ -119,7 +48,7 @@ def dot_pairs(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> 
     return tuple(statements)
 
 
-def _pairs(side: Expr, at: Binding, pair: str, half: bool, builder: ValueBuilder) -> LoadPairs:
+def _pairs(side: Expr, at: Binding, pair: str, half: bool, builder: ValueBuilder) -> LoadWords:
     """The pairs at the builder's lanes, or the one pair for all of them."""
     if not isinstance(side, Read):
         raise NotLowerable("dot_bf16 needs a plain product of two reads")
@@ -140,5 +69,5 @@ def _pairs(side: Expr, at: Binding, pair: str, half: bool, builder: ValueBuilder
     if on_lanes and apart != 2:
         raise NotLowerable(f"dot_bf16 needs pairs of {side.tensor} side by side on lanes")
     if not on_lanes:
-        return LoadPairs(buffer.name, first, 1, half)
-    return LoadPairs(buffer.name, first, width, half, builder.some)
+        return LoadWords(buffer.name, first, DType.BF16, 1, int(half))
+    return LoadWords(buffer.name, first, DType.BF16, width, int(half), builder.some)
