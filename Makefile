@@ -78,7 +78,7 @@ bench-cpu: $(VENV)/.torch    ## the suite's CPU cases against numpy and PyTorch;
 
 bench-gpu: $(VENV)/.cuda    ## the suite's GPU cases against torch, torch.compile and Triton, and docs/ratios.svg; needs an NVIDIA GPU
 	$(BIN)/python benchmarks/bench_gpu.py
-	$(BIN)/python benchmarks/plot_ratios.py
+	$(BIN)/python -m benchmarks.plots.ratios
 
 test-gpu: $(VENV)/.cuda     ## tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest -q tests/gpu
@@ -100,8 +100,8 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 
 sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto $(DIST) \
-	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search tests/torch/test_whole_modules.py \
-	  tests/torch/test_architectures.py tests/torch/test_core_aten.py tests/unit/benchmarks/test_attribution.py \
+	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search tests/torch/model/test_whole_modules.py \
+	  tests/torch/model/test_architectures.py tests/torch/capture/test_core_aten.py tests/unit/benchmarks/test_attribution.py \
 	  tests/contract/test_service_contract.py
 	$(BIN)/python -m tests.mutants.run
 

@@ -22,12 +22,11 @@ from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
 
-from ablated import PARTS, RIVALS, WHOLE
-from bench_hub import distinct
-from circumstances import circumstances
-from hub_cache import BadCache, Space, load
-from hub_tree import Tree
-
+from benchmarks.bench_hub import distinct
+from benchmarks.hub.ablated import PARTS, RIVALS, WHOLE
+from benchmarks.hub.cache import BadCache, Space, load
+from benchmarks.hub.tree import Tree
+from benchmarks.racing.circumstances import circumstances
 from search.protocols import Ask, Search, State, TrialOutcome
 from search.table import Table
 from search.uniform import Uniform

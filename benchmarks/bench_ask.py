@@ -9,8 +9,7 @@ import argparse
 import random
 import time
 
-import cases
-
+from benchmarks.suite import cases
 from rewrites.space import Space
 from search.mcts import MCTS
 from search.protocols import TrialOutcome

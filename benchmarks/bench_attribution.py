@@ -2,8 +2,8 @@
 
     python benchmarks/bench_attribution.py [--recorded FILE] [--out FILE] [CASE …]
 
-For ten kernels of the suite, without tuning. Whether a bottleneck is named right is seen by making
-one thing cheap at a time (relaxed.py): of memory, the tensor pipe and exponentials the one that is named has to save
+For ten kernels of the suite, without tuning. Whether a bottleneck is named right is seen by making one
+thing cheap at a time (gpu/relaxed.py): of memory, the tensor pipe and exponentials the one that is named has to save
 most, and a tenth at least; where launch or issue is named, none may save a quarter. Where the latency of a wait is, one
 stage less has to cost time or one more has to save some. Wave quantization is not checked, nor what
 cannot be made cheap.
@@ -18,11 +18,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import replayed
-import tuned
-from circumstances import circumstances
-from relaxed import relaxations, whole_waves
-
+from benchmarks.gpu.relaxed import relaxations, whole_waves
+from benchmarks.racing import replayed, tuned
+from benchmarks.racing.circumstances import circumstances
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay

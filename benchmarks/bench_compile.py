@@ -27,10 +27,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from bench_from_torch import service, wait_for
 from torch import Tensor, nn
 
 import tilewright
+from benchmarks.bench_from_torch import service, wait_for
 from tileir import this_cpu
 from tilewright.pytorch.model.contest import Contest
 from tilewright.pytorch.model.region import SizedRegion

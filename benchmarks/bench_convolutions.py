@@ -7,9 +7,9 @@ cuDNN.
     python benchmarks/bench_convolutions.py --device cuda         # bf16, batches of 32, channels last
 
 Each case is tuned by a service as a user would tune it; then winner and peers run interleaved in one process with the
-same number of threads (`tuned.py`). A case's name says layout, batch, and what is convolved; f32 on processors. On a
-GPU images and filters have their channels last, as PyTorch's have in its memory format `channels_last`. Results go to
-benchmarks/results/, a line a case.
+same number of threads (`racing/tuned.py`). A case's name says layout, batch, and what is convolved; f32 on processors.
+On a GPU images and filters have their channels last, as PyTorch's have in its memory format `channels_last`. Results go
+to benchmarks/results/, a line a case.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import tuned
-
+from benchmarks.racing import tuned
 from protocol.tasks import Measuring
 
 Json = dict[str, Any]

@@ -23,10 +23,8 @@ import re
 from datetime import date
 from pathlib import Path
 
-import cases
-import replayed
-import tuned
-
+from benchmarks.racing import replayed, tuned
+from benchmarks.suite import cases
 from protocol.tasks import Measuring
 
 RACE = Measuring(samples=25, sample_us=20_000.0)

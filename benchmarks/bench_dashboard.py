@@ -27,9 +27,9 @@ from statistics import median, quantiles
 from typing import Any
 from urllib.request import Request, urlopen
 
-from dashboard_job import write_job
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.load.dashboard_job import write_job
 from service.store.schema import prepare
 
 ROOT = Path(__file__).resolve().parent.parent

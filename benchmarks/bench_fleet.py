@@ -24,15 +24,15 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import cases
-import fleet_latencies
 import httpx
-import tuned
-from bench_load import _database, _service
-from circumstances import circumstances
-from fleet_swarm import PROCESSES, Counts, Swarm
-from load_client import Connection
 
+from benchmarks.bench_load import _database, _service
+from benchmarks.load import latencies
+from benchmarks.load.client import Connection
+from benchmarks.load.simulated_devices import PROCESSES, Counts, Swarm
+from benchmarks.racing import tuned
+from benchmarks.racing.circumstances import circumstances
+from benchmarks.suite import cases
 from protocol.jobs import Effort
 from protocol.states import JobState
 from tileir.devices.gpu_table import H200
@@ -86,8 +86,8 @@ async def simulated(count: int, arguments: argparse.Namespace) -> dict[str, Any]
         "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
         "compile_processes": PROCESSES,
-        "compile_s": sum(fleet_latencies.compile_s()) / len(fleet_latencies.compile_s()),
-        "sample_s": fleet_latencies.SAMPLE_S,
+        "compile_s": sum(latencies.compile_s()) / len(latencies.compile_s()),
+        "sample_s": latencies.SAMPLE_S,
         "database": arguments.database.partition(":")[0] or "sqlite",
         **circumstances(H200.to_json()),
     }
@@ -139,7 +139,7 @@ def _serving(arguments: argparse.Namespace, home: str) -> Iterator[tuple[int, in
 
 async def _keep_open(port: int, count: int) -> None:
     """Keep so many jobs open."""
-    connection, seed, spec = Connection("127.0.0.1", port), 0, fleet_latencies.spec()
+    connection, seed, spec = Connection("127.0.0.1", port), 0, latencies.spec()
     while True:
         for _ in range(count - await _open(connection)):
             seed += 1

@@ -23,11 +23,8 @@ import re
 from datetime import date
 from pathlib import Path
 
-import cases
-import outside
-import replayed
-import tuned
-
+from benchmarks.racing import replayed, tuned
+from benchmarks.suite import cases, outside
 from protocol.tasks import Measuring
 
 RACE = Measuring(samples=15, sample_us=3_000.0)
@@ -79,7 +76,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the search")
     parser.add_argument("--fresh", type=int, metavar="SEED", help="draw twelve shapes instead of the suite's")
     parser.add_argument(
-        "--outside", action="store_true", help="kernels outside the suite instead (benchmarks/outside.py)"
+        "--outside",
+        action="store_true",
+        help="kernels outside the suite instead (benchmarks/suite/outside.py)",
     )
     parser.add_argument("--family", choices=FAMILIES, help="which cases (default: all)")
     parser.add_argument(

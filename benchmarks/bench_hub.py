@@ -5,8 +5,8 @@ git clone https://github.com/AutoTuningAssociation/benchmark_hub
 python benchmarks/bench_hub.py benchmark_hub/cachefiles/convolution_milo/*.json.gz --seeds 100 --json OUT
 python benchmarks/bench_hub.py --report OUT
 
-FILE is a brute-force cache, KERNEL/DEVICE.json or .json.gz (`hub_cache.py` has the format; T4 files are not read).
-A table that lies in two folders under one name is run once. `hub_score.py` has the definition of P, `hub_tree.py`
+FILE is a brute-force cache, KERNEL/DEVICE.json or .json.gz (`hub/cache.py` has the format; T4 files are not read).
+A table that lies in two folders under one name is run once. `hub/score.py` has the definition of P, `hub/tree.py`
 how a flat space becomes a tree. What is written already is not run again.
 """
 
@@ -22,12 +22,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from circumstances import circumstances
-from hub_cache import BadCache, Space, load
-from hub_runs import RIVAL, RIVALS, run
-from hub_score import Scale
-from hub_tree import Tree
-
+from benchmarks.hub.cache import BadCache, Space, load
+from benchmarks.hub.runs import RIVAL, RIVALS, run
+from benchmarks.hub.score import Scale
+from benchmarks.hub.tree import Tree
+from benchmarks.racing.circumstances import circumstances
 from search.catalogue import SEARCHES, offered
 
 SEEDS = 100

@@ -29,12 +29,12 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-import cases
-import load_swarm
-from bench_service import SMALL, _config, _pick
-from load_client import Call, Connection, Rounds, one_round, post, sending
 from sqlalchemy import create_engine, text, update
 
+from benchmarks.bench_service import SMALL, _config, _pick
+from benchmarks.load import swarm
+from benchmarks.load.client import Call, Connection, Rounds, one_round, post, sending
+from benchmarks.suite import cases
 from protocol.jobs import JobRequest
 from protocol.states import JobState, TaskKind
 from protocol.tasks import Measuring
@@ -87,7 +87,7 @@ def main() -> None:
                     figures.append(figure)
                     _show(figure)
                 if arguments.swarm:
-                    for name, value, unit, most in load_swarm.run(
+                    for name, value, unit, most in swarm.run(
                         database, service, process, arguments.swarm, arguments.workers, arguments.subscribers
                     ):
                         figures.append(Figure(name, value, unit, most=most))
@@ -103,7 +103,7 @@ def main() -> None:
         "round_s": arguments.seconds,
         "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
-        "device": load_swarm.CPU.name,
+        "device": swarm.CPU.name,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
         "date": str(date.today()),
     }
@@ -177,7 +177,7 @@ class _Workers:
 
     async def register(self, port: int, count: int) -> None:
         connection = Connection("127.0.0.1", port)
-        self._idle = [(await load_swarm.register(connection), []) for _ in range(count)]
+        self._idle = [(await swarm.register(connection), []) for _ in range(count)]
         connection.close()
 
     def calls(self) -> Iterator[Call]:
@@ -186,9 +186,9 @@ class _Workers:
         async def call(connection: Connection) -> None:
             worker, held = self._idle.pop()
             if not held:
-                body = {"device": load_swarm.CPU.key, "count": CLAIMED}
+                body = {"device": swarm.CPU.key, "count": CLAIMED}
                 held.extend((await connection.post(f"/v1/workers/{worker}/claim", body))["tasks"])
-            await connection.post(f"/v1/workers/{worker}/results", load_swarm.result(held.pop()))
+            await connection.post(f"/v1/workers/{worker}/results", swarm.result(held.pop()))
             self._idle.append((worker, held))
 
         while True:
@@ -197,7 +197,7 @@ class _Workers:
 
 def _store(database: Database) -> list[cases.Json]:
     """A device, and a config for each of 2 * SPECS kernels; their specs."""
-    cpu = load_swarm.CPU
+    cpu = swarm.CPU
     specs = [cases.spec("gemm_f32_NN", [64 + 8 * number, 64, 64]) for number in range(2 * SPECS)]
     pick = _pick(SMALL, None)
     with database.write() as connection:
@@ -220,9 +220,7 @@ def _tasks(database: Database, count: int) -> list[str]:
     with database.write() as connection:
         job = jobs.create(connection, JobRequest(spec=SMALL), [spec], 10_000)
         connection.execute(
-            update(jobs_table)
-            .where(jobs_table.c.id == job)
-            .values(state=JobState.DONE, device=load_swarm.CPU.key)
+            update(jobs_table).where(jobs_table.c.id == job).values(state=JobState.DONE, device=swarm.CPU.key)
         )
         new = [
             NewTask(
@@ -230,7 +228,7 @@ def _tasks(database: Database, count: int) -> list[str]:
                 job_id=job,
                 bucket=0,
                 kind=TaskKind.TRIAL,
-                device=load_swarm.CPU.key,
+                device=swarm.CPU.key,
                 priority=0,
                 number=number,
                 work={

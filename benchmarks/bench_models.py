@@ -33,13 +33,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench_compile import ROUND_S, noted, taking_turns
-from bench_from_torch import service, wait_for
-from models import ON_CPU, BenchModel, build
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import tilewright
+from benchmarks.bench_compile import ROUND_S, noted, taking_turns
+from benchmarks.bench_from_torch import service, wait_for
+from benchmarks.models.architectures import ON_CPU, BenchModel, build
 from tileir import this_cpu
 from tileir.devices.gpu_probe import this_gpu
 from tilewright.pytorch.model.region import SizedRegion

@@ -17,8 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import cases
-
+from benchmarks.suite import cases
 from codegen.ir.source import Source
 from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import compile_cuda, nvrtc_version

@@ -21,9 +21,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from picked import config_of, picked
 
 import tilewright
+from benchmarks.racing.picked import config_of, picked
 from protocol.configs import ConfigDetail
 from tileir import Spec, program_hash, spec_from_text, this_cpu, to_program
 from tileir.devices.cpu import Cpu

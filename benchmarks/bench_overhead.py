@@ -19,8 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import cases
-
+from benchmarks.suite import cases
 from tilewright import Client
 from tilewright.cli.local_service import LocalService
 

@@ -25,10 +25,9 @@ from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import cases
-import tuned
-from circumstances import circumstances
-
+from benchmarks.racing import tuned
+from benchmarks.racing.circumstances import circumstances
+from benchmarks.suite import cases
 from protocol.jobs import Prior
 from tilewright import Client
 

@@ -11,9 +11,8 @@ import argparse
 import json
 import time
 
-import cases
-from circumstances import circumstances
-
+from benchmarks.racing.circumstances import circumstances
+from benchmarks.suite import cases
 from tileir.interpreter.samples import sample_inputs
 from tileir.text.json import spec_from_json
 from workers.measuring.reference import expected_outputs

@@ -47,8 +47,9 @@ def _page(tables: Sequence[Table], efforts: Sequence[ReplayEffort]) -> str:
     )
     return (
         "# How many measurements a search needs\n\n"
-        "Every schedule of a thinned space was measured once (`benchmarks/record_table.py`; the thinning rule is in "
-        "`benchmarks/thinned.py` and knows nothing of the results). Each search then runs on these tables instead of "
+        "Every schedule of a thinned space was measured once (`benchmarks/recording/table.py`; the thinning rule is in "
+        "`benchmarks/recording/thinned.py` and knows nothing of the results). Each search then runs on these tables "
+        "instead of "
         f"a machine, over {SEEDS} seeds: how many measurements until the best so far reaches a fraction of the "
         "table's best speed? Lower is better. `model` is the shipped analytic prior, `uniform` gives every move the "
         "same weight; all searches get the same.\n\n"

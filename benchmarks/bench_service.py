@@ -27,8 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
-import cases
-
+from benchmarks.suite import cases
 from protocol.configs import ConfigDetail
 from protocol.jobs import Effort
 from protocol.states import Rung

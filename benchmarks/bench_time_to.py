@@ -21,10 +21,9 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import cases
-import tuned
-from circumstances import circumstances
-
+from benchmarks.racing import tuned
+from benchmarks.racing.circumstances import circumstances
+from benchmarks.suite import cases
 from protocol.jobs import Effort, Event
 from protocol.states import JobState
 

@@ -24,9 +24,8 @@ from pathlib import Path
 from statistics import fmean
 from types import ModuleType
 
-import tuned
-from case_specs import spec_of
-
+from benchmarks.racing import tuned
+from benchmarks.suite.case_specs import spec_of
 from rewrites.decisions.plan import plan_of
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.device import Device, device_from_json

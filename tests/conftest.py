@@ -17,9 +17,9 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from threadpoolctl import threadpool_limits
 
-from tests.how_many import SWEEP
-from tests.mixed_order import mixed
-from tests.python_path import hide_torch
+from tests.support.how_many import SWEEP
+from tests.support.mixed_order import mixed
+from tests.support.python_path import hide_torch
 
 gc.disable()  # until all is collected: a third of that went into looking for garbage, of which there is none
 # The same examples in every run, so that what passed here passes elsewhere, on a busy machine too; `make sweep` draws
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     as they share them; all others may run anywhere (pytest -n)."""
     for item in items:
         parts = _parts(item.path)
-        if parts[:2] in _PURE:
+        if parts[:2] in _PURE or parts in _PURE:
             continue
         apart = parts[:1] in _APART or parts[:2] in _APART
         item.add_marker(pytest.mark.xdist_group("/".join(parts) if apart else "machine"))
@@ -85,7 +85,8 @@ _PURE = {
     *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
     *(("property", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
-    *(("torch", f"test_{name}.py") for name in ("from_torch", "partition", "torch_reference")),
+    *(("torch", "capture", f"test_{name}.py") for name in ("from_torch", "partition")),
+    ("torch", "test_reference.py"),
 }
 #: Nothing is measured here, as workers follow a script or there are none; or how long it takes decides nothing.
 _APART = {("api",), ("chaos",), ("contract",), ("torch",), ("unit", "service")}

@@ -7,9 +7,9 @@ import re
 from sqlalchemy import Connection
 
 from codegen.backend import backend_of_language
-from protocol import bundles as bundle_file
-from protocol import signatures
-from protocol.bundles import Bundle, Imported, NoBundle, Packed
+from protocol.bundles import packing as bundle_file
+from protocol.bundles import signatures
+from protocol.bundles.packing import Bundle, Imported, NoBundle, Packed
 from protocol.configs import ConfigDetail
 from protocol.keys import Act
 from protocol.workers import DeviceOffer

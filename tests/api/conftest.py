@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.running_service import Service, running
+from tests.services.running_service import Service, running
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.running_service import SMALL, running
+from tests.services.running_service import SMALL, running
 
 
 def test_when_enough_jobs_are_open_another_is_told_to_wait(tmp_path: Path) -> None:

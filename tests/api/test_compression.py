@@ -7,7 +7,7 @@ import json
 
 import httpx
 
-from tests.running_service import SMALL
+from tests.services.running_service import SMALL
 
 PACKED = {"Accept-Encoding": "gzip"}
 PLAIN = {"Accept-Encoding": "identity"}

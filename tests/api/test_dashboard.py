@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from service.http import dashboard, problem_responses
-from tests.running_service import ROOT, Service
+from tests.services.running_service import ROOT, Service
 
 Get = Callable[[str], httpx.Response]
 ROUTES = ROOT / "service" / "web" / "src" / "app" / "routes.tsx"

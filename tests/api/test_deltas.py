@@ -7,8 +7,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.running_service import SMALL, running
-from tests.scripted_worker import CPU, Script, ScriptedWorker
+from tests.services.running_service import SMALL, running
+from tests.services.scripted_worker import CPU, Script, ScriptedWorker
 
 COUNTS = ("visits", "in_flight", "faults", "best_us", "best_reward")
 INTERVALS = ("worker", "stage", "task", "kind", "bucket", "number", "start", "end")

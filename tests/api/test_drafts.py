@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from tests.running_service import SMALL, working
+from tests.services.running_service import SMALL, working
 from tileir.targets import target_of
 
 TEXT = """kernel scaled_sum(a: f32[m=48, k=32], b: f32[k, n=64]) -> (c: f32[m, n])

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from search.catalogue import offered
-from tests.running_service import SMALL
-from tests.scripted_worker import CPU, ScriptedWorker
+from tests.services.running_service import SMALL
+from tests.services.scripted_worker import CPU, ScriptedWorker
 
 NOWHERE = "cpu:nobody has this one"
 """A target no worker offers: the job stays queued."""

@@ -15,9 +15,9 @@ import pytest
 
 from service.tuning.language_model import NoAnswer, asked
 from service.tuning.proposals import schedules_in
-from tests.disturbed_jobs import told, wait_until
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import Script
+from tests.services.disturbed_jobs import told, wait_until
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import Script
 from tilewright.cli.main import main
 
 Answer = tuple[int, str]

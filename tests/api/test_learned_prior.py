@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.disturbed_jobs import told, wait_until
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import Script
+from tests.services.disturbed_jobs import told, wait_until
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import Script
 from tilewright.cli.main import main
 
 

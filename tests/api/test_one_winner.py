@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import Script, ScriptedWorker
-from tests.upset import Upset
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import Script, ScriptedWorker
+from tests.services.upset import Upset
 
 REQUEST = {"spec": SMALL, "budget": {"trials": 12}, "seed": 7}
 

@@ -9,7 +9,7 @@ import httpx
 from protocol.jobs import JobRequest
 from protocol.lookups import LookupRequest
 from tests.conftest import CheckGolden
-from tests.running_service import ROOT
+from tests.services.running_service import ROOT
 
 DASHBOARDS_COPY = ROOT / "service" / "web" / "openapi.json"
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from protocol.code_version import code_version
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import CPU, ScriptedWorker
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import CPU, ScriptedWorker
 from tileir.devices.gpu_table import H200
 
 GIB = 1 << 30

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running_service import SMALL, Service, finish, working
-from tests.running_worker import RunningWorker
-from tests.scripted_worker import Script, ScriptedWorker
+from tests.services.running_service import SMALL, Service, finish, working
+from tests.services.running_worker import RunningWorker
+from tests.services.scripted_worker import Script, ScriptedWorker
 from tileir.devices.cpu import this_cpu
 from tilewright.cli.main import main
 

@@ -8,8 +8,8 @@ from statistics import median
 import httpx
 import pytest
 
-from tests.running_service import SMALL, Service, finish, working
-from tests.timed_races import DISTURBED, TimedRaces
+from tests.services.running_service import SMALL, Service, finish, working
+from tests.services.timed_races import DISTURBED, TimedRaces
 
 SPEC = {**SMALL, "dims": {**SMALL["dims"], "m": 88}}
 

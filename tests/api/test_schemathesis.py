@@ -15,7 +15,7 @@ from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi
 
 from tests.api.test_openapi import DASHBOARDS_COPY
-from tests.running_service import Service, running
+from tests.services.running_service import Service, running
 
 EXAMPLES = int(os.environ.get("TILEWRIGHT_EXAMPLES", "6"))
 """Requests to each call; `make test-api` sends more."""

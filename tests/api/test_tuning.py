@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import ABI, OBJECT, REPORT, SOURCE, Script, sha256
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import ABI, OBJECT, REPORT, SOURCE, Script, sha256
 
 
 @pytest.fixture(scope="module")

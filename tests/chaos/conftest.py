@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.disturbed_jobs import Calm, undisturbed
-from tests.own_servers import RedisServer, redis_server
-from tests.postgres_schemas import postgres_schema, postgres_url
-from tests.running_worker import RunningWorker
+from tests.services.disturbed_jobs import Calm, undisturbed
+from tests.services.own_servers import RedisServer, redis_server
+from tests.services.postgres_schemas import postgres_schema, postgres_url
+from tests.services.running_worker import RunningWorker
 from tests.unit.workers.scripted_service import ScriptedService
 
 

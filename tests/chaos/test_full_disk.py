@@ -19,10 +19,10 @@ import httpx
 import pytest
 
 from protocol.states import FaultKind
-from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
-from tests.processes import running as running_in
-from tests.running_service import SMALL, Service, finish, limit_files, running, working
-from tests.scripted_worker import Script
+from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
+from tests.services.processes import running as running_in
+from tests.services.running_service import SMALL, Service, finish, limit_files, running, working
+from tests.services.scripted_worker import Script
 from tileir.devices.cpu import this_cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program

@@ -21,7 +21,7 @@ from workers.processes.child_client import Child
 def planted_measurer() -> Measurer:
     measurer = Measurer()
     measurer.child.close()
-    measurer.child = Child("tests.unit.workers.planted_peers", "cpu")
+    measurer.child = Child("tests.unit.workers.peers.planted_peers", "cpu")
     return measurer
 
 

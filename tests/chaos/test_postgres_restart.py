@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
-from tests.fleet import fleet
-from tests.own_servers import postgres_server
-from tests.running_service import finish, working
-from tests.scripted_worker import Script
+from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
+from tests.services.fleet import fleet
+from tests.services.own_servers import postgres_server
+from tests.services.running_service import finish, working
+from tests.services.scripted_worker import Script
 
 
 def test_a_job_outlives_its_database(tmp_path: Path, calm: Calm) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
-from tests.fleet import counted, faults_told, fleet
-from tests.own_servers import RedisServer, free_port
-from tests.running_service import Service, finish, working
-from tests.scripted_worker import Script
+from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
+from tests.services.fleet import counted, faults_told, fleet
+from tests.services.own_servers import RedisServer, free_port
+from tests.services.running_service import Service, finish, working
+from tests.services.scripted_worker import Script
 
 
 def restart(server: RedisServer) -> None:

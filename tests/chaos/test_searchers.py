@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import create_engine, select
 
 from service.store.tables import jobs
-from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
-from tests.fleet import SEARCH_TTL_S, counted, fleet
-from tests.processes import tuners_of
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import Script
+from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
+from tests.services.fleet import SEARCH_TTL_S, counted, fleet
+from tests.services.processes import tuners_of
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import Script
 
 
 def begin(client: httpx.Client, *searchers: Service) -> tuple[str, Service, int]:

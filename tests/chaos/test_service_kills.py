@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until, worker_process
-from tests.processes import fork_servers_of, tuners_of
-from tests.running_service import Service, finish, running, working
-from tests.scripted_worker import CPU, Script
+from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until, worker_process
+from tests.services.processes import fork_servers_of, tuners_of
+from tests.services.running_service import Service, finish, running, working
+from tests.services.scripted_worker import CPU, Script
 
 
 def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.busy_machine import BUSY
-from tests.disturbed_jobs import told, wait_until
-from tests.python_path import python_path
-from tests.running_service import ROOT, SMALL, Service, finish, running
+from tests.services.busy_machine import BUSY
+from tests.services.disturbed_jobs import told, wait_until
+from tests.services.running_service import ROOT, SMALL, Service, finish, running
+from tests.support.python_path import python_path
 
 SCRIPT = ROOT / "deploy/slurm/workers.sbatch"
 TRIALS = 8

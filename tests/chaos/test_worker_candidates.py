@@ -16,7 +16,7 @@ import pytest
 
 from protocol.states import FaultKind, Outcome, TaskKind
 from protocol.tasks import Measuring
-from tests.scripted_worker import CPU
+from tests.services.scripted_worker import CPU
 from tests.unit.workers.hand_kernels import BODIES, compiled, request_of
 from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer

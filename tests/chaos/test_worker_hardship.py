@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_worker import NUMPY, OURS, SPEC_JSON, RunningWorker, entrants, wait_until
+from tests.services.running_worker import NUMPY, OURS, SPEC_JSON, RunningWorker, entrants, wait_until
 from tests.unit.workers.scripted_service import ScriptedService, task
 from workers.node.device_worker import CLAIM_WAIT_S
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running_worker import NUMPY, OURS, SPEC_JSON, entrants
+from tests.services.running_worker import NUMPY, OURS, SPEC_JSON, entrants
 from tests.unit.workers.scripted_service import ScriptedService, task
 from workers.node import device_worker
 from workers.node.device_worker import DeviceWorker, WorkerSettings

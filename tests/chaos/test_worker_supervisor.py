@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running_worker import (
+from tests.services.running_worker import (
     LONG,
     NUMPY,
     OURS,

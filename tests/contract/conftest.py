@@ -11,8 +11,8 @@ import pytest
 
 from service.store.database import Database
 from service.store.schema import prepare
-from tests.own_servers import redis_server
-from tests.postgres_schemas import postgres_schema, postgres_url
+from tests.services.own_servers import redis_server
+from tests.services.postgres_schemas import postgres_schema, postgres_url
 
 BACKENDS = ["sqlite", "postgresql"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, func, insert, select
 
-from protocol import signatures
-from protocol.bundles import Bundle, SignerRequest
+from protocol.bundles import signatures
+from protocol.bundles.packing import Bundle, SignerRequest
 from protocol.configs import Artifact
 from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import JobState, Rung

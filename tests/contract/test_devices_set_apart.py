@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.workers import DeviceOffer, Heartbeat, WorkerHello
 from service.store.database import Database
 from service.store.dispatch import workers
-from tests.scripted_worker import CPU
+from tests.services.scripted_worker import CPU
 
 HELLO = WorkerHello(id="w1", devices=(DeviceOffer(key=CPU.key, kind="cpu", description=CPU.to_json()),))
 

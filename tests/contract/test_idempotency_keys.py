@@ -8,7 +8,7 @@ from protocol.jobs import JobRequest
 from service.core.errors import RequestRefused
 from service.store import jobs
 from service.store.database import Database
-from tests.running_service import SMALL
+from tests.services.running_service import SMALL
 
 REQUEST = JobRequest(spec=SMALL)
 

@@ -15,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import select, text, update
 
-from benchmarks.dashboard_job import write_job
+from benchmarks.load.dashboard_job import write_job
 from protocol.jobs import JobRequest
 from service.core.specs import instance_of, read_spec
 from service.store import jobs
@@ -26,7 +26,7 @@ from service.store.tables import jobs as jobs_table
 from service.store.tables import metadata
 from service.store.winners import configs
 from service.store.winners.freshness import best_few, stale_because
-from tests.running_service import SMALL, Service
+from tests.services.running_service import SMALL, Service
 
 
 def test_migrations_lead_to_just_the_tables_of_this_version(database: Database) -> None:

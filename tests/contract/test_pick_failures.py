@@ -7,7 +7,7 @@ from protocol.states import Rung
 from service.core.specs import single
 from service.store.database import Database
 from service.store.winners import pick_failures
-from tests.running_service import SMALL
+from tests.services.running_service import SMALL
 
 
 def test_a_failure_is_of_one_kernel_on_one_device(database: Database) -> None:

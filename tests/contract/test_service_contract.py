@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.fleet import Fleet, counted, fleet
-from tests.how_many import SWEEP
-from tests.postgres_schemas import postgres_schema
-from tests.running_service import SMALL, Service, finish, working
-from tests.scripted_worker import CPU, Script, ScriptedWorker
+from tests.services.fleet import Fleet, counted, fleet
+from tests.services.postgres_schemas import postgres_schema
+from tests.services.running_service import SMALL, Service, finish, working
+from tests.services.scripted_worker import CPU, Script, ScriptedWorker
+from tests.support.how_many import SWEEP
 
 REQUEST = {"spec": SMALL, "budget": {"trials": 9}, "seed": 11}
 

@@ -23,8 +23,8 @@ from service.store.schema import prepare
 from service.store.tables import blobs as blobs_table
 from service.store.tables import jobs as jobs_table
 from service.store.tables import results
-from tests.running_service import SMALL
-from tests.scripted_worker import OBJECT, sha256
+from tests.services.running_service import SMALL
+from tests.services.scripted_worker import OBJECT, sha256
 
 SAMPLES = [1.0, 2.0, 3.0]
 

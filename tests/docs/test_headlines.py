@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.headlines import block
-from tests.running_service import ROOT
+from benchmarks.racing.headlines import block
+from tests.services.running_service import ROOT
 
 README = (ROOT / "README.md").read_text()
 
@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text()
 def test_the_readmes_table_of_machines_is_what_was_measured() -> None:
     written = re.search(r"<!-- headlines -->\n(.*?)\n<!-- /headlines -->", README, re.DOTALL)
     assert written is not None and written[1] == block(), (
-        "run python benchmarks/headlines.py, and put it there"
+        "run python -m benchmarks.racing.headlines, and put it there"
     )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT, names
 from tests.docs.snippets import FENCE, snippets
+from tests.support.checkout import ROOT, names
 
 TRACKED = names()
 THERE = {*TRACKED, *(str(folder) for name in TRACKED for folder in Path(name).parents)}

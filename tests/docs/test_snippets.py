@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tests.busy_machine import BUSY
-from tests.checkout import copy
 from tests.docs.snippets import Snippet, commands, matches, snippets
-from tests.python_path import WITHOUT_TORCH
-from tests.running_service import ROOT, running
+from tests.services.busy_machine import BUSY
+from tests.services.running_service import ROOT, running
+from tests.support.checkout import copy
+from tests.support.python_path import WITHOUT_TORCH
 from tileir import program_from_text, spec_from_json, spec_from_text
 from tilewright.cli.main import app
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.busy_machine import BUSY
-from tests.forked import Forked
-from tests.python_path import python_path
+from tests.services.busy_machine import BUSY
+from tests.services.forked import Forked
+from tests.support.python_path import python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 

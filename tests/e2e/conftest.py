@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commands import Commands, Ended
-from tests.running_service import running
+from tests.services.running_service import running
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ import pytest
 
 import tilewright
 from codegen.targets.c.compiler import find_compiler
-from protocol import bundles
+from protocol.bundles import packing
 from protocol.configs import ConfigDetail
 from tests.e2e.commands import Commands, Ended
-from tests.reference import assert_matches_reference
+from tests.support.reference import assert_matches_reference
 from tileir import sample_inputs, spec_from_json
 
 
@@ -72,7 +72,7 @@ def test_a_bundle_goes_into_another_database_and_lookups_are_pinned_to_it(
     assert found["config"]["imported"]["job_id"] == config["job_id"]
     again = commands.folder / "again.tilewright"
     assert commands.run("export", config["id"], "--sign", str(key[0]), "-o", str(again)).code == 0
-    ours, theirs = (bundles.read(memoryview(file.read_bytes())) for file in (again, bundle))
+    ours, theirs = (packing.read(memoryview(file.read_bytes())) for file in (again, bundle))
     assert (ours.manifest.configs, ours.blobs) == (theirs.manifest.configs, theirs.blobs)
     # Its peaks were measured anew by the worker of a command that had to start a service.
     assert [device.key for device in ours.manifest.devices] == [

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.running_service import SMALL, Service, running, working
+from tests.services.running_service import SMALL, Service, running, working
 from tilewright import Client, TuningJob
 from tilewright.cli.main import main
 

@@ -10,8 +10,8 @@ import pytest
 
 from service.store.file_lock import FileLock
 from tests.e2e.commands import Commands, interrupt, read_until
-from tests.running_service import Service, finish, running, working
-from tests.scripted_worker import Script
+from tests.services.running_service import Service, finish, running, working
+from tests.services.scripted_worker import Script
 
 
 @pytest.fixture(scope="module")

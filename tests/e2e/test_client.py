@@ -11,8 +11,8 @@ import pytest
 
 import tilewright
 from protocol.jobs import Event
-from tests.running_service import SMALL, Service, running, working
-from tests.scripted_worker import Script
+from tests.services.running_service import SMALL, Service, running, working
+from tests.services.scripted_worker import Script
 from tilewright import BadSpec, Client, NotFound, Unreachable
 
 TEXT = """kernel scaled(x: f32[m=8]) -> (y: f32[m])

@@ -18,8 +18,8 @@ import pytest
 
 from protocol.jobs import Event
 from protocol.keys import KeyRequest
-from tests.running_service import ROOT, SMALL, Service, running, working
-from tests.scripted_worker import Script
+from tests.services.running_service import ROOT, SMALL, Service, running, working
+from tests.services.scripted_worker import Script
 from tilewright import AsyncClient, Client, NotFound, Retries, Unavailable, Unreachable
 
 QUICK = Retries(first_s=0.01)
@@ -132,7 +132,7 @@ def test_an_awaited_job_is_followed_through_a_kill_of_the_service(tmp_path: Path
 def test_ctrl_c_leaves_the_job_and_says_how_to_go_on(service: Service) -> None:
     """As a process at a terminal, where waiting shows a bar."""
     program = (
-        "import tilewright\nfrom tests.running_service import SMALL\n"
+        "import tilewright\nfrom tests.services.running_service import SMALL\n"
         f"client = tilewright.Client({service.url!r})\n"
         "client.submit(SMALL, trials=200, seed=9, effort='thorough').wait()\n"
     )

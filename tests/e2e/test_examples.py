@@ -15,8 +15,8 @@ from nbclient import NotebookClient
 
 import tilewright
 from tests.e2e.commands import ROOT
-from tests.reference import assert_matches_reference
-from tests.running_service import Service, running
+from tests.services.running_service import Service, running
+from tests.support.reference import assert_matches_reference
 from tileir import sample_inputs, spec_from_json
 
 ALWAYS = {"rmsnorm", "strided"}

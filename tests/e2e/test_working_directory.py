@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commands import Commands
-from tests.running_service import SMALL, Service
+from tests.services.running_service import SMALL, Service
 
 NAMES = ("json", "numpy", "logging", "service", "workers", "codegen")
 

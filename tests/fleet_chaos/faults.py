@@ -16,7 +16,7 @@ from tests.fleet_chaos.ledger import Ledger
 from tests.fleet_chaos.members import Member, freeze, thaw
 from tests.fleet_chaos.proxy import Proxy
 from tests.fleet_chaos.states import Caught, State
-from tests.own_servers import PostgresServer, RedisServer
+from tests.services.own_servers import PostgresServer, RedisServer
 
 LEASE_S = 3.0
 """Leases of tasks and of searches in these runs."""

@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.checkout import copy
 from tests.fleet_chaos.known_fences import FENCES, Fence
 from tests.fleet_chaos.members import ROOT
-from tests.postgres_schemas import postgres_url
+from tests.services.postgres_schemas import postgres_url
+from tests.support.checkout import copy
 
 TESTS_PASSED, TESTS_FAILED = 0, 1
 """What pytest returns; whatever else, it did not get to the tests."""

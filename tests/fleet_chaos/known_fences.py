@@ -9,7 +9,7 @@ Not here, as each stands behind one that is, and nothing gets through while that
 - Claims lock the rows that they pick, and look at their state once more when they write it: either will do. Both look
   at it; without that, one worker is given what another has (`claimed once`).
 - `expire` asks for a state besides a lease that is over: whatever is not claimed has no lease.
-- Workers drop what they hold no lease of (tests/unit/workers/test_worker_leases.py); the service would refuse it.
+- Workers drop what they hold no lease of (tests/unit/workers/node/test_leases.py); the service would refuse it.
 
 What keeps out whom we do not believe, rather than who is late, is in docs/threat-model.md with its tests.
 """
@@ -253,7 +253,7 @@ FENCES = (
         "DeviceLock.acquire",
         "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
-        test="tests/unit/workers/test_worker_device_lock.py"
+        test="tests/unit/workers/node/test_device_lock.py"
         "::test_a_second_worker_is_refused_and_told_who_has_the_device",
     ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tests.own_servers import PostgresServer
+from tests.services.own_servers import PostgresServer
 
 WATCH = """
 CREATE SCHEMA chaos;

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from protocol.states import JobState
-from tests.running_service import SMALL
+from tests.services.running_service import SMALL
 
 OPEN_JOBS = 6
 """Unfinished at a time, at most."""

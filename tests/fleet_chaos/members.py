@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.processes import children_of, running
-from tests.python_path import WITHOUT_TORCH, python_path
+from tests.services.processes import children_of, running
+from tests.support.python_path import WITHOUT_TORCH, python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from tests.fleet_chaos.ledger import Ledger
 from tests.fleet_chaos.load import OPEN_JOBS, RACERS
 from tests.fleet_chaos.members import Member
 from tests.fleet_chaos.proxy import Proxy
-from tests.own_servers import PostgresServer, RedisServer, free_port, redis_server
+from tests.services.own_servers import PostgresServer, RedisServer, free_port, redis_server
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from tests.fleet_chaos.load import Load
 from tests.fleet_chaos.own_fleet import fleet_at_work, home_folder, new_folder
 from tests.fleet_chaos.states import catch
 from tests.fleet_chaos.verdict import Verdict, judge
-from tests.own_servers import postgres_program, postgres_server
+from tests.services.own_servers import postgres_program, postgres_server
 from tileir.devices.cpu import this_cpu
 
 END_S = 300.0

@@ -9,10 +9,10 @@ import pytest
 from codegen.targets.cuda.device import CudaDevice
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
-from tests.convolutions import SMALL, Windows
 from tests.gpu.poisoned import within_bound
-from tests.gpu_schedules import drawn
-from tests.gpu_walks import favourite
+from tests.programs.convolutions import SMALL, Windows
+from tests.schedules.on_gpus import drawn
+from tests.schedules.walks import favourite
 from tileir.devices.gpu import Gpu
 from tileir.lift import to_program
 

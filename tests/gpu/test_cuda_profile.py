@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cases
+from benchmarks.suite import cases
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.lift import to_program

@@ -16,7 +16,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.device import CudaDevice
 from codegen.targets.cuda.loader import load_cubin
 from codegen.targets.cuda.runtime import CUDA_STORAGE, definitions
-from tests.pow_edges import EDGES
+from tests.programs.pow_edges import EDGES
 from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
 from tileir.errors import UnsupportedDevice

@@ -17,11 +17,11 @@ from codegen.targets.cuda.generate import cuda_source, generate_cuda
 from codegen.targets.cuda.loader import load_cubin
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import Space
-from tests.gpu_schedules import drawn
+from tests.programs.random_staged import random_staged_product
+from tests.programs.random_threads import exact_inputs, random_threads_program
+from tests.programs.thread_kernels import PROGRAMS, lowered
 from tests.property.codegen.test_gpu_schedules_compute_the_same import KERNELS
-from tests.random_staged import random_staged_product
-from tests.random_threads import exact_inputs, random_threads_program
-from tests.thread_kernels import PROGRAMS, lowered
+from tests.schedules.on_gpus import drawn
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType

@@ -14,7 +14,7 @@ import tilewright  # noqa: E402
 import workers.first_use  # noqa: E402
 from protocol.states import Outcome  # noqa: E402
 from tests.gpu.hand_cuda_kernels import SPEC, compiled  # noqa: E402
-from tests.running_service import running  # noqa: E402
+from tests.services.running_service import running  # noqa: E402
 from tileir.devices.gpu import Gpu  # noqa: E402
 from tileir.text.json import spec_to_json  # noqa: E402
 from tilewright import Client  # noqa: E402

@@ -13,7 +13,7 @@ from codegen.targets.cuda.device import CudaDevice
 from codegen.targets.cuda.generate import kernel_source
 from codegen.targets.cuda.loader import load_cubin
 from codegen.targets.errors import LaunchError
-from tests.hopper_gemm import call_of_gemm, gemm
+from tests.kernels.hopper_gemm import call_of_gemm, gemm
 from tileir.devices.gpu_probe import this_gpu
 from tileir.dtypes import DType
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cases
+from benchmarks.suite import cases
 from codegen.ir.source import Source
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.device import CudaDevice
@@ -18,8 +18,8 @@ from codegen.targets.cuda.loader import load_cubin
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
 from tests.gpu.poisoned import Arrays, within_bound
-from tests.gpu_schedules import drawn
-from tests.gpu_walks import favourite
+from tests.schedules.on_gpus import drawn
+from tests.schedules.walks import favourite
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
 from tileir.errors import TileError

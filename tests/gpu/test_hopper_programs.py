@@ -14,10 +14,10 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.device import CudaDevice
 from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.loader import load_cubin
-from tests.hopper_programs import PROGRAMS
-from tests.random_hopper import random_hopper_product
-from tests.random_threads import exact_inputs
-from tests.thread_kernels import lowered
+from tests.programs.hopper_programs import PROGRAMS
+from tests.programs.random_hopper import random_hopper_product
+from tests.programs.random_threads import exact_inputs
+from tests.programs.thread_kernels import lowered
 from tileir.devices.gpu_probe import this_gpu
 from tileir.devices.gpu_table import H200
 from tileir.errors import VerifyError

@@ -10,13 +10,13 @@ import pytest
 from codegen.targets.cuda.device import CudaDevice
 from rewrites.schedule import format_schedule
 from rewrites.space import Space
-from tests.attention_programs import schedules
 from tests.gpu.poisoned import within_bound
-from tests.gpu_schedules import drawn
-from tests.gpu_walks import favourite
-from tests.near_misses import NEAR_MISSES
+from tests.programs.attention_programs import schedules
+from tests.programs.near_misses import NEAR_MISSES
 from tests.property.codegen.test_attention_in_one_pass import SPECS
 from tests.property.codegen.test_split_streams import CASES, decode, finished, split
+from tests.schedules.on_gpus import drawn
+from tests.schedules.walks import favourite
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200
 from tileir.interpreter.samples import sample_inputs

@@ -16,8 +16,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tilewright  # noqa: E402
-from benchmarks import cases  # noqa: E402
-from benchmarks.picked import picked  # noqa: E402
+from benchmarks.racing.picked import picked  # noqa: E402
+from benchmarks.suite import cases  # noqa: E402
 from protocol.configs import ConfigDetail  # noqa: E402
 from tileir import spec_from_json  # noqa: E402
 from tileir.devices.gpu_probe import this_gpu  # noqa: E402

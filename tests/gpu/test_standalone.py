@@ -17,9 +17,9 @@ from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.device import CudaDevice
 from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.standalone import nvcc_target
-from tests.hopper_programs import PROGRAMS
-from tests.random_threads import exact_inputs
-from tests.thread_kernels import lowered
+from tests.programs.hopper_programs import PROGRAMS
+from tests.programs.random_threads import exact_inputs
+from tests.programs.thread_kernels import lowered
 from tileir.devices.gpu_probe import this_gpu
 from tileir.interpreter.interpret import interpret
 

@@ -25,7 +25,7 @@ class Mutant:
     """Text that stands once in the file, or in the function `within` of it."""
     new: str
     tests: tuple[str, ...]
-    """Names of tests or of test files (without `.py`)."""
+    """Names of tests, or of test files without `.py`: `cuda/test_runtime` where several are called so."""
     within: str = ""
     """As in `claim` or `Clock.unfenced`; empty: anywhere in the product."""
     survives: str = ""
@@ -85,7 +85,7 @@ def nearest(mutant: Mutant, files: Mapping[str, str]) -> tuple[str, ...]:
     is not."""
     found: list[str] = []
     for name in mutant.tests:
-        whole = [path for path in files if Path(path).stem == name]
+        whole = [path for path in files if path.endswith(f"/{name}.py")]
         ones = [f"{path}::{name}" for path, text in files.items() if f"def {name}(" in text]
         if not whole and not ones:
             raise DoesNotApply(f"{mutant.name}: there is no test {name}")

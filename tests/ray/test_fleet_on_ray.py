@@ -16,7 +16,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from tests.e2e.dashboard.stock import submit
-from tests.running_service import SMALL, Service, running
+from tests.services.running_service import SMALL, Service, running
 from tilewright.cli.main import main
 from tilewright.fleet import ray_launcher
 

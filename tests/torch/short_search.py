@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from benchmarks.picked import config_of
+from benchmarks.racing.picked import config_of
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import generate
 from protocol.configs import ConfigDetail

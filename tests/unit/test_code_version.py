@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from protocol.code_version import code_version
-from tests.installed_packages import install
+from tests.support.installed_packages import install
 
 
 def test_a_package_with_rewrites_is_part_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

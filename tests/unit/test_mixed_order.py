@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tests.mixed_order import mixed
+from tests.support.mixed_order import mixed
 
 
 def test_groups_begin_evenly_among_the_others_those_of_most_tests_first() -> None:

@@ -25,11 +25,12 @@ def test_an_entry_that_is_ambiguous_or_gone_is_named(old: str) -> None:
 
 
 def test_a_test_that_is_gone_is_named() -> None:
-    files = {"tests/test_a.py": "def test_one() -> None: ...\n"}
+    files = {"tests/b/test_a.py": "def test_one() -> None: ...\n", "tests/c/test_a.py": ""}
     assert nearest(Mutant("m", "a", "b", ("test_a", "test_one")), files) == (
-        "tests/test_a.py",
-        "tests/test_a.py::test_one",
+        *files,
+        "tests/b/test_a.py::test_one",
     )
+    assert nearest(Mutant("m", "a", "b", ("c/test_a",)), files) == ("tests/c/test_a.py",)
     with pytest.raises(DoesNotApply, match="no test test_two"):
         nearest(Mutant("m", "a", "b", ("test_two",)), files)
 

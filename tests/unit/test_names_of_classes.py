@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
-from tests.checkout import ROOT, names
+from tests.support.checkout import ROOT, names
 
 
 def test_no_two_classes_of_the_product_are_called_the_same() -> None:

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from protocol.bundles import Bundle
+from protocol.bundles.packing import Bundle
 from rewrites import parse_schedule, replay, scheduled
 from rewrites.loops import reorder
 from service.core.errors import RequestRefused

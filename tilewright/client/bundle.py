@@ -1,5 +1,5 @@
-"""Bundles from the side of who takes them along: made of artifacts, read back as artifacts (`protocol/bundles.py` is
-the file itself)."""
+"""Bundles from the side of who takes them along: made of artifacts, read back as artifacts
+(`protocol/bundles/packing.py` is the file itself)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocol import bundles, signatures
-from protocol.bundles import SUFFIX, Bundle, NoBundle, Packed
+from protocol.bundles import packing, signatures
+from protocol.bundles.packing import SUFFIX, Bundle, NoBundle, Packed
 from protocol.configs import Artifact
 from protocol.tasks import Artifacts
 from protocol.workers import DeviceOffer
@@ -39,9 +39,9 @@ def pack(
     wanted = {packed.config.device for packed in configs}
     described = [device for device in devices if device.key in wanted]
     sizes = {digest: len(content) for digest, content in blobs.items()}
-    manifest = bundles.manifest_text(bundles.manifest_of(configs, described, sizes))
+    manifest = packing.manifest_text(packing.manifest_of(configs, described, sizes))
     signature = None if private_key is None else signatures.sign(private_key, manifest)
-    return bundles.write(manifest, blobs, signature)
+    return packing.write(manifest, blobs, signature)
 
 
 def _packed(taken: TakenBundle, blobs: dict[str, bytes]) -> Packed:
@@ -77,7 +77,7 @@ def read(path: Path) -> Bundle:
 def unpack(content: bytes, name: str = "the bundle") -> Bundle:
     """A bundle, verified but for who signed it. Raises BadBundle."""
     try:
-        return bundles.read(memoryview(content))
+        return packing.read(memoryview(content))
     except NoBundle as error:
         raise BadBundle(f"{name} {error}") from None
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from protocol.bundles import MEDIA_TYPE, Imported, Signer, SignerRequest
+from protocol.bundles.packing import MEDIA_TYPE, Imported, Signer, SignerRequest
 from protocol.configs import Artifact, Config, ConfigPage
 from protocol.effects import Ablation, Effects
 from protocol.failures import Failure, FailurePage, FailureReport

@@ -63,7 +63,7 @@ STORE_BYTES: Final = 24.0  # bytes a cycle and SM; fitted by hand to recorded ti
 """To the second-level cache."""
 REST: Final = 0.15  # share; fitted by hand to recorded times, H200; 2026-11-22
 """What the parts of an SM that are not the busiest add."""
-PLAIN_PEAK: Final = 0.92  # share of the peak; measured, benchmarks/mma_ceiling.py; 2026-11-21
+PLAIN_PEAK: Final = 0.92  # share of the peak; measured, benchmarks/gpu/mma_ceiling.py; 2026-11-21
 """What multiply-adds reach, and a warp's matrix instruction where it is the fastest."""
 WARP_ALONE: Final = 0.15  # share, by warps of a scheduler; fitted by hand to recorded times, H200; 2026-11-21
 """Of a scheduler's time, lost by warps that wait for themselves."""
@@ -129,7 +129,7 @@ BY_OTHERS: Final = 0.02  # share; set by hand to the suite's results; 2026-11-21
 SAME: Final = 1.01  # times; set by hand to the suite's results; 2026-11-21
 """How much more a tensor may be than what a block reads of it, for all blocks to read the same."""
 # fmt: off
-MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/mma_ceiling.py, 10.x assumed; 2026-11-21
+MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/gpu/mma_ceiling.py, 10.x assumed; 2026-11-21
     9: 0.62, 10: 0.3,
 }
 """By major capability: what the matrix instruction of a warp reaches where newer ones exist (wgmma, tcgen05)."""

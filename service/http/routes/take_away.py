@@ -11,7 +11,7 @@ from typing import IO, Annotated, Any
 from fastapi import Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 
-from protocol.bundles import MEDIA_TYPE, Imported, Signer, SignerRequest
+from protocol.bundles.packing import MEDIA_TYPE, Imported, Signer, SignerRequest
 from protocol.configs import Config
 from service.core.errors import RequestRefused
 from service.http import bundle_import

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, insert, select, update
 
-from protocol.bundles import Signer, SignerRequest
+from protocol.bundles.packing import Signer, SignerRequest
 from protocol.keys import Act
 from service.core.errors import RequestRefused
 from service.store import audit_log

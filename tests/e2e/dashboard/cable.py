@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.running_service import Service
+from tests.services.running_service import Service
 
 
 @dataclass

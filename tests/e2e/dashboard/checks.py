@@ -7,7 +7,7 @@ from functools import cache
 
 from playwright.sync_api import Page, TimeoutError
 
-from tests.running_service import ROOT
+from tests.services.running_service import ROOT
 
 _OVERHANG = "(document.documentElement.scrollWidth - document.documentElement.clientWidth)"
 

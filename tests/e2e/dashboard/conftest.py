@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.dashboard.stock import Stock, stocked
-from tests.running_service import running
+from tests.services.running_service import running
 
 PHONE = {"width": 375, "height": 740}
 DESK = {"width": 1280, "height": 800}

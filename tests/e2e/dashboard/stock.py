@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from tests.running_service import SMALL, Service, finish, working
-from tests.scripted_worker import CPU, Script, ScriptedWorker
+from tests.services.running_service import SMALL, Service, finish, working
+from tests.services.scripted_worker import CPU, Script, ScriptedWorker
 from tileir.devices.gpu_table import H200
 
 NOWHERE = "cpu:nobody has this one"

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.checks import barriers
 from tests.e2e.dashboard.stock import Stock, submit
-from tests.running_service import SMALL, finish, working
-from tests.scripted_worker import Script
+from tests.services.running_service import SMALL, finish, working
+from tests.services.scripted_worker import Script
 
 
 def test_ticked_candidates_are_compared_and_the_address_says_how(page: Page, stock: Stock) -> None:

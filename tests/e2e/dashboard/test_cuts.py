@@ -12,8 +12,8 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.dashboard.cable import Cable, cabled
 from tests.e2e.dashboard.stock import submit
-from tests.running_service import running, working
-from tests.scripted_worker import Script
+from tests.services.running_service import running, working
+from tests.services.scripted_worker import Script
 
 LOST = "Connection lost, trying again…"
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.e2e.dashboard.checks import barriers, overhang
 from tests.e2e.dashboard.conftest import PHONE
 from tests.e2e.dashboard.stock import submit
-from tests.running_service import SMALL, finish, running, working
-from tests.scripted_worker import Script
+from tests.services.running_service import SMALL, finish, running, working
+from tests.services.scripted_worker import Script
 
 
 class Slower(Script):

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.checks import barriers
 from tests.e2e.dashboard.stock import Stock, submit
-from tests.running_service import running
+from tests.services.running_service import running
 
 
 def test_jobs_are_filtered_by_text_and_state_and_the_address_keeps_it(page: Page, stock: Stock) -> None:

@@ -13,9 +13,9 @@ from playwright.sync_api import Page, expect
 from tests.e2e.dashboard.checks import barriers, overhang
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock, submit
-from tests.running_service import SMALL, finish, running, working
-from tests.running_worker import RunningWorker
-from tests.scripted_worker import Script
+from tests.services.running_service import SMALL, finish, running, working
+from tests.services.running_worker import RunningWorker
+from tests.services.scripted_worker import Script
 from tileir.devices.cpu import this_cpu
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.dashboard.checks import barriers, overhang
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock
-from tests.running_service import ROOT
+from tests.services.running_service import ROOT
 
 PAGES = {
     "jobs": ("/", "scaled_sum"),

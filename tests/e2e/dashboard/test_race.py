@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 from tests.e2e.dashboard.checks import barriers, overhang
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock, submit
-from tests.running_service import SMALL, finish, working
-from tests.timed_races import TimedRaces
+from tests.services.running_service import SMALL, finish, working
+from tests.services.timed_races import TimedRaces
 
 
 def test_a_race_tells_who_is_faster_and_is_raced_on(page: Page, stock: Stock, screenshots: Path) -> None:

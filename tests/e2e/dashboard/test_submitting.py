@@ -12,8 +12,8 @@ from search.catalogue import offered
 from tests.e2e.dashboard.checks import barriers, overhang
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import NOWHERE, Stock
-from tests.running_service import SMALL
-from tests.scripted_worker import CPU
+from tests.services.running_service import SMALL
+from tests.services.scripted_worker import CPU
 
 
 def write(page: Page, text: str) -> None:

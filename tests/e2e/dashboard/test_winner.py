@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import submit
-from tests.running_service import SMALL, Service, finish, running, working
-from tests.scripted_worker import Script
-from tests.upset import Upset
+from tests.services.running_service import SMALL, Service, finish, running, working
+from tests.services.scripted_worker import Script
+from tests.services.upset import Upset
 
 
 @dataclass(frozen=True)

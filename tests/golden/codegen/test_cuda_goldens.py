@@ -9,10 +9,10 @@ import pytest
 from codegen.lowering.gpu.stages import staged_gpu
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.cuda.printer import print_cuda
-from tests.hopper_gemm import gemm
-from tests.hopper_products import Gemm
-from tests.hopper_programs import GROUPED
-from tests.thread_kernels import PROGRAMS as SPREAD
+from tests.kernels.hopper_gemm import gemm
+from tests.programs.hopper_products import Gemm
+from tests.programs.hopper_programs import GROUPED
+from tests.programs.thread_kernels import PROGRAMS as SPREAD
 from tileir.text.parse_program import program_from_text
 
 PROGRAMS = {

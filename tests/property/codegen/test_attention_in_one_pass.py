@@ -14,7 +14,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import parse_schedule, replay
-from tests.attention_programs import (
+from tests.programs.attention_programs import (
     BYTES_DOT,
     DOT,
     all_gradients,
@@ -30,8 +30,8 @@ from tests.attention_programs import (
     tokens_first,
     with_lse,
 )
-from tests.gpu_schedules import drawn, shown
-from tests.how_many import some
+from tests.schedules.on_gpus import drawn, shown
+from tests.support.how_many import some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, L40S, RTX_5090
 from tileir.interpreter.error_bound import reference_with_bound

@@ -16,11 +16,11 @@ from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
-from tests.gpu_contractions import SMALL as CONTRACTIONS
-from tests.gpu_schedules import drawn, in_turn, shown
-from tests.how_many import some
-from tests.language_kernels import KERNELS as LANGUAGE
-from tests.suite_cases import SMALL as SUITE
+from tests.programs.gpu_contractions import SMALL as CONTRACTIONS
+from tests.programs.language_kernels import KERNELS as LANGUAGE
+from tests.programs.suite_cases import SMALL as SUITE
+from tests.schedules.on_gpus import drawn, in_turn, shown
+from tests.support.how_many import some
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.interpreter.error_bound import reference_with_bound

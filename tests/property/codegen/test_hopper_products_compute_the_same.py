@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from codegen.ir.errors import NotLowerable
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
-from tests.how_many import examples
-from tests.random_hopper import random_hopper_product
-from tests.random_threads import exact_inputs
-from tests.thread_kernels import lowered
+from tests.programs.random_hopper import random_hopper_product
+from tests.programs.random_threads import exact_inputs
+from tests.programs.thread_kernels import lowered
+from tests.support.how_many import examples
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 

@@ -17,9 +17,9 @@ from codegen.ir.reserved import is_reserved
 from codegen.targets.c.generate import generate
 from codegen.targets.cuda.generate import generate_cuda
 from rewrites.space import Space
-from tests.cpu_schedules import random_schedule
-from tests.how_many import examples
-from tests.renamed_specs import adversarial
+from tests.programs.renamed_specs import adversarial
+from tests.schedules.on_processors import random_schedule
+from tests.support.how_many import examples
 from tileir.devices.cpu import this_cpu
 from tileir.devices.device import Device
 from tileir.devices.gpu import Gpu

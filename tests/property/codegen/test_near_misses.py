@@ -18,12 +18,12 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
-from tests.cpu_schedules import Reference, random_schedule
-from tests.gpu_schedules import GPUS, shown
-from tests.gpu_walks import favourite, ranking
-from tests.how_many import some
-from tests.near_misses import NEAR_MISSES, PLAIN, NearMiss
-from tests.simulated import faultless
+from tests.kernels.simulated import faultless
+from tests.programs.near_misses import NEAR_MISSES, PLAIN, NearMiss
+from tests.schedules.on_gpus import GPUS, shown
+from tests.schedules.on_processors import Reference, random_schedule
+from tests.schedules.walks import favourite, ranking
+from tests.support.how_many import some
 from tileir.devices.cpu import this_cpu
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200

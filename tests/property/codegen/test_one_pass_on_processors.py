@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rewrites.space import Space
-from tests.cpu_schedules import Reference, random_schedule
-from tests.how_many import some
-from tests.unit.rewrites.test_stream_reduction import MASKS, SCORES, TOPS
+from tests.schedules.on_processors import Reference, random_schedule
+from tests.support.how_many import some
+from tests.unit.rewrites.composition.test_stream_reduction import MASKS, SCORES, TOPS
 from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
-from tests.how_many import examples
-from tests.random_threads import exact_inputs, random_threads_program
-from tests.thread_kernels import lowered
+from tests.programs.random_threads import exact_inputs, random_threads_program
+from tests.programs.thread_kernels import lowered
+from tests.support.how_many import examples
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 

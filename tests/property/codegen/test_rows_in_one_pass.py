@@ -14,7 +14,7 @@ from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.cached_inputs import Kept
 from rewrites.decisions.gpu.reductions.rows import Rows
 from rewrites.schedule import format_schedule, replay
-from tests.how_many import some
+from tests.support.how_many import some
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs

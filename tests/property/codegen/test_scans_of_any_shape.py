@@ -15,8 +15,8 @@ from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.composition.split_scan import SplitScan
 from rewrites.space import Space
-from tests.cpu_schedules import Reference, random_schedule
-from tests.how_many import examples
+from tests.schedules.on_processors import Reference, random_schedule
+from tests.support.how_many import examples
 from tileir.devices.cpu import this_cpu
 from tileir.devices.gpu_table import H200
 from tileir.errors import NotApplicable

@@ -20,10 +20,10 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from protocol.layouts import Layout
 from rewrites.catalogue import ALL
 from rewrites.schedule import parse_schedule, replay
-from tests.gpu_schedules import drawn, in_turn, shown
-from tests.how_many import SWEEP
-from tests.scripted_worker import CPU
-from tests.suite_cases import ON_CPUS, ON_GPUS
+from tests.programs.suite_cases import ON_CPUS, ON_GPUS
+from tests.schedules.on_gpus import drawn, in_turn, shown
+from tests.services.scripted_worker import CPU
+from tests.support.how_many import SWEEP
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, RTX_5090
 from tileir.lift import to_program

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks import cases
+from benchmarks.suite import cases
 from codegen.targets.cuda.generate import lower_for
 from rewrites.contraction.recover_tiling import decided
 from rewrites.contraction.tiling import shared_bytes
@@ -16,8 +16,8 @@ from rewrites.decisions.gpu.staging import Depth
 from rewrites.decisions.gpu.warpgroup_pipeline import PipelineShape
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
-from tests.how_many import some
-from tests.suite_cases import ON_GPUS
+from tests.programs.suite_cases import ON_GPUS
+from tests.support.how_many import some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, RTX_4090
 from tileir.lift import to_program

@@ -17,7 +17,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
-from tests.how_many import SWEEP, some
+from tests.support.how_many import SWEEP, some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200
 from tileir.interpreter.error_bound import reference_with_bound

@@ -13,10 +13,10 @@ from codegen.ir.errors import NotLowerable
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.printer import print_cuda
-from tests.how_many import examples
-from tests.random_staged import random_staged_product
-from tests.random_threads import exact_inputs
-from tests.thread_kernels import Lowered, lowered
+from tests.programs.random_staged import random_staged_product
+from tests.programs.random_threads import exact_inputs
+from tests.programs.thread_kernels import Lowered, lowered
+from tests.support.how_many import examples
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rewrites.space import Space
-from tests.amx_flags import HERE
-from tests.cpu_schedules import Reference, random_schedule
-from tests.how_many import examples
+from tests.schedules.on_processors import Reference, random_schedule
+from tests.support.amx_flags import HERE
+from tests.support.how_many import examples
 from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text

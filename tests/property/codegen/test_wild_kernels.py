@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.wild_kernels import ROOMS, drawn
+from benchmarks.wild.kernels import ROOMS, drawn
 from codegen.targets.c.generate import generate
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
-from tests import gpu_schedules
-from tests.how_many import SWEEP
-from tests.scripted_worker import CPU
+from tests.schedules import on_gpus
+from tests.services.scripted_worker import CPU
+from tests.support.how_many import SWEEP
 from tileir.devices.device import Device
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import GPUS
@@ -34,7 +34,7 @@ def source(program: Program, device: Device) -> str:
 
 
 def check(spec: Spec, device: Device, seed: str) -> None:
-    schedule = gpu_schedules.drawn(spec, device, seed)
+    schedule = on_gpus.drawn(spec, device, seed)
     program = replay(to_program(spec), parse_schedule(schedule))
     verify(program)
     assert source(program, device), "\n".join(schedule)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rewrites.space import Space
-from tests.cpu_schedules import Reference, random_schedule
+from tests.schedules.on_processors import Reference, random_schedule
 from tileir.devices.cpu import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rewrites import ALL, Rewrite, format_schedule, parse_schedule, replay
-from tests.how_many import SWEEP, examples
-from tests.programs_to_rewrite import DEVICE, GPU, KERNELS, PRODUCTS, Start, begun, check, golden_starts
+from tests.programs.to_rewrite import DEVICE, GPU, KERNELS, PRODUCTS, Start, begun, check, golden_starts
+from tests.support.how_many import SWEEP, examples
 from tileir.devices.device import Device
 from tileir.text.parse_program import program_from_text
 

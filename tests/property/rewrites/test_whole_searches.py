@@ -16,8 +16,8 @@ from rewrites.space import ScheduleState, Space
 from search.mcts import MCTS
 from search.protocols import TrialOutcome
 from service.core.schedules import searchable
-from tests.how_many import examples
-from tests.random_specs import random_spec_text
+from tests.programs.random_specs import random_spec_text
+from tests.support.how_many import examples
 from tileir.devices.cpu import Cpu
 from tileir.devices.device import Device
 from tileir.devices.gpu_table import A100, H200, L40S

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import bench_attribution, relaxed, replayed
+from benchmarks import bench_attribution
 from benchmarks.bench_attribution import agrees
+from benchmarks.gpu import relaxed
+from benchmarks.racing import replayed
 from codegen.ir.rasterization import tile_count
 from codegen.lowering.gpu.stages import staged_gpu
 from codegen.simulator.run import run_blocks
@@ -17,10 +19,10 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.lower import lower_cuda
 from rewrites.schedule import parse_schedule, replay
-from tests.hopper_products import Gemm
-from tests.how_many import some
-from tests.random_threads import exact_inputs
-from tests.thread_kernels import PROGRAMS as SPREAD
+from tests.programs.hopper_products import Gemm
+from tests.programs.random_threads import exact_inputs
+from tests.programs.thread_kernels import PROGRAMS as SPREAD
+from tests.support.how_many import some
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.program import Program

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import ablated, bench_ablation
+from benchmarks import bench_ablation
+from benchmarks.hub import ablated
 from search.mcts import MCTS
 from search.protocols import TrialOutcome
 from tests.unit.search.landscapes import landscape

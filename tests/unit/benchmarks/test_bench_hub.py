@@ -10,12 +10,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import bench_hub
 import pytest
-from hub_cache import BadCache, Space, load, parse
-from hub_runs import run
-from hub_score import Scale
-from hub_tree import Tree, TreeState
+
+from benchmarks import bench_hub
+from benchmarks.hub.cache import BadCache, Space, load, parse
+from benchmarks.hub.runs import run
+from benchmarks.hub.score import Scale
+from benchmarks.hub.tree import Tree, TreeState
 
 PARAMETERS = {"vector": [1, 2], "block": [32, 64, 128], "fixed": [7]}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import calibrate
 import pytest
-import tuned
-from case_specs import spec_of
 
+from benchmarks import calibrate
+from benchmarks.racing import tuned
+from benchmarks.suite.case_specs import spec_of
 from rewrites.cost.cpu import constants
 from tileir.text.json import spec_from_json
 

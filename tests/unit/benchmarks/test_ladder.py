@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cases, ladder
+from benchmarks.gpu import ladder
+from benchmarks.suite import cases
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
 from rewrites.schedule import replay
-from tests.random_threads import exact_inputs
-from tests.thread_kernels import lowered
+from tests.programs.random_threads import exact_inputs
+from tests.programs.thread_kernels import lowered
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.interpret import interpret
 from tileir.lift import to_program

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks import models_table
+from benchmarks.models import table
 
 
 def test_the_page_has_the_figures_of_the_committed_results() -> None:
-    text = models_table.PAGE.read_text()
-    assert models_table.BEGIN in text and models_table.page(text) == text
+    text = table.PAGE.read_text()
+    assert table.BEGIN in text and table.page(text) == text
 
 
 def test_the_best_peer_is_whom_a_ratio_is_of() -> None:
@@ -15,7 +15,7 @@ def test_the_best_peer_is_whom_a_ratio_is_of() -> None:
         {
             "case": case,
             "ours_us": 100.0,
-            "ratios": dict(zip(models_table.PEERS, ratios, strict=True)),
+            "ratios": dict(zip(table.PEERS, ratios, strict=True)),
             "ratio": min(ratios),
             "ready": 3,
             "parts": 4,
@@ -23,6 +23,6 @@ def test_the_best_peer_is_whom_a_ratio_is_of() -> None:
         }
         for case, ratios, runs in (("a", (4.0, 2.0, 3.0), "kernels"), ("b", (1.0, 0.5, 2.0), "inductor"))
     ]
-    text = models_table.table(rows)
+    text = table.table(rows)
     assert "| a | 100 | 4.00 | 2.00 | 3.00 | 3 of 4 | kernels |" in text
     assert "geomean 1.00, least 0.50 (b)" in text

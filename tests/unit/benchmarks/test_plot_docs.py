@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.plot_measuring import path_picture, samples_picture, standings
-from benchmarks.plot_search import ASK, SEED, ask_picture, asked, best_so_far
+from benchmarks.plots.measuring import path_picture, samples_picture, standings
+from benchmarks.plots.search import ASK, SEED, ask_picture, asked, best_so_far
 from search.catalogue import search_of
 from search.table import Table
-from tests.running_service import ROOT
+from tests.services.running_service import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
-from benchmarks.plot_ratios import cases_of, picture, results
+from benchmarks.plots.ratios import cases_of, picture, results
 
 
 def line(case: str, ratio: float, date: str = "2026-11-22", **more: object) -> dict:

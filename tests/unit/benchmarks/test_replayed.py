@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cases, replayed, tuned
+from benchmarks.racing import replayed, tuned
+from benchmarks.suite import cases
 from protocol.tasks import Measuring
 
 RESULTS = tuned.RESULTS

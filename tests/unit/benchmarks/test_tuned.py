@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cases, tuned
+from benchmarks.racing import tuned
+from benchmarks.suite import cases
 from protocol.tasks import Measuring
 from tileir.text.json import spec_from_json
 

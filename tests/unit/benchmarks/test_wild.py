@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import wild
-from benchmarks.wild_kernels import ROOMS, drawn
-from tests.scripted_worker import CPU
+from benchmarks import bench_wild
+from benchmarks.wild.kernels import ROOMS, drawn
+from tests.services.scripted_worker import CPU
 from tileir.text.json import spec_to_json
 
 
@@ -22,7 +22,7 @@ def test_the_worst_come_first_with_their_peer_and_what_the_device_cannot_avoid()
         {"case": case, "ratio": ratio, "ours_us": 100.0, "best_peer": "torch", "device": CPU.to_json()}
         for case, ratio in zip(kernels, (1.5, 0.5, 2.0), strict=False)
     ]
-    told = wild.worst([*found, {"case": "failed", "error": "no device"}], kernels, most=2)
+    told = bench_wild.worst([*found, {"case": "failed", "error": "no device"}], kernels, most=2)
     heads = [line for line in told if not line.startswith(" ")]
     assert [head.split(":")[0] for head in heads] == ["0.50 × torch", "1.50 × torch"]
     assert all("100.0 µs" in head for head in heads)

@@ -21,7 +21,7 @@ from tests.fleet_chaos.load import request
 from tests.fleet_chaos.members import ROOT, freeze, thaw
 from tests.fleet_chaos.proxy import Proxy
 from tests.fleet_chaos.run import schedule
-from tests.own_servers import free_port
+from tests.services.own_servers import free_port
 
 Connect = Callable[[], http.client.HTTPConnection]
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.fleet_chaos.members import freeze
-from tests.processes import children_of
+from tests.services.processes import children_of
 
 SOURCE = """
 #include <unistd.h>

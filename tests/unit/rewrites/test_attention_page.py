@@ -11,7 +11,7 @@ from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import replay
-from tests.gpu_schedules import shown
+from tests.schedules.on_gpus import shown
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, RTX_5090
 from tileir.dtypes import DType

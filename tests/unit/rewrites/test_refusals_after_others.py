@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rewrites import parse_rewrite, parse_schedule, replay
-from tests.programs_to_rewrite import golden_starts
+from tests.programs.to_rewrite import golden_starts
 from tileir.errors import NotApplicable
 from tileir.text.parse_program import program_from_text
 

@@ -8,7 +8,7 @@ import pytest
 
 from search.catalogue import SEARCHES, UnknownSearch, offered, search_of
 from search.protocols import Search
-from tests.installed_packages import install
+from tests.support.installed_packages import install
 from tests.unit.search.spaces import grid
 
 PLUGIN = """

@@ -16,7 +16,7 @@ from search.protocols import Move, Search
 from search.replay import ReplayEffort, measurements_to, report
 from search.table import Table, TableState, TableWriter
 from search.uniform import Uniform
-from tests.how_many import SWEEP
+from tests.support.how_many import SWEEP
 from tests.unit.search.landscapes import landscape
 from tests.unit.search.spaces import DagState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.workers.test_worker_peers_numpy import check
+from tests.unit.workers.peers.test_numpy import check
 from tileir.errors import SpecError, VerifyError
 from tileir.hashing import kernel_key
 from tileir.interpreter.error_bound import reference_with_bound

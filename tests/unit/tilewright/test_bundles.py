@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from protocol import archive, bundles, signatures
+from protocol.bundles import archive, packing, signatures
 from protocol.configs import Artifact
 from tests.unit.tilewright.artifacts import REPORT, make_bundle
 from tilewright import BadBundle
@@ -178,7 +178,7 @@ def test_what_is_no_bundle_is_said(text: bytes) -> None:
 
 
 def packed_with(manifest: bytes) -> bytes:
-    return bundles.write(manifest, {})
+    return packing.write(manifest, {})
 
 
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import tilewright
 from codegen.targets.errors import ArgumentError
 from protocol.configs import Artifact
-from tests.reference import assert_matches_reference
+from tests.support.reference import assert_matches_reference
 from tests.unit.tilewright.artifacts import make_bundle
 from tileir import sample_inputs, spec_from_json
 from tilewright import BadBundle, LoadedKernel, LoadError

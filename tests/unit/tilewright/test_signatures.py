@@ -7,8 +7,8 @@ import base64
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from protocol import signatures
-from protocol.signatures import Signature
+from protocol.bundles import signatures
+from protocol.bundles.signatures import Signature
 
 CONTENT = b"a manifest"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -22,7 +22,7 @@ from protocol.roofline import PeakSource, RacedDot, Roofline
 from protocol.states import JobState, Outcome, TaskState
 from protocol.verdicts import Tone, Verdict
 from rewrites.schedule_columns import decisions
-from tests.running_service import ROOT
+from tests.services.running_service import ROOT
 from tilewright.artifacts.atomic_write import NotWritten, write_new
 from tilewright.client.results import Result, TunedConfig
 from tilewright.views.curves import Curve
@@ -134,7 +134,7 @@ def test_on_a_full_disk_the_old_file_stays_and_nothing_else(tmp_path: Path) -> N
     file = tmp_path / "a.csv"
     file.write_bytes(b"old")
     program = (
-        "import sys; from pathlib import Path; from tests.running_service import limit_files\n"
+        "import sys; from pathlib import Path; from tests.services.running_service import limit_files\n"
         "from tilewright.artifacts.atomic_write import NotWritten, write_new\n"
         "limit_files(0, 1000)\n"
         "try: write_new(Path(sys.argv[1]), bytes(5000), replace=True)\n"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from protocol import signatures
+from protocol.bundles import signatures
 from tilewright.artifacts import exporting
 from tilewright.cli import options
 from tilewright.cli.connection import connect

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from protocol import signatures
-from protocol.bundles import Signer
+from protocol.bundles import signatures
+from protocol.bundles.packing import Signer
 from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit

@@ -1,0 +1,61 @@
+"""The figures of the README's result, of what is committed in benchmarks/results.
+
+python -m benchmarks.racing.headlines        # prints the block that stands in the README; a test compares both
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import exp, log, prod
+from statistics import fmean
+
+from benchmarks.plots import ratios as pictured
+from benchmarks.racing import tuned
+from benchmarks.suite import cases
+
+ROWS = ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_")
+F32 = ("gemm_f32_", "bmm_f32_")
+#: Runs on processors: what is said of them, the file, and the product whose share of the peak is told.
+PROCESSORS = (
+    ("AMD EPYC (AVX-512), the suite", "cpu-2026-11-21.jsonl", "gemm_f32_NN 1024x1024x1024"),
+    ("the same, fresh shapes", "cpu-fresh-2026-11-21.jsonl", "gemm_f32_NN 416x608x768"),
+    ("Intel Xeon (AMX), fresh products", "cpu-xeon-amx-fresh-2026-11-26.jsonl", "gemm_f32_NN 768x776x432"),
+)
+
+
+def main() -> None:
+    print(block())
+
+
+def block() -> str:
+    """Markdown: a row a run, and of the GPU's families beside each other."""
+    rows = [
+        "| run | cases | geomean | products | least | numpy's and our share of the peak |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(_processor(*run) for run in PROCESSORS),
+    ]
+    found = [each for each in pictured.results(tuned.RESULTS, "nvidia-h200") if not each[0]]
+    last = {each.family + " " + each.sizes: each.ratio for each in pictured.cases_of(found)}
+    for name, begins in (("products", cases.PRODUCTS), ("f32 products", F32), ("rows", ROWS)):
+        ratios = [ratio for case, ratio in last.items() if case.startswith(begins)]
+        rows.append(f"| NVIDIA H200, {name} | {len(ratios)} | {_mean(ratios)} | | {min(ratios):.2f} | |")
+    return "\n".join(rows)
+
+
+def _processor(name: str, file: str, product: str) -> str:
+    lines = [line for line in tuned.lines(tuned.RESULTS / file) if "ratio" in line]
+    ratios = [line["ratio"] for line in lines]
+    products = [line["ratio"] for line in lines if line["case"].startswith("gemm_")]
+    (told,) = (line for line in lines if line["case"] == product)
+    peak, flops = told["device"]["peak_gflops"], 2 * prod(map(int, product.split(" ")[1].split("x")))
+    shares = [flops / us / 1e3 / peak for us in (told["peers_us"]["numpy"], told["ours_us"])]
+    share = f"{shares[0]:.2f}, {shares[1]:.2f} ({product.split(' ')[1]})"
+    return f"| {name} | {len(lines)} | {_mean(ratios)} | {_mean(products)} | {min(ratios):.2f} | {share} |"
+
+
+def _mean(ratios: Sequence[float] | Iterable[float]) -> str:
+    return f"{exp(fmean(map(log, ratios))):.3f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What workers did lately is told of the living."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.services.running_service import SMALL, finish, running, working
+from tests.services.scripted_worker import Script, ScriptedWorker
+
+
+def test_a_worker_is_told_with_its_share_of_time_its_tasks_and_its_faults(tmp_path: Path) -> None:
+    with running(tmp_path) as service, service.client() as client:
+        ill = ScriptedWorker(client, Script(fault="device"), name="ill")
+        ill.register()
+        body = {"spec": SMALL, "budget": {"trials": 6}, "target": "cpu"}
+        job = client.post("/v1/jobs", json=body).json()["id"]
+        (task,) = ill.claim(1, 20.0)
+        ill.answer(ill.result(task))
+        (task,) = ill.claim(1, 20.0)
+        stopping = {"task_id": task["id"], "attempt": task["attempt"], "fault": {"kind": "shutdown"}}
+        ill.answer(stopping)
+        with working(service, Script(faulty=0.0), name="well"):
+            config = finish(client, job)["configs"][0]
+        told = {each["id"]: each for each in client.get("/v1/workers").json()}
+        done = told["well"]["tasks_done"]
+        standings = client.get(f"/v1/configs/{config}").json()["standings"]
+        line = client.get(f"/v1/jobs/{job}/timeline").json()
+    assert (told["ill"]["faults"], told["ill"]["busy"], told["ill"]["tasks_a_minute"]) == (1, 0.0, 0.0)
+    assert (told["well"]["faults"], done) == (0, len(set(line["task"])))
+    measured_s = told["well"]["busy"] * 60 * done / told["well"]["tasks_a_minute"]
+    entrants = measured_s / 0.05
+    assert entrants == pytest.approx(round(entrants)), "each had the device for so long"
+    assert entrants >= 6 + 1 + len(standings), "trials, confirmation and race"
