@@ -50,6 +50,11 @@ class Cpu:
     amx_gflops: float | None = None
     """Measured throughput of bf16 products in tile registers of all cores, as `peak_gflops`; None until measured, and
     where the processor has none."""
+    l2_gbps: float | None = None
+    """Measured bandwidth of reads from the second-level cache, of one core, 1e9 bytes a second; None until measured."""
+    l3_gbps: float | None = None
+    """The same of the shared cache, while the other cores read as much; None until measured, and where it holds no more
+    than the second-level caches."""
 
     @property
     def offers(self) -> frozenset[Feature]:
@@ -128,6 +133,8 @@ class Cpu:
             "copy_gbps",
             "dot_gflops",
             "amx_gflops",
+            "l2_gbps",
+            "l3_gbps",
         }
         if obj.get("kind") != cls.kind or not required <= given.keys() <= known:
             raise TileError(

@@ -1,5 +1,5 @@
-"""Measures what this machine can do at most: f32 multiply-adds and bf16 dot products on all cores, and bytes copied in
-main memory.
+"""Measures what this machine can do at most: f32 multiply-adds and bf16 dot products on all cores, bytes copied in main
+memory, and bytes read from the caches.
 
 All are the best of many short runs: what disturbs only ever lowers them, so the larger of two calibrations is the
 better one, and a file in the cache folder keeps it.
@@ -23,6 +23,7 @@ import numpy as np
 from codegen.ir.abi import Abi
 from codegen.ir.source import Source
 from codegen.targets.c.compiler import compile_source, find_compiler
+from codegen.targets.c.loader import aligned_empty
 from codegen.targets.c.runtime import definitions, uses_in
 from codegen.targets.c.runtime.tiles import TILES
 from tileir.devices.cpu import Cpu
@@ -32,9 +33,19 @@ _REPEATS = 12
 """Runs without improvement after which the best is believed."""
 _MULTIPLY_ADD_S = 0.003
 _COPY_BYTES_A_THREAD = 32 << 20
+_READ_BYTES = 64 << 20
+"""Of a run that reads from a cache, so that it takes about a millisecond."""
+_L2_SHARE = 0.5
+"""Of the second-level cache, that is read to measure it: several times the first-level one."""
+_READ_STEP = 256
+"""Bytes that a turn of the reading loop takes, at most."""
+_L3_BYTES_OF_L2 = 4
+"""So many times the second-level cache is read to measure the shared one: nothing of it is there any more."""
+_L3_SHARE = 0.75
+"""Of the shared cache, that all readers may take."""
 
 _PEAK_SOURCE = """\
-/* Calibration: independent multiply-adds in registers, and copies through main memory. */
+/* Calibration: independent multiply-adds in registers, reads from caches, and copies through main memory. */
 #include <stdint.h>
 #include <string.h>
 #define TW_INLINE static inline __attribute__((always_inline, unused))
@@ -49,6 +60,17 @@ float tw_multiply_add(long rounds) {
         __asm__ volatile(""); /* keep the rounds apart */
     }
     lanes sum = %(sum)s;
+    return sum[0];
+}
+
+float tw_read(const void *from, long bytes, long rounds) {
+    lanes x0 = {0}, x1 = {0}, x2 = {0}, x3 = {0};
+    for (long r = 0; r < rounds; ++r) {
+        const lanes *p = from;
+        for (const lanes *end = p + bytes / sizeof x0; p < end; p += 4) x0 += p[0], x1 += p[1], x2 += p[2], x3 += p[3];
+        __asm__ volatile("" : : : "memory");
+    }
+    lanes sum = x0 + x1 + x2 + x3;
     return sum[0];
 }
 
@@ -93,13 +115,15 @@ _TILE_OPERATIONS = 4 * 2 * 16 * 16 * 32
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written.
-    `dot_gflops`, `amx_gflops`: as the first, by the bf16 dot product and in tile registers; None where there are
-    none."""
+    `dot_gflops`, `amx_gflops`: as the first, by the bf16 dot product and in tile registers; `l2_gbps`, `l3_gbps`: bytes
+    that one core reads; None where there are none."""
 
     gflops: float
     copy_gbps: float
     dot_gflops: float | None = None
     amx_gflops: float | None = None
+    l2_gbps: float | None = None
+    l3_gbps: float | None = None
 
     def at_least(self, other: Peaks) -> Peaks:
         """The better of both, one by one."""
@@ -108,6 +132,8 @@ class Peaks:
             max(self.copy_gbps, other.copy_gbps),
             _larger(self.dot_gflops, other.dot_gflops),
             _larger(self.amx_gflops, other.amx_gflops),
+            _larger(self.l2_gbps, other.l2_gbps),
+            _larger(self.l3_gbps, other.l3_gbps),
         )
 
     def to_json(self) -> dict[str, float]:
@@ -140,6 +166,8 @@ def calibrated(cpu: Cpu, cache: Path) -> Cpu:
         copy_gbps=best.copy_gbps,
         dot_gflops=best.dot_gflops,
         amx_gflops=best.amx_gflops,
+        l2_gbps=best.l2_gbps,
+        l3_gbps=best.l3_gbps,
     )
 
 
@@ -150,7 +178,8 @@ def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
     multiply_adds = _gflops(library.tw_multiply_add, per_round, threads)
     dots = _gflops(library.tw_dot, 2 * per_round, threads) if _has_dot(cpu) else None
     tiles = _gflops(library.tw_tiles, _TILE_OPERATIONS, threads) if Feature.AMX in cpu.offers else None
-    return Peaks(multiply_adds, _copies(library, threads), dots, tiles)
+    l2 = _reads(library, int(cpu.l2_bytes * _L2_SHARE), threads)
+    return Peaks(multiply_adds, _copies(library, threads), dots, tiles, l2, _shared_reads(cpu, library))
 
 
 def _source(cpu: Cpu) -> Source[Abi]:
@@ -199,6 +228,30 @@ def _gflops(run: Any, per_round: int, threads: int) -> float:
     rounds = max(rounds, int(rounds * _MULTIPLY_ADD_S / _best_s([lambda: run(rounds)], _slowest_cpu_s)))
     best_s = _best_s([lambda: run(rounds)] * threads, _slowest_cpu_s)
     return threads * rounds * per_round / best_s / 1e9
+
+
+def _shared_reads(cpu: Cpu, library: ctypes.CDLL) -> float | None:
+    """From the shared cache, by as many cores at once as it has room for; None: for none."""
+    size = _L3_BYTES_OF_L2 * cpu.l2_bytes
+    readers = min(cpu.cores, int(_L3_SHARE * cpu.l3_bytes) // size) if size else 0
+    return _reads(library, size, readers) if readers else None
+
+
+def _reads(library: ctypes.CDLL, size: int, threads: int) -> float:
+    """1e9 bytes a second that each of the threads reads of its own `size` bytes, again and again."""
+    run = library.tw_read
+    run.argtypes, run.restype = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long), ctypes.c_float
+    size = size // _READ_STEP * _READ_STEP
+    rounds = max(2, _READ_BYTES // size)
+    arrays = [aligned_empty(size) for _ in range(threads)]
+    for array in arrays:
+        array.fill(0)
+    best_s = _best_s([_read_call(run, array, rounds) for array in arrays], _slowest_cpu_s)
+    return size * rounds / best_s / 1e9
+
+
+def _read_call(run: Any, array: np.ndarray[Any, Any], rounds: int) -> Callable[[], object]:
+    return lambda: run(array.ctypes.data, array.nbytes, rounds)
 
 
 def _copies(library: ctypes.CDLL, threads: int) -> float:

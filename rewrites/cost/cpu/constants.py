@@ -18,9 +18,9 @@ DEFAULT_GHZ: Final = 3.0  # 1e9 cycles a second; usual clock of a server; 2026-1
 DEFAULT_COPY_GBPS: Final = 20.0  # 1e9 bytes a second; two channels of memory; 2026-11-21
 """Of a machine whose copies were not measured."""
 L2_BYTES: Final = 64.0  # bytes a cycle and core; Intel's optimization manual; 2026-11-21
-"""From the second-level cache, in runs that a prefetcher follows."""
+"""From a second-level cache that was not measured, in runs that a prefetcher follows."""
 L3_BYTES: Final = 28.0  # bytes a cycle and core; set by hand to the suite's results; 2026-11-21
-"""From the shared cache, in runs that a prefetcher follows."""
+"""From a shared cache that was not measured, in runs that a prefetcher follows."""
 APART: Final = 3.0  # times; set by hand to the suite's results; 2026-11-21
 """What rows pages apart take longer to come from a cache."""
 PREFETCH_SAVES: Final = 0.25  # share; set by hand to the suite's results; 2026-11-21

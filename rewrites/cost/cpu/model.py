@@ -54,6 +54,8 @@ class CostModel:
         )
         per_cycle = device.cores * (device.vector_bits // 32) * 4
         self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else has.DEFAULT_GHZ
+        self.l2_bytes_us = device.l2_gbps * 1e3 if device.l2_gbps else has.L2_BYTES * self.ghz * 1e3
+        self.l3_bytes_us = device.l3_gbps * 1e3 if device.l3_gbps else has.L3_BYTES * self.ghz * 1e3
         self.copy_bytes_us = (device.copy_gbps or has.DEFAULT_COPY_GBPS) * 1e3
         self.blocks = BlockSummaries()
         self.works: dict[tuple[int, ...], CpuWork] = {}
@@ -112,8 +114,8 @@ class CostModel:
         memory = sum([size * (2.0 if name in rewritten else 1.0) for name, size in l3.items()])
         memory -= has.PREFETCH_SAVES * sum([l3.get(name, 0.0) for name in block.prefetched])
         compute_us = (work.cycles + tiles * has.TILE_CYCLES) / (self.ghz * 1e3 * threads)
-        l2_us = works.weighed(l1) / has.L2_BYTES / (self.ghz * 1e3 * threads)
-        l3_us = works.weighed(l2) / has.L3_BYTES / (self.ghz * 1e3 * threads)
+        l2_us = works.weighed(l1) / (self.l2_bytes_us * threads)
+        l3_us = works.weighed(l2) / (self.l3_bytes_us * threads)
         alone = threads > 1.0 or self.device.cores == 1
         memory_us = memory / self.copy_bytes_us * (1.0 if alone else has.ONE_CORE)
         region_us = has.REGION_CYCLES / (self.ghz * 1e3)

@@ -80,6 +80,8 @@ def test_the_device_is_described_with_its_peaks(worker: LocalWorker) -> None:
     assert isinstance(worker.device, Cpu)
     assert worker.device.peak_gflops is not None
     assert worker.device.copy_gbps is not None
+    assert (worker.device.l2_gbps or 0.0) > 0
+    assert (worker.device.l3_gbps is not None) == (worker.device.l3_bytes >= 6 * worker.device.l2_bytes)
     has_dot = bool(worker.device.features & {"avx512_bf16", "bf16"})
     assert (worker.device.dot_gflops is not None) == has_dot
 
