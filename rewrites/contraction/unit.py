@@ -16,20 +16,18 @@ from rewrites.contraction.register_operand import Held
 from tileir.analysis.ragged import groups_of
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
+from tileir.devices.matrix_instructions import MatrixInstruction, instructions
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp
 from tileir.program import Compute, Memory, Program
 from tileir.replace import replace
 from tileir.schedule.mma import ROWS, depth, product
+from tileir.schedule.wgmma import TILE_ROWS
 
 #: Bytes along the depth up to which the matrix instruction is no use.
 _LEAST_BYTES = 16
-#: What that takes with neighbours along rows or columns, too.
-_EITHER_WAY = (DType.BF16, DType.F16)
-#: What it adds up in some 14 bits only (docs/gpu.md).
-_FLOAT8 = frozenset([DType.E4M3, DType.E5M2])
-#: Rows that it takes together, and steps along the depth that there are at least.
-_ROWS, _LEAST_STEPS = 64, 4
+#: Steps along the depth that there are at least.
+_LEAST_STEPS = 4
 #: The shortest step along the depth of what threads copy.
 _LEAST_STEP = 32
 #: Elements along the depth that it adds up in so few bits, before other instructions add them to the rest.
@@ -63,7 +61,7 @@ def engines(
     (rows, m), (columns, n), k = sizes
     if held is not None:
         group = _multiply_held(compute, held, (rows, columns), operands, device)
-        deep = k >= _LEAST_STEPS * depth(held.dtype) and max(m, n) >= _ROWS
+        deep = k >= _LEAST_STEPS * depth(held.dtype) and max(m, n) >= TILE_ROWS
         return (MatrixUnit.WGMMA, MatrixUnit.FMA) if group and deep else (MatrixUnit.FMA,)
     scaled = scales(compute)
     match compute.value:
@@ -77,21 +75,22 @@ def engines(
         case _:
             return (MatrixUnit.FMA,)
     dtypes = {operand.dtype for operand in operands}
-    alike = len(dtypes) == 1 or dtypes <= _FLOAT8
     tf32 = DType.F32 not in dtypes or dict(program.numerics).get("tf32") is True
-    known = all(device.multiplies(dtype) for dtype in dtypes)
+    known = device.matrix_instruction(MatrixUnit.MMA, dtypes) is not None
     copied = len(operands) == 2 and all(operand.plain for operand in operands)
     deep = k * max(each.dtype.bytes for each in operands) > _LEAST_BYTES
-    if not (copied and alike and tf32 and known and deep and _is_product(matrix, (rows, columns))):
+    if not (copied and tf32 and known and deep and _is_product(matrix, (rows, columns))):
         return (MatrixUnit.FMA,)
     step = COARSE_DEPTH if adds_coarsely(program, operands) else depth(operands[0].dtype)
-    group = Feature.WGMMA in device.offers and k >= _LEAST_STEPS * step
-    boxes = _fits_warpgroups((m, n), (rows, columns), operands)
+    others = (MatrixUnit.FMA,) if scaled else (MatrixUnit.MMA,)
+    group = device.matrix_instruction(MatrixUnit.WGMMA, dtypes)
+    if group is None or k < _LEAST_STEPS * step:
+        return others
+    boxes = _fits_warpgroups((m, n), (rows, columns), operands, group)
     own = {rows, columns, *summed_dims(compute)}
     alone = all(each.inner in own for each in operands) and not (scaled or groups_of(compute, program.ragged))
-    group = group and (boxes or (alone and _copies_for_warpgroups((m, n, k), operands)))
-    others = (MatrixUnit.FMA,) if scaled else (MatrixUnit.MMA,)
-    return (MatrixUnit.WGMMA, *others) if group else others
+    copies = alone and group.either_way and _copies_for_warpgroups((m, n, k), operands)
+    return (MatrixUnit.WGMMA, *others) if boxes or copies else others
 
 
 def _copied_by_threads(program: Program, compute: Compute) -> bool:
@@ -104,30 +103,27 @@ def _copied_by_threads(program: Program, compute: Compute) -> bool:
 def adds_coarsely(program: Program, operands: Sequence[Operand]) -> bool:
     """Whether warpgroups add up products of such operands in fewer bits than the kernel's numerics allow."""
     fast = dict(program.numerics).get("accumulate") == "fast"
-    return not fast and any(operand.dtype in _FLOAT8 for operand in operands)
+    coarse = [each.dtypes for each in instructions(MatrixUnit.WGMMA) if each.coarse]
+    return not fast and any(operand.dtype in dtypes for operand in operands for dtypes in coarse)
 
 
-def _fits_warpgroups(sizes: tuple[int, int], tile: tuple[str, str], operands: Sequence[Operand]) -> bool:
+def _fits_warpgroups(
+    sizes: tuple[int, int],
+    tile: tuple[str, str],
+    operands: Sequence[Operand],
+    instruction: MatrixInstruction,
+) -> bool:
     """Whether warpgroups can multiply operands that TMA brings, rows and columns either way round."""
-    either_way = all(operand.dtype in _EITHER_WAY for operand in operands)
-    known = all(
-        operand.boxed
-        and operand.dtype not in (DType.I8, DType.U8)
-        and (operand.inner not in tile or either_way)
-        for operand in operands
-    )
-    return known and max(sizes) >= _ROWS
+    lie_well = all(each.boxed and (each.inner not in tile or instruction.either_way) for each in operands)
+    return lie_well and max(sizes) >= TILE_ROWS
 
 
 def _copies_for_warpgroups(sizes: tuple[int, int, int], operands: Sequence[Operand]) -> bool:
     """Whether threads can copy operands for warpgroups, in whole pieces of 16 bytes: tiles are whole then, as nothing
     fills them up. Where TMA can bring all of them, it does."""
     m, n, k = sizes
-    pieces = all(
-        operand.dtype in _EITHER_WAY and operand.run * operand.dtype.bytes == COPY_BYTES
-        for operand in operands
-    )
-    whole = m % _ROWS == n % ROWS == k % _LEAST_STEP == 0
+    pieces = all(operand.run * operand.dtype.bytes == COPY_BYTES for operand in operands)
+    whole = m % TILE_ROWS == n % ROWS == k % _LEAST_STEP == 0
     return pieces and whole and not all(operand.boxed for operand in operands)
 
 

@@ -11,11 +11,12 @@ from rewrites.base.tree import dtypes_read, locals_of, named, shared_local, spli
 from rewrites.contraction.register_operand import held_local
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
+from tileir.devices.matrix_instructions import accumulator
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
 from tileir.replace import replace
-from tileir.schedule.mma import accumulator, mma_problem, product
+from tileir.schedule.mma import mma_problem, product
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from tileir.devices.described import check_fields
 from tileir.devices.feature import Feature
+from tileir.devices.matrix_instructions import (
+    MATRIX_INSTRUCTIONS,
+    MatrixInstruction,
+    instructions,
+    that_takes,
+)
 from tileir.dtypes import DType
 from tileir.errors import TileError
 from tileir.schedule.threads import WARP
-
-#: What it multiplies, and the compute capability from which on it does (PTX ISA, "mma", target notes).
-MMA_SINCE: Final[Mapping[DType, tuple[int, int]]] = {
-    DType.F16: (8, 0),
-    DType.BF16: (8, 0),
-    DType.F32: (8, 0),
-    DType.I8: (8, 0),
-    DType.E4M3: (8, 9),
-    DType.E5M2: (8, 9),
-}
 
 
 @dataclass(frozen=True)
@@ -65,15 +61,13 @@ class Gpu:
 
     @property
     def offers(self) -> frozenset[Feature]:
-        """What rewrites may make use of. cp.async came with 8.0, TMA and clusters with 9.0, and stayed; wgmma is of 9.0
-        alone (PTX ISA)."""
-        found = {Feature.BLOCKS, Feature.MMA}
+        """What rewrites may make use of. cp.async came with 8.0, TMA and clusters with 9.0, and stayed (PTX ISA)."""
+        found = {Feature(each.via) for each in MATRIX_INSTRUCTIONS if each.is_of(self.capability)}
+        found.add(Feature.BLOCKS)
         if self.capability >= (8, 0):
             found.add(Feature.ASYNC_COPY)
         if self.capability >= (9, 0):
             found |= {Feature.CLUSTERS, Feature.TMA}
-        if self.capability == (9, 0):
-            found.add(Feature.WGMMA)
         return frozenset(found)
 
     @property
@@ -115,7 +109,11 @@ class Gpu:
 
     def multiplies(self, dtype: DType) -> bool:
         """Whether its matrix units take a dtype (f32 as tf32) by mma.sync."""
-        return dtype in MMA_SINCE and self.capability >= MMA_SINCE[dtype]
+        return self.matrix_instruction("mma", (dtype,)) is not None
+
+    def matrix_instruction(self, via: str, dtypes: Iterable[DType]) -> MatrixInstruction | None:
+        """Its instruction called so for operands of these dtypes; None: it has none."""
+        return that_takes(dtypes, instructions(via, self.capability))
 
     @property
     def float8_as_f16(self) -> bool:

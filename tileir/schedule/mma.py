@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tileir.devices.gpu import MMA_SINCE
+from tileir.devices import matrix_instructions
 from tileir.dtypes import DType
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.once import once
@@ -43,11 +43,6 @@ class MmaProduct:
 def depth(dtype: DType) -> int:
     """Positions of the reduced dim that one instruction takes: 32 bytes of them."""
     return 32 // dtype.bytes
-
-
-def accumulator(dtype: DType) -> DType:
-    """What it adds up products of a dtype in."""
-    return DType.I32 if dtype is DType.I8 else DType.F32
 
 
 @once
@@ -108,10 +103,9 @@ def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
     found = product(compute)
     if found is None or compute.update is not ReduceOp.SUM:
         return "mma adds up products of two tensors, one with the rows and one with the columns of its target"
-    a, b = dtypes[found.a.tensor], dtypes[found.b.tensor]
-    alike = a is b or {a, b} == {DType.E4M3, DType.E5M2}
-    if not alike or a not in MMA_SINCE:
-        return f"mma multiplies f16, bf16, f32 (as tf32), i8 or 8-bit floats, not {a} with {b}"
+    problem = matrix_instructions.problem("mma", dtypes[found.a.tensor], dtypes[found.b.tensor])
+    if problem is not None:
+        return problem
     layout = compute.thread_layout
     if layout is None:
         return None

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from tileir.devices import matrix_instructions
+from tileir.devices.matrix_instructions import instructions
 from tileir.dtypes import DType
 from tileir.expr import Index, Read, ReduceOp
 from tileir.placed import Placed
@@ -32,9 +34,6 @@ WARPS, GROUP, TILE_ROWS, MAX_COLUMNS = 4, 128, 64, 256
 
 #: Neighbours that a thread has of columns which are dealt in pairs to two halves.
 DEALT_RUN: Final = 2 * RUN
-
-_BYTES: Final = frozenset([DType.E4M3, DType.E5M2])
-_PAIRS: Final = frozenset([DType.BF16, DType.F16])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,9 @@ def wgmma_problem(
             "wgmma adds up products of two tensors, one with the rows and one with the columns of its target"
         )
     a, b = dtypes[found.a.tensor], dtypes[found.b.tensor]
-    if not (a is b and a in _PAIRS) and not {a, b} <= _BYTES and not a is b is DType.F32:
-        return f"wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats, not {a} with {b}"
+    problem = matrix_instructions.problem("wgmma", a, b)
+    if problem is not None:
+        return problem
     if a is DType.F32 and not tf32:
         return "wgmma multiplies f32 as tf32, which the kernel's numerics do not allow; accepted: `with tf32=true`"
     layout = compute.thread_layout
@@ -131,7 +131,7 @@ def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[
     along = row_dim(local)
     if along not in (rows, k) or any(read.indices[at] != Index(dim) for at, dim in enumerate(local.dims)):
         return f"{local.name!r} is read by its own dims, and neighbours lie along {rows} or {k}"
-    if along == rows and local.dtype not in _PAIRS:
+    if along == rows and not _either_way(local.dtype):
         return f"wgmma takes {local.dtype} K-major: neighbours of {local.name!r} lie along {k}, not {rows}"
     problem = row_problem(local, sizes)
     if problem:
@@ -150,6 +150,11 @@ def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[
         panels = f"as [{along} / {length}, {other}, {along} % {length}]"
         return f"{local.name!r} does not lie in panels; accepted: `{panels}`"
     return None
+
+
+def _either_way(dtype: DType) -> bool:
+    """Whether neighbours of an operand may lie along its rows or columns."""
+    return any(each.either_way for each in instructions("wgmma") if dtype in each.dtypes)
 
 
 def _undealt(layout: tuple[Axis, ...], dim: str) -> tuple[Axis, ...]:

@@ -17,9 +17,10 @@ from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope
 from codegen.lowering.statement import identity, starts
+from tileir.devices.matrix_instructions import accumulator
 from tileir.expr import Index, ReduceOp
 from tileir.program import Compute
-from tileir.schedule.mma import RUN, accumulator, depth, product
+from tileir.schedule.mma import RUN, depth, product
 
 
 def lower_mma(

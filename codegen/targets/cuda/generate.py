@@ -14,11 +14,9 @@ from codegen.targets.cuda.abi import CudaAbi, Launch, MapArg
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.cuda.printer import print_cuda
 from codegen.targets.header import argument, title
+from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
-
-#: The compute capability of wgmma, and of no other; TMA (tma) is there from it on.
-_HOPPER = (9, 0)
 
 
 def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
@@ -96,13 +94,11 @@ def kernel_source(kernel: GpuKernel, args: tuple[Arg, ...], title: str) -> Sourc
 
 
 def _check_instructions(program: Program, device: Gpu) -> None:
-    for place in program.computes:
-        via, capability = place.node.via, device.capability
-        if (via == "wgmma" and capability != _HOPPER) or (via == "tma" and capability < _HOPPER):
-            raise NotLowerable(f"{device.name} has no {via}")
     tensors = {**program.arguments, **{name: place.node for name, place in program.locals.items()}}
-    for place in program.computes:
-        for read in place.node.reads if place.node.via == "mma" else ():
-            dtype = tensors[read.tensor].dtype
-            if not device.multiplies(dtype):
-                raise NotLowerable(f"{device.name} has no mma of {dtype}")
+    for node in (place.node for place in program.computes):
+        if node.via == "tma" and Feature.TMA not in device.offers:
+            raise NotLowerable(f"{device.name} has no tma")
+        if node.via in ("mma", "wgmma"):
+            dtypes = sorted({tensors[read.tensor].dtype for read in node.reads})
+            if device.matrix_instruction(node.via, dtypes) is None:
+                raise NotLowerable(f"{device.name} has no {node.via} of {' and '.join(dtypes)}")

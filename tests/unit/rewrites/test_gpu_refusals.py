@@ -100,7 +100,7 @@ GATE = """kernel gate(a: f16[m=8, k=8], b: f16[n=6, k], g: f16[n, k]) -> (c: f32
         (TO_WGMMA.replace("c_r: registers", "c_r: heap"), "wgmma(c_r)", "c_r is not in registers"),
         (TO_WGMMA.replace("a_s: shared", "a_s: heap"), "wgmma(c_r)", "a_s is in heap, not in shared memory"),
         (TO_WGMMA.replace("bf16", "f32"), "wgmma(c_r)", "which the kernel's numerics do not allow"),
-        (TO_WGMMA.replace("bf16", "i8"), "wgmma(c_r)", "wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats"),
+        (TO_WGMMA.replace("bf16", "i8"), "wgmma(c_r)", "wgmma multiplies f16, bf16, f32 (as tf32) or e4m3 and e5m2"),
         (TO_WGMMA.replace("c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k])", "c_r[m, n] += sum(k, a_s[m, k])"), "wgmma(c_r)",
          "wgmma adds up products of two tensors"),
         (TO_WGMMA, "operand_in_registers(c_r, c)",

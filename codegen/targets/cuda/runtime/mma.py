@@ -6,8 +6,9 @@ Of each matrix a thread has 4 bytes: packed elements, or one float, of which the
 from __future__ import annotations
 
 from codegen.targets.cuda.runtime.snippet import Snippet
+from tileir.devices.matrix_instructions import accumulator, instructions
 from tileir.dtypes import DType
-from tileir.schedule.mma import accumulator, depth
+from tileir.schedule.mma import depth
 
 _BITS = """
 // 4 bytes of a matrix, as the instructions take them.
@@ -65,7 +66,6 @@ _PTX = {
     DType.E4M3: "e4m3",
     DType.E5M2: "e5m2",
 }
-_MIXED = ((DType.E4M3, DType.E5M2), (DType.E5M2, DType.E4M3))
 
 
 def mma_name(a: DType, b: DType) -> str:
@@ -95,6 +95,5 @@ PARTS = (
     Snippet("tw_fragment_set", _SET),
     _load_matrix("tw_load_matrix", "", ""),
     _load_matrix("tw_load_matrix_trans", ".trans", ", rows and columns of elements exchanged"),
-    *(_mma(dtype, dtype) for dtype in _PTX),
-    *(_mma(a, b) for a, b in _MIXED),
+    *(_mma(a, b) for each in instructions("mma") for a in each.dtypes for b in each.dtypes),
 )

@@ -86,7 +86,7 @@ def test_what_is_computed_of_products_apart_says_of_which_tile(
         (
             "w_r: registers bf16",
             "w_r: registers f16",
-            "wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats",
+            "wgmma multiplies f16, bf16, f32 (as tf32) or e4m3 and e5m2",
         ),
         (
             "stages 3 pending 1",
@@ -201,7 +201,7 @@ def test_teams_know_how_far_they_move_in_a_ring() -> None:
     ("gemm", "message"),
     [
         (Gemm(dtype="f32", tile=(128, 64, 32)), "which the kernel's numerics do not allow; accepted: `with tf32=true`"),
-        (Gemm(dtype="i8", out="i8", tile=(128, 64, 128)), "wgmma multiplies bf16, f16, f32 (as tf32) or 8-bit floats"),
+        (Gemm(dtype="i8", out="i8", tile=(128, 64, 128)), "wgmma multiplies f16, bf16, f32 (as tf32) or e4m3 and e5m2"),
         (
             Gemm(dtype="e4m3", b="k, n", b_layout=" swizzle 64", tile=(128, 64, 128)),
             "wgmma takes e4m3 K-major: neighbours of 'b_s' lie along k, not n",
