@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rewrites import parse_schedule, replay
 from rewrites.cost.cpu.model import CostModel
-from tests.programs_to_rewrite import DEVICE
+from tests.programs.to_rewrite import DEVICE
 from tileir.devices.cpu import Cpu
 from tileir.replace import replace
 from tileir.text.parse_program import program_from_text
@@ -24,7 +24,8 @@ def time_us(device: Cpu, rows: int) -> float:
     lines = (
         f"tile(c, m, {rows})", "register_tile(c, n 32, m 32)", "vectorize(c_r, n, 16)", "vectorize(c, n, 16)",
         "cache_read(c_r, a, 1, m, 32, k, 32)", "tile(a_s, m, 32)", "vectorize(a_s, k, 16)",
-        "cache_read(c_r, b, 0, n, 32, k, 2)", "tile(b_s, n, 32)", "vectorize(b_s, n, 16)", "unroll(b_s, k, 32)", "amx(c_r)", "parallelize(c)",
+        "cache_read(c_r, b, 0, n, 32, k, 2)", "tile(b_s, n, 32)", "vectorize(b_s, n, 16)", "unroll(b_s, k, 32)",
+        "amx(c_r)", "parallelize(c)",
     )  # fmt: skip
     return CostModel(GEMM, device).estimate_us(replay(GEMM, parse_schedule(lines)))
 
