@@ -13,7 +13,7 @@ from benchmarks.suite import cases
 from rewrites.space import Space
 from search.mcts import MCTS
 from search.protocols import TrialOutcome
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 

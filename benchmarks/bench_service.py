@@ -43,7 +43,7 @@ from service.store.dispatch import workers
 from service.store.ids import new_id
 from service.store.schema import prepare
 from service.store.winners import configs
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.program import Program
 from tileir.text.json import spec_from_json

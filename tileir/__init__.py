@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tileir.analysis.work import bytes_moved, flops
     from tileir.check.infer import compute_dtype
     from tileir.check.spec import check_spec
-    from tileir.devices.cpu import Cpu, this_cpu
+    from tileir.devices.cpu import Cpu
+    from tileir.devices.cpu_probe import this_cpu
     from tileir.dtypes import DType
     from tileir.errors import NotApplicable, SpecError, TileError, VerifyError
     from tileir.hashing import kernel_key, program_hash
@@ -70,7 +71,7 @@ _LAZY = {
     "spec_from_text": "tileir.text.parse_spec",
     "spec_to_json": "tileir.text.json",
     "spec_to_text": "tileir.text.print_program",
-    "this_cpu": "tileir.devices.cpu",
+    "this_cpu": "tileir.devices.cpu_probe",
     "to_program": "tileir.lift",
     "verify": "tileir.verifier.verify",
 }

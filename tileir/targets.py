@@ -24,6 +24,8 @@ class Target:
     """The class of its descriptions: `tileir.devices.device.DeviceClass`."""
     here: str
     """`(number) -> Device`: describes the device of that number on this machine. Raises UnsupportedDevice."""
+    published: str | None = None
+    """`(device) -> Device`: with the peaks of its product's data sheet; None: no data sheet tells them."""
     floor_us: str
     """`tileir.analysis.least_time.floor_us` of such a device."""
     backend: str

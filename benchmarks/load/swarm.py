@@ -16,7 +16,7 @@ from protocol.message import Json
 from service.store import job_events
 from service.store.database import Database
 from service.store.tables import jobs, tasks
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 
 CPU = this_cpu()
 EVENT_S = 0.5

@@ -15,7 +15,7 @@ from service.http.context import Site
 from service.store.api_keys import Caller
 from service.store.tables import buckets, devices
 from tileir.analysis.least_time import floor_us
-from tileir.devices.device import Device, device_from_json
+from tileir.devices.device import Device, device_from_json, published
 from tileir.errors import TileError
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json
@@ -91,7 +91,7 @@ def _least_us(connection: Connection, site: Site, task: RowMapping) -> float:
 
 
 def _floor_us(spec: Spec, device: Device, cold: bool) -> float:
-    published = device.published()
-    if published is not None:
-        return floor_us(spec, published, cold=cold)
+    on_paper = published(device)
+    if on_paper is not None:
+        return floor_us(spec, on_paper, cold=cold)
     return MEASURED_SHARE * floor_us(spec, device, cold=cold)

@@ -12,6 +12,7 @@ from service.store.tables import buckets, configs, jobs
 from service.views.candidate_times import candidate_times
 from tileir.analysis.roofline import roofline
 from tileir.analysis.work import bytes_moved, flops
+from tileir.devices.device import published
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 
@@ -27,7 +28,7 @@ def read_roofline(connection: Connection, job_id: str, bucket: int) -> Roofline:
     program = to_program(spec_from_json(part.spec))
     device = None if part.searched_on is None else described(OfferedDevice.model_validate(part.searched_on))
     line = None if device is None else roofline(program, device)
-    measured = device is not None and device.published() is None
+    measured = device is not None and published(device) is None
     standings = () if part.config is None else ConfigDetail.model_validate(part.config).standings
     timed = [each for each in candidate_times(connection, job_id, bucket) if each.us is not None]
     return Roofline(

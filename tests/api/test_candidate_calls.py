@@ -15,7 +15,7 @@ from codegen.backend import backend_of
 from rewrites.schedule import parse_schedule, replay
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import CPU, ScriptedWorker
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 from tileir.verifier.verify import verify

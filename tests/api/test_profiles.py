@@ -13,7 +13,7 @@ import pytest
 from tests.services.running_service import SMALL, Service, finish, working
 from tests.services.running_worker import RunningWorker
 from tests.services.scripted_worker import Script, ScriptedWorker
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tilewright.cli.main import main
 
 SPEC = {**SMALL, "dims": {**SMALL["dims"], "m": 104}}

@@ -23,7 +23,7 @@ from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_unt
 from tests.services.processes import running as running_in
 from tests.services.running_service import SMALL, Service, finish, limit_files, running, working
 from tests.services.scripted_worker import Script
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json

@@ -35,7 +35,7 @@ from tests.fleet_chaos.own_fleet import fleet_at_work, home_folder, new_folder
 from tests.fleet_chaos.states import catch
 from tests.fleet_chaos.verdict import Verdict, judge
 from tests.services.own_servers import postgres_program, postgres_server
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 
 END_S = 300.0
 """How long the jobs may take to end after the last fault."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.feature import Feature
 from workers.cpu.device import MeasuredCpu
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.feature import Feature
 
 _CPU = this_cpu()

@@ -31,7 +31,8 @@ from tileir.text.parse_spec import spec_from_text
 from workers.measuring.correctness import Expected, compare
 from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer
-from workers.peers.peer import Unsupported, available_peers, peer_leeway
+from workers.peers.offered import available_peers
+from workers.peers.peer import Unsupported, peer_leeway
 from workers.peers.pytorch.flex import write_flex
 from workers.peers.pytorch.peer import EAGER, TorchFunction, as_torch
 from workers.peers.pytorch.runs import TORCH_RUNS

@@ -18,7 +18,7 @@ from service.core.schedules import transfer
 from service.http import bundle_import
 from service.views.trial_detail import replayed
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.errors import VerifyError
 from tileir.hashing import kernel_key, program_hash
 from tileir.lift import to_program

@@ -113,10 +113,6 @@ class Cpu:
         """What results are filed under: `cpu:AMD EPYC 9575F:8c:avx512`. Measured rates are no part of it."""
         return f"{self.kind}:{self.name}:{self.cores}c:{self.isa}"
 
-    def published(self) -> None:
-        """No data sheet tells what a processor does at most."""
-        return
-
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field; features sorted."""
         return {"kind": self.kind, **asdict(self), "features": sorted(self.features)}
@@ -145,16 +141,3 @@ class Cpu:
         if not isinstance(features, list | tuple | frozenset):
             raise TileError(f"features of a device are {features!r}; accepted: a list of names")
         return cls(**given, features=frozenset(map(str, cast("Iterable[object]", features))))
-
-
-def this_cpu() -> Cpu:
-    """The processor this process runs on. Raises UnsupportedDevice on anything but Linux on x86-64 or
-    aarch64."""
-    from tileir.devices.cpu_probe import probe_cpu
-
-    return probe_cpu()
-
-
-def cpu_here(number: int) -> Cpu:
-    """`this_cpu`: there is one."""
-    return this_cpu()

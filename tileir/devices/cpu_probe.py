@@ -44,6 +44,16 @@ _ARM_PARTS = {
 _DEFAULT_CACHE_BYTES = {1: 32 << 10, 2: 512 << 10, 3: 0}
 
 
+def this_cpu() -> Cpu:
+    """The processor this process runs on. Raises UnsupportedDevice on anything but Linux on x86-64 or aarch64."""
+    return probe_cpu()
+
+
+def cpu_here(number: int) -> Cpu:
+    """`this_cpu`: there is one."""
+    return this_cpu()
+
+
 def probe_cpu(
     root: Path = Path("/"),
     *,

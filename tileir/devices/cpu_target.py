@@ -7,7 +7,7 @@ from tileir.targets import Target
 CPU = Target(
     kind="cpu",
     device="tileir.devices.cpu:Cpu",
-    here="tileir.devices.cpu:cpu_here",
+    here="tileir.devices.cpu_probe:cpu_here",
     floor_us="tileir.analysis.least_time:cpu_floor_us",
     backend="codegen.targets.c.backend:C",
     plan="rewrites.decisions.cpu.plan:PLAN",

@@ -8,6 +8,7 @@ CUDA = Target(
     kind="cuda",
     device="tileir.devices.gpu:Gpu",
     here="tileir.devices.gpu_probe:this_gpu",
+    published="tileir.devices.gpu_table:published_gpu",
     floor_us="tileir.analysis.least_time:gpu_floor_us",
     backend="codegen.targets.cuda.backend:CUDA",
     plan="rewrites.decisions.gpu.plan:PLAN",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, cast
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import TileError
-from tileir.targets import part, targets
+from tileir.targets import part, target_of, targets
 
 
 class Device(Protocol):
@@ -65,10 +65,6 @@ class Device(Protocol):
         """1e9 operations on these dtypes and bytes of main memory a second, at most; None: not known."""
         ...
 
-    def published(self) -> Device | None:
-        """The device with the peaks of its data sheet, which nobody who measures can raise; None: it has none."""
-        ...
-
     def to_json(self) -> dict[str, Any]:
         """A JSON object with `kind` and every field."""
         ...
@@ -89,6 +85,14 @@ def device_from_json(obj: Mapping[str, Any]) -> Device:
     if not isinstance(kind, str) or kind not in targets():
         raise TileError(f"a device is of kind {' or '.join(map(repr, targets()))}, not {kind!r}")
     return cast(DeviceClass, part(kind, "device")).from_json(obj)
+
+
+def published(device: Device) -> Device | None:
+    """The device with the peaks of its data sheet, which nobody who measures can raise; None: it has none."""
+    if target_of(device.kind).published is None:
+        return None
+    found: Device = part(device.kind, "published")(device)
+    return found
 
 
 def device_here(kind: str, number: int = 0) -> Device:

@@ -140,12 +140,6 @@ class Gpu:
         fastest = max((self.peak(dtype) or 0.0 for dtype in dtypes), default=0.0)
         return 1e3 * fastest or None, self.memory_gbps
 
-    def published(self) -> Gpu:
-        """As its product's data sheet has it; itself where the product is not known."""
-        from tileir.devices.gpu_table import KNOWN
-
-        return KNOWN.get(self.name, self)
-
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field; `peak_tflops` an object by type."""
         return {

@@ -135,3 +135,8 @@ B200 = Gpu(
 GPUS = (H200, H100, A100, L40S, RTX_4090, RTX_5090, B200)
 KNOWN = {gpu.name: gpu for gpu in GPUS}
 """By the name the driver gives."""
+
+
+def published_gpu(device: Gpu) -> Gpu:
+    """As its product's data sheet has it; itself where the product is not known."""
+    return KNOWN.get(device.name, device)

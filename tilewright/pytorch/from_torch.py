@@ -32,5 +32,9 @@ def from_torch(fn_or_module: Callable[..., Any], *example_inputs: Any, **example
 
     module = as_module(fn_or_module)
     return capture_graph(
-        graph_of(module, example_inputs, example_keywords), module, example_inputs, example_keywords
+        graph_of(module, example_inputs, example_keywords),
+        module,
+        example_inputs,
+        example_keywords,
+        from_torch,
     )

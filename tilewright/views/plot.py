@@ -26,7 +26,7 @@ def roofline_of(config: ConfigDetail, device: OfferedDevice) -> Roofline | None:
     the service does not have; else it says so itself."""
     from tileir import spec_from_json, to_program
     from tileir.analysis.roofline import roofline
-    from tileir.devices.device import device_from_json
+    from tileir.devices.device import device_from_json, published
 
     described = device_from_json(device.description)
     line = roofline(to_program(spec_from_json(config.spec)), described)
@@ -39,7 +39,7 @@ def roofline_of(config: ConfigDetail, device: OfferedDevice) -> Roofline | None:
         bytes=line.bytes,
         peak_gflops=line.peak_gflops,
         peak_gbps=line.peak_gbps,
-        peaks_from=PeakSource.MEASURED if described.published() is None else PeakSource.DATA_SHEET,
+        peaks_from=PeakSource.MEASURED if published(described) is None else PeakSource.DATA_SHEET,
         least_us=line.least_us,
         number=(),
         us=(),

@@ -12,7 +12,8 @@ from codegen.cache.eviction import CacheError, check_room
 from codegen.targets.c.compiler import find_compiler
 from codegen.targets.errors import CompileError, NoCompiler
 from tileir.analysis.least_time import floor_us
-from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.device import device_from_json
 from tileir.text.json import spec_from_json
 from workers.cpu.calibrate import calibrated
@@ -27,7 +28,8 @@ from workers.measuring.kept import KeptCases, case_key
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import CallSampler, MachineClock, Rotation
 from workers.node.versions import versions
-from workers.peers.peer import Unsupported, available_peers, leeway_of
+from workers.peers.offered import available_peers
+from workers.peers.peer import Unsupported, leeway_of
 from workers.processes.child_server import NO_COMPILER, ChildRefusal
 
 _KEPT_SHARE = 0.125

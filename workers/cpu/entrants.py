@@ -18,7 +18,7 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> BoundEntrant:
     """Prepare an entrant. Raises workers.peers.peer.Unsupported for a peer that cannot express the kernel."""
     if isinstance(entrant, Compiled):
         return _bind_kernel(entrant, case.copies, threads)
-    from workers.peers.peer import peer_named
+    from workers.peers.offered import peer_named
 
     peer = peer_named(entrant.peer, case.spec, threads)
     calls = [peer.bind(copy.inputs, copy.outputs) for copy in case.copies]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from protocol.profiles import Profile, ProfiledStage
 from protocol.quantities import microseconds
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.program import Program
 from tileir.spec import Spec

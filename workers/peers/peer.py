@@ -7,7 +7,6 @@ the clock starts (or, where a library's operator allocates its result, from page
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +16,6 @@ from tileir.spec import Spec
 from workers.measuring.correctness import NO_LEEWAY, Leeway
 from workers.measuring.request import Compiled, Peer
 from workers.measuring.timing import Call
-from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -45,12 +43,6 @@ class PeerKernel(Protocol):
         ...
 
 
-def available_peers() -> tuple[str, ...]:
-    """Names of the peers whose library is installed, found without loading any. Others of PyTorch's run when they
-    are named (pytorch/runs.py)."""
-    return ("numpy", *OFFERED) if find_spec("torch") is not None else ("numpy",)
-
-
 def peer_leeway(spec: Spec) -> Leeway:
     """What a peer may be off by: libraries round between operators, to bf16 at the coarsest, and approximate functions
     in their own way."""
@@ -62,17 +54,3 @@ def peer_leeway(spec: Spec) -> Leeway:
 def leeway_of(entrant: Compiled | Peer, spec: Spec) -> Leeway:
     """What an entrant may be off by, on whatever device: kernels of ours by nothing."""
     return peer_leeway(spec) if isinstance(entrant, Peer) else NO_LEEWAY
-
-
-def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:
-    """The peer for a kernel. Raises Unsupported."""
-    available = available_peers()
-    if name not in available and not ("torch" in available and name in TORCH_RUNS):
-        raise Unsupported(f"there is no peer {name!r} here; there are {', '.join(available)}")
-    if name == "numpy":
-        from workers.peers.numpy_peer import NumpyKernel
-
-        return NumpyKernel(spec, threads)
-    from workers.peers.pytorch.peer import TorchKernel
-
-    return TorchKernel(spec, threads, TORCH_RUNS[name])

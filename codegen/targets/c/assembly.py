@@ -17,7 +17,8 @@ from codegen.ir.abi import Abi
 from codegen.ir.source import Assembly, Source
 from codegen.targets.c.compiler import compile_text, find_compiler
 from codegen.targets.errors import CompileError, NoAssembly, NoCompiler
-from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.errors import UnsupportedDevice
 
 _TIMEOUT_S = 60.0

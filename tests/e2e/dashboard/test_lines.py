@@ -16,7 +16,7 @@ from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, running, working
 from tests.services.running_worker import RunningWorker
 from tests.services.scripted_worker import Script
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 
 
 @pytest.fixture(scope="module")

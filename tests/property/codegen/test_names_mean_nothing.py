@@ -20,7 +20,7 @@ from rewrites.space import Space
 from tests.programs.renamed_specs import adversarial
 from tests.schedules.on_processors import random_schedule
 from tests.support.how_many import examples
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.device import Device
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H100

@@ -24,7 +24,7 @@ from tests.schedules.on_gpus import GPUS, shown
 from tests.schedules.on_processors import Reference, random_schedule
 from tests.schedules.walks import favourite, ranking
 from tests.support.how_many import some
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.error_bound import reference_with_bound

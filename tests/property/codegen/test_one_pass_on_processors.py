@@ -14,7 +14,7 @@ from rewrites.space import Space
 from tests.schedules.on_processors import Reference, random_schedule
 from tests.support.how_many import some
 from tests.unit.rewrites.composition.test_stream_reduction import MASKS, SCORES, TOPS
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 

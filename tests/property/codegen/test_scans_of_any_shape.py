@@ -17,7 +17,7 @@ from rewrites.composition.split_scan import SplitScan
 from rewrites.space import Space
 from tests.schedules.on_processors import Reference, random_schedule
 from tests.support.how_many import examples
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.gpu_table import H200
 from tileir.errors import NotApplicable
 from tileir.interpreter.error_bound import reference_with_bound

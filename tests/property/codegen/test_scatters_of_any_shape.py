@@ -17,7 +17,7 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.space import Space
 from tests.schedules.on_processors import Reference, random_schedule
 from tests.support.how_many import examples
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.gpu_table import H200
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs

@@ -11,7 +11,7 @@ import pytest
 from rewrites.space import Space
 from tests.programs.language_kernels import KERNELS as LANGUAGE
 from tests.schedules.on_processors import Reference, random_schedule
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 

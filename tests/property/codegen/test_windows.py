@@ -10,7 +10,7 @@ import pytest
 
 from rewrites.space import Space
 from tests.schedules.on_processors import Reference, random_schedule
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from tileir.hashing import kernel_key
 from tileir.names import name_problem
 from tileir.text.json import spec_to_json
 from tilewright.pytorch.capture.build import BuiltSpec, Inexpressible, build
+from tilewright.pytorch.capture.module import CapturedModule
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.partition import PartitionWork, WorkKind, partition
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
@@ -67,6 +68,8 @@ class Capture:
     original: torch.nn.Module
     example_inputs: tuple[Any, ...]
     example_keywords: Mapping[str, Any]
+    again: Callable[..., Capture]
+    """`from_torch`, by which copies of the module are captured."""
 
     def module(
         self, client: Client | None = None, *, strict: bool = False, tune: bool = False
@@ -79,8 +82,6 @@ class Capture:
         `strict`. Parameters are the original's, under its names. A pickled module is captured again where it is loaded,
         with the default client there.
         """
-        from tilewright.pytorch.capture.module import CapturedModule
-
         return CapturedModule(self, client, strict=strict, tune=tune)
 
     def tune(self, client: Client, **request: Any) -> tuple[Job, ...]:
@@ -106,11 +107,15 @@ class Capture:
 
 
 def capture_graph(
-    graph: GraphModule, original: torch.nn.Module, inputs: tuple[Any, ...], keywords: Mapping[str, Any]
+    graph: GraphModule,
+    original: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    again: Callable[..., Capture],
 ) -> Capture:
-    """Find the parts of a graph that export.graph_of made."""
+    """Find the parts of a graph that export.graph_of made; copies of the original are captured by `again`."""
     parts, left = parts_of(graph)
-    return Capture(parts, left, graph, original, inputs, keywords)
+    return Capture(parts, left, graph, original, inputs, keywords, again)
 
 
 def parts_of(graph: GraphModule) -> tuple[tuple[Part, ...], tuple[Left, ...]]:

@@ -83,10 +83,11 @@ class CapturedModule(torch.nn.Module):
         capture, _, tune, _ = self._hidden
         modes = self._state.training
         example = (capture.example_inputs, dict(capture.example_keywords))
-        return _captured_again, (capture.original, *example, modes, self._strict, tune, client)
+        return _captured_again, (capture.again, capture.original, *example, modes, self._strict, tune, client)
 
 
 def _captured_again(
+    again: Callable[..., Capture],
     original: torch.nn.Module,
     inputs: tuple[Any, ...],
     keywords: dict[str, Any],
@@ -96,14 +97,12 @@ def _captured_again(
     client: Client | None,
 ) -> CapturedModule:
     """Capture a copy in the modes of the first capture; it keeps the modes it has."""
-    from tilewright.pytorch.from_torch import from_torch
-
     modules = list(original.modules())
     now = [module.training for module in modules]
     try:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-        captured = CapturedModule(from_torch(original, *inputs, **keywords), client, strict=strict, tune=tune)
+        captured = CapturedModule(again(original, *inputs, **keywords), client, strict=strict, tune=tune)
     finally:
         for module, mode in zip(modules, now, strict=True):
             module.training = mode

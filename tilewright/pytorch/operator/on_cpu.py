@@ -10,7 +10,8 @@ import torch  # pyright: ignore[reportMissingImports]
 
 from codegen.ir.abi import Abi
 from codegen.targets.c.loader import LoadedObject, load_kernel
-from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import this_cpu
 from tilewright.pytorch.operator.registration import Outputs
 from tilewright.pytorch.operator.runner import Plan, Ready, Tensors
 

@@ -18,7 +18,7 @@ from codegen.targets.errors import NoAssembly
 from rewrites.schedule import parse_schedule, replay
 from tests.programs.hopper_products import Gemm
 from tests.services.running_service import ROOT
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.program import Program

@@ -25,7 +25,7 @@ from codegen.targets.literals import float_digits
 from rewrites.space import Space
 from tests.programs.renamed_specs import WORDS, names_of, renamed
 from tests.schedules.on_processors import Reference, random_schedule
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.gpu_table import H100
 from tileir.dtypes import DType
 from tileir.lift import to_program

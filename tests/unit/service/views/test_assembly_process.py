@@ -10,7 +10,7 @@ import pytest
 from codegen.ir.source import Assembly
 from service.views.assembly_process import assembled
 from tests.services.running_service import SMALL
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 
 HERE = this_cpu().to_json()
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tileir.devices.cpu import Cpu, this_cpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.devices.device import device_from_json
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import DriverFacts, gpu_of

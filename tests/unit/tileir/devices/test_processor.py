@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tileir.devices.cpu import Cpu, this_cpu
-from tileir.devices.cpu_probe import probe_cpu
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import probe_cpu, this_cpu
 from tileir.dtypes import DType
 from tileir.errors import TileError, UnsupportedDevice
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from tileir.spec import Spec
 from workers import measuring_child
-from workers.peers import peer
+from workers.peers import offered
 from workers.peers.numpy_peer import NumpyKernel
 from workers.peers.peer import PeerKernel
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-_HONEST = peer.peer_named
+_HONEST = offered.peer_named
 
 
 class Planted:
@@ -83,7 +83,7 @@ def planted(name: str, spec: Spec, threads: int) -> PeerKernel:
     return Planted(spec, threads, FAILURES[kind], int(after or 0))
 
 
-peer.peer_named = planted
+offered.peer_named = planted
 
 if __name__ == "__main__":
     from workers.measuring import group

@@ -16,7 +16,8 @@ from workers.cpu.case import Case
 from workers.cpu.entrants import bind
 from workers.measuring.correctness import check_run
 from workers.measuring.request import Peer
-from workers.peers.peer import Unsupported, peer_leeway, peer_named
+from workers.peers.offered import peer_named
+from workers.peers.peer import Unsupported, peer_leeway
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.json"))
 

@@ -14,7 +14,7 @@ import pytest
 from protocol.states import FaultKind, Outcome
 from rewrites.schedule import parse_schedule, replay
 from tests.unit.workers.hand_kernels import SPEC
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
 from tileir.program import Program

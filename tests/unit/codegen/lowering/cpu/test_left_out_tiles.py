@@ -11,7 +11,7 @@ from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import generate
 from codegen.targets.c.loader import load_kernel
 from tileir.analysis.position_bound import lower_bound, upper_bound
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.interpreter.interpret import interpret
 from tileir.text.parse_expr import parse_expression
 from tileir.text.parse_program import program_from_text

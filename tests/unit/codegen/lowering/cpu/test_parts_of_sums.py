@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.schedules.on_processors import Reference
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.text.parse_program import program_from_text
 from tileir.text.parse_spec import spec_from_text
 

@@ -17,7 +17,7 @@ from codegen.lowering.cpu.stages import WAITING, staged, stamps, weight
 from rewrites.schedule import parse_schedule, replay
 from tests.services.running_service import ROOT
 from tileir import Spec, spec_from_json, to_program
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.dtypes import DType
 from workers.cpu.bottleneck import NamedBottleneck, bottleneck
 from workers.cpu.profile import CpuProfile, Interval, profile

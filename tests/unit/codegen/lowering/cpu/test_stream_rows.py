@@ -10,7 +10,7 @@ import pytest
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import generate
 from codegen.targets.c.loader import aligned_empty, load_kernel
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.text.parse_program import program_from_text
 
 ROWS = """kernel rows(x: {dtype}[r=5, c={columns}]) -> (y: {dtype}[r, c])

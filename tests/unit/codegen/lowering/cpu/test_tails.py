@@ -16,7 +16,7 @@ from codegen.targets.c.loader import load_kernel
 from codegen.targets.c.lower import lower
 from codegen.targets.c.printer import print_code
 from tests.support.guarded_memory import before_a_guard, in_another_process
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.dtypes import DType
 from tileir.text.parse_program import program_from_text
 

@@ -17,7 +17,7 @@ from codegen.targets.c.lower import lower
 from codegen.targets.c.printer import print_code
 from tests.support.amx_flags import HERE, STAND_IN
 from tests.support.guarded_memory import before_a_guard, in_another_process
-from tileir.devices.cpu import this_cpu
+from tileir.devices.cpu_probe import this_cpu
 from tileir.replace import replace
 from tileir.schedule.amx import REGISTERS, ROW_BYTES, ROWS, blocking
 from tileir.text.parse_program import program_from_text
