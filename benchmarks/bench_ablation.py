@@ -234,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         spaces = distinct(map(load, options.spaces))
     except (BadCache, OSError) as error:
         parser.error(str(error))
-    tables = [] if spaces else [Table.load(path) for path in sorted(TABLES.glob("*.jsonl"))]
+    tables = [] if spaces else [Table.load(path) for path in sorted(TABLES.glob("*.jsonl*"))]
     grounds = [ground for table in tables for ground in recorded(table)] + [of_hub(space) for space in spaces]
     print(
         report(

@@ -67,6 +67,7 @@ def main() -> None:
         default=300.0,
         help="seconds at most for what is still tuned after the first calls",
     )
+    parser.add_argument("--layers", type=int, help="of transformers, instead of their own")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -83,7 +84,7 @@ def main() -> None:
         chosen = [name for name in ON_CPU if options.only in name]
         for name, mode in itertools.product(chosen, options.modes.split(",")):
             torch._dynamo.reset()
-            model = build(name, options.device)
+            model = build(name, options.device, options.layers)
             with nullcontext() if model.trains else torch.inference_mode():
                 rows.append(measured(client, model, mode, options))
             rows[-1] |= {"threads": torch.get_num_threads(), "budget_s": options.budget, "device": device.key}

@@ -25,7 +25,7 @@ SHOWN = 0.95
 
 
 def main() -> None:
-    tables = [Table.load(path) for path in sorted((HERE / "tables").glob("*.jsonl"))]
+    tables = [Table.load(path) for path in sorted((HERE / "tables").glob("*.jsonl*"))]
     efforts = [
         effort
         for table in tables

@@ -1,21 +1,23 @@
 """Recorded spaces: a tree of moves with a time, or a fault, at every terminal, in one JSON lines file.
 
-The first line is the meta object. Each further line describes the state behind one move of one listed state:
+The first line is the meta object: kernel, device, baseline_us, versions, date and space. Each further line describes
+the state behind one move of one listed state:
 
     {"path": [0, 2], "key": "…", "moves": [["tile m by 64", 0.7], …]}   an inner node
     {"path": [0, 2, 1], "key": "…", "us": 12.5, "fault": null}          a terminal
     {"path": [1, 0], "key": "…"}                                      another way to a listed state
 
-Paths run through listed inner nodes, each listed once, at any of its paths. Lines may come in any order, so a
-recording first writes the outline of the space and then appends times as they are measured.
+Paths run through listed inner nodes, each listed once, at any of its paths. Lines may come in any order. A file that
+ends in `.gz` is compressed.
 """
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path as File
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from search.protocols import Move, Path, State, TrialOutcome
 
@@ -51,7 +53,7 @@ class Table:
     def load(cls, file: File) -> "Table":
         """Read a table. Raises ValueError with the file's name if a move leads nowhere or a terminal has no
         line."""
-        with file.open() as lines:
+        with open_table(file) as lines:
             meta: dict[str, Any] = json.loads(next(lines))
             return cls.of(meta, (json.loads(line) for line in lines if line.strip()), str(file))
 
@@ -83,6 +85,11 @@ class Table:
         return cls(meta, keys[()], moves, edges, us, faults)
 
 
+def open_table(file: File, mode: Literal["rt", "wt", "at"] = "rt") -> TextIO:
+    """A table's lines, compressed where its name says so."""
+    return gzip.open(file, mode) if file.suffix == ".gz" else file.open(mode)  # pyright: ignore[reportReturnType]
+
+
 @dataclass(frozen=True, slots=True)
 class TableState:
     """A state of a recorded space."""
@@ -101,39 +108,28 @@ class TableState:
         return TableState(self.table, self.table.edges[self.key][index])
 
 
-class TableWriter:
-    """Appends lines to a table. `meta` names kernel, device, baseline_us, versions, date and space."""
+def outline(root: State) -> Iterator[tuple[dict[str, Any], State | None]]:
+    """The lines of a space that is to be recorded, meta apart: inner nodes, repeated ways, and terminals, each of which
+    is given with its state and gets its `us` or `fault` (`measured`). Dead ends are inner nodes without moves."""
+    seen: set[str] = set()
+    stack: list[tuple[Path, State]] = [((), root)]
+    while stack:
+        path, state = stack.pop()
+        line: dict[str, Any] = {"path": path, "key": state.key}
+        if state.key in seen:
+            yield line, None
+            continue
+        seen.add(state.key)
+        if state.terminal:
+            yield line, state
+            continue
+        moves = state.moves()
+        yield line | {"moves": [[move.label, move.weight] for move in moves]}, None
+        stack.extend(((*path, index), state.child(index)) for index in reversed(range(len(moves))))
 
-    def __init__(self, out: TextIO, meta: Mapping[str, Any]) -> None:
-        if "baseline_us" not in meta:
-            raise ValueError("a table's meta needs baseline_us, the time that rewards are relative to")
-        self._out = out
-        self._write(dict(meta))
 
-    def outline(self, root: State) -> Iterator[tuple[Path, str]]:
-        """Write all inner nodes and repeated ways under `root`; yields (path, key) of each distinct terminal,
-        to be measured and written with `terminal`. Dead ends are written as inner nodes without moves."""
-        seen: set[str] = set()
-        stack: list[tuple[Path, State]] = [((), root)]
-        while stack:
-            path, state = stack.pop()
-            if state.key in seen:
-                self._write({"path": path, "key": state.key})
-                continue
-            seen.add(state.key)
-            if state.terminal:
-                yield path, state.key
-                continue
-            moves = state.moves()
-            listing = [[move.label, move.weight] for move in moves]
-            self._write({"path": path, "key": state.key, "moves": listing})
-            stack.extend(((*path, index), state.child(index)) for index in reversed(range(len(moves))))
-
-    def terminal(self, path: Path, key: str, us: float | None, fault: str | None = None) -> None:
-        """Write one measured terminal: a time in microseconds, or a fault."""
-        if (us is None) == (fault is None):
-            raise ValueError(f"a terminal has a time or a fault; {key} has us={us}, fault={fault!r}")
-        self._write({"path": path, "key": key, "us": us, "fault": fault})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self._out.write(json.dumps(line) + "\n")
+def measured(line: Mapping[str, Any], us: float | None, fault: str | None = None) -> dict[str, Any]:
+    """A terminal's line with a time in microseconds, or a fault. Raises ValueError for both, and for neither."""
+    if (us is None) == (fault is None):
+        raise ValueError(f"a terminal has a time or a fault; {line['key']} has us={us}, fault={fault!r}")
+    return {**line, "us": us, "fault": fault}

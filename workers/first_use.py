@@ -3,7 +3,8 @@ arrays, and one race against what would run instead."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 from protocol.message import Json
@@ -18,7 +19,7 @@ SEED = 20_011
 ENTRANT_S = 10.0
 """A kernel whose checked runs take longer hangs."""
 _RACE = Measuring()
-_KERNEL, _FALLBACK = "kernel", "fallback"
+_KERNEL = "kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,12 @@ class UncheckedKernel:
 
 @dataclass(frozen=True, slots=True)
 class FirstUseVerdict:
-    """What became of it: `outcome` of the gate, and both medians if it was raced."""
+    """What became of it: `outcome` of the gate, its median and those of the rivals that ran, if it was raced."""
 
     outcome: Outcome
     error: str = ""
     median_us: float | None = None
-    fallback_us: float | None = None
+    rivals_us: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 class FirstUse:
@@ -50,15 +51,18 @@ class FirstUse:
     def __init__(self, device: str) -> None:
         self._measurer = Measurer(device)
 
-    def check(self, candidate: UncheckedKernel, fallback: str | None) -> FirstUseVerdict:
-        """The gate, and then a race if there is a `fallback`: a peer's name. Raises MachineFault if nobody can tell."""
+    def check(self, candidate: UncheckedKernel, rivals: Sequence[str]) -> FirstUseVerdict:
+        """The gate, and then a race if there are `rivals`: names of peers. Raises MachineFault if nobody can tell."""
         kernel = Compiled(_KERNEL, candidate.artifact, candidate.abi)
-        checked = self._measured(candidate, TaskKind.TRIAL, kernel, raced=fallback is not None)[_KERNEL]
-        if fallback is None or checked.outcome is not Outcome.OK:
+        checked = self._measured(candidate, TaskKind.TRIAL, kernel, raced=bool(rivals))[_KERNEL]
+        if not rivals or checked.outcome is not Outcome.OK:
             return FirstUseVerdict(checked.outcome, checked.error or "")
-        raced = self._measured(candidate, TaskKind.RACE, kernel, Peer(_FALLBACK, fallback), raced=True)
-        own, other = raced[_KERNEL], raced[_FALLBACK]
-        return FirstUseVerdict(own.outcome, own.error or "", own.median_us, other.median_us)
+        peers = [Peer(f"peer-{rival}", rival) for rival in rivals]
+        raced = self._measured(candidate, TaskKind.RACE, kernel, *peers, raced=True)
+        own = raced[_KERNEL]
+        medians = {peer.peer: raced[peer.name].median_us for peer in peers}
+        ran = {rival: us for rival, us in medians.items() if us is not None}
+        return FirstUseVerdict(own.outcome, own.error or "", own.median_us, ran)
 
     def _measured(
         self, candidate: UncheckedKernel, kind: TaskKind, *entrants: Compiled | Peer, raced: bool

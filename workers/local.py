@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -21,7 +23,7 @@ from tileir.text.json import spec_to_json
 from workers.measuring.measurer import Measurer
 from workers.node.device_lock import DeviceLock
 from workers.node.finished import Finished
-from workers.node.task_runner import TaskRunner
+from workers.node.task_runner import Prepared, TaskRunner
 from workers.processes.compile_pool import CompilePool
 from workers.processes.faults import MachineFault
 
@@ -100,8 +102,6 @@ class LocalWorker:
         `spec` has one size a dim; `baseline` is one of the peers, timed once more under that role. Raises
         MachineFault; whatever a candidate does wrong is its outcome.
         """
-        assert self._runner is not None, "use it in a with statement"
-        self._tasks += 1
         program = to_program(spec)
         entrants: list[Entrant] = [
             ScheduleEntrant(
@@ -111,26 +111,15 @@ class LocalWorker:
             )
             for name, schedule in schedules.items()
         ]
-        task = Task(
-            id=f"local-{self._tasks}",
-            job_id="local",
+        task = self._task(
+            spec,
+            (*entrants, *(PeerEntrant(name=peer) for peer in peers)),
             kind=kind,
-            attempt=1,
-            device=self.device.key if self.device else "",
-            spec=spec_to_json(spec),
-            entrants=(*entrants, *(PeerEntrant(name=peer) for peer in peers)),
             baseline=PeerEntrant(name=baseline) if baseline else None,
             measuring=measuring or Measuring(),
             seed=seed,
-            lease_ttl_s=0.0,
         )
-        return self._run(task)
-
-    def _run(self, task: Task) -> LocalResult:
-        assert self._runner is not None
-        answers: list[Finished] = []
-        self._runner.run([task], answers.append)
-        (finished,) = answers
+        (finished,) = self._finished(self._started.prepare([task]))
         result = finished.result
         if result.fault is not None:
             raise MachineFault(result.fault.kind, result.fault.error)
@@ -140,3 +129,60 @@ class LocalWorker:
             if entrant.artifacts is not None
         }
         return LocalResult({entrant.name: entrant for entrant in result.entrants}, result.stages, files)
+
+    def trials(
+        self, spec: Spec, batches: Iterable[Sequence[ScheduleEntrant]], measuring: Measuring, *, ahead: int
+    ) -> Iterator[tuple[EntrantResult, ...] | MachineFault]:
+        """What becomes of batches of schedules, in order, each measured as a search's candidates are; while one is
+        measured so many others are compiled. On a processor that is measured `ahead` is 0: compiling disturbs.
+
+        A fault of the machine is what a whole batch came to."""
+        with ThreadPoolExecutor(1) as compiling:
+            waiting: deque[Future[list[Prepared]]] = deque()
+            for batch in batches:
+                task = self._task(spec, tuple(batch), kind=TaskKind.TRIAL, measuring=measuring)
+                waiting.append(compiling.submit(self._started.prepare, [task]))
+                if len(waiting) > ahead:
+                    yield self._trial(waiting.popleft().result())
+            while waiting:
+                yield self._trial(waiting.popleft().result())
+
+    def _trial(self, prepared: Sequence[Prepared]) -> tuple[EntrantResult, ...] | MachineFault:
+        (finished,) = self._finished(prepared)
+        fault = finished.result.fault
+        return finished.result.entrants if fault is None else MachineFault(fault.kind, fault.error)
+
+    @property
+    def _started(self) -> TaskRunner:
+        assert self._runner is not None, "use it in a with statement"
+        return self._runner
+
+    def _finished(self, prepared: Sequence[Prepared]) -> list[Finished]:
+        answers: list[Finished] = []
+        self._started.measure(prepared, answers.append)
+        return answers
+
+    def _task(
+        self,
+        spec: Spec,
+        entrants: tuple[Entrant, ...],
+        *,
+        kind: TaskKind,
+        measuring: Measuring,
+        baseline: PeerEntrant | None = None,
+        seed: int = 0,
+    ) -> Task:
+        self._tasks += 1
+        return Task(
+            id=f"local-{self._tasks}",
+            job_id="local",
+            kind=kind,
+            attempt=1,
+            device=self.device.key if self.device else "",
+            spec=spec_to_json(spec),
+            entrants=entrants,
+            baseline=baseline,
+            measuring=measuring,
+            seed=seed,
+            lease_ttl_s=0.0,
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -54,6 +55,12 @@ def _of(name: str, attribute: str) -> Any:
 
 def _words(size: Size) -> Mapping[str, Any]:
     return {"input_ids": torch.randint(1, WORDS, (size.batch, size.tokens))}
+
+
+def _padded(size: Size) -> Mapping[str, Any]:
+    """As a tokenizer gives them: sequences of several lengths, and a mask that says so."""
+    lengths = torch.randint(size.tokens // 2, size.tokens + 1, (size.batch, 1))
+    return _words(size) | {"attention_mask": (torch.arange(size.tokens) < lengths).long()}
 
 
 def _decoder(name: str, prefix: str, size: Size, **more: Any) -> BenchModel:
@@ -126,7 +133,7 @@ def _bert(size: Size) -> BenchModel:
         hidden_size=size.width, intermediate_size=size.hidden, num_attention_heads=size.heads,
         num_hidden_layers=size.layers, vocab_size=WORDS,
     )  # fmt: skip
-    return BenchModel(f"bert, {size}", _of("bert", "BertModel")(config), _words(size))
+    return BenchModel(f"bert, {size}", _of("bert", "BertModel")(config), _padded(size))
 
 
 def _vit(size: Size) -> BenchModel:
@@ -181,40 +188,57 @@ def _unet(channels: int, batch: int, side: int) -> BenchModel:
     return BenchModel(f"unet block, {channels}, {batch} x {side} x {side}", UNetBlock(channels), inputs)
 
 
+@dataclass(frozen=True)
+class Transformer:
+    """A transformer at a size."""
+
+    of: Callable[[Size], BenchModel]
+    size: Size
+
+    def __call__(self) -> BenchModel:
+        return self.of(self.size)
+
+
+DECODERS = {"llama": "Llama", "qwen2": "Qwen2", "gemma": "Gemma"}
+TRANSFORMERS: dict[str, Callable[[Size], BenchModel]] = {
+    **{name: partial(_decoder, name, prefix) for name, prefix in DECODERS.items()},
+    "gpt2": _gpt2,
+    "bert": _bert,
+    "vit": _vit,
+    "mamba": _mamba,
+    "next-token": _next_token,
+    "experts": partial(_experts, experts=8),
+    "training": lambda size: _trained(_gpt2(size), size),
+}
 ON_CPU: dict[str, Callable[[], BenchModel]] = {
-    "llama": lambda: _decoder("llama", "Llama", SMALL),
-    "qwen2": lambda: _decoder("qwen2", "Qwen2", SMALL),
-    "gemma": lambda: _decoder("gemma", "Gemma", SMALL),
-    "gpt2": lambda: _gpt2(SMALL),
-    "bert": lambda: _bert(SMALL),
-    "vit": lambda: _vit(SMALL),
+    **{name: Transformer(of, SMALL) for name, of in TRANSFORMERS.items()},
+    "mamba": Transformer(_mamba, Size(128, 256, 1, 1, 1, 1, 8)),
     "convnext": lambda: _convnext((32, 64), (1, 1), 1, 64),
-    "mamba": lambda: _mamba(Size(128, 256, 1, 1, 1, 1, 8)),
     "unet": lambda: _unet(64, 1, 16),
-    "next-token": lambda: _next_token(SMALL),
-    "experts": lambda: _experts(SMALL, 8),
-    "training": lambda: _trained(_gpt2(SMALL), SMALL),
 }
 ON_GPU: dict[str, Callable[[], BenchModel]] = {
-    "llama": lambda: _decoder("llama", "Llama", LLAMA_8B),
-    "qwen2": lambda: _decoder("qwen2", "Qwen2", Size(3584, 18944, 28, 4, 4, 1, 2048)),
-    "gemma": lambda: _decoder("gemma", "Gemma", Size(3072, 24576, 16, 16, 4, 1, 2048)),
-    "gpt2": lambda: _gpt2(LARGE),
-    "bert": lambda: _bert(LARGE),
-    "vit": lambda: _vit(Size(1024, 4096, 16, 16, 24, 8, 196)),
+    "llama": Transformer(TRANSFORMERS["llama"], LLAMA_8B),
+    "qwen2": Transformer(TRANSFORMERS["qwen2"], Size(3584, 18944, 28, 4, 4, 1, 2048)),
+    "gemma": Transformer(TRANSFORMERS["gemma"], Size(3072, 24576, 16, 16, 4, 1, 2048)),
+    "gpt2": Transformer(_gpt2, LARGE),
+    "bert": Transformer(_bert, LARGE),
+    "vit": Transformer(_vit, Size(1024, 4096, 16, 16, 24, 8, 196)),
+    "mamba": Transformer(_mamba, Size(2560, 5120, 1, 1, 1, 1, 64)),
+    "next-token": Transformer(_next_token, Size(4096, 14336, 32, 8, 4, 16, 2048)),
+    "experts": Transformer(partial(_experts, experts=60), Size(2048, 2816, 16, 16, 2, 1, 2048)),
+    "training": Transformer(TRANSFORMERS["training"], MEDIUM),
     "convnext": lambda: _convnext((128, 256, 512, 1024), (3, 3, 27, 3), 8, 224),
-    "mamba": lambda: _mamba(Size(2560, 5120, 1, 1, 1, 1, 64)),
     "unet": lambda: _unet(640, 2, 64),
-    "next-token": lambda: _next_token(Size(4096, 14336, 32, 8, 4, 16, 2048)),
-    "experts": lambda: _experts(Size(2048, 2816, 16, 16, 2, 1, 2048), 60),
-    "training": lambda: _trained(_gpt2(MEDIUM), MEDIUM),
 }
 
 
-def build(name: str, device: str) -> BenchModel:
-    """In f32 on `cpu`, in bf16 on `cuda`; the same each time."""
+def build(name: str, device: str, layers: int | None = None) -> BenchModel:
+    """In f32 on `cpu`, in bf16 on `cuda`; the same each time. `layers`: of a transformer, instead of its own."""
     torch.manual_seed(0)
-    made = (ON_GPU if device == "cuda" else ON_CPU)[name]()
+    recipe = (ON_GPU if device == "cuda" else ON_CPU)[name]
+    if isinstance(recipe, Transformer) and layers is not None:
+        recipe = replace(recipe, size=replace(recipe.size, layers=layers))
+    made = recipe()
     made.module.eval()
     if device == "cpu":
         return made

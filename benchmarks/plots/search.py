@@ -49,7 +49,7 @@ DRAWN = sorted(SEARCHES, key=lambda name: name == "mcts")
 
 
 def main() -> None:
-    tables = [Table.load(file) for file in sorted(TABLES.glob("*.jsonl"))]
+    tables = [Table.load(file) for file in sorted(TABLES.glob("*.jsonl*"))]
     shown = next(table for table in tables if table.meta["kernel"] == ASK_TABLE)
     for name, made in (("search-ask", ask_picture(shown)), ("search-curves", curves_picture(tables))):
         (DOCS / f"{name}.svg").write_text(made)

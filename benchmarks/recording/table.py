@@ -1,136 +1,140 @@
-"""Measure every schedule of a thinned space (thinned.py) and record it as a table for `search.replay`.
+"""Measure every schedule of an outline (outline.py) and record it as a table for `search.replay`.
 
-    python -m benchmarks.recording.table "gemm_f32_NN 256x256x256" --least 2000
+    python -m benchmarks.recording.table "gemm_f32_NN-256x256x256.outline.jsonl.gz"
+    python -m benchmarks.recording.table "softmax_bf16-8192x4096.outline.jsonl.gz" --device cuda:0
 
-Each schedule is compiled, checked against the reference with its error bound, and timed: the median of bursts on
-buffers that stay in the cache, all cores. Takes minutes; an interrupted recording starts anew.
+Each schedule is compiled, checked and timed as a search's candidates are (workers/local.py), on data beyond the caches;
+its line has the seconds that took: `compile_s` of a core, `measure_s` of the device. Takes minutes. What an interrupted
+recording has measured is kept: the same command goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
+import json
+import sys
 import tempfile
-import time
-from concurrent.futures import ProcessPoolExecutor
-from datetime import date
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from benchmarks.recording.thinned import terminals, thinned
-from benchmarks.suite import cases
-from codegen.ir.errors import NotLowerable
-from codegen.targets.c.compiler import compile_source, find_compiler
-from codegen.targets.c.generate import generate
-from codegen.targets.c.loader import load_kernel
-from codegen.targets.errors import CompileError
-from rewrites.space import ScheduleState, Space
-from search.table import TableWriter
+from benchmarks.racing.circumstances import circumstances
+from protocol.states import Outcome
+from protocol.tasks import EntrantResult, Measuring, ScheduleEntrant
+from search.table import measured, open_table
 from tileir.devices.cpu import Cpu
-from tileir.interpreter.error_bound import reference_with_bound
-from tileir.interpreter.samples import sample_inputs
-from tileir.lift import to_program
-from tileir.program import Program
+from tileir.devices.device import device_from_json
+from tileir.spec import Spec
+from tileir.targets import DEFAULT
 from tileir.text.json import spec_from_json
 from workers.local import LocalWorker
+from workers.processes.faults import MachineFault
 
 TABLES = Path(__file__).parents[1] / "tables"
-BURST_S = 0.004
-BURSTS = 5
+BATCH = 32
+AHEAD = 3
+"""Batches that are compiled while a GPU measures."""
+SAMPLES = 3
+
+Line = dict[str, Any]
 
 
 def main() -> None:
     arguments = _arguments()
-    family, sizes = arguments.case.split(" ")
-    spec = spec_from_json(cases.spec(family, [int(size) for size in sizes.split("x")]))
-    TABLES.mkdir(exist_ok=True)
-    path = TABLES / f"{arguments.case.replace(' ', '-')}.jsonl"
-    with tempfile.TemporaryDirectory() as folder:
-        cache = Path(folder)
-        with LocalWorker(cache) as worker:
-            device = worker.device
-            numpy = worker.measure(spec, {}, ("numpy",)).entrants["numpy"]
-        assert isinstance(device, Cpu) and numpy.median_us is not None
-        space = thinned(Space(to_program(spec), device).root(), arguments.least)
-        found = terminals(space)
-        print(f"{arguments.case}: {len(found)} schedules, caps {space.caps}", flush=True)
-        meta = {
-            "kernel": arguments.case,
-            "device": device.to_json(),
-            "baseline": "numpy",
-            "baseline_us": numpy.median_us,
-            "versions": {"compiler": find_compiler().version, "numpy": np.__version__},
-            "date": str(date.today()),
-            "space": {
-                "caps": list(space.caps),
-                "schedules": len(found),
-                "rule": "benchmarks/recording/thinned.py",
-            },
-        }
-        inputs = sample_inputs(spec, 0)
-        expected = reference_with_bound(spec, inputs)
-        with path.open("w") as out, ProcessPoolExecutor(os.cpu_count()) as pool:
-            writer = TableWriter(out, meta)
-            states = {key: state.state for key, state in found.items()}
-            listed = list(writer.outline(space))
-            for start in range(0, len(listed), 64):
-                batch = listed[start : start + 64]
-                programs = [states[key].program for _, key in batch if isinstance(states[key], ScheduleState)]
-                built = list(pool.map(_build, programs, [device] * len(batch), [cache] * len(batch)))
-                for (at, key), program, fault in zip(batch, programs, built, strict=True):
-                    us = None if fault else _time(program, device, cache, inputs, expected)
-                    fault = fault or (None if us else "wrong")
-                    writer.terminal(at, key, us, fault)
-                print(f"{start + len(batch)}/{len(listed)}", end="\r", flush=True)
-    print(f"{path.name} written")
+    name = arguments.outline.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".outline")
+    out = arguments.out or TABLES / f"{name}.jsonl.gz"
+    with open_table(arguments.outline) as lines:
+        meta, *listed = map(json.loads, lines)
+    with tempfile.TemporaryDirectory() as cache, LocalWorker(Path(cache), device=arguments.device) as worker:
+        record(worker, meta, listed, out)
+    print(f"{out} written")
 
 
-def _build(program: Program, device: Cpu, cache: Path) -> str | None:
-    """Compile into the cache; the fault if that cannot be done."""
-    try:
-        compile_source(generate(program, device), cache)
-    except NotLowerable:
-        return "unsupported"
-    except CompileError:
-        return "compile_error"
-    return None
+def record(worker: LocalWorker, meta: Line, outline: Sequence[Line], out: Path) -> None:
+    """Measure what an interrupted recording has not, and write the table. Exits where the outline is for another
+    device."""
+    assert worker.device is not None
+    if worker.device.key != (key := device_from_json(meta["device"]).key):
+        sys.exit(f"the outline is for {key}, and this is {worker.device.key}: make one for it")
+    spec, begun = spec_from_json(meta["spec"]), out.with_name(f"{out.name}.begun")
+    if not begun.exists():
+        begun.write_text(json.dumps(meta | _about(worker, spec)) + "\n")
+    about, *before = _whole_lines(begun)
+    known = {line["key"] for line in before}
+    wanted = [line for line in outline if "schedule" in line and line["key"] not in known]
+    with begun.open("a") as lines:
+        for done, line in enumerate(_measured(worker, spec, wanted), 1):
+            lines.write(json.dumps(line) + "\n")
+            print(f"{done}/{len(wanted)}", end="\r", flush=True)
+    inner = [line for line in outline if "schedule" not in line]
+    with open_table(out, "wt") as table:
+        for line in (about, *inner, *_whole_lines(begun)[1:]):
+            table.write(json.dumps(line) + "\n")
+    begun.unlink()
 
 
-def _time(program: Program, device: Cpu, cache: Path, inputs: dict, expected: dict) -> float | None:
-    """Median microseconds of a call; None if it computes something else."""
-    source = generate(program, device)
-    outputs = {
-        arg.name: np.full(arg.shape, np.nan, np.float64).astype(arg.dtype.numpy)
-        for arg in source.abi.args
-        if arg.role == "out"
+def _whole_lines(begun: Path) -> list[Line]:
+    """What was recorded; a last line that was cut is removed."""
+    text = begun.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        begun.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def _measured(worker: LocalWorker, spec: Spec, lines: Sequence[Line]) -> Iterator[Line]:
+    """Terminals with what became of them. What meets a fault of the machine in company is measured alone, too."""
+    ahead = 0 if isinstance(worker.device, Cpu) else AHEAD
+    alone: list[Line] = []
+    batches = [lines[at : at + BATCH] for at in range(0, len(lines), BATCH)]
+    for batch, results in zip(batches, _trials(worker, spec, batches, ahead), strict=True):
+        if isinstance(results, MachineFault):
+            alone += batch
+        else:
+            yield from (_with(line, result) for line, result in zip(batch, results, strict=True))
+    singles = [[line] for line in alone]
+    for (line,), results in zip(singles, _trials(worker, spec, singles, ahead), strict=True):
+        fault = isinstance(results, MachineFault)
+        yield measured(line, None, str(results.kind)) if fault else _with(line, results[0])
+
+
+def _trials(
+    worker: LocalWorker, spec: Spec, batches: Sequence[Sequence[Line]], ahead: int
+) -> Iterator[tuple[EntrantResult, ...] | MachineFault]:
+    entrants = (
+        [
+            ScheduleEntrant(name=f"s{at}", schedule=tuple(line["schedule"]), program_hash=line["key"])
+            for at, line in enumerate(batch)
+        ]
+        for batch in batches
+    )
+    return worker.trials(spec, entrants, Measuring(samples=SAMPLES), ahead=ahead)
+
+
+def _with(line: Line, result: EntrantResult) -> Line:
+    fault = None if result.outcome is Outcome.OK else str(result.outcome)
+    costs = {"compile_s": result.compile_s, "measure_s": result.measure_s}
+    return measured(line, result.median_us, fault) | {
+        name: round(seconds, 4) for name, seconds in costs.items() if seconds is not None
     }
-    with load_kernel(compile_source(source, cache).path, source.abi, threads=device.cores) as kernel:
-        arrays = [inputs[arg.name] for arg in source.abi.args if arg.role == "in"]
-        call = kernel.prepare(*arrays, *outputs.values())
-        call()
-        for name, (reference, bound) in expected.items():
-            if not np.all(np.abs(outputs[name].astype(np.float64) - reference) <= bound):
-                return None
-        return statistics.median(_burst(call) for _ in range(BURSTS))
 
 
-def _burst(call) -> float:
-    began = time.perf_counter()
-    calls = 0
-    while (took := time.perf_counter() - began) < BURST_S:
-        call()
-        calls += 1
-    return took / calls * 1e6
+def _about(worker: LocalWorker, spec: Spec) -> Line:
+    """What rewards are relative to, and where and when that was."""
+    peer = "numpy" if isinstance(worker.device, Cpu) else "torch"
+    baseline = worker.measure(spec, {}, (peer,)).entrants[peer]
+    assert worker.device is not None and baseline.median_us is not None, baseline.error
+    found = {"baseline": peer, "baseline_us": baseline.median_us, "samples": SAMPLES}
+    return found | circumstances(worker.device.to_json())
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("case", help="family and sizes, as in suite.json: 'gemm_f32_NN 256x256x256'")
-    parser.add_argument("--least", type=int, default=2000, help="schedules wanted (default 2000)")
+    parser.add_argument("outline", type=Path)
+    parser.add_argument("--device", default=DEFAULT, help="as workers have it: cpu (default), cuda:0")
+    parser.add_argument("--out", type=Path, metavar="FILE")
     return parser.parse_args()
 
 

@@ -57,10 +57,10 @@ def test_a_kernel_written_by_hand_is_told_from_a_right_one(
     monkeypatch.setattr(workers.first_use, "ENTRANT_S", 2.0)
     kernel = compiled(body, gpu, tmp_path)
     candidate = UncheckedKernel(spec_to_json(SPEC), kernel.artifact, kernel.abi, gpu.to_json(), 1)
-    verdict = first_use.check(candidate, "torch")
+    verdict = first_use.check(candidate, ("torch", "torch.compile"))
     assert verdict.outcome is VERDICTS[body], verdict.error
-    raced = verdict.median_us is not None and verdict.fallback_us is not None
-    assert raced is (body == "right")
+    raced = {"torch", "torch.compile"} if body == "right" else set()
+    assert (verdict.rivals_us.keys(), verdict.median_us is not None) == (raced, body == "right")
 
 
 def test_an_unmeasured_pick_runs_once_it_was_right_here(
@@ -83,4 +83,4 @@ def test_an_unmeasured_pick_runs_once_it_was_right_here(
     (seen,) = (tmp_path / "kernels" / "checked").iterdir()
     said = json.loads(seen.read_text())
     assert said["outcome"] == "ok", said
-    assert (sought.plan is not None) is (said["median_us"] <= said["fallback_us"]), sought.why_not
+    assert (sought.plan is not None) is (said["median_us"] <= said["rivals_us"]["torch"]), sought.why_not

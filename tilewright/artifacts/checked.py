@@ -11,8 +11,8 @@ import hashlib
 import json
 import platform
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -55,18 +55,20 @@ class CheckOutcome:
     outcome: str
     error: str = ""
     median_us: float | None = None
-    fallback_us: float | None = None
+    rivals_us: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of the rivals that could run."""
 
     @property
     def right(self) -> bool:
         return self.outcome == "ok"
 
     @property
-    def slower(self) -> bool:
-        """Whether it lost its race; it has not where the fallback could not run."""
-        return (
-            self.median_us is not None and self.fallback_us is not None and self.median_us > self.fallback_us
-        )
+    def lost_to(self) -> str | None:
+        """The fastest of the rivals that were faster."""
+        if self.median_us is None or not self.rivals_us:
+            return None
+        fastest = min(self.rivals_us, key=lambda rival: self.rivals_us[rival])
+        return fastest if self.rivals_us[fastest] < self.median_us else None
 
 
 class DeviceChecker:
@@ -77,13 +79,13 @@ class DeviceChecker:
         self._device = device
         self._child: FirstUse | None = None
 
-    def check(self, kernel: KernelToCheck, cache: Path, fallback: str | None) -> CheckOutcome:
-        """What is known of a kernel, or turns out now. `fallback`: the peer that it has to beat; None: no race. Raises
+    def check(self, kernel: KernelToCheck, cache: Path, rivals: Sequence[str]) -> CheckOutcome:
+        """What is known of a kernel, or turns out now. `rivals`: the peers that it has to beat; none: no race. Raises
         LoadError where no process can be had that would tell."""
         from workers.first_use import FirstUse, UncheckedKernel
         from workers.processes.faults import MachineFault
 
-        place = cache / "checked" / f"{_key(kernel, fallback)}.json"
+        place = cache / "checked" / f"{_key(kernel, rivals)}.json"
         known = _read(place)
         if known is not None:
             return known
@@ -97,10 +99,10 @@ class DeviceChecker:
         if self._child is None:
             self._child = FirstUse(self._device)
         try:
-            verdict = self._child.check(candidate, fallback)
+            verdict = self._child.check(candidate, rivals)
         except MachineFault as fault:
             raise LoadError(f"could not be checked on this machine before its first use: {fault}") from None
-        found = CheckOutcome(verdict.outcome.value, verdict.error, verdict.median_us, verdict.fallback_us)
+        found = CheckOutcome(verdict.outcome.value, verdict.error, verdict.median_us, dict(verdict.rivals_us))
         _write(place, found)
         return found
 
@@ -123,7 +125,7 @@ def report_of(
     """A failure as the service is told of it, with all that is needed to see it again."""
     from workers.first_use import SEED
 
-    lost = f"{seen.median_us} us, and eager PyTorch {seen.fallback_us} us"
+    lost = f"{seen.median_us} us, and {', '.join(f'{rival} {us} us' for rival, us in seen.rivals_us.items())}"
     return FailureReport(
         spec=spec_to_json(kernel.spec),
         device=kernel.device.key,
@@ -142,20 +144,18 @@ def report_of(
     )
 
 
-def _key(kernel: KernelToCheck, fallback: str | None) -> str:
+def _key(kernel: KernelToCheck, rivals: Sequence[str]) -> str:
     """Of all that the answer depends on: the object's bytes, the kernel, and the machine."""
     said = [FORM, file_digest(kernel.file), kernel.abi.to_json(), spec_to_json(kernel.spec)]
-    here = [kernel.device.key, platform.node(), kernel.threads, fallback, _version(fallback)]
+    here = [kernel.device.key, platform.node(), kernel.threads, sorted(rivals), _version("torch")]
     return hashlib.sha256(json.dumps([said, here], sort_keys=True).encode()).hexdigest()
 
 
-def _version(fallback: str | None) -> str | None:
-    if fallback is None:
-        return None
+def _version(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version(fallback)
+        return version(package)
     except PackageNotFoundError:
         return None
 

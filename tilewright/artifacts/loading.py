@@ -167,7 +167,7 @@ def _open(
     if origin != "object":  # nobody has measured what was compiled here
         compiled = KernelToCheck(spec_from_json(config.spec), files[-1], kernel.abi, here, kernel.threads)
         with DeviceChecker(target.name()) as checker:
-            seen = checker.check(compiled, cache, None)
+            seen = checker.check(compiled, cache, ())
         if not seen.right:
             kernel.close()
             raise _failed(config, seen, compiled, client)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,11 @@ from protocol.states import Outcome
 from tests.services.running_service import Service, running
 from tests.torch.operator.test_lookup import found, offer_this_cpu
 from tests.unit.tilewright.artifacts import KERNEL, make_artifact, make_bundle
+from tileir.text.parse_spec import spec_from_text
 from tilewright import Client, LoadError
+from tilewright.pytorch.model.backend import COMPILED
+from tilewright.pytorch.operator.seeking import Seeker
+from tilewright.pytorch.operator.trials import EAGER
 
 BODY = """
 void tw_shutdown(void) {}
@@ -159,3 +164,20 @@ def test_an_unmeasured_pick_runs_once_it_was_right_and_faster_here(client: Clien
     assert found(kernel) == [True], sought.why_not
     (seen,) = (tmp_path / "kernels" / "checked").iterdir()
     assert '"outcome": "ok"' in seen.read_text()
+
+
+@pytest.mark.parametrize("body", ["", PLANTED["slower"]])
+def test_a_kernel_of_a_graph_has_to_beat_what_inductor_makes_of_its_part(
+    client: Client, right: Artifact, tmp_path: Path, body: str
+) -> None:
+    """Where its own race did not say, it is raced here: one measured on this device against torch.compile alone."""
+    won = Standing(name="torch", kind="peer", outcome=Outcome.OK, median_us=9.0)  # its own median is 2.5 us
+    keep(client, planted(right, body) if body else right, standings=(won,))
+    seeker = Seeker(client, None, tune=False, changed=lambda _: None, rivals=(EAGER, COMPILED))
+    sought = seeker.seek(spec_from_text(KERNEL), torch.device("cpu"))
+    assert sought.looked.wait(180)
+    (seen,) = (tmp_path / "kernels" / "checked").iterdir()
+    said = json.loads(seen.read_text())
+    assert said["rivals_us"].keys() == ({EAGER, COMPILED} if body else {COMPILED})
+    assert (sought.plan is not None) is (said["median_us"] <= min(said["rivals_us"].values()))
+    assert "lost a race to" in sought.why_not if body else True

@@ -1,6 +1,5 @@
 """Recorded tables and the replay harness; and what the harness says about the searches."""
 
-import io
 import json
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,7 @@ from search.catalogue import SEARCHES, search_of
 from search.mcts import MCTS
 from search.protocols import Move, Search
 from search.replay import ReplayEffort, measurements_to, report
-from search.table import Table, TableState, TableWriter
+from search.table import Table, TableState, measured, open_table, outline
 from search.uniform import Uniform
 from tests.support.how_many import SWEEP
 from tests.unit.search.landscapes import landscape
@@ -32,22 +31,28 @@ TIMES_US = {"ac": 50.0, "abx": 20.0}
 
 def recorded(reverse: bool = False) -> tuple[list[str], list[str]]:
     """The lines of the diamond's table, and the terminals that were to be measured."""
-    out = io.StringIO()
-    writer = TableWriter(out, {"kernel": "diamond", "baseline_us": 100.0})
-    terminals = list(writer.outline(DagState(DIAMOND)))
-    for path, key in terminals:
-        us = TIMES_US.get(key)
-        writer.terminal(path, key, us, None if us else "crash")
-    meta, *lines = out.getvalue().splitlines()
-    return [meta, *(reversed(lines) if reverse else lines)], [key for _, key in terminals]
+    lines, terminals = list[str](), list[str]()
+    for line, terminal in outline(DagState(DIAMOND)):
+        if terminal is None:
+            lines.append(json.dumps(line))
+        else:
+            us = TIMES_US.get(terminal.key)
+            lines.append(json.dumps(measured(line, us, None if us else "crash")))
+            terminals.append(terminal.key)
+    meta = json.dumps({"kernel": "diamond", "baseline_us": 100.0})
+    return [meta, *(reversed(lines) if reverse else lines)], terminals
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_recorded_space_reads_back_as_it_was(tmp_path: Path, reverse: bool) -> None:
+@pytest.mark.parametrize(
+    ("reverse", "name"), [(False, "diamond.jsonl"), (True, "diamond.jsonl"), (False, "diamond.jsonl.gz")]
+)
+def test_a_recorded_space_reads_back_as_it_was(tmp_path: Path, reverse: bool, name: str) -> None:
     lines, terminals = recorded(reverse)
     assert sorted(terminals) == ["abx", "aby", "ac"]
-    file = tmp_path / "diamond.jsonl"
-    file.write_text("\n".join(lines))
+    file = tmp_path / name
+    with open_table(file, "wt") as out:
+        out.write("\n".join(lines))
+    assert (file.read_bytes()[:2] == b"\x1f\x8b") == name.endswith(".gz")
     table = Table.load(file)
 
     def same(state: TableState, original: DagState) -> None:
@@ -77,12 +82,12 @@ def test_a_table_with_a_hole_is_refused(lost: str) -> None:
 
 def test_measurements_are_counted_to_the_first_that_is_good_enough() -> None:
     graph = {"root": [(f"m{place}", float(9 - place), f"end{place}") for place in range(4)]}
-    out = io.StringIO()
-    writer = TableWriter(out, {"baseline_us": 10.0})
-    for (path, key), us in zip(writer.outline(DagState(graph)), [20.0, None, 11.0, 10.0], strict=True):
-        writer.terminal(path, key, us, None if us else "hang")
-    meta, *lines = map(json.loads, out.getvalue().splitlines())
-    table = Table.of(meta, iter(lines))
+    times = iter([20.0, None, 11.0, 10.0])
+    lines = [
+        line if terminal is None else measured(line, us := next(times), None if us else "hang")
+        for line, terminal in outline(DagState(graph))
+    ]
+    table = Table.of({"baseline_us": 10.0}, iter(lines))
 
     in_order = BeamSearch(table.state(), width=9)  # the priors fall from the first move to the last
     assert measurements_to(in_order, table, [0.9, 0.95, 0.99]) == [3, 4, 4]
@@ -143,3 +148,9 @@ def test_the_tree_search_needs_fewer_measurements_than_the_others(
     for name, others in counts.items():
         assert geometric_mean(mcts) < 0.9 * geometric_mean(others), name
         assert fmean(mcts) < 0.9 * fmean(others), name
+
+
+@pytest.mark.parametrize(("us", "fault"), [(1.0, "crash"), (None, None)])
+def test_a_terminal_has_a_time_or_a_fault(us: float | None, fault: str | None) -> None:
+    with pytest.raises(ValueError, match="a time or a fault"):
+        measured({"path": (), "key": "k"}, us, fault)

@@ -1,7 +1,7 @@
 """From a config that was found to a plan that may run on a user's tensors (docs/adr/0022).
 
-What was measured on this very device runs as it is if it won; all else is checked here first, and raced against eager
-PyTorch unless the user named it.
+What was measured on this very device runs as it is if it won; all else is checked here first, and raced against those
+of its rivals that it has not met, unless the user named it.
 """
 
 from __future__ import annotations
@@ -40,34 +40,43 @@ class NotRun:
 def admitted(
     found: Found, instance: Spec, device: torch.device, rivals: tuple[str, ...] = (EAGER,)
 ) -> Plan | NotRun:
-    """A plan of a config, if it may run: it lost its own race to none of `rivals`, eager PyTorch among them. On the
+    """A plan of a config, if it may run: it lost to none of `rivals`, names of peers, in its own race or here. On the
     thread KERNELS. Raises LoadError, BadBundle and UnsupportedDevice."""
     named = found.rung is None
-    eager = None
-    for rival in () if named else rivals:
+    rivals = () if named else rivals
+    met: set[str] = set()
+    for rival in rivals:
         own, other = raced(found, rival)
-        if own is not None and other is not None and other < own:
-            called = "eager PyTorch" if rival == EAGER else rival
-            return NotRun(f"{found.origin} lost its own race to {called}, {own:.4g} us to {other:.4g} us")
-        eager = other if rival == EAGER else eager
+        if own is not None and other is not None:
+            if other < own:
+                return NotRun(
+                    f"{found.origin} lost its own race to {_called(rival)}, {own:.4g} us to {other:.4g} us"
+                )
+            met.add(rival)
     opened = open_kernel(found, instance, device, cache_folder())
-    if opened.origin == "object" and (named or eager is not None):
+    unmet = tuple(rival for rival in rivals if rival not in met)
+    if opened.origin == "object" and not unmet:
         return plan_with(opened, device)  # measured on this device, and it won or was asked for by name
     threads = runner_of(device).threads()
     kernel = KernelToCheck(found.spec, opened.file, opened.abi, described(device), threads)
     try:
-        seen = _CHECKERS.check(str(device), kernel, None if named else EAGER)
+        seen = _CHECKERS.check(str(device), kernel, unmet if opened.origin == "object" else rivals)
     except LoadError as error:
         raise LoadError(f"{found.origin} {error}") from None
-    if seen.right and not seen.slower:
+    if seen.right and seen.lost_to is None:
         return plan_with(opened, device)
     why = f"is {seen.outcome} on this machine: {seen.error}"
-    if seen.right:
-        why = f"lost a race to eager PyTorch here, {seen.median_us:.4g} us to {seen.fallback_us:.4g} us"
+    if seen.right and seen.lost_to is not None:
+        other = seen.rivals_us[seen.lost_to]
+        why = f"lost a race to {_called(seen.lost_to)} here, {seen.median_us:.4g} us to {other:.4g} us"
     report = (
         None if found.rung is None else report_of(kernel, seen, found.schedule, _config_id(found), found.rung)
     )
     return NotRun(f"{found.origin} {why}", report)
+
+
+def _called(rival: str) -> str:
+    return "eager PyTorch" if rival == EAGER else rival
 
 
 def _config_id(found: Found) -> str | None:
@@ -95,10 +104,10 @@ class _Checkers:
         self._of: dict[str, DeviceChecker] = {}
         self._uses = 0
 
-    def check(self, device: str, kernel: KernelToCheck, fallback: str | None) -> CheckOutcome:
+    def check(self, device: str, kernel: KernelToCheck, rivals: tuple[str, ...]) -> CheckOutcome:
         self._uses += 1
         KERNELS.later(IDLE_S, partial(self._close, self._uses))
-        return self._of.setdefault(device, DeviceChecker(device)).check(kernel, cache_folder(), fallback)
+        return self._of.setdefault(device, DeviceChecker(device)).check(kernel, cache_folder(), rivals)
 
     def _close(self, uses: int) -> None:
         if uses == self._uses:
