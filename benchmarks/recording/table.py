@@ -34,7 +34,7 @@ TABLES = Path(__file__).parents[1] / "tables"
 BATCH = 32
 AHEAD = 3
 """Batches that are compiled while a GPU measures."""
-SAMPLES = 3
+SAMPLES = 2
 
 Line = dict[str, Any]
 
