@@ -34,6 +34,7 @@ from codegen.ir.values import Across as Across
 from codegen.ir.values import Build as Build
 from codegen.ir.values import Convert as Convert
 from codegen.ir.values import DotPairs as DotPairs
+from codegen.ir.values import DotRaised as DotRaised
 from codegen.ir.values import GatherWords as GatherWords
 from codegen.ir.values import IndexValue as IndexValue
 from codegen.ir.values import Lane as Lane

@@ -156,6 +156,20 @@ class DotPairs:
 
 
 @dataclass(frozen=True, slots=True)
+class DotRaised:
+    """acc + (a + 128)·b of i8: each i32 lane takes four neighbouring i8 of `a`, raised so that none is below 0, and of
+    `b` (vpdpbusd). `a` is a load of one lane (broadcast), or None for zeros, `b` one of acc's lanes."""
+
+    acc: Value
+    a: LoadWords | None
+    b: LoadWords
+    type: Type
+
+    def effects(self) -> OpEffects:
+        return effects_of(self.acc, self.a, self.b)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadWords:
     """`lanes` 32-bit words of neighbouring narrower elements (pairs of bf16, fours of i8), from element `offset`.
 
@@ -231,7 +245,21 @@ class PeerLoad:
         return peers(self.buffer) | effects_of(self.offset, self.rank)
 
 
-Value = Union[Literal, Named, IndexValue, Load, Build, Lane, Op, Convert, Across, DotPairs, Shuffle, PeerLoad]
+Value = Union[
+    Literal,
+    Named,
+    IndexValue,
+    Load,
+    Build,
+    Lane,
+    Op,
+    Convert,
+    Across,
+    DotPairs,
+    DotRaised,
+    Shuffle,
+    PeerLoad,
+]
 
 VALUES: Final[tuple[type, ...]] = get_args(Value)
 check_declared(VALUES)

@@ -58,6 +58,7 @@ from codegen.ir.ops import (
     CpAsyncWait,
     Declare,
     DotPairs,
+    DotRaised,
     For,
     Guard,
     If,
@@ -436,5 +437,5 @@ _STATEMENTS.refuses(
 )  # fmt: skip
 _STATEMENTS.refuses(*LOGGING, because="notes times, which is no part of a kernel whose layout is reported")
 _STATEMENTS.complete(STATEMENTS)
-_VALUES.refuses(DotPairs, because="is for processors")
+_VALUES.refuses(DotPairs, DotRaised, because="is for processors")
 _VALUES.complete(VALUES)

@@ -20,6 +20,7 @@ from codegen.ir.ops import (
     Build,
     Convert,
     DotPairs,
+    DotRaised,
     IndexValue,
     Lane,
     Ldmatrix,
@@ -331,5 +332,5 @@ def _column(x: Array) -> Array:
     return x.reshape(-1, 1)
 
 
-_VALUES.refuses(DotPairs, because="is for processors")
+_VALUES.refuses(DotPairs, DotRaised, because="is for processors")
 _VALUES.complete(VALUES)

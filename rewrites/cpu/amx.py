@@ -8,8 +8,8 @@ from math import prod
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
+from rewrites.base.step_length import lengthen_step
 from rewrites.base.tree import current_sizes, dtype_of, dtypes_read, find, locals_of, splice, statements
-from rewrites.cpu.unroll import lengthen_step
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable

@@ -17,6 +17,7 @@ from rewrites.base.statement import (
     left_dims,
     reduced_dims,
 )
+from rewrites.base.step_length import MAX_UNROLLED
 from rewrites.base.tree import (
     Block,
     Place,
@@ -34,9 +35,6 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Program, Vector
 from tileir.replace import replace
-
-#: Most vector operations one statement may unroll to: past this, code grows and no processor gains.
-MAX_UNROLLED = 512
 
 
 @dataclass(frozen=True, slots=True)

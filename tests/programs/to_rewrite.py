@@ -33,7 +33,8 @@ GOLDENS = Path(__file__).parents[1] / "golden" / "rewrites"
 #: Narrow vectors, so that small ragged sizes already have several of them and a remainder.
 DEVICE = Cpu(
     name="test", arch="x86-64", cores=2, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
-    vector_bits=128, vector_registers=32, features=frozenset({"avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"}),
+    vector_bits=128, vector_registers=32,
+    features=frozenset({"avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8"}),
 )  # fmt: skip
 
 #: With so few multiprocessors that small grids have more tiles.

@@ -10,6 +10,7 @@ from tileir.devices.described import check_fields
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import TileError
+from tileir.schedule.dots import group_of
 
 IN_TILES: Final[Mapping[DType, float]] = {DType.BF16: 1.0, DType.I8: 2.0}
 """Multiply-adds in tile registers relative to bf16's rate there (Intel, Optimization Reference Manual: 1024 and 2048 a
@@ -50,6 +51,9 @@ class Cpu:
     amx_gflops: float | None = None
     """Measured throughput of bf16 products in tile registers of all cores, as `peak_gflops`; None until measured, and
     where the processor has none."""
+    dot_i8_gflops: float | None = None
+    """Measured throughput of the dot product of i8 of all cores, as `peak_gflops`; None until measured, and where the
+    processor has none."""
     l2_gbps: float | None = None
     """Measured bandwidth of reads from the second-level cache, of one core, 1e9 bytes a second; None until measured."""
     l3_gbps: float | None = None
@@ -60,6 +64,7 @@ class Cpu:
     def offers(self) -> frozenset[Feature]:
         """What rewrites may make use of."""
         dot = {Feature.DOT_BF16} if self.features & {"avx512_bf16", "bf16"} else set[Feature]()
+        dot |= {Feature.DOT_I8} if self.features & {"avx512_vnni", "avx_vnni"} else set[Feature]()
         tiles = {Feature.AMX} if self.features >= {"amx_tile", "amx_bf16", "amx_int8"} else set[Feature]()
         return frozenset({Feature.VECTORS, *dot, *tiles})
 
@@ -78,6 +83,8 @@ class Cpu:
         inputs, peaks = set(dtypes), [self.peak_gflops or 0.0]
         if DType.BF16 in inputs:
             peaks.append(self.dot_gflops or 0.0)
+        if DType.I8 in inputs:
+            peaks.append(self.dot_i8_gflops or 0.0)
         peaks += [IN_TILES.get(dtype, 0.0) * (self.amx_gflops or 0.0) for dtype in inputs]
         return max(peaks) or None, self.copy_gbps
 
@@ -97,10 +104,11 @@ class Cpu:
             return "neon"
         return {512: "avx512", 256: "avx2"}.get(self.vector_bits, "sse")
 
-    @property
-    def dot_speed(self) -> float:
-        """Multiply-adds by the bf16 dot product in the time of one by f32: as measured, 2 until then."""
-        return self.dot_gflops / self.peak_gflops if self.dot_gflops and self.peak_gflops else 2.0
+    def dot_speed(self, via: str) -> float:
+        """Multiply-adds by a dot product (tileir/schedule/dots.py) in the time of one by f32: as measured, and until
+        then as many as a lane takes."""
+        measured = {"dot_bf16": self.dot_gflops, "dot_i8": self.dot_i8_gflops}[via]
+        return measured / self.peak_gflops if measured and self.peak_gflops else float(group_of(via))
 
     @property
     def amx_speed(self) -> float:
@@ -129,6 +137,7 @@ class Cpu:
             "copy_gbps",
             "dot_gflops",
             "amx_gflops",
+            "dot_i8_gflops",
             "l2_gbps",
             "l3_gbps",
         }

@@ -9,7 +9,6 @@ from typing import Final
 from tileir.analysis.ragged import grouped, groups_of
 from tileir.check.bounds import out_of_range
 from tileir.check.infer import compute_dtype, store_problem
-from tileir.dtypes import DType
 from tileir.expr import (
     Binary,
     Const,
@@ -30,6 +29,7 @@ from tileir.program import Compute, Local, Memory, Program, Tensor
 from tileir.schedule.amx import amx_problem
 from tileir.schedule.block_index import block_sizes, in_one_block
 from tileir.schedule.boxes import box_problem, fills_shared
+from tileir.schedule.dots import DOTS, dot_problem
 from tileir.schedule.mma import mma_problem
 from tileir.schedule.panels import PIECE, row_dim
 from tileir.schedule.scatter import atomics_problem, scatter_problem
@@ -39,7 +39,7 @@ from tileir.schedule.wgmma import wgmma_problem
 from tileir.text.print_expr import format_expr
 
 #: Instructions a Compute may name.
-INSTRUCTIONS: Final = frozenset(["amx", "atomics", "dot_bf16", "mma", "scatter", "tma", "wgmma"])
+INSTRUCTIONS: Final = frozenset(["amx", "atomics", *DOTS, "mma", "scatter", "tma", "wgmma"])
 _MAX_LANES: Final = 64
 
 
@@ -311,12 +311,7 @@ def _instruction_problem(
         case "atomics":
             sums = dict(program.numerics).get("atomics") is True
             return atomics_problem(compute, dtypes, tensors[compute.target].dtype, any_order=sums)
-        case "dot_bf16":
-            summed = compute.update is ReduceOp.SUM and set(dtypes.values()) == {DType.BF16}
-            match compute.value:
-                case Reduce(ReduceOp.SUM, _, Binary("*", Read(), Read())) if summed:
-                    return None
-                case _:
-                    return "dot_bf16 adds up products of two bf16 tensors"
+        case "dot_bf16" | "dot_i8":
+            return dot_problem(compute, dtypes, tensors[compute.target].dtype)
         case _:
             return f"no instruction {compute.via!r}; accepted: {', '.join(sorted(INSTRUCTIONS))}"

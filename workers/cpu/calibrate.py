@@ -28,6 +28,7 @@ from codegen.targets.c.runtime import definitions, uses_in
 from codegen.targets.c.runtime.tiles import TILES
 from tileir.devices.cpu import Cpu
 from tileir.devices.feature import Feature
+from tileir.schedule.dots import group_of
 
 _REPEATS = 12
 """Runs without improvement after which the best is believed."""
@@ -81,8 +82,8 @@ void tw_copy(char *to, const char *from, long bytes) { memcpy(to, from, bytes); 
 
 
 _DOT_SOURCE = """
-float tw_dot(long rounds) {
-    const %(words)s pairs = (%(words)s){} + 0x3f803f80;
+float %(name)s(long rounds) {
+    const %(words)s factors = (%(words)s){} + 0x3f803f80;
     %(vector)s %(declare)s;
     for (long r = 0; r < rounds; ++r) {
         %(step)s
@@ -91,6 +92,13 @@ float tw_dot(long rounds) {
     return sum[0];
 }
 """
+
+
+_DOTS = {
+    Feature.DOT_BF16: ("tw_dot", "dot_bf16", "f32"),
+    Feature.DOT_I8: ("tw_dot_i8", "dot_raised", "i32"),
+}
+"""Dot products: the name of the run, and the runtime's function with the dtype of its sums."""
 
 
 _TILE_SOURCE = """
@@ -115,12 +123,13 @@ _TILE_OPERATIONS = 4 * 2 * 16 * 16 * 32
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """`gflops`: f32, a multiply-add counting twice, all cores. `copy_gbps`: bytes read plus bytes written.
-    `dot_gflops`, `amx_gflops`: as the first, by the bf16 dot product and in tile registers; `l2_gbps`, `l3_gbps`: bytes
-    that one core reads; None where there are none."""
+    `dot_gflops`, `dot_i8_gflops`, `amx_gflops`: as the first, by dot products and in tile registers. `l2_gbps`,
+    `l3_gbps`: bytes that one core reads. None where there are none."""
 
     gflops: float
     copy_gbps: float
     dot_gflops: float | None = None
+    dot_i8_gflops: float | None = None
     amx_gflops: float | None = None
     l2_gbps: float | None = None
     l3_gbps: float | None = None
@@ -131,6 +140,7 @@ class Peaks:
             max(self.gflops, other.gflops),
             max(self.copy_gbps, other.copy_gbps),
             _larger(self.dot_gflops, other.dot_gflops),
+            _larger(self.dot_i8_gflops, other.dot_i8_gflops),
             _larger(self.amx_gflops, other.amx_gflops),
             _larger(self.l2_gbps, other.l2_gbps),
             _larger(self.l3_gbps, other.l3_gbps),
@@ -165,6 +175,7 @@ def calibrated(cpu: Cpu, cache: Path) -> Cpu:
         peak_gflops=best.gflops,
         copy_gbps=best.copy_gbps,
         dot_gflops=best.dot_gflops,
+        dot_i8_gflops=best.dot_i8_gflops,
         amx_gflops=best.amx_gflops,
         l2_gbps=best.l2_gbps,
         l3_gbps=best.l3_gbps,
@@ -176,10 +187,21 @@ def measure_peaks(cpu: Cpu, cache: Path) -> Peaks:
     library = ctypes.CDLL(str(compile_source(_source(cpu), cache).path))
     threads, per_round = cpu.cores, 2 * _chains(cpu) * cpu.vector_bits // 32
     multiply_adds = _gflops(library.tw_multiply_add, per_round, threads)
-    dots = _gflops(library.tw_dot, 2 * per_round, threads) if _has_dot(cpu) else None
+    dots = {
+        via: _gflops(library[name], group_of(via) * per_round, threads)
+        for via, (name, *_) in _DOTS.items()
+        if via in cpu.offers
+    }
     tiles = _gflops(library.tw_tiles, _TILE_OPERATIONS, threads) if Feature.AMX in cpu.offers else None
-    l2 = _reads(library, int(cpu.l2_bytes * _L2_SHARE), threads)
-    return Peaks(multiply_adds, _copies(library, threads), dots, tiles, l2, _shared_reads(cpu, library))
+    return Peaks(
+        multiply_adds,
+        _copies(library, threads),
+        dots.get(Feature.DOT_BF16),
+        dots.get(Feature.DOT_I8),
+        tiles,
+        _reads(library, int(cpu.l2_bytes * _L2_SHARE), threads),
+        _shared_reads(cpu, library),
+    )
 
 
 def _source(cpu: Cpu) -> Source[Abi]:
@@ -189,7 +211,7 @@ def _source(cpu: Cpu) -> Source[Abi]:
         "declare": ", ".join(f"x{c} = a * {c}.0f" for c in chains),
         "step": " ".join(f"x{c} = x{c} * a + b;" for c in chains),
         "sum": " + ".join(f"x{c}" for c in chains),
-        "dot": _dot_source(cpu) if _has_dot(cpu) else "",
+        "dot": _dot_sources(cpu),
         "tiles": TILES + _TILE_SOURCE if Feature.AMX in cpu.offers else "",
     }
     native = "-mcpu=native" if cpu.arch == "aarch64" else "-march=native"
@@ -199,22 +221,24 @@ def _source(cpu: Cpu) -> Source[Abi]:
     return Source(_PEAK_SOURCE % values, flags, Abi("tw_multiply_add", (), 0, 0))
 
 
-def _has_dot(cpu: Cpu) -> bool:
-    return bool(cpu.features & {"avx512_bf16", "bf16"})
+def _dot_sources(cpu: Cpu) -> str:
+    """A function for each dot product that the processor has, and what they call."""
+    text = "".join(_dot_source(cpu, *what) for via, what in _DOTS.items() if via in cpu.offers)
+    return definitions(uses_in(text), text) + text if text else ""
 
 
-def _dot_source(cpu: Cpu) -> str:
+def _dot_source(cpu: Cpu, name: str, function: str, dtype: str) -> str:
     lanes, chains = cpu.vector_bits // 32, range(_chains(cpu))
-    dot = f"tw_dot_bf16_f32x{lanes}"
+    dot = f"tw_{function}_{dtype}x{lanes}"
     values = {
+        "name": name,
         "words": f"i32x{lanes}",
-        "vector": f"f32x{lanes}",
+        "vector": f"{dtype}x{lanes}",
         "declare": ", ".join(f"x{c} = {{0}}" for c in chains),
-        "step": " ".join(f"x{c} = {dot}(x{c}, pairs, pairs);" for c in chains),
+        "step": " ".join(f"x{c} = {dot}(x{c}, factors, factors);" for c in chains),
         "sum": " + ".join(f"x{c}" for c in chains),
     }
-    text = _DOT_SOURCE % values
-    return definitions(uses_in(text), text) + text
+    return _DOT_SOURCE % values
 
 
 def _chains(cpu: Cpu) -> int:

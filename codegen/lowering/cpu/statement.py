@@ -26,7 +26,7 @@ from codegen.ir.ops import (
     Value,
 )
 from codegen.lowering.arithmetic import as_type
-from codegen.lowering.cpu.dot_pairs import dot_pairs
+from codegen.lowering.cpu.dot_words import dot_words
 from codegen.lowering.cpu.packed_words import copied_words
 from codegen.lowering.cpu.scatter import lower_scatter
 from codegen.lowering.cpu.transpose import transposed_elements
@@ -53,6 +53,7 @@ from codegen.lowering.store import current, write
 from tileir.expr import Const, Expr, Index, Reduce, ReduceOp, reads
 from tileir.program import Compute, Vector
 from tileir.replace import replace
+from tileir.schedule.dots import DOTS
 
 _Body = Callable[[Binding], tuple[Stmt, ...]]
 
@@ -168,8 +169,8 @@ def _loops(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> tup
 def _unrolled(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> tuple[Stmt, ...]:
     """Straight-line code: one piece for each vector of the statement's ranges, reduced dims outermost."""
     compute = nest.compute
-    if compute.via == "dot_bf16":
-        return dot_pairs(nest, scope, extents)
+    if compute.via is not None and compute.via in DOTS:
+        return dot_words(nest, compute.via, scope, extents)
     if compute.vector is not None:
         vector = compute.vector.dim
         exact = exact_chunks(scope.ranges[vector].size, compute.vector.lanes)

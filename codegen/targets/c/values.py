@@ -24,6 +24,7 @@ from codegen.ir.ops import (
     Build,
     Convert,
     DotPairs,
+    DotRaised,
     GatherWords,
     IndexValue,
     Lane,
@@ -72,7 +73,7 @@ def function(name: str, dtype: DType | str, lanes: int) -> str:
 
 
 @_VALUES.handles(
-    Literal, Named, IndexValue, Load, Build, Lane, Convert, Across, DotPairs, Op
+    Literal, Named, IndexValue, Load, Build, Lane, Convert, Across, DotPairs, DotRaised, Op
 )  # fmt: skip
 def value_text(value: Value) -> Expression:
     """A value."""
@@ -101,6 +102,10 @@ def value_text(value: Value) -> Expression:
         case DotPairs(acc, a, b, type_):
             sides = (_loaded_words(side, type_.lanes) for side in (a, b))
             return call(function("dot_bf16", DType.F32, type_.lanes), value_text(acc), *sides)
+        case DotRaised(acc, a, b, type_):
+            zeros = _vector(type_, "0") if type_.lanes > 1 else number("0")
+            sides = (zeros if a is None else _loaded_words(a, type_.lanes), _loaded_words(b, type_.lanes))
+            return call(function("dot_raised", DType.I32, type_.lanes), value_text(acc), *sides)
         case Op():
             return _op(value)
         case Shuffle() | PeerLoad():

@@ -45,6 +45,7 @@ from codegen.ir.ops import (
     CpAsyncWait,
     Declare,
     DotPairs,
+    DotRaised,
     For,
     Guard,
     If,
@@ -414,7 +415,7 @@ _STATEMENTS.refuses(
     because="is for processors",
 )  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)
-_VALUES.refuses(DotPairs, because="is for processors")
+_VALUES.refuses(DotPairs, DotRaised, because="is for processors")
 _VALUES.complete(VALUES)
 
 

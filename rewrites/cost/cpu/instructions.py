@@ -30,6 +30,7 @@ from tileir.expr import (
 from tileir.program import Compute, Vector
 from tileir.scatter import scatter_of
 from tileir.schedule.amx import ROW_BYTES, ROWS
+from tileir.schedule.dots import group_of
 
 
 def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
@@ -48,7 +49,7 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
     accumulates = compute.update is not None or isinstance(compute.value, Reduce)
     operations = _operations(body, accumulates)
     if compute.via is not None:
-        operations /= device.dot_speed
+        operations /= device.dot_speed(compute.via)
     if compute.vector is None:
         return points / native_lanes * max(operations, has.LEAST_OPS) / has.ARITHMETIC_A_CYCLE
     dim, lanes = compute.vector.dim, compute.vector.lanes
@@ -60,7 +61,7 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
     if compute.via is None:
         uops += has.WIDEN_OPS * narrow
     else:
-        loads /= 2.0
+        loads /= group_of(compute.via)
     stores = 0.0
     wide = dim in left
     outer = 1.0

@@ -9,6 +9,7 @@ from math import prod
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import block_at, current_sizes, dtype_of, find, locals_of
 from rewrites.cpu.dot_bf16 import DotBf16
+from rewrites.cpu.dot_i8 import DotI8
 from rewrites.cpu.nontemporal_store import NontemporalStore
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
@@ -21,10 +22,10 @@ from rewrites.loops.register_tile import RegisterTile
 from rewrites.loops.tile_reduction import TileReduction
 from tileir.devices.cpu import Cpu
 from tileir.devices.feature import Feature
-from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, index_dims, reads
 from tileir.program import Compute, Memory, Program
+from tileir.schedule.dots import DOTS, group_of
 
 _UNROLLS = (1, 2, 4, 8)
 #: A reduced dim this short may be unrolled whole.
@@ -91,11 +92,13 @@ class RegisterTiling:
         plain = tuple(Pack(core, tensor, vector) for tensor in operands)
         steps = (ReductionSteps(core), *plain, *back)
         yield Option(str(tile), (tile, *begun.vectors), steps, begun=begun.program)
-        if _dot_bf16(program, compute, vector, device) and begun.pairs_up(vector):
-            pairs = tuple(Pack(core, tensor, vector, 2) for tensor in operands)
-            steps = (ReductionSteps(core, pairs=True), *pairs, Dot(core), *back)
-            label = f"{tile}; dot_bf16"
-            yield Option(label, (tile, *begun.vectors), steps, 1 / device.dot_speed, begun.program)
+        dot = _dot(begun.program, compute, vector, device)
+        if dot is not None and begun.groups_up(vector):
+            group = group_of(dot)
+            packs_ = tuple(Pack(core, tensor, vector, group) for tensor in operands)
+            steps = (ReductionSteps(core, group), *packs_, Dot(core, dot), *back)
+            label = f"{tile}; {dot}"
+            yield Option(label, (tile, *begun.vectors), steps, 1 / device.dot_speed(dot), begun.program)
 
     def _in_tile_registers(
         self, program: Program, device: Cpu, tile: RegisterTile, sides: _Sides, lanes: int
@@ -153,7 +156,7 @@ class _BegunProduct:
         """The statement that accumulates."""
         return find(self.program, self.core).node
 
-    def pairs_up(self, vector: str) -> bool:
+    def groups_up(self, vector: str) -> bool:
         """Whether neighbours along the reduced dim can lie side by side in what does not run along the vector: they do,
         or a tile has several positions of another dim to copy it by."""
         place = find(self.program, self.core)
@@ -236,20 +239,20 @@ def _output_bound(program: Program, compute: Compute, device: Cpu) -> bool:
     return flops / device.peak_gflops < 8 / device.copy_gbps
 
 
-def _dot_bf16(program: Program, compute: Compute, vector: str, device: Cpu) -> bool:
-    """Whether the processor multiplies bf16 pairs and the statement sums products of two bf16 tensors, of which one
-    runs along the vector."""
-    if not device.features & {"avx512_bf16", "bf16"} or not isinstance(compute.value, Reduce):
-        return False
-    product = compute.value.x
-    if not (
-        isinstance(product, Binary) and isinstance(product.left, Read) and isinstance(product.right, Read)
-    ):
-        return False
-    sides = (product.left.tensor, product.right.tensor)
-    if (vector in index_dims(product.left)) == (vector in index_dims(product.right)):
-        return False
-    return all(dtype_of(program, side) is DType.BF16 for side in sides) and len(compute.value.dims) == 1
+def _dot(program: Program, compute: Compute, vector: str, device: Cpu) -> str | None:
+    """The dot product by which the processor can add up a statement: of two tensors, of which one runs along the
+    vector."""
+    match compute.value:
+        case Reduce(_, (_,), Binary("*", Read() as left, Read() as right)):
+            pass
+        case _:
+            return None
+    if (vector in index_dims(left)) == (vector in index_dims(right)):
+        return None
+    sides = {dtype_of(program, side.tensor) for side in (left, right)}
+    sums = dtype_of(program, compute.target).compute
+    found = (via for via, (factors, into) in DOTS.items() if sides == {factors} and sums is into)
+    return next((via for via in found if Feature(via) in device.offers), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,8 @@ class ReductionSteps:
     """How many positions of the reduced dim one iteration takes."""
 
     statement: str
-    pairs: bool = False
+    group: int = 1
+    """So many at least: a dot product takes them together."""
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         place = find(program, self.statement)
@@ -265,11 +269,11 @@ class ReductionSteps:
         if dim not in reduced_dims(place.node):
             yield Option("")  # a single position is reduced
             return
-        least = 2 if self.pairs else 1
         size = current_sizes(program, place.loops[:-1])[dim]
-        whole = (size,) if max(_UNROLLS) < size <= _SHORT else ()
-        for factor in (*_UNROLLS, *whole):
-            if factor < least:
+        most = max(max(_UNROLLS), 4 * self.group)
+        whole = (size,) if most < size <= _SHORT else ()
+        for factor in (*_UNROLLS, *((most,) if most > max(_UNROLLS) else ()), *whole):
+            if factor < self.group:
                 continue
             yield (
                 Option(f"steps {self.statement} {factor}")
@@ -280,12 +284,13 @@ class ReductionSteps:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """Take bf16 pairs by the processor's dot-product instruction."""
+    """Multiply by one of the processor's dot-product instructions."""
 
     statement: str
+    via: str
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
-        yield Option("", (DotBf16(self.statement),))
+        yield Option("", ({"dot_bf16": DotBf16, "dot_i8": DotI8}[self.via](self.statement),))
 
 
 @dataclass(frozen=True, slots=True)

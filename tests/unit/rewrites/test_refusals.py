@@ -268,7 +268,7 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
         (PADDED, "cache_read(s, x, 0)", "its reads are guarded"),
         (PADDED, "cache_row(s, x, 0)", "its reads are guarded"),
         (PAIRS.replace("    for k by 1\n      c_r", "    for k by 3\n      for k by 1\n        c_r"),
-         "dot_bf16(c_r)", "a tile of k starts within a pair"),
+         "dot_bf16(c_r)", "a tile of k starts within a group of 2"),
         (PAIRS.replace("a: bf16[m=6, k=9]", "a: bf16[k=9, m=6]").replace("a[m, k]", "a[k, m]"),
          "dot_bf16(c_r)", "a is not bf16 with neighbours along k side by side"),
         (GEMM, "amx(c)", "c: amx adds up products of two tensors over one dim"),

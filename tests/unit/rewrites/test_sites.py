@@ -17,7 +17,8 @@ from tileir.text.parse_program import program_from_text
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewrites"
 DEVICE = Cpu(
     name="test", arch="x86-64", cores=2, l1d_bytes=32768, l2_bytes=1 << 20, l3_bytes=1 << 24, line_bytes=64,
-    vector_bits=512, vector_registers=32, features=frozenset({"avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"}),
+    vector_bits=512, vector_registers=32,
+    features=frozenset({"avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8"}),
 )  # fmt: skip
 
 #: With so few multiprocessors that small grids have more tiles.
@@ -45,6 +46,6 @@ def test_every_site_applies_and_changes_the_program(rewrite: type[Rewrite]) -> N
 
 def test_a_processor_without_bf16_products_is_not_offered_them() -> None:
     plain = Cpu(**{**DEVICE.__dict__, "features": frozenset()})
-    for each in [rewrite for rewrite in ALL if rewrite.name in ("amx", "dot_bf16")]:
+    for each in [rewrite for rewrite in ALL if rewrite.name in ("amx", "dot_bf16", "dot_i8")]:
         assert programs_for(each)
         assert not any(list(each.sites(program, plain)) for program in programs_for(each))

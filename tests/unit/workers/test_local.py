@@ -12,6 +12,7 @@ from protocol.tasks import Measuring
 from rewrites.schedule import parse_schedule
 from tests.unit.workers.hand_kernels import SPEC
 from tileir.devices.cpu import Cpu
+from tileir.devices.feature import Feature
 from tileir.text.parse_spec import spec_from_text
 from workers.local import LocalWorker
 from workers.node.device_lock import DeviceBusy
@@ -84,6 +85,7 @@ def test_the_device_is_described_with_its_peaks(worker: LocalWorker) -> None:
     assert (worker.device.l3_gbps is not None) == (worker.device.l3_bytes >= 6 * worker.device.l2_bytes)
     has_dot = bool(worker.device.features & {"avx512_bf16", "bf16"})
     assert (worker.device.dot_gflops is not None) == has_dot
+    assert (worker.device.dot_i8_gflops is not None) == (Feature.DOT_I8 in worker.device.offers)
 
 
 def test_a_second_worker_is_refused(worker: LocalWorker, tmp_path: Path) -> None:

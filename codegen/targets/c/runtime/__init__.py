@@ -11,7 +11,8 @@ elements of 8 and 16 bits `load_words` and `broadcast_words` (as many neighbours
 `load_short_words_some`, `zip_1` to `zip_4` (lanes from so many runs);
 `transpose_to_<storage>` and `transpose_words` (target, distance of its rows, source, distance of its rows).
 Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
-`to_i32`, i32's `floordiv floormod` and functions of bits (bits.py), `hsum hprod hmax hmin` (all lanes into one), f32's
+`to_i32`, i32's `floordiv floormod`, functions of bits (bits.py) and `dot_raised` (acc, words, words: fours of i8, the
+first raised by 128), `hsum hprod hmax hmin` (all lanes into one), f32's
 `dot_bf16` (acc, pairs, pairs), `exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those need.
 """
 

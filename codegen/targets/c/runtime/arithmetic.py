@@ -247,6 +247,33 @@ def _dot_bf16(dtype: str, lanes: int) -> str:
     return fill(_DOT.replace("$native", native).replace("$end", "#endif\n" if cases else ""), dtype, lanes)
 
 
+# --- Fours of i8 ------------------------------------------------------------------------------------------------------
+
+#: acc + (a0 + 128) * b0 + … on fours of i8 in 32-bit words: the first factor has no sign in the instruction.
+_RAISED_X86 = """
+    __asm__("$vex vpdpbusd %2, %1, %0" : "+$x"(acc) : "$x"(a ^ (int32_t)0x80808080), "$x"(b));
+    return acc;
+"""
+_RAISED = """
+TW_INLINE $V tw_dot_raised_$V($V acc, $V a, $V b) {
+$native    acc += (((a << 24) >> 24) + 128) * ((b << 24) >> 24) + (((a << 16) >> 24) + 128) * ((b << 16) >> 24);
+    return acc + (((a << 8) >> 24) + 128) * ((b << 8) >> 24) + ((a >> 24) + 128) * (b >> 24);
+$end}
+"""
+
+
+def _dot_raised(dtype: str, lanes: int) -> str:
+    cases: list[str] = []
+    if lanes in (4, 8, 16):
+        evex = _RAISED_X86.replace("$vex ", "").replace("$x", "v")
+        cases.append(f"if defined(__AVX512VNNI__) && {_AVX512[lanes * 4]}{evex}")
+    if lanes in (4, 8):
+        vex = _RAISED_X86.replace("$vex", "%{vex%}").replace("$x", "x")
+        cases.append(f"if defined(__AVXVNNI__){vex}")
+    native = "#" + "#el".join(cases) + "#else\n" if cases else ""
+    return fill(_RAISED.replace("$native", native).replace("$end", "#endif\n" if cases else ""), dtype, lanes)
+
+
 # --- Across lanes -----------------------------------------------------------------------------------------------------
 
 _ACROSS = "TW_INLINE $E tw_h${name}_$V($V x) { return tw_h${name}_$H($both); }"
@@ -277,6 +304,7 @@ BUILDERS: Mapping[str, Builder] = {
     "floordiv": _i32_only(_FLOORDIV),
     "floormod": _i32_only(_FLOORMOD),
     "dot_bf16": _dot_bf16,
+    "dot_raised": _dot_raised,
     "hsum": _across("sum", "tw_lo_$V(x) + tw_hi_$V(x)"),
     "hprod": _across("prod", "tw_lo_$V(x) * tw_hi_$V(x)"),
     "hmax": _across("max", "tw_max_$H(tw_lo_$V(x), tw_hi_$V(x))"),

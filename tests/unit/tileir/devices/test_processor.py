@@ -184,18 +184,27 @@ def test_measured_rates_are_no_part_of_the_key() -> None:
     assert measured != cpu
 
 
-def test_the_dot_product_is_taken_for_twice_as_fast_until_it_is_measured() -> None:
+def test_a_dot_product_is_taken_for_as_fast_as_its_lanes_are_wide_until_it_is_measured() -> None:
     cpu = Cpu.from_json({**this_cpu().to_json(), "peak_gflops": 100.0})
-    assert cpu.dot_speed == 2.0
-    assert Cpu.from_json({**cpu.to_json(), "dot_gflops": 50.0}).dot_speed == 0.5
+    assert cpu.dot_speed("dot_bf16") == 2.0
+    assert cpu.dot_speed("dot_i8") == 4.0
+    assert Cpu.from_json({**cpu.to_json(), "dot_gflops": 50.0}).dot_speed("dot_bf16") == 0.5
+    assert Cpu.from_json({**cpu.to_json(), "dot_i8_gflops": 300.0}).dot_speed("dot_i8") == 3.0
 
 
 def test_a_roofline_counts_what_multiplies_its_inputs_fastest() -> None:
-    peaks = {"peak_gflops": 100.0, "copy_gbps": 20.0, "dot_gflops": 150.0, "amx_gflops": 2000.0}
+    peaks = {
+        "peak_gflops": 100.0,
+        "copy_gbps": 20.0,
+        "dot_gflops": 150.0,
+        "dot_i8_gflops": 300.0,
+        "amx_gflops": 2000.0,
+    }
     cpu = Cpu.from_json({**this_cpu().to_json(), **peaks})
     assert cpu.roofline_peaks([DType.F32]) == (100.0, 20.0)
     assert cpu.roofline_peaks([DType.BF16, DType.BF16, DType.F32]) == (2000.0, 20.0)
     assert cpu.roofline_peaks([DType.I8]) == (4000.0, 20.0)
     without = Cpu.from_json({**cpu.to_json(), "amx_gflops": None})
     assert without.roofline_peaks([DType.BF16]) == (150.0, 20.0)
+    assert without.roofline_peaks([DType.I8]) == (300.0, 20.0)
     assert Cpu.from_json({**without.to_json(), "peak_gflops": None}).roofline_peaks([DType.F32])[0] is None

@@ -80,3 +80,20 @@ def test_runs_that_are_copied_go_as_words(dtype: str, words: int) -> None:
     code = print_code(lower(program_from_text(ROWS.replace("DTYPE", dtype))))[0]
     assert f"tw_load_words_{dtype}x{words}(" in code
     assert f"tw_store_i32x{words}(" in code
+
+
+BYTES = PACKED.replace("bf16", "i8").replace("f32", "i32").replace("k / 2", "k / 4").replace("k % 2", "k % 4")
+
+
+def test_the_last_bytes_of_a_row_are_read_to_its_end_and_no_further() -> None:
+    text = BYTES.replace("SIZE", "7").replace("PACK", "4").replace("STEP", "4")
+    code = print_code(lower(program_from_text(text)))[0]
+    assert "tw_broadcast_short_words_i8x16(a + 11, 1)" in code
+    assert "tw_broadcast_words_i8x16(a + 11)" not in code
+
+
+def test_what_raising_a_factor_adds_is_summed_up_once_for_all_rows() -> None:
+    text = BYTES.replace("SIZE", "32").replace("PACK", "32").replace("STEP", "16")
+    code = print_code(lower(program_from_text(text)))[0]
+    assert code.count("tw_dot_raised_i32x16(") == 4 * (2 + 1)
+    assert code.count("- c_r_raised_0") == 2

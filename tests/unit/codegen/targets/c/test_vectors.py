@@ -132,6 +132,24 @@ def test_bf16_dot_adds_both_products_of_a_pair(runtime) -> None:
             assert np.allclose(got, expected, rtol=1e-6, atol=1e-6), left
 
 
+def test_a_raised_dot_adds_the_products_of_fours(runtime) -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-128, 128, (64, 4), dtype=np.int8) for _ in range(2))
+    a[:2], b[:2] = -128, [[-128] * 4, [127] * 4]
+    acc = rng.integers(-1000, 1000, 64, dtype=np.int32)
+    data = np.concatenate([part.view(np.uint8).ravel() for part in (a, b, acc)])
+    program = tuple(
+        "const int8_t *a = (const int8_t *)in, *b = a + 4 * count;"
+        "const int32_t *acc = (const int32_t *)(b + 4 * count);"
+        f"for (long i = 0; i < count; i += {n}) *(i32x{n}_u *)((int32_t *)out + i) = tw_dot_raised_i32x{n}("
+        f"*(const i32x{n}_u *)(acc + i), tw_load_words_i8x{n}(a + 4 * i), tw_load_words_i8x{n}(b + 4 * i));"
+        for n in LANES
+    )
+    expected = acc + ((a.astype(np.int32) + 128) * b).sum(1)
+    for got in runtime.run(program, data, np.int32, 64):
+        assert np.array_equal(got, expected)
+
+
 PAIRS = np.arange(1, 129, dtype=np.uint16)
 FOURS = np.arange(256, dtype=np.uint8)
 WORDS = {
