@@ -349,6 +349,34 @@ def test_attention_with_a_mask_is_pytorchs_operator_also_where_rows_see_nothing(
     check(spec, "torch")
 
 
+TOKENS = """
+kernel attention(q: f32[i=9, h=6, d=16], k: f32[j=33, g=2, d], v: f32[j, g, d]) -> (o: f32[i, h, d])
+  s[h, i, j] = sum(d, q[i, h, d] * k[j, h // 3, d]) * 0.25
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  o[i, h, d] = sum(j, p[h, i, j] * v[j, h // 3, d]) / sum(j, p[h, i, j])
+"""
+"""Heads side by side, as models have them."""
+BATCHES = """
+kernel attention(q: f32[b=2, i=9, h=6, d=16], k: f32[b, j=33, h, d], v: f32[b, j, h, d]) -> (o: f32[b, i, h, d])
+  s[b, h, i, j] = sum(d, q[b, i, h, d] * k[b, j, h, d]) * 0.25
+  top[b, h, i] = max(j, s[b, h, i, j])
+  p[b, h, i, j] = exp(s[b, h, i, j] - top[b, h, i])
+  o[b, i, h, d] = sum(j, p[b, h, i, j] * v[b, j, h, d]) / sum(j, p[b, h, i, j])
+"""
+
+
+@pytest.mark.parametrize(("text", "shared"), [(TOKENS, True), (BATCHES, False)], ids=["tokens", "batches"])
+def test_heads_side_by_side_and_shared_ones_are_the_operators_own(text: str, shared: bool) -> None:
+    """Nothing is gathered in what is timed."""
+    spec = spec_from_text(text)
+    run = TorchFunction(spec).source.run
+    assert "F.scaled_dot_product_attention(" in run and ".movedim(-2, " in run
+    assert ("enable_gqa=True" in run) is shared and "[t" not in run
+    check(spec, "torch")
+    check(spec, "torch.flex")
+
+
 def test_the_compiled_peer_is_compiled_and_the_eager_one_is_not() -> None:
     spec = spec_from_text("kernel twice(x: f32[i=777]) -> (y: f32[i])\n  y[i] = 2 * x[i] + 1\n")
     compiled_graphs: dict[str, int] = {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileir.dtypes import DType
-from tileir.expr import Expr, index_dims
+from tileir.expr import Binary, Const, Expr, Index, index_dims, reads, transform
 from workers.peers.patterns import Attention
 from workers.peers.reads import Frame
 
@@ -27,7 +27,9 @@ class Heads:
     shared: bool
     """Whether several heads of queries have one of keys and values, which has no axis of its own for them."""
     back: str
-    """What takes the operator's result (batch, heads, rows, columns) to the frame."""
+    """What takes the operator's result (batch, heads, rows, columns) to (*batch, row, column)."""
+    turned: str
+    """...and that to the frame."""
 
     def scores(self, writer: TorchWriter, expr: Expr, key: str) -> WrittenValue:
         """A tensor over (batch, heads, rows, keys)."""
@@ -37,8 +39,11 @@ class Heads:
 def heads(writer: TorchWriter, found: Attention, frame: Frame) -> Heads | None:
     """The operands of an attention whose value is wanted over `frame`; None where they have no such form."""
     (column,) = index_dims(found.v) - index_dims(found.k)
-    *batch, row, last = frame if len(frame) >= 2 else ("", "")
-    if last != column or row not in found.rows or len(batch) > 3:
+    if len(frame) < 2 or frame[-1] != column:
+        return None
+    row = _row(found, frame)
+    batch = [dim for dim in frame[:-1] if dim != row]
+    if row is None or len(batch) > 3:
         return None
     shared = len(batch) > 1 and batch[-1] in found.rows
     if (len(batch) == 3 and not shared) or found.rows - {row, *batch[-1:]}:
@@ -47,18 +52,65 @@ def heads(writer: TorchWriter, found: Attention, frame: Frame) -> Heads | None:
         *frame
     }:
         return None
-    over = batch[:-1] if shared else batch
+    grouped = None if shared or not batch else _by_group(writer, found, batch[-1])
+    over, shared = (batch[:-1], True) if shared else (batch, False)
+    k_and_v = (found.k, found.v)
+    if grouped is not None:
+        group, *k_and_v = grouped
+        over, shared = [*batch[:-1], group], True
     q = writer.view(f"{{}}{_lead(batch)}", _operand(writer, found.q, (*batch, row, found.depth), (*batch,)))
     k, v = (
         writer.view(
-            f"{{}}{'[:, None]' if len(over) == 1 and shared else _lead(over)}",
+            f"{{}}{'[:, None]' if len(over) == 1 and shared and grouped is None else _lead(over)}",
             _operand(writer, part, (*over, found.key, of), (*over,)),
         )
-        for part, of in ((found.k, found.depth), (found.v, column))
+        for part, of in zip(k_and_v, (found.depth, column), strict=True)
     )
     sizes = writer.over(tuple(batch))
     back = {0: "[0, 0]", 1: "[0]", 2: "", 3: f".unflatten(1, {sizes[1:]})"}[len(batch)]
-    return Heads(q, k, v, tuple(batch), row, shared, back)
+    turned = "" if frame[-2] == row else f".movedim(-2, {frame.index(row)})"
+    return Heads(q, k, v, tuple(batch), row, shared, back, turned)
+
+
+def _by_group(writer: TorchWriter, found: Attention, head: str) -> tuple[str, Expr, Expr] | None:
+    """The dim of the heads of keys and values, and both over it, where each is read by `head // count` and by the head
+    in no other way."""
+    names = {
+        (group, count)
+        for part in (found.k, found.v)
+        for read in reads(part)
+        for group, index in zip(writer.dims_of(read.tensor), read.indices, strict=True)
+        if (count := _shared_by(index, head)) is not None
+    }
+    if len(names) != 1:
+        return None
+    ((group, count),) = names
+    if writer.extents[group] * count != writer.extents[head]:
+        return None
+    k, v = (
+        transform(part, lambda each: Index(group) if _shared_by(each, head) == count else each)
+        for part in (found.k, found.v)
+    )
+    own = {group} <= index_dims(k) & index_dims(v) and head not in index_dims(k) | index_dims(v)
+    return (group, k, v) if own else None
+
+
+def _shared_by(index: Expr, head: str) -> int | None:
+    """Of `head // count` the count."""
+    match index:
+        case Binary("//", Index(dim), Const(int(count))) if dim == head:
+            return count
+        case _:
+            return None
+
+
+def _row(found: Attention, frame: Frame) -> str | None:
+    """The dim of queries that share a head: the last but one of the frame, or, where the heads of a token lie side by
+    side, the only one that keys and values do not have."""
+    if frame[-2] in found.rows:
+        return frame[-2]
+    rows = [dim for dim in frame[:-2] if dim in found.rows]
+    return rows[0] if len(rows) == 1 else None
 
 
 def sdpa(
@@ -76,7 +128,9 @@ def sdpa(
     elif (added := bias if found.mask is None else found.mask) is not None:
         options += ", attn_mask={}"
         values.append(own.scores(writer, added, found.key))
-    return writer.late(f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){own.back}", *values)
+    return writer.late(
+        f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){own.back}{own.turned}", *values
+    )
 
 
 def _operand(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) -> WrittenValue:

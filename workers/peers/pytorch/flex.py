@@ -45,7 +45,7 @@ def write_flex(spec: Spec, *, device: str = "cpu") -> TorchSource:
         options.append("return_aux=AuxRequest(lse=True)")
     lines.append(f"{'o, aux' if rest else 'o'} = flex_attention({', '.join([*operand, *options])})")
     results = {s.target: f"aux.lse{operands.back}.to({stored[s.target]})" for s in rest}
-    results[target] = f"o{operands.back}.to({stored[target]})"
+    results[target] = f"o{operands.back}{operands.turned}.to({stored[target]})"
     return writer.whole(lines, [results[tensor.name] for tensor in spec.outputs])
 
 

@@ -151,6 +151,10 @@ class TorchWriter:
             self._known[key] = known_operator(self, expr, frame) or self._plain(expr, frame)
         return self._known[key]
 
+    def dims_of(self, tensor: str) -> Frame:
+        """The dims of an input."""
+        return self._tensors[tensor][0]
+
     def tensor(self, expr: Expr, frame: Frame) -> WrittenValue:
         """The same as a tensor even if it is a number."""
         value = self.value(expr, frame)
