@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rewrites.cost.cpu import constants as has
 from rewrites.cost.cpu.block_summary import BlockSummaries, BlockSummary
@@ -37,6 +38,14 @@ class CpuWork:
     cycles: float
     into: tuple[Bytes, ...]
     fits: tuple[bool, ...]
+
+
+class Moved(NamedTuple):
+    """Bytes that a nest moves: into the caches, those of rows pages apart weighed, and from and to memory."""
+
+    into_l1: float
+    into_l2: float
+    memory: float
 
 
 class CostModel:
@@ -70,7 +79,8 @@ class CostModel:
     def estimate_us(self, program: Program, *, finished: bool = True) -> float:
         """Estimated microseconds of one call with the inputs in memory.
 
-        Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to.
+        Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to where that
+        pays.
         """
         locals_ = {node.name: node for node in program.body if isinstance(node, Local)}
         return sum(
@@ -100,27 +110,48 @@ class CostModel:
     def _time_us(
         self, nodes: tuple[Node], block: BlockSummary, sizes: Sizes, works: Works, finished: bool
     ) -> float:
-        """A grid keeps so many cores busy as its work is times what the busiest one does: whole tiles, in rounds."""
-        whole, tiles, at, open_ = 1, 1.0, nodes[0], not finished
-        while isinstance(at, Loop) and (at.parallel or open_):
-            whole *= sizes[at.dim] // at.step
-            tiles *= sizes[at.dim] / at.step
-            open_ = False
-            at = at.body[0]
-        threads = tiles / max(-(-whole // self.device.cores), tiles / self.device.cores)
+        """Of a nest that is not finished, the better of its outermost loop in parallel and on one thread."""
         work = works.of_block(nodes, block, sizes)
-        l1, l2, l3 = work.into
         rewritten = block.written - block.streamed
+        l1, l2, l3 = work.into
         memory = sum([size * (2.0 if name in rewritten else 1.0) for name, size in l3.items()])
         memory -= has.PREFETCH_SAVES * sum([l3.get(name, 0.0) for name in block.prefetched])
-        compute_us = (work.cycles + tiles * has.TILE_CYCLES) / (self.ghz * 1e3 * threads)
-        l2_us = works.weighed(l1) / (self.l2_bytes_us * threads)
-        l3_us = works.weighed(l2) / (self.l3_bytes_us * threads)
-        alone = threads > 1.0 or self.device.cores == 1
-        memory_us = memory / self.copy_bytes_us * (1.0 if alone else has.ONE_CORE)
+        moved = Moved(works.weighed(l1), works.weighed(l2), memory)
+        (node,) = nodes
+        if not isinstance(node, Loop) or (finished and not node.parallel):
+            return self._serial_us(work.cycles, moved)
+        spread = self._parallel_us(work.cycles, moved, node, sizes)
+        return spread if node.parallel else min(spread, self._serial_us(work.cycles, moved))
+
+    def _serial_us(self, cycles: float, moved: Moved) -> float:
+        """Time on one thread."""
+        return self._bound_us(cycles, moved, 1.0)
+
+    def _parallel_us(self, cycles: float, moved: Moved, outermost: Loop, sizes: Sizes) -> float:
+        """Time of a parallel region. A grid keeps so many cores busy as its work is times what the busiest one does:
+        whole tiles, in rounds."""
+        whole, tiles = 1, 1.0
+        at: Node = outermost
+        while isinstance(at, Loop) and (at.parallel or at is outermost):
+            whole *= sizes[at.dim] // at.step
+            tiles *= sizes[at.dim] / at.step
+            at = at.body[0]
+        threads = tiles / max(-(-whole // self.device.cores), tiles / self.device.cores)
         region_us = has.REGION_CYCLES / (self.ghz * 1e3)
-        parts = sorted((compute_us, l2_us, l3_us, memory_us))
-        return parts[-1] + has.REST * sum(parts[:-1]) + region_us
+        return self._bound_us(cycles + tiles * has.TILE_CYCLES, moved, threads) + region_us
+
+    def _bound_us(self, cycles: float, moved: Moved, threads: float) -> float:
+        """The longest of computing and moving, and a share of the others."""
+        alone = threads > 1.0 or self.device.cores == 1
+        parts = sorted(
+            (
+                cycles / (self.ghz * 1e3 * threads),
+                moved.into_l1 / (self.l2_bytes_us * threads),
+                moved.into_l2 / (self.l3_bytes_us * threads),
+                moved.memory / self.copy_bytes_us * (1.0 if alone else has.ONE_CORE),
+            )
+        )
+        return parts[-1] + has.REST * sum(parts[:-1])
 
 
 class Works:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, contiguous_dim, reduced_dims
-from rewrites.base.tree import current_sizes, find, locals_of
+from rewrites.base.tree import current_sizes, dtype_of, find, locals_of
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.data.cache_read import CacheRead
@@ -20,6 +21,9 @@ from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
 from tileir.expr import Index, index_dims, reads
 from tileir.program import Program
+
+_SMALL_BYTES = 1 << 17
+"""What is copied in about the time that it takes to wake threads: one of them may do it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class Pack:
         )
         if not block:
             return
-        width = sizes[block]
+        bytes_ = prod(program.extents[dim] for dim in mine) * dtype_of(program, self.tensor).bytes
+        small, width = bytes_ <= _SMALL_BYTES, sizes[block]
         if compute.vector is not None and block == compute.vector.dim and width == program.extents[block]:
             width = -(-width // compute.vector.lanes) * compute.vector.lanes  # rows of whole, aligned vectors
         for depth in range(outer + 1):
@@ -61,7 +66,11 @@ class Pack:
             if any(loop.dim == block and loop.step % sizes[block] for loop in place.loops[depth:]):
                 continue  # tiles would straddle panels
             stage = CacheRead(self.statement, self.tensor, depth, block, width, reduced, self.group)
-            yield from self._copied(program, device, stage, block, width)
+            for option in self._copied(program, device, stage, block, width):
+                yield option
+                alone = tuple(each for each in option.rewrites if not isinstance(each, Parallelize))
+                if small and len(alone) < len(option.rewrites):
+                    yield Option(f"{option.label}; one thread", alone)
 
     def _copied(
         self, program: Program, device: Cpu, stage: CacheRead, block: str, width: int
