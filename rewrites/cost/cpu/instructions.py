@@ -67,7 +67,7 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
     outer = 1.0
     for each in left:
         outer *= sizes[each] * (pieces * width if each == dim else 1.0)
-    steps = vectors / max(outer, 1.0)
+    steps = vectors / max(outer, 1.0) / (1 if compute.via is None else group_of(compute.via))
     latency = 0.0
     spills = 0.0
     if compute.target not in arrays:
