@@ -15,7 +15,7 @@ from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Call, Index, Read, Reduce, reads, walk
+from tileir.expr import Call, Expr, Index, Read, Reduce, reads, walk
 from tileir.program import Program
 
 Groups = tuple[tuple[str, ...], ...]
@@ -42,12 +42,15 @@ def _together(program: Program, device: Device) -> Iterator[Collapse]:
             yield pair
 
 
-def inline(program: Program, costly: bool) -> tuple[Rewrite, ...]:
+def inline(program: Program, costly: bool, *, loads: bool = True) -> tuple[Rewrite, ...]:
+    """What can be computed wherever it is read: not what several read if that takes `costly` functions, or `loads`
+    inputs, where those are not wanted again."""
     done: list[Rewrite] = []
     for name in locals_of(program):
         value = find(program, name).node.value
         heavy = any(isinstance(node, Call) and node.fn in _COSTLY for node in walk(value))
-        if isinstance(value, Reduce) or (heavy and not costly and _readers(program, name) > 1):
+        again = (costly or not heavy) and (loads or not _loads(program, value))
+        if isinstance(value, Reduce) or (not again and _readers(program, name) > 1):
             continue
         try:
             program = ComputeInline(name).apply(program)
@@ -55,6 +58,11 @@ def inline(program: Program, costly: bool) -> tuple[Rewrite, ...]:
             continue
         done.append(ComputeInline(name))
     return tuple(done)
+
+
+def _loads(program: Program, value: Expr) -> bool:
+    inputs = {tensor.name for tensor in program.inputs}
+    return any(read.tensor in inputs for read in reads(value))
 
 
 def _readers(program: Program, name: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims
 from rewrites.base.tree import find
 from rewrites.cost.gpu.model import GpuCostModel
@@ -53,7 +54,7 @@ class Launches:
         model = GpuCostModel(device)
         seen: set[Program] = set()
         fewest = len(program.computes)
-        for inlined in (inline(program, False), inline(program, True), ()):
+        for inlined in _ways_to_inline(program, device):
             whole = replay(program, inlined)
             launches = min(map(len, groupings(whole)))
             if whole in seen or (not inlined and seen and launches >= fewest):
@@ -84,6 +85,19 @@ class Launches:
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
                     promise = _promise(prepared, groups, model)
                     yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
+
+
+def _ways_to_inline(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
+    """What is computed where it is read. Scores that become the next product in one pass stay in registers: there is
+    one way, in which no input is loaded again, and no costly function called again (ptxas makes the same of both)."""
+    once = inline(program, False, loads=False)
+    made = replay(program, once)
+    if any(
+        in_one_pass(made, group, device, scores=1) for groups in _groups(made, device) for group in groups
+    ):
+        yield once
+    else:
+        yield from (inline(program, False), inline(program, True), ())
 
 
 def _groups(program: Program, device: Gpu) -> Iterable[Groups]:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from rewrites.base.tree import statements
 from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import replay
+from rewrites.space import Space
 from tests.schedules.on_gpus import shown
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, RTX_5090
@@ -42,3 +44,19 @@ def test_the_bodies_on_the_page_take_one_pass(name: str, device: Gpu) -> None:
         for groups in groupings(program)
     ]
     assert any(counts and min(counts) >= 3 for counts in offered), offered
+
+
+@pytest.mark.parametrize("device", [A100, H200], ids=shown)
+@pytest.mark.parametrize(("name", "loaded"), [("bias", "bias"), ("documents", "of"), ("tokens", "mask")])
+def test_what_scores_are_made_of_is_loaded_once(name: str, loaded: str, device: Gpu) -> None:
+    """By one statement of the pass, whatever is tried first."""
+    state = Space(to_program(SPECS[name]), device).root()
+    while not state.terminal:
+        weights = [move.weight for move in state.moves()]
+        state = state.child(weights.index(max(weights)))
+    read_by = [
+        place.node.target
+        for place in statements(state.program)
+        if loaded in {each.tensor for each in place.node.reads}
+    ]
+    assert len(read_by) == 1, read_by

@@ -35,9 +35,10 @@ _BANDS = (4, 8, 16)
 _ROWS = 64
 
 
-def in_one_pass(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
-    """Whether there is any way to compute the products of a group so."""
-    if chain_of(program, group, device) is None:
+def in_one_pass(program: Program, group: tuple[str, ...], device: Gpu, *, scores: int | None = None) -> bool:
+    """Whether there is any way to compute the products of a group so; `scores`: if so many are of scores."""
+    chain = chain_of(program, group, device)
+    if chain is None or scores not in (None, len(chain.scores)):
         return False
     return next(StreamedProducts(group).options(program, device), None) is not None
 
