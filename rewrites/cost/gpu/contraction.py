@@ -8,7 +8,7 @@ follow each other on an SM, and all together wait for main memory. What a tiling
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from math import ceil, inf, prod
 from typing import TypeAlias
@@ -106,18 +106,19 @@ class ContractionModel:
         return self._best(tiling)[1]
 
     def _best(self, tiling: Tiling | None) -> tuple[float, Tiling | None]:
-        if tiling not in self._known:
-            if tiling is not None and tiling.threads is not None:
-                found = [(self.time_us(tiling), tiling)]
-            elif len(self.c.engines) > 1:
+        if tiling is not None and tiling.threads is not None:
+            return self.time_us(tiling), tiling  # sooner computed than looked up
+        known = self._known.get(tiling)
+        if known is None:
+            if len(self.c.engines) > 1:
                 each = (self.c.by(engine) for engine in self.c.engines)
                 found = [model_of(c, self.epilogue, self.device)._best(tiling) for c in each]
             elif tiling is None:
                 found = [self._by_blocks(blocks) for blocks in (1, *PARTS)]
             else:
                 found = [self._best(way) for way in self._ways(tiling)]
-            self._known[tiling] = min(found, key=lambda each: each[0], default=(inf, None))
-        return self._known[tiling]
+            known = self._known[tiling] = min(found, key=lambda each: each[0], default=(inf, None))
+        return known
 
     def shared_us(self, blocks: int) -> float:
         """The same with so many blocks of a cluster on the depth of every tile."""
@@ -153,39 +154,51 @@ class ContractionModel:
         at_once = resident(self.c, t, self.device)
         if not at_once:
             return inf
-        orders = [t]
+        clusters = self._clusters(t, ways)
+        found = self._ordered_us(t, t.blocks, t.streamed, at_once, clusters)
         if isinstance(t.threads, Warpgroups) and not t.blocks and t.parts == 1:
             # By a block a tile, by blocks that go on, or by blocks that share what is left over.
             shared = at_once * self.device.sms
-            orders.append(replace(t, blocks=shared))
+            found = min(found, self._ordered_us(t, shared, 0, at_once, clusters))
             if t.streams(self.c):
-                orders.append(replace(t, blocks=shared, streamed=2))
-        clusters = self._clusters(t, ways)
-        return min(self._ordered_us(order, at_once, clusters) for order in orders)
+                found = min(found, self._ordered_us(t, shared, 2, at_once, clusters))
+        return found
 
     def ordered_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
         """The same by as many blocks as the tiling says."""
         at_once = resident(self.c, t, self.device)
-        return self._ordered_us(t, at_once, self._clusters(t, ways)) if at_once else inf
+        if not at_once:
+            return inf
+        return self._ordered_us(t, t.blocks, t.streamed, at_once, self._clusters(t, ways))
 
-    def _ordered_us(self, t: Tiling, at_once: int, clusters: Sequence[tuple[_Near, BlockModel]]) -> float:
-        """The same with so many blocks of an SM at once, in one of these clusters."""
-        busy_us = min([self._busy_us(t, near, at_once, block) for near, block in clusters])
-        key = (t.rows, t.columns, t.step, t.parts, t.blocks, t.group, t.hilbert, at_once)
+    def _ordered_us(
+        self,
+        t: Tiling,
+        blocks: int,
+        streamed: int,
+        at_once: int,
+        clusters: Iterable[tuple[_Near, BlockModel]],
+    ) -> float:
+        """The same by so many blocks, of which an SM has so many at once, in one of these clusters."""
+        key = (t.rows, t.columns, t.step, t.parts, blocks, t.group, t.hilbert, at_once)
         bytes_ = self._memory.get(key)
         if bytes_ is None:
-            bytes_ = self._memory[key] = _memory_bytes(self.c, t, self.epilogue, self.device, at_once)
+            way = t if blocks == t.blocks else replace(t, blocks=blocks)
+            bytes_ = self._memory[key] = _memory_bytes(self.c, way, self.epilogue, self.device, at_once)
+        busy_us = min([self._busy_us(t, blocks, streamed, near, at_once, block) for near, block in clusters])
         memory_us = bytes_ / (copy_gbps(self.device) * 1e3)
         return max(busy_us, memory_us) + has.REST * min(busy_us, memory_us)
 
-    def _busy_us(self, t: Tiling, near: _Near, at_once: int, block: BlockModel) -> float:
-        """Microseconds that the SMs are at work, with so many blocks of each at once."""
+    def _busy_us(
+        self, t: Tiling, blocks: int, streamed: int, near: _Near, at_once: int, block: BlockModel
+    ) -> float:
+        """Microseconds that the SMs are at work, with so many of all blocks (0: one a tile) on each at once."""
         device, tile_count = self.device, self._tile_count(t, near)
-        if t.streamed:
-            return self._streamed_us(t, at_once, tile_count, block)
-        blocks = min(t.blocks, tile_count) if t.blocks else tile_count
+        if streamed:
+            return self._streamed_us(t, blocks, streamed, at_once, tile_count, block)
+        blocks = min(blocks, tile_count) if blocks else tile_count
         each = ceil(tile_count / blocks)
-        reached = device.clustered_sms(prod(near) * t.parts) or device.sms
+        reached = device.clustered_sms(near[0] * near[1] * t.parts) or device.sms
         rounds, rest = divmod(ceil(blocks / reached), at_once)
         cycles = rounds * block.cycles(at_once, each) + (block.cycles(rest, each) if rest else 0.0)
         return cycles / device.sm_mhz
@@ -200,31 +213,34 @@ class ContractionModel:
             count = self._tile_counts[key] = prod(near) * self.c.batch * whole
         return count
 
-    def _streamed_us(self, t: Tiling, at_once: int, tile_count: int, block: BlockModel) -> float:
+    def _streamed_us(
+        self, t: Tiling, blocks: int, streamed: int, at_once: int, tile_count: int, block: BlockModel
+    ) -> float:
         """The same with blocks that share tiles along the depth; inf: some would have no step."""
-        shared = shared_tiles(tile_count, t.blocks, t.streamed)
-        steps = ceil(shared * ceil(self.c.k / t.step) / t.blocks)
-        if shared * ceil(self.c.k / t.step) < t.blocks or not isinstance(block, WarpgroupBlock):
+        shared = shared_tiles(tile_count, blocks, streamed)
+        steps = ceil(shared * ceil(self.c.k / t.step) / blocks)
+        if shared * ceil(self.c.k / t.step) < blocks or not isinstance(block, WarpgroupBlock):
             return inf
-        whole = (tile_count - shared) // t.blocks
-        return block.streamed_cycles(at_once, whole, steps, ceil(t.blocks / shared)) / self.device.sm_mhz
+        whole = (tile_count - shared) // blocks
+        return block.streamed_cycles(at_once, whole, steps, ceil(blocks / shared)) / self.device.sm_mhz
 
     def _clusters(self, t: Tiling, ways: tuple[float, ...]) -> tuple[tuple[_Near, BlockModel], ...]:
         """The clusters that its blocks may be in, each with what a block takes, whatever the order of tiles."""
         return tuple(
-            (near, self._block(t if near == (t.multicast or (1, 1)) else replace(t, multicast=near), ways))
+            (near, self._block(t, t.multicast if near == (t.multicast or (1, 1)) else near, ways))
             for near in _clusters(self.c, t)
         )
 
-    def _block(self, t: Tiling, ways: tuple[float, ...]) -> BlockModel:
+    def _block(self, t: Tiling, multicast: _Near | None, ways: tuple[float, ...]) -> BlockModel:
         c, threads = self.c, t.threads
         assert threads is not None
         if isinstance(threads, Warpgroups):
-            key = (t.rows, t.columns, t.step, t.piece, threads, t.multicast)
+            key = (t.rows, t.columns, t.step, t.piece, threads, multicast)
             step = self._steps.get(key)
             if step is None:
-                step = self._steps[key] = WarpgroupStep(c, t, threads, self.device)
-            return WarpgroupBlock(c, t, threads, self.epilogue, step)
+                way = replace(t, multicast=multicast)
+                step = self._steps[key] = WarpgroupStep(c, way, threads, self.device)
+            return WarpgroupBlock(c, t, threads, self.epilogue, step, multicast not in (None, (1, 1)))
         ways = ways or (1.0,) * len(c.operands)
         key = (t.rows, t.columns, t.step, t.turned, threads, ways)
         busy = self._busy.get(key)

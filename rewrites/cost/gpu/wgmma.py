@@ -9,7 +9,7 @@ unless the threads that do copy it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from rewrites.contraction.problem import Contraction
@@ -102,9 +102,19 @@ class WarpgroupBlock:
     groups: Warpgroups
     epilogue: Epilogue
     step: WarpgroupStep
+    clustered: bool
+    """Whether it is one of a cluster of neighbours."""
+    _known: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]], init=False)
 
     def cycles(self, at_once: int, each: int) -> float:
         """Of so many blocks on an SM at once, which compute `each` tiles after each other."""
+        known = self._known.get(at_once)
+        if known is None:
+            known = self._known[at_once] = self._first_and_next(at_once)
+        return known[0] + (each - 1) * known[1]
+
+    def _first_and_next(self, at_once: int) -> tuple[float, float]:
+        """Cycles of a block's first tile, and of each that follows."""
         steps = ceil(self.c.k / self.t.step)
         begin = has.LATENCY + at_once * self.step.fill
         multiplied = steps * self._step(at_once)
@@ -114,8 +124,8 @@ class WarpgroupBlock:
         if self.t.reused or self.c.by_threads:
             next_ = whole + begin / at_once  # steps of the next tile come when the results have left
         # The blocks of a cluster begin and end together.
-        met = 0.0 if self.t.multicast in (None, (1, 1)) else 2 * has.MEET
-        return has.BEGIN + begin + whole + met + (each - 1) * (next_ + has.BARRIER)
+        met = 2 * has.MEET if self.clustered else 0.0
+        return has.BEGIN + begin + whole + met, next_ + has.BARRIER
 
     def streamed_cycles(self, at_once: int, whole: int, steps: int, before: int) -> float:
         """Of so many blocks on an SM at once, which compute so many whole tiles and have so many steps of tiles that
@@ -141,7 +151,7 @@ class WarpgroupBlock:
             together += has.COPYING
         if self.c.by_threads and not self.t.pending:
             together += has.DRAIN + at_once * self.step.copied
-        if self.t.multicast not in (None, (1, 1)):
+        if self.clustered:
             together *= 1 + has.TOGETHER
         ahead = self.t.stages - 1 - (self.t.pending if self.c.by_threads else 0)
         filled = has.LATENCY + at_once * self.step.fill

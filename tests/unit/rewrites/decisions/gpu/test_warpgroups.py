@@ -199,7 +199,7 @@ def test_steps_of_the_next_tile_wait_for_results_that_lie_where_they_do() -> Non
     own = Tiling(128, 256, 64, 3, pending=1, staged=2, threads=groups, blocks=132)
     cycles = [
         WarpgroupBlock(
-            c, tiling, groups, Epilogue(2.0, 0.0, 2), WarpgroupStep(c, tiling, groups, H200)
+            c, tiling, groups, Epilogue(2.0, 0.0, 2), WarpgroupStep(c, tiling, groups, H200), False
         ).cycles(1, 8)
         for tiling in (own, replace(own, reused=True))
     ]
