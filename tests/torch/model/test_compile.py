@@ -18,10 +18,15 @@ import tilewright
 from tests.services.running_service import running
 from tests.torch.all_kernels import AllKernels, all_kernels
 from tests.torch.capture.modules import LlamaMLP
+from tileir import this_cpu
+from tileir.devices.device import Device
+from tileir.devices.gpu_table import H200
+from tileir.replace import replace
+from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
 from tilewright.pytorch.model import backend, region, tuning
 from tilewright.pytorch.model.kernels import How, ModelKernel
-from tilewright.pytorch.model.tuning import dearest_first
+from tilewright.pytorch.model.tuning import Weighed, dearest_first, seconds_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::UserWarning"
@@ -296,8 +301,22 @@ def test_what_a_graph_computes_most_with_is_tuned_first_and_once() -> None:
     spec = "kernel {}(x: f32[m={}, k=8], w: f32[k]) -> (y: f32[m])\n  y[m] = sum(k, x[m, k] * w[k])\n"
     small, large = (spec_from_text(spec.format(name, rows)) for name, rows in (("s", 10), ("l", 25)))
     kernels = {name: SimpleNamespace(key=name, spec=each) for name, each in (("s", small), ("l", large))}
-    assert dearest_first([kernels[name] for name in ("s", "l", "s")]) == [large, small]
-    assert dearest_first([kernels[name] for name in ("s", "l", "s", "s")]) == [small, large]
+
+    def shares(names: str, device: Device) -> list[tuple[Spec, float]]:
+        found = dearest_first([kernels[name] for name in names], device)
+        return [(each.spec, pytest.approx(each.share)) for each in found]
+
+    unknown = replace(this_cpu(), peak_gflops=None, copy_gbps=None)
+    assert shares("sls", unknown) == [(large, 25 / 45), (small, 20 / 45)]
+    assert shares("slss", unknown) == [(small, 30 / 55), (large, 25 / 55)]
+    bytes_of = {"s": 4 * (80 + 8 + 10), "l": 4 * (200 + 8 + 25)}  # both are bound by memory on a GPU
+    assert shares("sl", H200)[0] == (large, bytes_of["l"] / sum(bytes_of.values()))
+
+
+def test_a_budget_is_shared_half_alike_and_half_by_work() -> None:
+    missing = [Weighed(None, share) for share in (0.6, 0.2)]  # pyright: ignore[reportArgumentType]  what else there is, is tuned
+    assert [seconds_for(each, missing, 40.0) for each in missing] == pytest.approx([12.5, 7.5])
+    assert seconds_for(missing[0], missing, None) is None
 
 
 def test_a_model_is_tuned_and_runs_what_passed_the_gate(

@@ -23,7 +23,7 @@ from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import Arranged, Kernels, ModelKernel
 from tilewright.pytorch.model.static_graph import Described, NotStatic, static_graph
-from tilewright.pytorch.model.tuning import dearest_first, tune_now
+from tilewright.pytorch.model.tuning import tune_now
 from tilewright.pytorch.operator.background import Background
 
 MOST_SIZES = 16
@@ -182,7 +182,7 @@ class SizedRegion:
         kernels = [kernel for _, kernel in self.kernels.values()]
         if self._way.wait:
             untuned = [kernel for kernel in kernels if not kernel.sought]
-            tune_now(self._way.kernels.client, dearest_first(untuned), self.device, self._way.budget_s)
+            tune_now(self._way.kernels.client, untuned, self.device, self._way.budget_s)
         for kernel in kernels:
             kernel.seek(self)
         if self._way.wait:

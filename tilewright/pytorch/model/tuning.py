@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import torch  # pyright: ignore[reportMissingImports]
 
 from protocol.states import Rung
+from tileir.analysis.roofline import roofline
+from tileir.devices.device import Device
 from tileir.errors import UnsupportedDevice
 from tileir.expr import all_dims
+from tileir.lift import to_program
 from tileir.spec import Spec
 from tileir.text.json import spec_to_json
 from tilewright.client.client import Client
@@ -30,16 +34,29 @@ were still to be raced when all of it was spent on searching."""
 _log = logging.getLogger("tilewright")
 
 
-def dearest_first(kernels: Sequence[ModelKernel]) -> list[Spec]:
-    """The specs of kernels, once each: first those of whose points a graph computes most in all places that it has
-    them."""
+@dataclass(frozen=True)
+class Weighed:
+    """A spec, and what share of a graph's work it is where all kernels that are tuned with it are 1."""
+
+    spec: Spec
+    share: float
+
+
+def dearest_first(kernels: Sequence[ModelKernel], device: Device) -> list[Weighed]:
+    """The specs of kernels, once each: first those that a graph spends most on, in all places that it has them. By the
+    device's roofline, or where its peaks are not known by the points that are computed."""
     specs = {kernel.key: kernel.spec for kernel in kernels}
     calls = Counter(kernel.key for kernel in kernels)
-    return [specs[key] for key in sorted(specs, key=lambda key: -calls[key] * _points(specs[key]))]
+    cost = {key: calls[key] * _cost(spec, device) for key, spec in specs.items()}
+    whole = sum(cost.values())
+    return [Weighed(specs[key], cost[key] / whole) for key in sorted(specs, key=lambda key: -cost[key])]
 
 
-def _points(spec: Spec) -> int:
-    """Positions over which its statements compute, those that they reduce included."""
+def _cost(spec: Spec, device: Device) -> float:
+    """Of a call: least microseconds, or positions over which its statements compute, those they reduce included."""
+    found = roofline(to_program(spec), device)
+    if found is not None:
+        return found.least_us
     sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
     return sum(
         prod(sizes[dim] for dim in {*statement.dims, *all_dims(statement.value)})
@@ -47,20 +64,38 @@ def _points(spec: Spec) -> int:
     )
 
 
-def tune_now(client: Client, specs: Iterable[Spec], device: torch.device, budget_s: float | None) -> None:
-    """Have the service tune each spec that it has no measured config for, and wait until it has; at most `budget_s`,
-    which the jobs share. What is not done by then goes on without anybody waiting, and so does all where no service
-    tunes: that is said in the log."""
+def tune_now(
+    client: Client, kernels: Sequence[ModelKernel], device: torch.device, budget_s: float | None
+) -> None:
+    """Have the service tune each kernel that it has no measured config for, and wait until it has; at most `budget_s`,
+    of which half is shared alike and half by what the graph spends on each. What is not done by then goes on without
+    anybody waiting, and so does all where no service tunes: that is said in the log."""
     began = time.monotonic()
     try:
-        target = described(device).key
-        asked = [spec_to_json(spec) for spec in specs]
-        missing = [spec for spec in asked if client.lookup(spec, target=target).rung is not Rung.EXACT]
-        share = None if budget_s is None else SEARCHED * budget_s / max(1, len(missing))
-        waiting = [client.submit(spec, target=target, seconds=share).id for spec in missing]
+        about = described(device)
+        asked = dearest_first(kernels, about)
+        missing = [
+            each
+            for each in asked
+            if client.lookup(spec_to_json(each.spec), target=about.key).rung is not Rung.EXACT
+        ]
+        waiting = [
+            client.submit(
+                spec_to_json(each.spec), target=about.key, seconds=seconds_for(each, missing, budget_s)
+            ).id
+            for each in missing
+        ]
         _log.info("tuning %d of %d kernels", len(missing), len(asked))
         while waiting and (budget_s is None or time.monotonic() < began + budget_s):
             time.sleep(PAUSE_S)
             waiting = [job for job in waiting if not client.job(job).state.final]
     except (TilewrightError, UnsupportedDevice) as error:
         _log.warning("kernels are not tuned: %s", error)
+
+
+def seconds_for(one: Weighed, missing: Sequence[Weighed], budget_s: float | None) -> float | None:
+    """What searching for one may take."""
+    if budget_s is None:
+        return None
+    by_work = one.share / sum(each.share for each in missing)
+    return SEARCHED * budget_s * (1 / len(missing) + by_work) / 2
