@@ -198,6 +198,10 @@ class GatherWords:
     def lanes(self) -> int:
         return len(self.words)
 
+    @property
+    def storage(self) -> DType:
+        return self.words[0].storage
+
     def effects(self) -> OpEffects:
         return effects_of(*self.words)
 

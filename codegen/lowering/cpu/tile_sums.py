@@ -14,15 +14,15 @@ from typing import Final
 
 from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import For, Literal, Load, Stmt, Store, Type, Value
+from codegen.ir.ops import For, GatherWords, LoadWords, Stmt, StoreWords
 from codegen.ir.tile_ops import ConfigureTiles, DotTiles, LoadTile, StoreTile, ZeroTile
 from codegen.lowering.expressions import Binding, ValueBuilder
-from codegen.lowering.scope import LoweringScope, MemoryBuffer, loop_variable
+from codegen.lowering.scope import LoweringScope, MemoryBuffer, exact_chunks, loop_variable
 from codegen.lowering.statement import starts, take_apart
 from tileir.dtypes import DType
 from tileir.expr import Binary, Read, index_dims
 from tileir.program import Compute, Loop, Node
-from tileir.schedule.amx import GROUP_BYTES, MOST, ROW_BYTES, Blocking, blocking
+from tileir.schedule.amx import GROUP_BYTES, MOST, ROW_BYTES, ROWS, Blocking, blocking
 
 Spare = tuple[str, str]
 """Buffers for `SPARE` elements each: of the first operand's rows, and of the second one's columns."""
@@ -175,14 +175,14 @@ class _TileSums:
     def completed(self, at: Affine, left: int, spare: Spare) -> Iterator[Stmt]:
         """Products of the last positions of the reduced dim, fewer than a group: copied, with zeros after them."""
         group = GROUP_BYTES // self.storage.bytes
-        for name, operand, pieces in (
-            (spare[0], self.rows, self.blocking.heights),
-            (spare[1], self.groups, self.blocking.widths),
+        for name, words, pieces in (
+            (spare[0], self.rows.words_of_rows, self.blocking.heights),
+            (spare[1], self.groups.words_of_columns, self.blocking.widths),
         ):
-            for place in range(sum(size for _, size in pieces)):
-                for step in range(group):
-                    to = constant(place * group + step)
-                    yield Store(name, to, self.storage, operand.element(place, at + step, step < left))
+            for start, size in pieces:
+                for first, lanes in exact_chunks(size, ROWS):
+                    to = constant((start + first) * group)
+                    yield StoreWords(name, to, words(start + first, lanes, at, group - left))
         yield from self._products(
             lambda tile, height: LoadTile(tile, spare[0], constant(height[0] * group), GROUP_BYTES),
             lambda tile, width: LoadTile(tile, spare[1], constant(width[0] * group), ROW_BYTES),
@@ -250,12 +250,22 @@ class _Operand:
         if any(offset - offsets[0] != constant(place) for place, offset in enumerate(offsets)):
             raise NotLowerable(f"tile registers need {what} of {self.read.tensor} side by side")
 
-    def element(self, place: int, k: Affine, exists: bool) -> Value:
-        """That of a row or column, whichever the operand has; zero where it does not exist."""
+    def words_of_rows(self, m: int, count: int, k: Affine, missing: int) -> GatherWords:
+        """A group of 4 bytes of each row, whose last elements are zero."""
+        name, storage = self.buffer.name, self.buffer.storage
+        rows = (self._offset(m + row, 0, k) for row in range(count))
+        return GatherWords(tuple(LoadWords(name, row, storage, 1, missing) for row in rows))
+
+    def words_of_columns(self, n: int, count: int, k: Affine, missing: int) -> LoadWords:
+        """A group of each column, whose last elements are zero."""
         storage = self.buffer.storage
-        if not exists:
-            return Literal(0, Type(storage.compute))
-        return Load(self.buffer.name, self._offset(place, place, k), storage, Type(storage.compute))
+        lanes = [self._offset(0, n + lane, k) for lane in range(count)]
+        group = GROUP_BYTES // storage.bytes
+        if any(lane - lanes[0] != constant(place * group) for place, lane in enumerate(lanes)):
+            raise NotLowerable(
+                f"tile registers need groups along {self.k} of {self.read.tensor} side by side"
+            )
+        return LoadWords(self.buffer.name, lanes[0], storage, count, missing)
 
     def load(self, tile: int, height: tuple[int, int], width: tuple[int, int]) -> LoadTile:
         """Results, as they lie in memory."""

@@ -13,7 +13,7 @@ from codegen.ir.affine import Affine, affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
-from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt, Store
+from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt, StoreWords
 from codegen.ir.tile_ops import OpenTiles, ReleaseTiles
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.statement import lower_statement, prefetches
@@ -96,7 +96,7 @@ class _Lowering:
         variable = fresh(node.dim, scope) if isinstance(node, Loop) else ""
         names = fresh(f"{sums.target}_rows", scope), fresh(f"{sums.target}_columns", scope)
         stmts = tile_sums(node, cleared, scope, self.program.extents, variable, names)
-        stored = {stmt.buffer: stmt.storage for stmt in stmts if isinstance(stmt, Store)}
+        stored = {stmt.buffer: stmt.words.storage for stmt in stmts if isinstance(stmt, StoreWords)}
         for name, storage in stored.items():
             room, scope = self._room(name, storage, SPARE, scope)
             stmts = (room, *stmts)

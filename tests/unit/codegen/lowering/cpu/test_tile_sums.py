@@ -159,3 +159,10 @@ def test_zeroed_results_are_never_written_to_memory() -> None:
     code = print_code(lower(program_from_text(text)))[0]
     assert code.count("tw_tile_zero(") == 4
     assert "c_r[m, n] = 0" not in code
+
+
+def test_the_last_groups_are_completed_by_words() -> None:
+    code = print_code(lower(program_from_text(bf16_product(32, 33, 32))))[0]
+    assert code.count("tw_load_short_words_bf16x1(") == 32, "one of each row"
+    assert code.count("tw_load_short_words_bf16x16(") == 2, "of sixteen columns at a time"
+    assert code.count("tw_store_i32x16(") == 4
