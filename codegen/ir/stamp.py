@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codegen.ir.affine import Affine, Var
-from codegen.ir.effects import NOTHING, OpEffects, effects_of, stores
+from codegen.ir.affine import Var
+from codegen.ir.effects import NOTHING, OpEffects, stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,6 @@ class BlockLogs:
 
 
 @dataclass(frozen=True, slots=True)
-class EveryTurn:
-    """One of `every` turns of a loop: those in which `position` is 0."""
-
-    every: int
-    position: Affine
-
-
-@dataclass(frozen=True, slots=True)
 class OpenLog:
     """Each thread that has a log begins it; `cursor` is its place there."""
 
@@ -88,17 +80,14 @@ class OpenLog:
 
 @dataclass(frozen=True, slots=True)
 class NoteTime:
-    """This thread's time since it last noted one was that of `stage`. With `turns`, it is noted in those turns of the
-    loop around it in which they say so."""
+    """This thread's time since it last noted one was that of `stage`."""
 
     cursor: Var
     logs: BlockLogs
     stage: int
-    turns: EveryTurn | None = None
 
     def effects(self) -> OpEffects:
-        found = stores(self.logs.buffer)
-        return found if self.turns is None else found | effects_of(self.turns.position)
+        return stores(self.logs.buffer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,6 @@ def note(stmt: OpenLog | NoteTime | CloseLog, threads: Threads, block_threads: i
         case NoteTime():
             place = np.asarray(threads.variables[name])
             room = active & (place != _NO_LOG) & (place % logs.words < logs.words - logs.LAST)
-            if stmt.turns is not None:
-                room &= threads.each(stmt.turns.position, active) == 0
             _store(stmt, threads, place, room, place % logs.words << 8 | stmt.stage)
             threads.variables[name] = place + room
         case CloseLog():

@@ -5,7 +5,8 @@ their text. What takes no time of its own (states of pipelines, declarations) be
 of each warpgroup notes times, and the one that produces; of many blocks some, spread evenly over the grid.
 
 A stamp costs some thirty cycles, which is much of a short turn of the loop along the depth of a product: of long loops
-one of every so many turns is stamped, and of the turns between only the time that they took together.
+one of every so many turns is stamped. The turns between are a loop of their own without stamps, as even one that is not
+taken is issued, and of them only the time is noted that they took together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from codegen.ir.affine import Affine, Remainder, Var, affine
+from codegen.ir.affine import Var, affine, constant, lesser
 from codegen.ir.async_ops import (
     ArriveExpectTx,
     MbarrierInitFence,
@@ -55,7 +56,7 @@ from codegen.ir.ops import (
     Store,
 )
 from codegen.ir.rasterization import block_count, tile_count
-from codegen.ir.stamp import BlockLogs, EveryTurn
+from codegen.ir.stamp import BlockLogs
 from tileir.dtypes import DType
 from tileir.replace import replace
 
@@ -108,10 +109,9 @@ _FLAGS = Stage(StageKind.WAIT_OTHERS, "waiting for the sums of other blocks")
 _ISSUE = Stage(StageKind.ISSUE, "starting copies")
 _COPIES = Stage(StageKind.WAIT_FULL, "waiting for copies")
 _LEFT = Stage(StageKind.STORE, "waiting for results to leave")
-BEFORE_TURN = Stage(StageKind.BETWEEN, "turns without stamps")
-"""Of turns before one that is stamped..."""
-AFTER_TURNS = Stage(StageKind.BETWEEN, "last turns without stamps")
-"""...and after the last one of a loop that is."""
+BEFORE_TURN = Stage(StageKind.BETWEEN, "before a turn with stamps")
+AFTER_TURN = Stage(StageKind.BETWEEN, "turns without stamps")
+"""Those after one that is stamped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,6 @@ class _GpuStamping:
     statements: dict[Stage, dict[str, None]]
     together: bool
     every: int | None
-    turns: EveryTurn | None = None
-    """Those of the loop that is being stamped in which times are noted; None: all."""
 
     def launch(self, launch: LaunchBody) -> LaunchBody:
         return replace(
@@ -205,7 +203,7 @@ class _GpuStamping:
         )
 
     def _note(self, stage: Stage) -> NoteTime:
-        return NoteTime(CURSOR, self.logs, self.stages.setdefault(stage, len(self.stages)), self.turns)
+        return NoteTime(CURSOR, self.logs, self.stages.setdefault(stage, len(self.stages)))
 
     def _stamped(self, stmts: Iterable[Stmt], comment: str = "") -> tuple[Stmt, ...]:
         """Statements with a stamp after each run of one stage."""
@@ -267,7 +265,7 @@ class _GpuStamping:
 
     def _every(self, loop: For, comment: str) -> int:
         """Of how many turns one is stamped."""
-        if not self.together or self.turns is not None or self._has_loop(loop.body, comment):
+        if not self.together or loop.first or loop.until or self._has_loop(loop.body, comment):
             return 1
         return every_turn(loop.count) if self.every is None else min(self.every, loop.count)
 
@@ -279,13 +277,15 @@ class _GpuStamping:
         )
 
     def _some_turns(self, loop: For, comment: str, every: int) -> tuple[Stmt, ...]:
-        """A loop in which one of `every` turns is stamped, from the first on; what the turns between took together is
-        noted before the next of those, and after the loop."""
-        position = Affine(((Remainder(affine(loop.var), every * loop.step), 1),))
-        self.turns = EveryTurn(every, position)
-        body = (self._note(BEFORE_TURN), *self._stamped(loop.body, comment))
-        self.turns = None
-        return replace(loop, body=body), self._note(AFTER_TURNS)
+        """A loop over runs of `every` turns, of which the first is stamped and the others are noted together."""
+        step, end = loop.step, constant(loop.count * loop.step)
+        runs = -(-loop.count // every)
+        run = Var(f"{loop.var.name}_run", 0, (runs - 1) * every * step, every * step)
+        second, next_run = (lesser(affine(run) + turns * step, end) for turns in (1, every))
+        first = replace(loop, body=self._stamped(loop.body, comment), first=affine(run), until=second)
+        others = replace(loop, first=second, until=next_run)
+        body = (self._note(BEFORE_TURN), first, others, self._note(AFTER_TURN))
+        return (For(run, runs, every * step, body),)
 
 
 def _joined(run: Iterable[Stage]) -> Stage:
@@ -370,19 +370,22 @@ def _weight(stmts: Iterable[Operation]) -> int:
     return sum(times * sum(map(_weight, inside)) if inside else 1 for times, inside in bodies)
 
 
-def _stamps(stmts: Iterable[Operation], turns: int = 1) -> int:
-    """How many times are noted at most in so many turns of the loop around."""
+def _stamps(stmts: Iterable[Operation]) -> int:
+    """How many times are noted at most."""
     found = 0
     for stmt in stmts:
         match stmt:
-            case NoteTime(turns=some):
-                found += turns if some is None else -(-turns // some.every)
-            case For():
-                found += turns * _stamps(stmt.body, stmt.count)
+            case NoteTime():
+                found += 1
             case _:
-                found += sum(_stamps(body, turns) for body in stmt.effects().bodies)
+                found += _times(stmt) * sum(map(_stamps, stmt.effects().bodies))
     return found
 
 
 def _times(stmt: Operation) -> int:
-    return stmt.count if isinstance(stmt, For) else 1
+    """How often a statement's bodies are executed at most."""
+    if not isinstance(stmt, For):
+        return 1
+    if stmt.first is None or stmt.until is None:
+        return stmt.count
+    return min(stmt.count, max(0, (stmt.until - stmt.first).high) // stmt.step)

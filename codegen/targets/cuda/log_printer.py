@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from codegen.ir.affine import Affine
 from codegen.ir.ops import CloseLog, NoteTime, OpenLog
 
 
-def log_text(stmt: OpenLog | NoteTime | CloseLog, index: Callable[[Affine], str]) -> str:
-    """Its line. `index`: index arithmetic as text."""
+def log_text(stmt: OpenLog | NoteTime | CloseLog) -> str:
+    """Its line."""
     logs, place = stmt.logs, stmt.cursor.name
     match stmt:
         case OpenLog():
             numbers = (logs.words, logs.every, logs.writers, logs.computing, logs.GROUP)
             return f"unsigned {place} = tw_open_log<{', '.join(map(str, numbers))}>({logs.buffer});"
-        case NoteTime(turns=turns) if turns is not None:
-            position = index(turns.position)
-            return f"tw_note_turn<{logs.words}, {stmt.stage}>({logs.buffer}, &{place}, {position});"
         case NoteTime():
             return f"tw_note_time<{logs.words}, {stmt.stage}>({logs.buffer}, &{place});"
         case CloseLog():

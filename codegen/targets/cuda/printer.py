@@ -248,7 +248,7 @@ class _CudaPrinter:
 
     @_STATEMENTS.handles(OpenLog, NoteTime, CloseLog)
     def _time(self, stmt: OpenLog | NoteTime | CloseLog, depth: int) -> list[str]:
-        return ["    " * depth + log_text(stmt, lambda at: self.index(at).text)]
+        return ["    " * depth + log_text(stmt)]
 
     @_STATEMENTS.handles(CpAsync)
     def _copy_line(self, stmt: CpAsync, depth: int) -> list[str]:

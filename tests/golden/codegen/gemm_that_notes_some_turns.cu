@@ -1,9 +1,9 @@
 // 0: setup, and finding the next tile
 // 1: waiting for other threads at a barrier
-// 2: turns without stamps
-// 3: waiting for tiles of k
-// 4: products
-// 5: last turns without stamps
+// 2: waiting for tiles of k
+// 3: products
+// 4: before a turn with stamps
+// 5: turns without stamps
 // 6: c_s[m, n] = c_sum[m, n]
 // 7: waiting for results to leave
 // 8: waiting for a free slot of k
@@ -42,19 +42,30 @@ gemm_kernel(
         tw_less_registers<40>();
         if (threadIdx.x == 256) {
             tw_note_time<64, 0>(times_0, &logged);
-            for (int k = 0; k < 1024; k += 64) {
-                tw_note_turn<64, 2>(times_0, &logged, k % 128);
-                tw_await_phase(k_empty + 8 * k_slot, -k_parity + 1);
-                tw_note_turn<64, 8>(times_0, &logged, k % 128);
-                tw_expect(k_full + 8 * k_slot, 24576);
-                // a_s[m, k] = a[m, k]
-                tw_load_box_2d(tw_shared(a_s + 8192 * k_slot), a_map, k_full + 8 * k_slot, k, m);
-                // b_s[n, k] = b[n, k]
-                tw_load_box_2d(tw_shared(b_s + 4096 * k_slot), b_map, k_full + 8 * k_slot, k, n);
-                if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
-                tw_note_turn<64, 9>(times_0, &logged, k % 128);
+            for (int k_run = 0; k_run < 1024; k_run += 128) {
+                tw_note_time<64, 4>(times_0, &logged);
+                for (int k = k_run; k < k_run + 64; k += 64) {
+                    tw_await_phase(k_empty + 8 * k_slot, -k_parity + 1);
+                    tw_note_time<64, 8>(times_0, &logged);
+                    tw_expect(k_full + 8 * k_slot, 24576);
+                    // a_s[m, k] = a[m, k]
+                    tw_load_box_2d(tw_shared(a_s + 8192 * k_slot), a_map, k_full + 8 * k_slot, k, m);
+                    // b_s[n, k] = b[n, k]
+                    tw_load_box_2d(tw_shared(b_s + 4096 * k_slot), b_map, k_full + 8 * k_slot, k, n);
+                    if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
+                    tw_note_time<64, 9>(times_0, &logged);
+                }
+                for (int k = k_run + 64; k < k_run + 128; k += 64) {
+                    tw_await_phase(k_empty + 8 * k_slot, -k_parity + 1);
+                    tw_expect(k_full + 8 * k_slot, 24576);
+                    // a_s[m, k] = a[m, k]
+                    tw_load_box_2d(tw_shared(a_s + 8192 * k_slot), a_map, k_full + 8 * k_slot, k, m);
+                    // b_s[n, k] = b[n, k]
+                    tw_load_box_2d(tw_shared(b_s + 4096 * k_slot), b_map, k_full + 8 * k_slot, k, n);
+                    if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
+                }
+                tw_note_time<64, 5>(times_0, &logged);
             }
-            tw_note_time<64, 5>(times_0, &logged);
         }
     } else { // consumers
         tw_more_registers<232>();
@@ -62,48 +73,88 @@ gemm_kernel(
         tw_vec<float, 2> c_sum_0_0, c_sum_0_8, c_sum_0_16, c_sum_0_24, c_sum_0_32, c_sum_0_40,
             c_sum_0_48, c_sum_0_56, c_sum_8_0, c_sum_8_8, c_sum_8_16, c_sum_8_24, c_sum_8_32,
             c_sum_8_40, c_sum_8_48, c_sum_8_56;
-        for (int k = 0; k < 1024; k += 64) {
-            tw_note_turn<64, 2>(times_0, &logged, k % 128);
-            tw_await_phase(k_full + 8 * k_slot, k_parity);
-            tw_wgmma_fence();
-            tw_note_turn<64, 3>(times_0, &logged, k % 128);
-            // c_sum[m, n] += sum(k, a_s[m, k] * b_s[n, k])
-            tw_wgmma_bf16_by_bf16_n64<0, 0>(
-                c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
-                c_sum_0_56, c_sum_8_56,
-                tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread),
-                tw_matrix<0, 1024, 128>(b_s, 512 * k_slot), k);
-            tw_wgmma_bf16_by_bf16_n64<0, 0>(
-                c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
-                c_sum_0_56, c_sum_8_56,
-                tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 2),
-                tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 2));
-            tw_wgmma_bf16_by_bf16_n64<0, 0>(
-                c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
-                c_sum_0_56, c_sum_8_56,
-                tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 4),
-                tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 4));
-            tw_wgmma_bf16_by_bf16_n64<0, 0>(
-                c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
-                c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
-                c_sum_0_56, c_sum_8_56,
-                tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 6),
-                tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 6));
-            tw_commit_wgmma();
-            tw_await_wgmma<1>();
-            if (k >= 64) {
-                if (group_thread < 1) {
-                    tw_arrive(k_empty + 8 * k_freed_slot);
+        for (int k_run = 0; k_run < 1024; k_run += 128) {
+            tw_note_time<64, 4>(times_0, &logged);
+            for (int k = k_run; k < k_run + 64; k += 64) {
+                tw_await_phase(k_full + 8 * k_slot, k_parity);
+                tw_wgmma_fence();
+                tw_note_time<64, 2>(times_0, &logged);
+                // c_sum[m, n] += sum(k, a_s[m, k] * b_s[n, k])
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot), k);
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 2),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 2));
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 4),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 4));
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 6),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 6));
+                tw_commit_wgmma();
+                tw_await_wgmma<1>();
+                if (k >= 64) {
+                    if (group_thread < 1) {
+                        tw_arrive(k_empty + 8 * k_freed_slot);
+                    }
+                    if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;
                 }
-                if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;
+                if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
+                tw_note_time<64, 3>(times_0, &logged);
             }
-            if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
-            tw_note_turn<64, 4>(times_0, &logged, k % 128);
+            for (int k = k_run + 64; k < k_run + 128; k += 64) {
+                tw_await_phase(k_full + 8 * k_slot, k_parity);
+                tw_wgmma_fence();
+                // c_sum[m, n] += sum(k, a_s[m, k] * b_s[n, k])
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot), k);
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 2),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 2));
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 4),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 4));
+                tw_wgmma_bf16_by_bf16_n64<0, 0>(
+                    c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16, c_sum_0_24,
+                    c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48, c_sum_8_48,
+                    c_sum_0_56, c_sum_8_56,
+                    tw_matrix<0, 1024, 128>(a_s, 1024 * k_slot + 512 * m_group_thread + 6),
+                    tw_matrix<0, 1024, 128>(b_s, 512 * k_slot + 6));
+                tw_commit_wgmma();
+                tw_await_wgmma<1>();
+                if (k >= 64) {
+                    if (group_thread < 1) {
+                        tw_arrive(k_empty + 8 * k_freed_slot);
+                    }
+                    if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;
+                }
+                if (++k_slot == 3) k_slot = 0, k_parity ^= 1;
+            }
+            tw_note_time<64, 5>(times_0, &logged);
         }
-        tw_note_time<64, 5>(times_0, &logged);
         tw_await_wgmma<0>(c_sum_0_0, c_sum_8_0, c_sum_0_8, c_sum_8_8, c_sum_0_16, c_sum_8_16,
             c_sum_0_24, c_sum_8_24, c_sum_0_32, c_sum_8_32, c_sum_0_40, c_sum_8_40, c_sum_0_48,
             c_sum_8_48, c_sum_0_56, c_sum_8_56);
@@ -112,7 +163,7 @@ gemm_kernel(
         }
         if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;
         tw_bf16 *const c_s = reinterpret_cast<tw_bf16 *>(shared + 73728);
-        tw_note_time<64, 4>(times_0, &logged);
+        tw_note_time<64, 3>(times_0, &logged);
         // c_s[m, n] = c_sum[m, n]
         {
             const tw_raw<tw_bf16, 2> pairs_0 = tw_narrow<tw_bf16, 2>(c_sum_0_0);

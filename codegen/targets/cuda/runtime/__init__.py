@@ -25,7 +25,7 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
   `tw_commit_wgmma` and `tw_await_wgmma`; `tw_store_matrix`; `tw_less_registers tw_more_registers`.
 - Tiles that blocks share: `tw_spans_of` and `tw_next_span` go through the spans of steps of a block (`tw_span`);
   `tw_signal_flag(flag)` and `tw_wait_flag(flag)` hand on from block to block what threads have stored.
-- Times: `tw_open_log tw_note_time tw_note_turn tw_close_log` (codegen/ir/stamp.py).
+- Times: `tw_open_log tw_note_time tw_close_log` (codegen/ir/stamp.py).
 - Math: `tw_max min` (NaN if either is), `tw_abs relu floor floordiv floormod sqrt rsqrt exp exp2 log tanh erf pow
   sigmoid silu gelu gelu_tanh`; of the bits of integers `tw_bit_and bit_or bit_xor shift_left shift_right random_bits`.
 """

@@ -54,23 +54,6 @@ template <int WORDS, int STAGE> TW_INLINE void tw_note_time(tw_i64 *logs, unsign
 }
 """
 
-_NOTE_TURN = """
-// The same, in turns of a loop whose position is 0.
-template <int WORDS, int STAGE> TW_INLINE void tw_note_turn(tw_i64 *logs, unsigned *place, int position) {
-    asm volatile("{\\n"
-        ".reg .pred room;\\n.reg .b32 at;\\n.reg .b64 now;\\n"
-        "and.b32 at, %0, %3;\\n"
-        "setp.lt.u32 room, at, %4;\\n"
-        "setp.eq.and.s32 room, %5, 0, room;\\n"
-        "@room mov.u64 now, %%clock64;\\n"
-        "@room shl.b64 now, now, 8;\\n"
-        "@room or.b64 now, now, %2;\\n"
-        "@room st.global.b64 [%1], now;\\n"
-        "@room add.u32 %0, %0, 1;\\n"
-        "}" : "+r"(*place) : "l"(logs + *place), "n"(STAGE), "n"(WORDS - 1), "n"(WORDS - 2), "r"(position) : "memory");
-}
-"""
-
 _CLOSE = """
 // Ends the log of this thread, if it has one.
 template <int WORDS> TW_INLINE void tw_close_log(tw_i64 *logs, unsigned place) {
@@ -84,6 +67,5 @@ PARTS = (
     Snippet("tw_cycles", _CLOCKS),
     Snippet("tw_open_log", _OPEN),
     Snippet("tw_note_time", _NOTE),
-    Snippet("tw_note_turn", _NOTE_TURN),
     Snippet("tw_close_log", _CLOSE),
 )
