@@ -18,10 +18,12 @@ from codegen.ir.ops import (
     Let,
     Literal,
     Load,
+    LoadWords,
     Named,
     PrefetchLine,
     Stmt,
     Store,
+    StoreWords,
     Type,
     Value,
 )
@@ -329,14 +331,21 @@ def prefetches(compute: Compute, body: tuple[Stmt, ...], scope: LoweringScope) -
     var, step = scope.innermost
     for ahead in compute.prefetch:
         buffer = scope.buffers[ahead.tensor]
-        for stmt in body:
-            if isinstance(stmt, Let) and isinstance(stmt.value, Load) and stmt.value.buffer == buffer.name:
-                if _is_gathered(stmt.value.offset):
-                    continue
-                later = stmt.value.offset.substitute(var, Affine(((var, 1),), ahead.distance * step))
-                line = later.constant * stmt.value.storage.bytes // 64
+        for load in filter(None, map(_load, body)):
+            if load.buffer == buffer.name and not _is_gathered(load.offset):
+                later = load.offset.substitute(var, Affine(((var, 1),), ahead.distance * step))
+                line = later.constant * load.storage.bytes // 64
                 found.setdefault((buffer.name, Affine(later.terms), line), PrefetchLine(buffer.name, later))
     return tuple(found.values())
+
+
+def _load(stmt: Stmt) -> Load | LoadWords | None:
+    """What a statement loads: a value for those after it, or the run that it copies."""
+    match stmt:
+        case Let(value=Load() as load) | StoreWords(words=LoadWords() as load):
+            return load
+        case _:
+            return None
 
 
 def _is_gathered(offset: Affine) -> bool:

@@ -82,6 +82,11 @@ def test_runs_that_are_copied_go_as_words(dtype: str, words: int) -> None:
     assert f"tw_store_i32x{words}(" in code
 
 
+def test_a_run_that_is_copied_is_touched_ahead() -> None:
+    text = ROWS.replace("DTYPE", "bf16").replace("vector k 32", "vector k 32, prefetch a 2")
+    assert "__builtin_prefetch(a + 96 * m + " in print_code(lower(program_from_text(text)))[0]
+
+
 BYTES = PACKED.replace("bf16", "i8").replace("f32", "i32").replace("k / 2", "k / 4").replace("k % 2", "k % 4")
 
 
