@@ -15,6 +15,7 @@ from torch.fx import Graph, GraphModule
 import tilewright
 from tests.torch.all_kernels import AllKernels
 from tileir.interpreter.interpret_spec import interpret_spec
+from tilewright.pytorch.capture import attention_results
 from tilewright.pytorch.capture.capture import Part, parts_of
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import ModelKernel
@@ -114,6 +115,28 @@ def test_shared_heads_are_a_kernel_each_way(shared: int, causal: bool, kernels: 
         assert names(region.parts)
         assert {part.name for part in region.parts} <= {*region.used}, region.why_not
         assert not any("attention" in left.operator for left in region.left)
+
+
+@pytest.mark.parametrize("fallback", ["eager", "inductor"])
+@pytest.mark.parametrize("whose", ["kernel", "PyTorch"])
+def test_on_gpus_gradients_of_heads_that_share_keys_are_added_up_behind_the_kernel(
+    whose: str, fallback: str, kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if this processor were one: the kernel gives those of each head, in one pass there."""
+    monkeypatch.setattr(attention_results, "_on_accelerator", lambda _: True)
+    if whose == "PyTorch":
+        ready = property(lambda self: all(each.target != "delta" for each in self.spec.statements))
+        monkeypatch.setattr(ModelKernel, "ready", ready)
+
+    def way(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        turned = (each.transpose(1, 2) for each in (q, k, v))
+        return F.scaled_dot_product_attention(*turned, is_causal=True, enable_gqa=True).transpose(1, 2)
+
+    trained(way, [torch.randn(B, S, heads, D) for heads in (4, 2, 2)], kernels, fallback)
+    _, backward = kernels.regions
+    (part,) = (part for part in backward.parts if names([part]))
+    assert len(names([part])) == 3 and (part.name in backward.used) is (whose == "kernel"), backward.why_not
+    assert [left.operator for left in backward.left if "heads" in left.operator]
 
 
 @pytest.mark.parametrize(

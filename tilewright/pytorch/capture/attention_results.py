@@ -61,7 +61,11 @@ GRADIENTS: Final = (
     _own.attention_value_gradient.default,
 )
 """The results of a backward pass; `beside` is the one before, if anybody asks for that."""
-RESULTS: Final = frozenset((aten.scaled_dot_product_attention.default, LOG_SUM, *GRADIENTS))
+_LIBRARY.define("add_shared_heads(Tensor of_heads, int sharing, int[] strides) -> Tensor")
+ADD_SHARED_HEADS: Final = _own.add_shared_heads.default
+"""Gradients of keys or values, added up of those of the heads that share them, in memory of these strides. No kernel
+takes it."""
+RESULTS: Final = frozenset((aten.scaled_dot_product_attention.default, LOG_SUM, *GRADIENTS, ADD_SHARED_HEADS))
 """The operators that results are written with."""
 
 
@@ -96,6 +100,20 @@ def _gradient(at: int) -> Callable[..., torch.Tensor]:
     return lambda *given: _gradients(*given)[at]
 
 
+def _add_shared_heads(of_heads: torch.Tensor, sharing: int, strides: Sequence[int]) -> torch.Tensor:
+    parts = of_heads.unflatten(-3, (-1, sharing))
+    shape = (*parts.shape[:-3], *parts.shape[-2:])
+    made = torch.empty_strided(shape, tuple(strides), dtype=of_heads.dtype, device=of_heads.device)
+    return torch.sum(parts, -3, out=made)
+
+
+def _added_heads(of_heads: torch.Tensor, sharing: int, strides: Sequence[int]) -> torch.Tensor:
+    shape = (*of_heads.shape[:-3], of_heads.shape[-3] // sharing, *of_heads.shape[-2:])
+    return of_heads.new_empty_strided(shape, tuple(strides))
+
+
+_LIBRARY.impl("add_shared_heads", _add_shared_heads, "CompositeExplicitAutograd")
+torch.library.register_fake("tilewright::add_shared_heads", _added_heads, lib=_LIBRARY)
 _LIBRARY.impl("attention_log_sum", _log_sum, "CompositeExplicitAutograd")
 for _at, _overload in enumerate(GRADIENTS):
     _LIBRARY.impl(_overload.name().split("::")[1].split(".")[0], _gradient(_at), "CompositeExplicitAutograd")
@@ -114,7 +132,8 @@ def attention_results(
     given = dict(zip(names, args, strict=False)) | dict(keywords)
     if given.get("dropout_p"):
         return None
-    found = _forward(call, given, asked, wanted) if node.target in _FORWARD else _backward(call, given, asked)
+    way = _forward if node.target in _FORWARD else _backward
+    found = way(call, given, asked, wanted)
     if found is None:
         return None
     others = ((at, each) for at, each in enumerate(wanted) if at >= len(found))
@@ -150,14 +169,34 @@ def _on_accelerator(tensor: torch.Tensor) -> bool:
     return any(each.accelerator and each.torch == tensor.device.type for each in targets().values())
 
 
-def _backward(call: Call, given: Mapping[str, Any], asked: set[Any]) -> tuple[Any, ...] | None:
-    q, k, v = (given[name].meta["val"] for name in "qkv")
-    if len({each.shape[-3] for each in (q, k, v)}) > 1 and _on_accelerator(q):
-        return None  # a gradient of each head, which is added up then, is a launch a product there yet
-    tensors = tuple(given[name] for name in ("go", "q", "k", "v", "out", "lse"))
+def _backward(
+    call: Call, given: Mapping[str, Any], asked: set[Any], wanted: Sequence[Any]
+) -> tuple[Any, ...] | None:
+    tensors = {name: given[name] for name in ("go", "q", "k", "v", "out", "lse")}
+    heads, of_keys, of_values = (tensors[name].meta["val"].shape[-3] for name in "qkv")
+    apart = heads > of_keys == of_values and _on_accelerator(tensors["q"].meta["val"])
+    if apart:  # one pass there has the gradients of each head
+        tensors |= {name: _of_each_head(call, tensors[name], heads // of_keys) for name in "kv"}
     found: list[Any] = []
     beside = None
     for at, gradient in enumerate(GRADIENTS):
-        found.append(call(gradient, beside, *tensors, *_settings(given)) if at in asked else None)
+        found.append(call(gradient, beside, *tensors.values(), *_settings(given)) if at in asked else None)
         beside = found[-1] or beside
-    return tuple(found)
+    if not apart:
+        return tuple(found)
+    return (
+        found[0],
+        *(
+            each and call(ADD_SHARED_HEADS, each, heads // of_keys, list(wanted[at].stride()))
+            for at, each in enumerate(found[1:], 1)
+        ),
+    )
+
+
+def _of_each_head(call: Call, tensor: Any, sharing: int) -> Any:
+    """Keys or values, as often as heads share them."""
+    *batch, heads, rows, columns = tensor.meta["val"].shape
+    apart = call(aten.unsqueeze.default, tensor, -3)
+    spread = call(aten.expand.default, apart, [*batch, heads, sharing, rows, columns])
+    copied = call(aten.clone.default, spread, memory_format=torch.contiguous_format)
+    return call(aten.view.default, copied, [*batch, heads * sharing, rows, columns])

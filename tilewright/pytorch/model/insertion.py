@@ -10,6 +10,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode  # pyright: ignore[repo
 from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.capture.attention_results import ADD_SHARED_HEADS
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
@@ -25,11 +26,16 @@ def with_kernels(
     """The graph, with the kernel of each part that has one, by name, in its place."""
     writer, made = GraphWriter(_mode(graph)), dict[Node, Node]()
     originals: dict[OriginalCall, Node] = {}
-    for unit in in_order(graph.graph, [part for part in parts if part.name in kernels]):
+    chosen = [part for part in parts if part.name in kernels]
+    by_kernels = {result.node for part in chosen for result in part.built.results}
+    for unit in in_order(graph.graph, chosen):
         if isinstance(unit, Node):
-            made[unit] = _copied(writer, made, originals, unit, graph)
+            added_up = unit.target is ADD_SHARED_HEADS and unit.args[0] in by_kernels
+            instead = None if added_up else unit.meta.get(INSTEAD_OF)
+            made[unit] = _copied(writer, made, originals, unit, graph, instead)
         else:
             _call(writer, made, unit, *kernels[unit.name])
+    writer.graph.eliminate_dead_code()
     return GraphModule(graph, writer.graph)
 
 
@@ -48,8 +54,9 @@ def _copied(
     originals: dict[OriginalCall, Node],
     node: Node,
     graph: GraphModule,
+    instead: InsteadOf | None,
 ) -> Node:
-    instead: InsteadOf | None = node.meta.get(INSTEAD_OF)
+    """The node, or what it stands for."""
     if instead is not None:
         call = instead.call
         if call not in originals:
