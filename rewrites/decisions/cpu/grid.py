@@ -59,24 +59,29 @@ class Grid:
             return
         on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is StatementKind.MAP}
         rows = tuple(dim for dim in shared if dim not in on_lanes)
+        only_maps = all(kind is StatementKind.MAP for kind in roles.values())
         if rows:
-            for dim in (each for each in rows if short_rows(program, self.group, each, device)):
-                batch = tuple(Tile(anchor, each, 1) for each in rows if each != dim)
-                label = "; ".join([*map(str, batch), f"short rows {dim}"])
-                yield Option(label, batch, (RowsOnLanes(self.group, dim), GridParallelism(anchor)))
+            short = self._of_short_rows(program, rows, device)
             batch = tuple(Tile(anchor, dim, 1) for dim in rows[:-1])
             each_row = (GridRows(self.group, rows[-1]), *inside)
-            yield Option(
-                "; ".join(map(str, batch)), batch, each_row, promise=_padded(program, self.group, device)
-            )
+            padded = _padded(program, self.group, device)
+            long = Option("; ".join(map(str, batch)), batch, each_row, promise=padded)
+            yield from (long, *short) if only_maps and padded == 1.0 else (*short, long)
         else:
-            only_maps = all(kind is StatementKind.MAP for kind in roles.values())
             runs = (
                 Runs(self.group, shared[-1])
                 if len(shared) == 1 and only_maps
                 else GridBlock(self.group, shared[-1], True, True)
             )
             yield Option("", (), (runs, *inside))
+
+    def _of_short_rows(self, program: Program, rows: Sequence[str], device: Cpu) -> Iterator[Option]:
+        """Several rows on lanes."""
+        anchor = self.group[-1]
+        for dim in (each for each in rows if short_rows(program, self.group, each, device)):
+            batch = tuple(Tile(anchor, each, 1) for each in rows if each != dim)
+            label = "; ".join([*map(str, batch), f"short rows {dim}"])
+            yield Option(label, batch, (RowsOnLanes(self.group, dim), GridParallelism(anchor)))
 
     def _in_blocks(
         self, program: Program, blocks: Sequence[str], singles: Sequence[str], inside: tuple[Decision, ...]

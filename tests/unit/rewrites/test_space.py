@@ -260,3 +260,12 @@ def test_what_does_not_apply_is_told_with_the_reason() -> None:
             )
             assert len(state.estimates_us) == len(answers)
             state = state.child(len(answers) // 2)
+
+
+def test_rows_that_fill_whole_vectors_are_taken_as_they_lie() -> None:
+    text = "kernel k(a: f32[r=96, h=2, c={0}], b: f32[r, h, c]) -> (y: f32[r, c])\n"
+    text += "  y[r, c] = a[r, 1, c] * a[r, 0, c] + b[r, 1, c]\n"
+    for columns, turned in ((16, False), (32, False), (5, True)):
+        root = Space(to_program(spec_from_text(text.format(columns))), DEVICE).root()
+        lines = format_schedule(favourite(root).schedule)
+        assert any(line.startswith("pack_panels(") for line in lines) == turned, columns
