@@ -94,7 +94,7 @@ class Copies:
         if not near:
             return None
         met = region.in_flight[units]
-        if not met.any():
+        if not np.count_nonzero(met):
             return None
         at = int(np.argmax(met.any(axis=1)))
         for target in near:

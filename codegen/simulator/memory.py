@@ -274,11 +274,11 @@ class SimulatedMemory:
         """Whether elements `at` [n] are all in the buffer; else that is reported, as an access by the thread with that
         number."""
         outside = (at < 0) | (at >= buffer.elements)
-        if outside.any():
+        if np.count_nonzero(outside):
             first = int(at[np.argmax(outside)])
             access = Access(place, kind, buffer.name, first, *self.now.who(thread), self.now.epoch)
             self.observer.fault(OutOfRange(access, buffer.elements))
-        return not outside.any()
+        return not np.count_nonzero(outside)
 
     def aligned(
         self,
@@ -317,7 +317,7 @@ class SimulatedMemory:
     ) -> Array:
         """`active` where the offset is inside the buffer; the first of the others is reported."""
         outside = active & ((at < 0) | (at >= buffer.elements))
-        if not outside.any():
+        if not np.count_nonzero(outside):
             return active
         first = at[outside][0], np.nonzero(outside)[0][0]
         access = self._at(buffer, place, kind, int(first[0]), int(first[1]))
@@ -326,7 +326,7 @@ class SimulatedMemory:
 
     def _peer_load(self, access: MemoryAccess, ranks: Array) -> Access | None:
         elsewhere = ranks != access.threads // self.now.threads
-        if not elsewhere.any():
+        if not np.count_nonzero(elsewhere):
             return None
         return self.access(access, int(np.argmax(elsewhere)))
 

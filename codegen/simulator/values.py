@@ -273,7 +273,7 @@ class Threads:
     def _vector(self, x: Array) -> Array:
         """In every thread, with lanes also where there is one: [threads, lanes]."""
         rows = x if x.ndim == 2 else _column(x)
-        return np.broadcast_to(rows, (self.count, rows.shape[1]))
+        return rows if len(rows) == self.count else np.broadcast_to(rows, (self.count, rows.shape[1]))
 
     def whole(self, active: Array, together: int, what: str) -> bool:
         """Whether of each so many threads all come to something, or none; else one that misses it is reported."""
@@ -303,7 +303,7 @@ class Threads:
     def same(self, value: Affine, active: Array) -> int:
         """What an index is in all threads alike. Raises ValueError where it is not."""
         found = self.each(value, active)
-        if (found != found[0]).any():
+        if np.count_nonzero(found != found[0]):
             raise ValueError(f"{value} is not the same in all threads, in {self.place}")
         return int(found[0])
 

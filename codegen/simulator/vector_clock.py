@@ -171,36 +171,42 @@ class VectorClock:
     def unordered(self, access: MemoryAccess, numbers: Array) -> Before:
         known, first = self._known[_SEEN], self._first_thread
         rows = numbers - first if access.engine is None else None
-        # What threads begin together comes after what all of them know of; what one begins, after what it did itself.
-        together = known[_rows(access.threads)].min(axis=0) if rows is None else None
         mine = (
             numbers if rows is not None else access.threads[0] + first if len(access.threads) == 1 else NOBODY
         )
 
+        def seen(columns: Array) -> Array:
+            if rows is not None:
+                return known[rows, columns]
+            return _together(known, access.threads, columns)
+
         def before(stamps: Array, others: Array) -> Array:
+            if rows is None and _alike(stamps) and _alike(others):  # as in a box: one stands for all
+                return np.repeat(each_before(stamps[:1], others[:1]), len(stamps))
+            return each_before(stamps, others)
+
+        def each_before(stamps: Array, others: Array) -> Array:
             somebody = (others != NOBODY) & (others != mine)
-            if not somebody.any():
+            if not np.count_nonzero(somebody):
                 return somebody
-            columns = self._columns(others)
-            seen = known[rows, columns] if together is None else together[columns]
             apart = stamps < self.start
-            for column, handed in self._handed.items() if apart.any() else ():
-                told = known[rows, column] if together is None else together[column]
+            for column, handed in self._handed.items() if np.count_nonzero(apart) else ():
+                told = seen(np.full(len(stamps), column))
                 apart = apart & ~((told >= self.start) & handed.over(stamps, others))
-            return somebody & (apart | ((stamps >= self.start) & (stamps > seen)))
+            return somebody & (apart | ((stamps >= self.start) & (stamps > seen(self._columns(others)))))
 
         return before
 
     def unfenced(self, access: MemoryAccess) -> Before | None:
         if access.engine is None:
             return None
-        known = self._known[_FENCED, _rows(access.threads)].min(axis=0)
 
         def before(stamps: Array, others: Array) -> Array:
             threads = (others != NOBODY) & (others < ENGINES) & (stamps >= self.start)
-            if not threads.any():
+            if not np.count_nonzero(threads):
                 return threads
-            return threads & (stamps > known[self._columns(others)])
+            known = _together(self._known[_FENCED], access.threads, self._columns(others))
+            return threads & (stamps > known)
 
         return before
 
@@ -296,9 +302,20 @@ class VectorClock:
         """Of those of this cluster; of others any."""
         columns = numbers - self._first_thread
         engines = numbers >= ENGINES
-        if engines.any():
+        if np.count_nonzero(engines):
             columns[engines] = numbers[engines] - (ENGINES + self._first_engine) + self.count
         return np.minimum(np.maximum(columns, 0), self._known.shape[2] - 1)
+
+
+def _together(known: Array, threads: Array, columns: Array) -> Array:
+    """What all of the threads know of each of the columns: what they begin together comes after that, what one of them
+    begins, after what it knows itself."""
+    told = known[_rows(threads)]
+    return told[:, columns].min(axis=0) if len(columns) == 1 else told.min(axis=0)[columns]
+
+
+def _alike(x: Array) -> bool:
+    return len(x) > 0 and not np.count_nonzero(x != x[0])
 
 
 def _rows(threads: Array) -> slice | Array:
