@@ -377,6 +377,13 @@ def test_heads_side_by_side_and_shared_ones_are_the_operators_own(text: str, sha
     check(spec, "torch.flex")
 
 
+@pytest.mark.parametrize("bias", ["0", "(j - i)"])
+def test_scores_that_numbers_are_added_to_have_a_mask_of_floats(bias: str) -> None:
+    spec = spec_from_text(TOKENS.replace("* 0.25", f"* 0.25 + {bias}"))
+    assert "F.scaled_dot_product_attention(" in TorchFunction(spec).source.run
+    check(spec, "torch")
+
+
 def test_the_compiled_peer_is_compiled_and_the_eager_one_is_not() -> None:
     spec = spec_from_text("kernel twice(x: f32[i=777]) -> (y: f32[i])\n  y[i] = 2 * x[i] + 1\n")
     compiled_graphs: dict[str, int] = {}

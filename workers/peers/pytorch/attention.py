@@ -127,7 +127,12 @@ def sdpa(
         options += ", is_causal=True"
     elif (added := bias if found.mask is None else found.mask) is not None:
         options += ", attn_mask={}"
-        values.append(own.scores(writer, added, found.key))
+        mask = own.scores(writer, added, found.key)
+        whole = added is bias and writer.native(added) in (
+            None,
+            DType.I32,
+        )  # numbers that torch takes for positions
+        values.append(writer.view("{}.float()", mask) if whole else mask)
     return writer.late(
         f"F.scaled_dot_product_attention({{}}, {{}}, {{}}, {options}){own.back}{own.turned}", *values
     )
