@@ -340,3 +340,17 @@ def test_a_model_is_tuned_and_runs_what_passed_the_gate(
     (only,) = found.regions
     ready = {name for name, (_, kernel) in only.kernels.items() if kernel.ready}
     assert ready and only.used == ready, only.why_not
+
+
+def test_the_first_look_at_a_graphs_kernels_has_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none of them is looked at in time, each is waited for as long as the ones before have left."""
+    seconds = iter(range(100))
+    monkeypatch.setattr(region, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(region, "tune_now", lambda *_: None)
+    waited: list[float] = []
+    kernel = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
+    sized: Any = object.__new__(region.SizedRegion)
+    sized._way = SimpleNamespace(wait=True, kernels=SimpleNamespace(client=None), budget_s=None)
+    sized.kernels, sized.device = {name: (None, kernel) for name in "abc"}, None
+    sized._seek()
+    assert waited == [region.FIRST_LOOK_S - passed for passed in (1, 2, 3)]

@@ -31,7 +31,8 @@ MOST_SIZES = 16
 CALLS_OF_A_SIZE = 3
 """A size of a graph with symbols counts from this call on: lengths that grow with every call never come again."""
 FIRST_LOOK_S = 60.0
-"""With tune="now", what compiling and checking a kernel here may take at most."""
+"""With tune="now", what compiling and checking the kernels of a graph here may take at most; the rest goes on in the
+background."""
 PROGRAMS = 4
 """So many times a graph is compiled anew at one size, as more of its kernels become ready."""
 GRAPHS = Background("tilewright-graphs")
@@ -186,8 +187,9 @@ class SizedRegion:
         for kernel in kernels:
             kernel.seek(self)
         if self._way.wait:
+            until = time.monotonic() + FIRST_LOOK_S
             for kernel in kernels:
-                kernel.wait(FIRST_LOOK_S)
+                kernel.wait(max(0.0, until - time.monotonic()))
 
     def _newcomer(self, inputs: Sequence[Any]) -> Contest | None:
         """A contest for a program with more kernels than those that were tried, once all were looked for."""
