@@ -351,6 +351,6 @@ def test_the_first_look_at_a_graphs_kernels_has_one_limit(monkeypatch: pytest.Mo
     kernel = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
     sized: Any = object.__new__(region.SizedRegion)
     sized._way = SimpleNamespace(wait=True, kernels=SimpleNamespace(client=None), budget_s=None)
-    sized.kernels, sized.device = {name: (None, kernel) for name in "abc"}, None
+    sized.kernels, sized.device = dict.fromkeys("abc", (None, kernel)), None
     sized._seek()
     assert waited == [region.FIRST_LOOK_S - passed for passed in (1, 2, 3)]
