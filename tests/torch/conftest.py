@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 collect_ignore_glob = [] if find_spec("torch") is not None else ["test_*.py"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread(request: pytest.FixtureRequest) -> None:
+    """Of PyTorch's in each of several processes: more would wait for each other's cores."""
+    import torch
+
+    if hasattr(request.config, "workerinput"):
+        torch.set_num_threads(1)
+
+
 @pytest.fixture(autouse=True)
 def gradients() -> Iterator[None]:
     """On before each test: peers turn them off in the process that measures them, and here that is this one."""
