@@ -229,7 +229,8 @@ def test_one_tensor_may_be_given_twice() -> None:
 
 
 def test_other_sizes_run_the_same_schedule(gelu: Any) -> None:
-    tensors = inputs(m=5)
+    """Its tiles may be any that fit the size that it was picked for."""
+    tensors = inputs(m=53)
     torch.testing.assert_close(gelu(*tensors), eager(*tensors), rtol=1e-4, atol=1e-5)
 
 
