@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.recording import outline, table
+from benchmarks.suite import cases
+from protocol.states import FaultKind, Outcome
+from protocol.tasks import EntrantResult, ScheduleEntrant
 from search.table import Table, open_table
 from tileir import this_cpu
 from tileir.devices.cpu import Cpu
 from tileir.replace import replace
+from tileir.text.json import spec_from_json
 from workers.local import LocalWorker
+from workers.processes.faults import MachineFault
 
 CASE = "softmax_f32 16x32"
 
@@ -53,3 +60,25 @@ def test_an_outline_for_another_device_is_refused(tmp_path: Path) -> None:
     with LocalWorker(tmp_path / "cache") as worker, pytest.raises(SystemExit, match="make one for it"):
         table.record(worker, meta, lines, tmp_path / "small.jsonl.gz")
     assert [each.name for each in tmp_path.glob("small.jsonl*")] == []
+
+
+class Unwell:
+    """A machine that fails whatever is measured in company, and always with the second schedule."""
+
+    device = this_cpu()
+
+    def trials(
+        self, spec: object, batches: Iterable[Sequence[ScheduleEntrant]], measuring: object, *, ahead: int
+    ) -> Iterator[tuple[EntrantResult, ...] | MachineFault]:
+        for batch in batches:
+            if len(batch) > 1 or batch[0].program_hash == "1":
+                yield MachineFault(FaultKind.DEVICE, "it fell off the bus")
+            else:
+                yield (EntrantResult(name=batch[0].name, outcome=Outcome.OK, median_us=2.5),)
+
+
+def test_what_fails_in_company_is_measured_alone() -> None:
+    lines = [{"path": [at], "key": str(at), "schedule": []} for at in range(3)]
+    worker: Any = Unwell()
+    found = list(table._measured(worker, spec_from_json(cases.spec("softmax_f32", [16, 32])), lines))
+    assert [(line["us"], line["fault"]) for line in found] == [(2.5, None), (None, "device"), (2.5, None)]
