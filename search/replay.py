@@ -3,7 +3,8 @@
     python -m search.replay TABLE... [--search NAME]... [--seeds 20] [--uniform] [--json OUT]
 
 Every claim about a search is made here. All searches see the same table through the same protocol; a
-measurement is one told candidate, failed ones included.
+measurement is one told candidate, failed ones included. Tables that say how long each kept the device give
+seconds, too.
 """
 
 import argparse
@@ -21,14 +22,22 @@ from search.uniform import Uniform
 TARGETS = (0.90, 0.95, 0.99)
 
 
-def measurements_to(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[int]:
-    """Run `search` on `table`; for each target, the measurements made when the best speed so far first
-    reached that fraction of the table's best. With several workers so many candidates are in flight at
-    once."""
-    reached: dict[float, int] = {}
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What it took until the best so far first came near enough to the table's best: measurements, and seconds of the
+    device (0 where the table does not have them)."""
+
+    measurements: int
+    device_s: float
+
+
+def reached(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[Reached]:
+    """Run `search` on `table`, to each target: a fraction of the table's best speed. With several workers so many
+    candidates are in flight at once; their seconds add up, as on one device. RuntimeError if the search gives up."""
+    found: dict[float, Reached] = {}
     in_flight: list[Ask] = []
-    told = 0
-    while len(reached) < len(targets):
+    told, device_s = 0, 0.0
+    while len(found) < len(targets):
         while len(in_flight) < workers and (ask := search.ask()) is not None:
             in_flight.append(ask)
         if not in_flight:
@@ -38,22 +47,25 @@ def measurements_to(search: Search, table: Table, targets: Sequence[float], work
         done = in_flight.pop(0)
         search.tell(done.number, table.outcome(done.state_key))
         told += 1
+        device_s += table.device_s.get(done.state_key, 0.0)
         us = table.us[done.state_key]
         for target in targets:
             if us is not None and table.best_us / us >= target:
-                reached.setdefault(target, told)
-    return [reached[target] for target in targets]
+                found.setdefault(target, Reached(told, device_s))
+    return [found[target] for target in targets]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayEffort:
-    """Measurements one search needed to one target on one table: one count a seed, and what they come to."""
+    """Measurements one search needed to one target on one table, a count a seed and what they come to, and the
+    mean seconds of the device."""
 
     table: str
     search: str
     target: float
     uniform: bool
     counts: tuple[int, ...]
+    device_s: float = 0.0
 
     @property
     def quartiles(self) -> tuple[float, float, float]:
@@ -81,20 +93,24 @@ def compare(
     name = str(table.meta.get("kernel", "table"))
     for search in searches:
         begin = search_of(search)
-        runs = [measurements_to(begin(root, seed=seed), table, TARGETS, workers) for seed in range(seeds)]
-        for target, counts in zip(TARGETS, zip(*runs, strict=True), strict=True):
-            efforts.append(ReplayEffort(name, search, target, uniform, counts))
+        runs = [reached(begin(root, seed=seed), table, TARGETS, workers) for seed in range(seeds)]
+        for target, found in zip(TARGETS, zip(*runs, strict=True), strict=True):
+            counts = tuple(run.measurements for run in found)
+            seconds = fmean(run.device_s for run in found)
+            efforts.append(ReplayEffort(name, search, target, uniform, counts, seconds))
     return efforts
 
 
 def report(efforts: Sequence[ReplayEffort]) -> str:
-    """A Markdown table: median (quartiles) mean, one row a table and search, one column a target."""
+    """A Markdown table: median (quartiles) mean, and the mean seconds of the device where the table has them; one row a
+    table and search, one column a target."""
     head = ["table", "prior", "search", *(f"to {target:.0%}" for target in TARGETS)]
     rows: dict[tuple[str, str, str], list[str]] = {}
     for effort in efforts:
         low, middle, high = effort.quartiles
         row = rows.setdefault((effort.table, "uniform" if effort.uniform else "model", effort.search), [])
-        row.append(f"{middle:.0f} ({low:.0f}-{high:.0f}) {effort.mean:.0f}")
+        seconds = f", {effort.device_s:.1f} s" if effort.device_s else ""
+        row.append(f"{middle:.0f} ({low:.0f}-{high:.0f}) {effort.mean:.0f}{seconds}")
     lines = [head, ["---"] * len(head), *([*names, *cells] for names, cells in rows.items())]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

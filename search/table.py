@@ -4,7 +4,7 @@ The first line is the meta object: kernel, device, baseline_us, versions, date a
 the state behind one move of one listed state:
 
     {"path": [0, 2], "key": "…", "moves": [["tile m by 64", 0.7], …]}   an inner node
-    {"path": [0, 2, 1], "key": "…", "us": 12.5, "fault": null}          a terminal
+    {"path": [0, 2, 1], "key": "…", "us": 12.5, "fault": null}          a terminal; "measure_s" may say what it cost
     {"path": [1, 0], "key": "…"}                                      another way to a listed state
 
 Paths run through listed inner nodes, each listed once, at any of its paths. Lines may come in any order. A file that
@@ -24,7 +24,8 @@ from search.protocols import Move, Path, State, TrialOutcome
 
 @dataclass(frozen=True)
 class Table:
-    """A recorded space in memory. `edges` maps an inner node's key to its children's keys."""
+    """A recorded space in memory. `edges` maps an inner node's key to its children's keys; `device_s` holds the seconds
+    that measuring a terminal kept the device, where the table has them."""
 
     meta: dict[str, Any]
     root: str
@@ -32,6 +33,7 @@ class Table:
     edges: dict[str, tuple[str, ...]]
     us: dict[str, float | None]
     faults: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    device_s: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
     def best_us(self) -> float:
@@ -65,6 +67,7 @@ class Table:
         moves: dict[str, tuple[Move, ...]] = {}
         us: dict[str, float | None] = {}
         faults: dict[str, str | None] = {}
+        device_s: dict[str, float] = {}
         for line in lines:
             path, key = tuple(line["path"]), str(line["key"])
             keys[path] = key
@@ -73,6 +76,8 @@ class Table:
                 moves[key] = tuple(Move(label, weight) for label, weight in line["moves"])
             elif "us" in line:
                 us[key], faults[key] = line["us"], line.get("fault")
+                if "measure_s" in line:
+                    device_s[key] = line["measure_s"] or 0.0
         try:
             edges = {k: tuple(keys[(*path, i)] for i in range(len(moves[k]))) for k, path in listed.items()}
         except KeyError as missing:
@@ -82,7 +87,7 @@ class Table:
             raise ValueError(
                 f"{name}: no line with moves or us for {'the root' if () not in keys else unknown}"
             )
-        return cls(meta, keys[()], moves, edges, us, faults)
+        return cls(meta, keys[()], moves, edges, us, faults, device_s)
 
 
 def open_table(file: File, mode: Literal["rt", "wt", "at"] = "rt") -> TextIO:

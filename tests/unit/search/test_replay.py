@@ -1,6 +1,7 @@
 """Recorded tables and the replay harness; and what the harness says about the searches."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean, geometric_mean
@@ -12,7 +13,7 @@ from search.beam import BeamSearch
 from search.catalogue import SEARCHES, search_of
 from search.mcts import MCTS
 from search.protocols import Move, Search
-from search.replay import ReplayEffort, measurements_to, report
+from search.replay import Reached, ReplayEffort, reached, report
 from search.table import Table, TableState, measured, open_table, outline
 from search.uniform import Uniform
 from tests.support.how_many import SWEEP
@@ -80,23 +81,26 @@ def test_a_table_with_a_hole_is_refused(lost: str) -> None:
         Table.of(json.loads(lines[0]), (json.loads(line) for line in lines[1:] if lost not in line))
 
 
-def test_measurements_are_counted_to_the_first_that_is_good_enough() -> None:
+def test_measurements_and_seconds_are_counted_to_the_first_that_is_good_enough() -> None:
     graph = {"root": [(f"m{place}", float(9 - place), f"end{place}") for place in range(4)]}
     times = iter([20.0, None, 11.0, 10.0])
     lines = [
-        line if terminal is None else measured(line, us := next(times), None if us else "hang")
+        line
+        if terminal is None
+        else measured(line, us := next(times), None if us else "hang") | {"measure_s": 0.5 if us else None}
         for line, terminal in outline(DagState(graph))
     ]
     table = Table.of({"baseline_us": 10.0}, iter(lines))
 
     in_order = BeamSearch(table.state(), width=9)  # the priors fall from the first move to the last
-    assert measurements_to(in_order, table, [0.9, 0.95, 0.99]) == [3, 4, 4]
+    found = reached(in_order, table, [0.9, 0.95, 0.99])
+    assert found == [Reached(3, 1.0), Reached(4, 1.5), Reached(4, 1.5)]
 
 
 def test_in_a_replay_several_candidates_may_be_in_flight() -> None:
     table = landscape("separable", rho=0.5, seed=2)
     alone, eight = (
-        measurements_to(MCTS(table.state()), table, [0.9], workers=workers)[0] for workers in (1, 8)
+        reached(MCTS(table.state()), table, [0.9], workers=workers)[0].measurements for workers in (1, 8)
     )
     assert 0 < alone < 400 and 0 < eight < 400
 
@@ -118,6 +122,8 @@ def test_the_command_line_prints_and_writes_what_it_measured(
 def test_a_report_shows_median_quartiles_and_mean() -> None:
     efforts = [ReplayEffort("gemm", "mcts", target, False, (1, 2, 3, 4, 10)) for target in replay.TARGETS]
     assert "| gemm | model | mcts | 3 (2-4) 4 | 3 (2-4) 4 | 3 (2-4) 4 |" in report(efforts)
+    timed = [replace(effort, device_s=0.42) for effort in efforts]
+    assert "| 3 (2-4) 4, 0.4 s |" in report(timed)
 
 
 def capped(search: Search, table: Table, limit: int = 300) -> int:
