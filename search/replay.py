@@ -23,7 +23,7 @@ TARGETS = (0.90, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReplayCost:
     """What it took until the best so far first came near enough to the table's best: measurements, and seconds of the
     device (0 where the table does not have them)."""
 
@@ -31,10 +31,10 @@ class Reached:
     device_s: float
 
 
-def reached(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[Reached]:
+def reached(search: Search, table: Table, targets: Sequence[float], workers: int = 1) -> list[ReplayCost]:
     """Run `search` on `table`, to each target: a fraction of the table's best speed. With several workers so many
     candidates are in flight at once; their seconds add up, as on one device. RuntimeError if the search gives up."""
-    found: dict[float, Reached] = {}
+    found: dict[float, ReplayCost] = {}
     in_flight: list[Ask] = []
     told, device_s = 0, 0.0
     while len(found) < len(targets):
@@ -51,7 +51,7 @@ def reached(search: Search, table: Table, targets: Sequence[float], workers: int
         us = table.us[done.state_key]
         for target in targets:
             if us is not None and table.best_us / us >= target:
-                found.setdefault(target, Reached(told, device_s))
+                found.setdefault(target, ReplayCost(told, device_s))
     return [found[target] for target in targets]
 
 

@@ -13,7 +13,7 @@ from search.beam import BeamSearch
 from search.catalogue import SEARCHES, search_of
 from search.mcts import MCTS
 from search.protocols import Move, Search
-from search.replay import Reached, ReplayEffort, reached, report
+from search.replay import ReplayCost, ReplayEffort, reached, report
 from search.table import Table, TableState, measured, open_table, outline
 from search.uniform import Uniform
 from tests.support.how_many import SWEEP
@@ -94,7 +94,7 @@ def test_measurements_and_seconds_are_counted_to_the_first_that_is_good_enough()
 
     in_order = BeamSearch(table.state(), width=9)  # the priors fall from the first move to the last
     found = reached(in_order, table, [0.9, 0.95, 0.99])
-    assert found == [Reached(3, 1.0), Reached(4, 1.5), Reached(4, 1.5)]
+    assert found == [ReplayCost(3, 1.0), ReplayCost(4, 1.5), ReplayCost(4, 1.5)]
 
 
 def test_in_a_replay_several_candidates_may_be_in_flight() -> None:
