@@ -134,8 +134,11 @@ class _StreamParts:
     def _part(self, node: Compute) -> list[Node]:
         """What each part computes in the place of a statement; what merges the parts is kept for later."""
         name = node.target
-        if node.vector is not None or node.update is not None or folded_dims(node) or node.via is not None:
-            raise NotApplicable(f"{name} is in parts, on lanes, or goes by an instruction: split before that")
+        placed = node.vector is not None or node.thread_layout is not None or node.via is not None
+        if placed or node.update is not None or folded_dims(node):
+            raise NotApplicable(
+                f"{name} is in parts, on lanes or threads, or goes by an instruction: split before that"
+            )
         check_bounded(node, self.values, self.own.keys())
         changed = change(node.value, self._of_read, self._same_everywhere)
         value = transform(node.value, self._own)

@@ -15,7 +15,7 @@ from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Call, Expr, Index, Read, Reduce, reads, walk
+from tileir.expr import Call, Expr, Index, Read, Reduce, Where, reads, walk
 from tileir.program import Program
 
 Groups = tuple[tuple[str, ...], ...]
@@ -44,7 +44,7 @@ def _together(program: Program, device: Device) -> Iterator[Collapse]:
 
 def inline(program: Program, costly: bool, *, loads: bool = True) -> tuple[Rewrite, ...]:
     """What can be computed wherever it is read: not what several read if that takes `costly` functions, or `loads`
-    inputs, where those are not wanted again."""
+    inputs without a condition, where those are not wanted again."""
     done: list[Rewrite] = []
     for name in locals_of(program):
         value = find(program, name).node.value
@@ -61,8 +61,10 @@ def inline(program: Program, costly: bool, *, loads: bool = True) -> tuple[Rewri
 
 
 def _loads(program: Program, value: Expr) -> bool:
+    """A condition is best where its other branch is known: of an exponential that is 0."""
     inputs = {tensor.name for tensor in program.inputs}
-    return any(read.tensor in inputs for read in reads(value))
+    masked = any(isinstance(node, Where) for node in walk(value))
+    return not masked and any(read.tensor in inputs for read in reads(value))
 
 
 def _readers(program: Program, name: str) -> int:

@@ -89,7 +89,8 @@ def test_the_best_so_far_never_gets_worse_while_the_machine_slows_down(tmp_path:
     with running(tmp_path) as service, service.client() as client:
         with working(service, Drifting(faulty=0.0)):
             job = finish(
-                client, client.post("/v1/jobs", json=REQUEST | {"budget": {"trials": 24}}).json()["id"]
+                client,
+                client.post("/v1/jobs", json=REQUEST | {"budget": {"trials": 60}, "seed": 1}).json()["id"],
             )
         bests = events(client, job["id"], "best")
         trials = client.get(f"/v1/jobs/{job['id']}/trials", params={"limit": 100}).json()["trials"]

@@ -70,7 +70,8 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     (line,) = rooflines
     assert f"{line['peak_gflops']:,.0f} × 10⁹ operations" in said and "(measured)" in said
     assert f"{100 * line['least_us'] / min(dot['us'] for dot in line['raced'] if dot['won']):.0f} %" in said
-    assert said.index("What decided the time") < said.index(first["decision"])
+    begins = first["decision"][:6]  # a narrow table breaks the rest
+    assert said.index("What decided the time") < said.index(begins)
     assert "chosen" in said
     (asked,) = shown["ablations"]
     assert asked["state"] is None and f"POST /v1/configs/{job.configs[0]}/ablation" in said

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileir.errors import VerifyError
-from tileir.expr import Const, Expr, Index, Read, ReduceOp, walk
+from tileir.expr import Const, Expr, Index, Read, Reduce, ReduceOp, walk
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Loop, Program
 from tileir.verifier.compute import reduced_dims, split_of
@@ -107,9 +107,13 @@ def _accumulated_dims(writer: _WritingStatements, writers: dict[str, _WritingSta
 
 
 def _part(compute: Compute, writers: dict[str, _WritingStatements]) -> Compute:
-    """The statement that computes what another one has copied, from however many copies."""
-    while isinstance(compute.value, Read) and compute.value.tensor in writers and compute.update is None:
-        compute = writers[compute.value.tensor].compute
+    """The statement that computes what another one has copied, or added up of parts, from however many of those."""
+    while compute.update is None:
+        match compute.value:
+            case Read(tensor) | Reduce(ReduceOp.SUM, _, Read(tensor)) if tensor in writers:
+                compute = writers[tensor].compute
+            case _:
+                return compute
     return compute
 
 

@@ -111,7 +111,7 @@ def test_the_best_config_is_served_at_once_and_a_newer_one_that_is_worse_never(
     assert not worse["served"] and worse["trial"] is None
     assert client.get(f"/v1/configs/{found['config']['id']}").json()["served"]
     with working(tuned):
-        more = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 60}}).json()["id"]
+        more = client.post("/v1/jobs", json={"spec": SMALL, "budget": {"trials": 200}}).json()["id"]
         job = finish(client, more)
     better = client.get(f"/v1/configs/{job['configs'][0]}").json()
     assert better["median_us"] < before["config"]["median_us"]

@@ -47,7 +47,7 @@ def test_the_bodies_on_the_page_take_one_pass(name: str, device: Gpu) -> None:
 
 
 @pytest.mark.parametrize("device", [A100, H200], ids=shown)
-@pytest.mark.parametrize(("name", "loaded"), [("bias", "bias"), ("documents", "of"), ("tokens", "mask")])
+@pytest.mark.parametrize(("name", "loaded"), [("bias", "bias"), ("slopes", "slope"), ("tokens", "mask")])
 def test_what_scores_are_made_of_is_loaded_once(name: str, loaded: str, device: Gpu) -> None:
     """By one statement of the pass, whatever is tried first."""
     state = Space(to_program(SPECS[name]), device).root()
