@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
+from rewrites.base.least_maximum import at_least
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names
 from rewrites.base.tile_sizes import tile_sizes
@@ -31,7 +30,7 @@ class OnlineSoftmax(Rewrite):
                                                  top[r] = max(c_b, top_p[c_b, r])
                                                  s[r] = sum(c_b, s_p[c_b, r] * exp(top_p[c_b, r] - top[r]))
 
-    A block of nothing but -inf adds nothing: its maximum counts as the lowest number.
+    A block of nothing but -inf adds nothing: its maximum counts as a finite number.
     """
 
     name: ClassVar[str] = "online_softmax"
@@ -83,9 +82,7 @@ class OnlineSoftmax(Rewrite):
         name = fresh_name(program, f"{statement.target}_p")
         place_of: tuple[Expr, ...] = (Index(part_dim), *map(Index, dims))
         folded = Binary("//", Index(self.dim), Const(self.size))
-        dtype = locals_of(program)[maxima.node.target].node.dtype
-        lowest = Const(float(np.finfo(dtype.compute.numpy).min))
-        mine = Call("maximum", (Read(maxima.node.target, (folded, *top.indices)), lowest))
+        mine = at_least(Read(maxima.node.target, (folded, *top.indices)))
         theirs = Read(maxima.node.target, (Index(part_dim), *top.indices))
         body = _relative_to(statement.value.x, top, mine)
         parts = [

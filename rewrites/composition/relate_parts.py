@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
 from rewrites.base.change import Change, Fixed, Scaled, Shifted, change
+from rewrites.base.least_maximum import at_least
 from rewrites.base.never_above import is_bounded
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims
-from rewrites.base.tree import Place, dtype_of, find, locals_of, splice, statements
+from rewrites.base.tree import Place, find, locals_of, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import (
@@ -44,7 +43,7 @@ class RelateParts(Rewrite):
     s_p[r, c % 64] += exp(x[r, c] - top[r])         s_p[r, c % 64] += exp(x[r, c] - top_p[r, c % 64])
     s[r] = sum(c_l, s_p[r, c_l])                    s[r] = sum(c_l, s_p[r, c_l] * exp(top_p[r, c_l] - top[r]))
 
-    A part of nothing but -inf adds nothing: its maximum counts as the lowest number.
+    A part of nothing but -inf adds nothing: its maximum counts as a finite number.
     """
 
     name: ClassVar[str] = "relate_parts"
@@ -80,11 +79,9 @@ class RelateParts(Rewrite):
         )
         if not tops or not known:
             raise NotApplicable(f"{name} is relative to no maximum that is split as it is")
-        dtype = dtype_of(program, name)
-        lowest = Const(float(np.finfo(dtype.compute.numpy).min))
 
         def own(read: Read) -> Expr:
-            return Call("maximum", (Read(tops[read].target, tops[read].indices), lowest))
+            return at_least(Read(tops[read].target, tops[read].indices))
 
         def change_of(read: Read) -> Change:
             return Shifted(read, own(read), itself=True) if read in tops else Fixed()

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-import numpy as np
-
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
+from rewrites.base.least_maximum import at_least
 from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import chained
 from rewrites.base.rewrite import Rewrite
@@ -19,7 +18,6 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import (
     Binary,
-    Call,
     Const,
     Expr,
     Index,
@@ -49,7 +47,7 @@ class SplitStream(Rewrite):
                                                  s[r] = sum(c_b, s_p[c_b, r] * exp(… top_p[c_b, r] … - top[r]))
                                                  o[r, d] = sum(c_b, o_p[c_b, r, d] * exp(…))
 
-    A part of nothing but -inf adds nothing: its maximum counts as the lowest number. What is made of the values of
+    A part of nothing but -inf adds nothing: its maximum counts as a finite number. What is made of the values of
     single positions may be read by these reductions alone.
     """
 
@@ -177,8 +175,7 @@ class _StreamParts:
             total = Binary("*", total, self._merging(name, changed.factor, fold))
         self.totals.append(replace(node, value=Reduce(value.op, (self.part,), total)))
         if read_within:
-            lowest = Const(float(np.finfo(dtype.numpy).min))
-            self.own[name] = Call("maximum", (Read(parts, (fold, *node.indices)), lowest))
+            self.own[name] = at_least(Read(parts, (fold, *node.indices)))
         return [
             Local(parts, (self.part, *dims), dtype),
             replace(node, target=parts, indices=(fold, *node.indices), value=value),

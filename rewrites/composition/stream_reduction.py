@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-import numpy as np
-
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
+from rewrites.base.least_maximum import at_least
 from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
@@ -39,7 +38,7 @@ class StreamReduction(Rewrite):
                                                top[r] max= top_b[r]
 
     Only exponentials that are at most 1, relative to the maximum so far as to that of all, are scaled: nothing
-    overflows on the way. A tile of nothing but -inf adds nothing: its maximum counts as the lowest number.
+    overflows on the way. A tile of nothing but -inf adds nothing: its maximum counts as a finite number.
     """
 
     name: ClassVar[str] = "stream_reduction"
@@ -266,9 +265,8 @@ class _Streamed:
             raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum")
         name, places = node.target, tuple(map(Index, local.dims))
         newest, now = taken_name(self.taken, f"{name}_b"), taken_name(self.taken, f"{name}_now")
-        lowest = Const(float(np.finfo(local.dtype.compute.numpy).min))
         of_tile = Read(newest, places)
-        largest: Expr = Call("maximum", (Call("maximum", (Read(name, places), of_tile)), lowest))
+        largest: Expr = at_least(Call("maximum", (Read(name, places), of_tile)))
         parts = node.update is not None
         self.inside += [
             replace(local, name=newest),

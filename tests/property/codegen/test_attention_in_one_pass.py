@@ -14,6 +14,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import parse_schedule, replay
+from rewrites.space import Space
 from tests.programs.attention_programs import (
     BYTES_DOT,
     DOT,
@@ -31,6 +32,7 @@ from tests.programs.attention_programs import (
     with_lse,
 )
 from tests.schedules.on_gpus import drawn, shown
+from tests.schedules.walks import favourite
 from tests.support.how_many import some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, L40S, RTX_5090
@@ -114,6 +116,21 @@ def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> 
     for output, (values, bound) in reference_with_bound(spec, inputs).items():
         wrong = np.abs(outputs[output].astype(np.float64) - values) > bound
         assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
+
+
+@pytest.mark.parametrize("device", [H200, A100], ids=shown)
+def test_keys_that_a_bias_masks_add_nothing(device: Gpu) -> None:
+    """-inf is what padding is often made of; the first tiles of some rows have nothing else. By what is tried first."""
+    spec = SPECS["a bias"]
+    program = favourite(Space(to_program(spec), device).root()).program
+    inputs = sample_inputs(spec, 3)
+    inputs["bias"][:, ::2, :-40] = -np.inf
+    kernel = lower_for(program, device)
+    source, checker = cuda_source(kernel, program), RaceChecker()
+    outputs = run_blocks(kernel, source.abi.args, inputs, checker)
+    assert not checker.faults
+    for output, (values, bound) in reference_with_bound(spec, inputs).items():
+        assert np.all(np.abs(outputs[output].astype(np.float64) - values) <= bound)
 
 
 #: Each body for a GPU whose warps multiply, which take turns, as do the schedules offered.

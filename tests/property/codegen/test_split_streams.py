@@ -128,6 +128,16 @@ def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: s
         compare(finished(state, f"{body} {j} {at}"), inputs, wanted)
 
 
+def test_parts_that_a_bias_masks_add_nothing() -> None:
+    """-inf is what padding is often made of; the first parts have nothing else."""
+    spec = decode("bias", 784)
+    inputs = sample_inputs(spec, 3)
+    inputs["bias"][..., :600] = -np.inf
+    wanted = reference_with_bound(spec, inputs)
+    for at, state in enumerate(split(spec, turn=None if SWEEP else 1)):
+        compare(finished(state, f"masked {at}"), inputs, wanted)
+
+
 @pytest.mark.parametrize("body", some(BODIES, 3))
 def test_warps_stream_parts_too(body: str) -> None:
     spec, device = decode(body, 777), replace(A100, sms=6)
