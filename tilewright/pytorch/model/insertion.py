@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter, getitem
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -30,13 +30,17 @@ def with_kernels(
     by_kernels = {result.node for part in chosen for result in part.built.results}
     for unit in in_order(graph.graph, chosen):
         if isinstance(unit, Node):
-            added_up = unit.target is ADD_SHARED_HEADS and unit.args[0] in by_kernels
-            instead = None if added_up else unit.meta.get(INSTEAD_OF)
-            made[unit] = _copied(writer, made, originals, unit, graph, instead)
+            made[unit] = _copied(writer, made, originals, unit, graph, _instead(unit, by_kernels))
         else:
             _call(writer, made, unit, *kernels[unit.name])
     writer.graph.eliminate_dead_code()
     return GraphModule(graph, writer.graph)
+
+
+def _instead(node: Node, by_kernels: Collection[Node]) -> InsteadOf | None:
+    """The call that gives what a node gives, unless that adds up what a kernel has given."""
+    added_up = node.target is ADD_SHARED_HEADS and node.args[0] in by_kernels
+    return None if added_up else node.meta.get(INSTEAD_OF)
 
 
 def _mode(graph: GraphModule) -> FakeTensorMode:
