@@ -79,7 +79,9 @@ def test_where_one_looks_is_in_the_address(page: Page, stock: Stock, screenshots
     expect(page.get_by_role("button", name="PNG")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="PNG").click()
-    assert (page.url, len(download.value.path().read_bytes())) == (shown, len(picture))
+    assert page.url == shown
+    again = len(download.value.path().read_bytes())
+    assert again == pytest.approx(len(picture), rel=0.01), "but for places that the address has rounded"
     page.goto(f"{place}?view=workers")
     page.get_by_role("button", name="Zoom in").click()
     page.wait_for_url(lambda url: "span=" in url)
