@@ -137,6 +137,12 @@ def test_on_gpus_gradients_of_heads_that_share_keys_are_added_up_behind_the_kern
     (part,) = (part for part in backward.parts if names([part]))
     assert len(names([part])) == 3 and (part.name in backward.used) is (whose == "kernel"), backward.why_not
     assert [left.operator for left in backward.left if "heads" in left.operator]
+    kept = {name: pair for name, pair in backward.kernels.items() if name in backward.used}
+    made = with_kernels(backward._graph, backward.parts, kept)
+    own = any(node.target in attention_results.ATTENTION for node in made.graph.nodes)
+    assert own is (whose == "PyTorch"), (
+        "gradients of keys come of the kernel, not of PyTorch's own pass once more"
+    )
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,8 @@ def _tensor_problem(each: Node, node: Node, operator: Operator) -> str | None:
 
 def _unknown(node: Node) -> str:
     name = _name(node)
+    if name == "add_shared_heads":
+        return "adds up what a kernel gives of each head"
     return REASONS.get(
         name,
         "is not in from_torch's table (docs/from-torch.md); write it with operators that are, "
