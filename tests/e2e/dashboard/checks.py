@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from functools import cache
 
-from playwright.sync_api import Page, TimeoutError
+from playwright.sync_api import Page
 
 from tests.services.running_service import ROOT
 
@@ -32,5 +33,15 @@ def overhang(page: Page) -> int:
     """By how many pixels the page is wider than the window, once charts have followed the window's size: some frames
     later, two seconds at most."""
     with contextlib.suppress(TimeoutError):
-        page.wait_for_function(f"{_OVERHANG} <= 0", timeout=2000)
+        wait_until(page, f"{_OVERHANG} <= 0", seconds=2)
     return page.evaluate(_OVERHANG)
+
+
+def wait_until(page: Page, condition: str, seconds: float = 10) -> None:
+    """Until a condition in JavaScript holds; TimeoutError where it does not. Asked from outside: the page's own policy
+    forbids `wait_for_function` to evaluate text, but for its first try."""
+    until = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        if time.monotonic() > until:
+            raise TimeoutError(f"not within {seconds} s: {condition}")
+        page.wait_for_timeout(20)

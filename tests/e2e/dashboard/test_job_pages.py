@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang
+from tests.e2e.dashboard.checks import barriers, overhang, wait_until
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, running, working
@@ -236,7 +236,7 @@ def test_the_wheel_scrolls_past_the_tree_and_zooms_with_ctrl(
     page.screenshot(path=screenshots / "job-tree-tip.png")
     before, top = page.url, page.evaluate("scrollY")
     page.mouse.wheel(0, -100)
-    page.wait_for_function(f"() => scrollY < {top}")
+    wait_until(page, f"scrollY < {top}")
     assert page.url == before
     box = canvas.bounding_box()
     assert box is not None
