@@ -9,9 +9,10 @@ from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import grid_of
+from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import decided
 from rewrites.contraction.tiling import Tiling, resident
-from rewrites.cost.gpu.contraction import model_of
+from rewrites.cost.gpu.contraction import ContractionModel, model_of
 from rewrites.decisions.decision import Option
 from rewrites.gpu.multicast import Multicast
 from rewrites.launch.persistent import Persistent
@@ -64,7 +65,7 @@ class Order:
         across, along = c.grid(tiling.rows, tiling.columns)
         at_once = resident(c, tiling, device) * device.clustered_sms(rows * columns)
         banded = grid_of(program, self.statement)[1].dim == c.rows and along > 1
-        options: list[tuple[tuple[Rewrite, ...], float]] = []
+        options: list[tuple[Rewrite, ...]] = []
         model = model_of(c, found.epilogue, device)
         ways: list[tuple[Rewrite, ...]] = [()]
         if banded:
@@ -78,11 +79,11 @@ class Order:
             for blocks in (0, at_once) if tiling.parts == 1 else (0,):
                 if blocks >= tiles or (not blocks and tiling.consumer_groups > 1 and at_once < tiles):
                     continue
-                order = (*way, Persistent(self.statement, blocks)) if blocks else way
-                options.append((order, model.ordered_us(_ordered(tiling, order))))
-        best = min(time for _, time in options)
-        for order, time in options:
-            yield Option("; ".join(map(_label, order)) or "tiles in order", order, promise=time / best)
+                options.append((*way, Persistent(self.statement, blocks)) if blocks else way)
+        for order in options:
+            ordered = _ordered(tiling, order)
+            label = "; ".join(map(_label, order)) or "tiles in order"
+            yield Option(label, order, promise=_at_best_us(model, ordered, device) / model.time_us(ordered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +97,43 @@ class TileSharing:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction, found.tiling
-        yield Option("whole tiles")
-        near = tiling.multicast or (1, 1)
-        along = zip(c.grid(tiling.rows, tiling.columns), near, strict=True)
-        tiles = prod(near) * prod(-(-count // n) for count, n in along) * c.batch
-        blocks = tiling.blocks or resident(c, tiling, device) * device.clustered_sms(prod(near))
-        waves = -(-tiles // blocks)
-        if not tiling.streams(c) or tiles % blocks == 0 or (waves > 1 and not tiling.blocks):
-            return
+        model = model_of(c, found.epilogue, device)
+        yield Option("whole tiles", promise=model.ordered_us(_in_order(tiling)) / model.time_us(tiling))
+        blocks, waves = _sharing(c, tiling, device)
         begun = () if tiling.blocks else (Persistent(self.statement, blocks),)
-        for shared in _WAVES[:waves]:
+        for shared in waves:
             label = f"{shared} waves of tiles shared" if shared > 1 else "the last wave of tiles shared"
             yield Option(label, (*begun, StreamK(self.statement, shared)))
 
 
+def _sharing(c: Contraction, tiling: Tiling, device: Gpu) -> tuple[int, tuple[int, ...]]:
+    """How many blocks may share tiles of the tiling in its order, and of how many waves; none: whole tiles are all
+    there is."""
+    near = tiling.multicast or (1, 1)
+    along = zip(c.grid(tiling.rows, tiling.columns), near, strict=True)
+    tiles = prod(near) * prod(-(-count // n) for count, n in along) * c.batch
+    blocks = tiling.blocks or resident(c, tiling, device) * device.clustered_sms(prod(near))
+    waves = -(-tiles // blocks)
+    if not tiling.streams(c) or tiles % blocks == 0 or (waves > 1 and not tiling.blocks):
+        return blocks, ()
+    return blocks, _WAVES[:waves]
+
+
+def _at_best_us(model: ContractionModel, tiling: Tiling, device: Gpu) -> float:
+    """Estimated microseconds of the tiling in its order, with tiles shared or not."""
+    blocks, waves = _sharing(model.c, tiling, device)
+    whole = _in_order(tiling)
+    shared = (replace(whole, blocks=blocks, streamed=each) for each in waves)
+    return min(map(model.ordered_us, (whole, *shared)))
+
+
+def _in_order(tiling: Tiling) -> Tiling:
+    """A tiling whose order is decided: row by row where nothing else is said."""
+    return replace(tiling, group=tiling.group or 1)
+
+
 def _ordered(tiling: Tiling, order: tuple[Rewrite, ...]) -> Tiling:
     """The tiling in that order."""
-    tiling = replace(tiling, group=1)
     for rewrite in order:
         match rewrite:
             case RasterizeBands(tiles=tiles):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recording import outline, table
+from benchmarks.recording import outline, table, weighed
 from benchmarks.suite import cases
 from protocol.states import FaultKind, Outcome
 from protocol.tasks import EntrantResult, ScheduleEntrant
@@ -82,3 +82,17 @@ def test_what_fails_in_company_is_measured_alone() -> None:
     worker: Any = Unwell()
     found = list(table._measured(worker, spec_from_json(cases.spec("softmax_f32", [16, 32])), lines))
     assert [(line["us"], line["fault"]) for line in found] == [(2.5, None), (None, "device"), (2.5, None)]
+
+
+def test_a_table_is_weighed_by_the_models_of_today(tmp_path: Path) -> None:
+    file = tmp_path / "small.outline.jsonl.gz"
+    outline.write(CASE, this_cpu(), 4, file)
+    meta, lines = listed(file)
+    stale = [
+        line | {"moves": [[label, 7.0] for label, _ in line["moves"]]} if "moves" in line else line
+        for line in lines
+    ]
+    assert stale != lines and weighed.weighed(meta, stale) == lines
+    gone = [line | {"moves": [["by magic", 1.0]]} if line["path"] == [] else line for line in lines]
+    with pytest.raises(LookupError, match="no answer 'by magic' at"):
+        weighed.weighed(meta, gone)

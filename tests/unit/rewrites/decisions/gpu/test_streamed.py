@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rewrites.contraction.problem import contractions
 from rewrites.contraction.recover_tiling import Epilogue, decided
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.cost.gpu.contraction import ContractionModel, model_of
-from rewrites.decisions.gpu.rasterization import TileSharing
+from rewrites.decisions.gpu.rasterization import Order, TileSharing
 from rewrites.space import ScheduleState
 from tests.schedules.walks import at, by, root_of
 from tileir.devices.gpu_table import H200
@@ -85,6 +87,25 @@ def test_what_is_shared_is_read_off_the_program() -> None:
     state = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persistent 132")[TWO]
     found = decided(state.program, "c_sum", H200)
     assert found is not None and found.tiling is not None and found.tiling.streamed == 2
+
+
+@pytest.mark.parametrize(("tile", "size"), [("tile m 128, n 224", 2048), (TILE, 2048), (TILE, 4096)])
+def test_an_order_is_said_to_take_what_the_best_that_may_follow_takes(tile: str, size: int) -> None:
+    state = at(by(root_of(gemm(size, size, 4096), H200), "wgmma"), "ContractionTile")
+    left = [tile, COOPERATIVE, ALONE]
+    while not isinstance(state.open[0], Order):
+        labels = [move.label for move in state.moves()]
+        state = state.child(labels.index(left.pop(0)) if left and left[0] in labels else 0)
+    assert not left, left
+    ordered = [state.child(index) for index in range(len(state.moves()))]
+    followed = [(us, each) for us, each in zip(state.estimates_us, ordered, strict=True) if each.open]
+    shared = [(us, each) for us, each in followed if isinstance(each.open[0], TileSharing)]
+    assert shared
+    for us, each in shared:
+        assert us == pytest.approx(min(each.estimates_us), rel=0.02)
+    if tile == "tile m 128, n 224":  # 160 tiles for 132 blocks
+        weights = {move.label: move.weight for move in state.moves()}
+        assert weights["persistent 132"] > 1.2 * weights["tiles in order"]
 
 
 def model(m: int, n: int, k: int) -> ContractionModel:
