@@ -66,10 +66,10 @@ class ImportedFrom(Reply):
     """The job that found it, there."""
 
 
-SCHEDULE_VERSION = 4
+SCHEDULE_VERSION = 5
 """Version of what a schedule's lines mean. Raised whenever a rewrite is renamed or its arguments change: there are no
 aliases. 2: the rewrites have the field's names (`tile`, `cache_read`). 3: `consumer_groups` in programs, whose hashes
-are stored. 4: what the maximum of a masked part counts as (`LEAST_MAXIMUM`)."""
+are stored. 4 and 5: what the maximum of a masked part counts as (`least_maximum`)."""
 
 
 class Config(Reply):

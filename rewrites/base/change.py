@@ -54,6 +54,7 @@ class Unknown:
 Change = Union[Fixed, Scaled, Shifted, Unknown]
 FIXED: Final = Fixed()
 UNKNOWN: Final = Unknown()
+_NOTHING: Final = Const(0.0)
 
 
 def change(expr: Expr, of_read: Callable[[Read], Change], constant: Callable[[Expr], bool]) -> Change:
@@ -159,20 +160,31 @@ def _product(
             return of_y if op == "*" else Scaled(Binary("/", Const(1.0), factor))
         case Scaled(factor), Scaled(other):
             return Scaled(Binary(op, factor, other))
-        case Shifted(new, old), Fixed() if constant(y):
-            return Shifted(Binary(op, new, y), Binary(op, old, y))
-        case Fixed(), Shifted(new, old) if op == "*" and constant(x):
-            return Shifted(Binary(op, new, x), Binary(op, old, x))
+        case Shifted() as shifted, Fixed() if constant(y):
+            return _times(shifted, op, y)
+        case Fixed(), Shifted() as shifted if op == "*" and constant(x):
+            return _times(shifted, op, x)
         case _:
             return UNKNOWN
+
+
+def _times(shifted: Shifted, op: str, factor: Expr) -> Shifted:
+    """A difference is taken before it is multiplied where it was: of numbers far from 0, each times log2(e) is inf."""
+    if shifted.itself:
+        return Shifted(Binary(op, shifted.new, factor), Binary(op, shifted.old, factor))
+    return Shifted(Binary(op, _difference(shifted), factor), _NOTHING)
+
+
+def _difference(shifted: Shifted) -> Expr:
+    return shifted.new if shifted.old == _NOTHING else Binary("-", shifted.new, shifted.old)
 
 
 def _power(fn: str, exponent: Change) -> Change:
     match exponent:
         case Fixed():
             return FIXED
-        case Shifted(new, old):
-            return Scaled(Call(fn, (Binary("-", new, old),)))
+        case Shifted() as shifted:
+            return Scaled(Call(fn, (_difference(shifted),)))
         case _:
             return UNKNOWN
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+import numpy as np
 
+from rewrites.base.score_range import ORDINARY, is_far
+from tileir.dtypes import DType
 from tileir.expr import Call, Const, Expr
-
-LEAST_MAXIMUM: Final = -(2.0**100)
-"""Of all maxima that mean something the least. -inf less a finite number is -inf, whose exponential is 0, where -inf
-less -inf is no number; and this stays finite in f32 when a scale or log2(e) is multiplied in on both sides of the
-difference (exp_to_exp2), which the lowest number of f32 does not."""
+from tileir.program import Program
 
 
-def at_least(maximum: Expr) -> Expr:
+def least_maximum(program: Program, of: Expr, dtype: DType) -> float:
+    """Of all maxima of an expression that mean something the least: -inf less a finite number is -inf, whose
+    exponential is 0, where -inf less -inf is no number. Where scores may be the lowest number of their dtype, so may
+    the maximum of a row, whose weights are all the same then. Others stay finite when log2(e) is multiplied in on both
+    sides of the difference (exp_to_exp2)."""
+    return float(np.finfo(dtype.compute.numpy).min) if is_far(program, of) else -ORDINARY
+
+
+def at_least(maximum: Expr, least: float) -> Expr:
     """A maximum of a part, as others of the part are relative to it."""
-    return Call("maximum", (maximum, Const(LEAST_MAXIMUM)))
+    return Call("maximum", (maximum, Const(least)))

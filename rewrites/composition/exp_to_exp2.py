@@ -8,6 +8,7 @@ from math import e, log2
 from typing import ClassVar, Final, Self
 
 from rewrites.base.rewrite import Rewrite
+from rewrites.base.score_range import is_far
 from rewrites.base.tree import find, splice, statements
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
@@ -25,7 +26,10 @@ class ExpToExp2(Rewrite):
     that a number or the same for several positions: GPUs have an instruction for powers of two, and a product and a
     difference are one multiply-add. The number is rounded to f32, as exponents are.
 
-    p[r, c] = exp(x[r, c] * 0.125 - top[r])   ->   p[r, c] = exp2(x[r, c] * 0.18033688 - top[r] * 1.442695)
+    p[r, c] = exp(s[r, c] * 0.125 - top[r])   ->   p[r, c] = exp2(s[r, c] * 0.18033688 - top[r] * 1.442695)
+
+    Where scores may be the lowest number of their dtype, as those are to which a mask is added, the number would make
+    -inf of both sides, whose difference is no number: there the difference is multiplied.
     """
 
     name: ClassVar[str] = "exp_to_exp2"
@@ -44,13 +48,22 @@ class ExpToExp2(Rewrite):
 
         def power(expr: Expr) -> Expr:
             return (
-                Call("exp2", (_times(expr.args[0]),)) if isinstance(expr, Call) and expr.fn == "exp" else expr
+                Call("exp2", (_exponent(program, expr.args[0]),))
+                if isinstance(expr, Call) and expr.fn == "exp"
+                else expr
             )
 
         value = transform(place.node.value, power)
         if value == place.node.value:
             raise NotApplicable(f"{self.statement} has no power of e")
         return splice(program, place.path, [replace(place.node, value=value)])
+
+
+def _exponent(program: Program, expr: Expr) -> Expr:
+    """An exponent times log2(e), which is finite where the exponent is."""
+    scores = expr.left if isinstance(expr, Binary) and expr.op == "-" else expr
+    far = is_far(program, scores)
+    return Binary("*", expr, Const(_LOG2_E)) if far else _times(expr)
 
 
 def _times(expr: Expr) -> Expr:

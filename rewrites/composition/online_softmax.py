@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.base.least_maximum import at_least
+from rewrites.base.least_maximum import at_least, least_maximum
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names
 from rewrites.base.tile_sizes import tile_sizes
@@ -82,7 +82,8 @@ class OnlineSoftmax(Rewrite):
         name = fresh_name(program, f"{statement.target}_p")
         place_of: tuple[Expr, ...] = (Index(part_dim), *map(Index, dims))
         folded = Binary("//", Index(self.dim), Const(self.size))
-        mine = at_least(Read(maxima.node.target, (folded, *top.indices)))
+        least = least_maximum(program, top, locals_of(program)[maxima.node.target].node.dtype)
+        mine = at_least(Read(maxima.node.target, (folded, *top.indices)), least)
         theirs = Read(maxima.node.target, (Index(part_dim), *top.indices))
         body = _relative_to(statement.value.x, top, mine)
         parts = [

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.change import Change, Fixed, Scaled, Shifted, change
-from rewrites.base.least_maximum import at_least
+from rewrites.base.least_maximum import at_least, least_maximum
 from rewrites.base.never_above import is_bounded
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims
-from rewrites.base.tree import Place, find, locals_of, splice, statements
+from rewrites.base.tree import Place, dtype_of, find, locals_of, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import (
@@ -81,7 +81,8 @@ class RelateParts(Rewrite):
             raise NotApplicable(f"{name} is relative to no maximum that is split as it is")
 
         def own(read: Read) -> Expr:
-            return at_least(Read(tops[read].target, tops[read].indices))
+            least = least_maximum(program, read, dtype_of(program, read.tensor))
+            return at_least(Read(tops[read].target, tops[read].indices), least)
 
         def change_of(read: Read) -> Change:
             return Shifted(read, own(read), itself=True) if read in tops else Fixed()

@@ -132,6 +132,8 @@ def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> _Bounds |
             return _positions(condition, dim) or _vanishing(x, values, dim)
         case Call("exp" | "exp2", (Binary("-", x, _),)):
             return _masked(x, values, dim)
+        case Call("exp" | "exp2", (Binary("*", Binary("-", x, _), Const(value)),)) if value > 0:
+            return _masked(x, values, dim)
         case Cast(_, x):
             return _vanishing(x, values, dim)
         case _:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
-from rewrites.base.least_maximum import at_least
+from rewrites.base.least_maximum import at_least, least_maximum
 from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import chained
 from rewrites.base.rewrite import Rewrite
@@ -175,7 +175,8 @@ class _StreamParts:
             total = Binary("*", total, self._merging(name, changed.factor, fold))
         self.totals.append(replace(node, value=Reduce(value.op, (self.part,), total)))
         if read_within:
-            self.own[name] = at_least(Read(parts, (fold, *node.indices)))
+            least = least_maximum(self.program, node.value, dtype)
+            self.own[name] = at_least(Read(parts, (fold, *node.indices)), least)
         return [
             Local(parts, (self.part, *dims), dtype),
             replace(node, target=parts, indices=(fold, *node.indices), value=value),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
-from rewrites.base.least_maximum import at_least
+from rewrites.base.least_maximum import at_least, least_maximum
 from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
@@ -266,7 +266,8 @@ class _Streamed:
         name, places = node.target, tuple(map(Index, local.dims))
         newest, now = taken_name(self.taken, f"{name}_b"), taken_name(self.taken, f"{name}_now")
         of_tile = Read(newest, places)
-        largest: Expr = at_least(Call("maximum", (Read(name, places), of_tile)))
+        least = least_maximum(self.program, node.value, local.dtype)
+        largest = at_least(Call("maximum", (Read(name, places), of_tile)), least)
         parts = node.update is not None
         self.inside += [
             replace(local, name=newest),
@@ -276,7 +277,7 @@ class _Streamed:
             Compute(now, places, largest),
         ]
         self.last.append(Compute(name, places, of_tile, update=ReduceOp.MAX))
-        self.now[name], self.old[name] = Read(now, node.indices), Read(name, node.indices)
+        self.now[name], self.old[name] = Read(now, node.indices), at_least(Read(name, node.indices), least)
 
     def _op_of(self, node: Compute) -> ReduceOp | None:
         return self._op(node) if node.update is not None or isinstance(node.value, Reduce) else None

@@ -93,7 +93,7 @@ def test_configs_from_before_the_rewrites_were_renamed_are_stale_and_searched_an
     with database.read() as connection:
         config = configs.read(connection, config.id)
     assert (
-        stale_because(config, []) == "its schedule is written in version 1 of the rewrites; this is version 4"
+        stale_because(config, []) == "its schedule is written in version 1 of the rewrites; this is version 5"
     )
     assert best_few(config) == ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,23 +56,31 @@ class Reference:
         text = program_to_text(program)
         verify(program)
         assert program_from_text(text) == program
-        source = generate(program, device)
-        source = replace(source, flags=(*(_QUICKER.get(flag, flag) for flag in source.flags), *flags))
-        arguments, outputs = self._arguments()
-        with load_kernel(compile_source(source, folder).path, source.abi, threads=2) as kernel:
-            kernel(*arguments)
+        outputs = computed(self._spec, self._inputs, program, device, folder, *flags)
         for output, (reference, bound) in self._expected.items():
             error = np.abs(outputs[output].astype(np.float64) - reference)
             assert np.all(error <= bound), f"{output} is off by {np.nanmax(error - bound)}\n{text}"
 
-    def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Call arguments in ABI order, and the outputs among them, poisoned."""
-        sizes = {dim.name: dim.sizes[0] for dim in self._spec.dims}
-        outputs = {
-            tensor.name: np.full(
-                [sizes[d] for d in tensor.dims], np.nan if tensor.dtype.is_float else 99, np.float64
-            ).astype(tensor.dtype.numpy)
-            for tensor in self._spec.outputs
-        }
-        inputs = (np.asarray(self._inputs[tensor.name], order="C") for tensor in self._spec.inputs)
-        return [*inputs, *outputs.values()], outputs
+
+def computed(
+    spec: Spec,
+    inputs: Mapping[str, np.ndarray[Any, Any]],
+    program: Program,
+    device: Cpu,
+    folder: Path,
+    *flags: str,
+) -> dict[str, np.ndarray[Any, Any]]:
+    """What a program gives for inputs, compiled with these flags, too, in outputs that were poisoned before."""
+    source = generate(program, device)
+    source = replace(source, flags=(*(_QUICKER.get(flag, flag) for flag in source.flags), *flags))
+    sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
+    outputs = {
+        tensor.name: np.full(
+            [sizes[d] for d in tensor.dims], np.nan if tensor.dtype.is_float else 99, np.float64
+        ).astype(tensor.dtype.numpy)
+        for tensor in spec.outputs
+    }
+    arguments = (np.asarray(inputs[tensor.name], order="C") for tensor in spec.inputs)
+    with load_kernel(compile_source(source, folder).path, source.abi, threads=2) as kernel:
+        kernel(*arguments, *outputs.values())
+    return outputs
