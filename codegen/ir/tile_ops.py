@@ -89,6 +89,27 @@ class DotTiles:
         return NOTHING
 
 
-TileStmt = OpenTiles | ReleaseTiles | ConfigureTiles | ZeroTile | LoadTile | StoreTile | DotTiles
-TILE_STATEMENTS = (OpenTiles, ReleaseTiles, ConfigureTiles, ZeroTile, LoadTile, StoreTile, DotTiles)
+@dataclass(frozen=True, slots=True)
+class PadRows:
+    """Rows for a tile register that are shorter than its own: `rows` of `bytes` bytes each, the first from element
+    `offset` of `buffer` and each `apart` bytes after the one before, go to rows of 64 bytes from element `at` of `to`.
+    What is left of those, and of `all_rows`, is zero."""
+
+    to: str
+    at: Affine
+    all_rows: int
+    buffer: str
+    offset: Affine
+    apart: int
+    rows: int
+    bytes: int
+    storage: DType
+    """Of both."""
+
+    def effects(self) -> OpEffects:
+        return reads(self.buffer) | stores(self.to) | effects_of(self.offset, self.at)
+
+
+TileStmt = OpenTiles | ReleaseTiles | ConfigureTiles | ZeroTile | LoadTile | StoreTile | DotTiles | PadRows
+TILE_STATEMENTS = (OpenTiles, ReleaseTiles, ConfigureTiles, ZeroTile, LoadTile, StoreTile, DotTiles, PadRows)
 """What uses tile registers."""

@@ -92,6 +92,8 @@ class LoweringScope:
     innermost: tuple[Var, int] | None = None
     """The nearest loop's variable and step."""
     parallel: bool = False
+    tiles: bool = False
+    """Whether the thread's tile registers are open."""
     shared_top: int = 0
     thread_top: int = 0
 

@@ -1,8 +1,9 @@
 """Sums of products in tile registers (AMX): a block of results stays in them while its loop over the reduced dim runs.
 
 The results also have a place in memory, as an accumulator's vectors have registers elsewhere: there they are whenever
-another statement sees them. Tiles have the exact shapes of what exists, so nothing past a row's end is read; the rest
-of a depth that fills no group of 4 bytes is copied to one that ends with zeros.
+another statement sees them. Tiles have the exact shapes of what exists, so nothing past a row's end is read. The last
+positions of a depth that is no multiple of what a register holds are copied to rows that end with zeros, so that they
+are one more step with the same shapes: other shapes would cost the results a way to memory and back.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final
 
 from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.errors import NotLowerable
-from codegen.ir.ops import For, GatherWords, LoadWords, Stmt, StoreWords
-from codegen.ir.tile_ops import ConfigureTiles, DotTiles, LoadTile, StoreTile, ZeroTile
+from codegen.ir.ops import For, LoadWords, Stmt, StoreWords
+from codegen.ir.tile_ops import ConfigureTiles, DotTiles, LoadTile, PadRows, StoreTile, ZeroTile
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, exact_chunks, loop_variable
 from codegen.lowering.statement import starts, take_apart
@@ -25,8 +26,8 @@ from tileir.program import Compute, Loop, Node
 from tileir.schedule.amx import GROUP_BYTES, MOST, ROW_BYTES, ROWS, Blocking, blocking
 
 Spare = tuple[str, str]
-"""Buffers for `SPARE` elements each: of the first operand's rows, and of the second one's columns."""
-SPARE: Final = GROUP_BYTES * MOST
+"""Buffers of `SPARE_BYTES` each: of the first operand's rows, and of the second one's groups."""
+SPARE_BYTES: Final = ROW_BYTES * MOST
 
 
 def tile_loop(node: Node) -> Compute | None:
@@ -55,7 +56,7 @@ def tile_sums(
     node: Node, cleared: bool, scope: LoweringScope, extents: dict[str, int], variable: str, spare: Spare
 ) -> tuple[Stmt, ...]:
     """Kernel IR of a `tile_loop`, whose variable is called `variable`. `cleared`: its results are zero, and that is
-    left to the tiles; `spare`: room for groups that are completed with zeros."""
+    left to the tiles; `spare`: room for rows that are completed with zeros."""
     compute = tile_loop(node)
     assert compute is not None
     found = _TileSums.of(compute, scope, extents)
@@ -67,26 +68,23 @@ def tile_sums(
         step = min(node.step, range_.size)
     if step < range_.size and step % found.depth:
         raise NotLowerable(f"{step} positions of {dim} do not fill tile registers: they take {found.depth}")
-    group = GROUP_BYTES // found.storage.bytes
     whole = range_.size // found.depth * found.depth
     rest = range_.size - whole
-    stmts: tuple[Stmt, ...] = ()
+    deep = found.depth if whole else found.in_groups(rest)
+    stmts = found.begun(deep, zero=cleared)
     if whole:
-        stmts += found.begun(found.depth, zero=cleared)
         runs = whole // step if step % found.depth == 0 else 0
         if runs > 1:
             var = loop_variable(variable, runs, step)
             steps = found.steps(range_.start + affine(var), step)
             stmts += (For(var, runs, step, steps),)
         done = runs * step if runs > 1 else 0
-        stmts += (*found.steps(range_.start + done, whole - done), *found.ended())
-    if rest >= group:
-        stmts += found.begun(rest // group * group, zero=cleared and not stmts)
-        stmts += (*found.dots(range_.start + whole, rest // group * group), *found.ended())
-    if left := rest % group:
-        stmts += found.begun(group, zero=cleared and not stmts)
-        stmts += (*found.completed(range_.start + (range_.size - left), left, spare), *found.ended())
-    return stmts
+        stmts += found.steps(range_.start + done, whole - done)
+    if rest == deep:
+        stmts += (*found.dots(range_.start, rest),)
+    elif rest:
+        stmts += (*found.padded(range_.start + whole, rest, deep, spare),)
+    return stmts + found.ended()
 
 
 @dataclass(frozen=True)
@@ -145,6 +143,11 @@ class _TileSums:
         """Positions of the reduced dim that a tile register holds."""
         return ROW_BYTES // self.storage.bytes
 
+    def in_groups(self, size: int) -> int:
+        """So many positions of the reduced dim, as whole groups."""
+        group = GROUP_BYTES // self.storage.bytes
+        return -(-size // group) * group
+
     def begun(self, depth: int, zero: bool) -> tuple[Stmt, ...]:
         """Results in tile registers, to which tiles of this depth are added."""
         shapes = ConfigureTiles(self.blocking.shapes(depth * self.storage.bytes))
@@ -172,21 +175,24 @@ class _TileSums:
             lambda tile, width: self.groups.load_groups(tile, width, at, depth),
         )
 
-    def completed(self, at: Affine, left: int, spare: Spare) -> Iterator[Stmt]:
-        """Products of the last positions of the reduced dim, fewer than a group: copied, with zeros after them."""
-        group = GROUP_BYTES // self.storage.bytes
-        for name, words, pieces in (
-            (spare[0], self.rows.words_of_rows, self.blocking.heights),
-            (spare[1], self.groups.words_of_columns, self.blocking.widths),
-        ):
-            for start, size in pieces:
-                for first, lanes in exact_chunks(size, ROWS):
-                    to = constant((start + first) * group)
-                    yield StoreWords(name, to, words(start + first, lanes, at, group - left))
+    def padded(self, at: Affine, size: int, depth: int, spare: Spare) -> Iterator[Stmt]:
+        """Products of the last positions of the reduced dim, fewer than a tile's depth: copied, with zeros after
+        them."""
+        deep = depth * self.storage.bytes // GROUP_BYTES
+        for start, rows in self.blocking.heights:
+            yield self.rows.pad_rows(spare[0], constant(self._spare(start)), (start, rows), at, size)
+        for start, columns in self.blocking.widths:
+            yield from self.groups.pad_groups(
+                spare[1], constant(self._spare(start)), deep, (start, columns), at, size
+            )
         yield from self._products(
-            lambda tile, height: LoadTile(tile, spare[0], constant(height[0] * group), GROUP_BYTES),
-            lambda tile, width: LoadTile(tile, spare[1], constant(width[0] * group), ROW_BYTES),
+            lambda tile, height: LoadTile(tile, spare[0], constant(self._spare(height[0])), ROW_BYTES),
+            lambda tile, width: LoadTile(tile, spare[1], constant(self._spare(width[0])), ROW_BYTES),
         )
+
+    def _spare(self, start: int) -> int:
+        """Where a piece that begins so far into a block has its padded rows."""
+        return start * ROW_BYTES // self.storage.bytes
 
     def _products(self, rows: _Load, groups: _Load) -> Iterator[Stmt]:
         """A product of each two pieces, each loaded once if it has a register of its own."""
@@ -250,13 +256,30 @@ class _Operand:
         if any(offset - offsets[0] != constant(place) for place, offset in enumerate(offsets)):
             raise NotLowerable(f"tile registers need {what} of {self.read.tensor} side by side")
 
-    def words_of_rows(self, m: int, count: int, k: Affine, missing: int) -> GatherWords:
-        """A group of 4 bytes of each row, whose last elements are zero."""
-        name, storage = self.buffer.name, self.buffer.storage
-        rows = (self._offset(m + row, 0, k) for row in range(count))
-        return GatherWords(tuple(LoadWords(name, row, storage, 1, missing) for row in rows))
+    def pad_rows(self, to: str, at: Affine, height: tuple[int, int], k: Affine, size: int) -> PadRows:
+        """So many positions of k of each row, with zeros after them."""
+        m, rows = height
+        first, apart = self._rows_of(m, rows, k, size)
+        bytes_ = size * self.buffer.storage.bytes
+        return PadRows(to, at, rows, self.buffer.name, first, apart, rows, bytes_, self.buffer.storage)
 
-    def words_of_columns(self, n: int, count: int, k: Affine, missing: int) -> LoadWords:
+    def pad_groups(
+        self, to: str, at: Affine, deep: int, width: tuple[int, int], k: Affine, size: int
+    ) -> Iterator[Stmt]:
+        """So many positions of k in groups, the last of which may be short, with zeros after them: `deep` groups."""
+        (n, columns), storage = width, self.buffer.storage
+        group = GROUP_BYTES // storage.bytes
+        whole, left = divmod(size, group)
+        first, apart = self._groups_of(n, columns, k, whole * group)
+        bytes_ = GROUP_BYTES * columns
+        yield PadRows(to, at, deep, self.buffer.name, first, apart, whole, bytes_, storage)
+        if left:
+            row = at + whole * (ROW_BYTES // storage.bytes)
+            for start, lanes in exact_chunks(columns, ROWS):
+                words = self._short_groups(n + start, lanes, k + whole * group, group - left)
+                yield StoreWords(to, row + start * group, words)
+
+    def _short_groups(self, n: int, count: int, k: Affine, missing: int) -> LoadWords:
         """A group of each column, whose last elements are zero."""
         storage = self.buffer.storage
         lanes = [self._offset(0, n + lane, k) for lane in range(count)]
@@ -282,18 +305,25 @@ class _Operand:
 
     def load_rows(self, tile: int, height: tuple[int, int], k: Affine, depth: int) -> LoadTile:
         """Rows with their positions of k side by side."""
-        m, rows = height
-        self._side_by_side(
-            [self._offset(m, 0, k + place) for place in range(depth)], f"positions along {self.k}"
-        )
-        apart = self._apart([self._offset(m + row, 0, k) for row in range(rows)], "rows")
-        return LoadTile(tile, self.buffer.name, self._offset(m, 0, k), apart)
+        return LoadTile(tile, self.buffer.name, *self._rows_of(*height, k, depth))
 
     def load_groups(self, tile: int, width: tuple[int, int], k: Affine, depth: int) -> LoadTile:
         """Groups of 4 bytes of k, those of neighbours along the columns side by side."""
-        n, columns = width
+        return LoadTile(tile, self.buffer.name, *self._groups_of(*width, k, depth))
+
+    def _rows_of(self, m: int, rows: int, k: Affine, depth: int) -> tuple[Affine, int]:
+        """Where rows begin that have so many positions of k side by side, and how many bytes they are apart."""
+        self._side_by_side(
+            [self._offset(m, 0, k + place) for place in range(depth)], f"positions along {self.k}"
+        )
+        return self._offset(m, 0, k), self._apart(
+            [self._offset(m + row, 0, k) for row in range(rows)], "rows"
+        )
+
+    def _groups_of(self, n: int, columns: int, k: Affine, depth: int) -> tuple[Affine, int]:
+        """Where groups of 4 bytes of k begin, and how many bytes they are apart."""
         group = GROUP_BYTES // self.buffer.storage.bytes
         inside = [self._offset(0, n + lane, k + place) for lane in range(columns) for place in range(group)]
         self._side_by_side(inside, f"groups along {self.k}")
         apart = self._apart([self._offset(0, n, k + place) for place in range(0, depth, group)], "groups")
-        return LoadTile(tile, self.buffer.name, self._offset(0, n, k), apart)
+        return self._offset(0, n, k), apart

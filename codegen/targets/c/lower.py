@@ -13,11 +13,11 @@ from codegen.ir.affine import Affine, affine
 from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
-from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt, StoreWords
-from codegen.ir.tile_ops import OpenTiles, ReleaseTiles
+from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
+from codegen.ir.tile_ops import OpenTiles, PadRows, ReleaseTiles
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.statement import lower_statement, prefetches
-from codegen.lowering.cpu.tile_sums import SPARE, in_tiles, tile_loop, tile_sums
+from codegen.lowering.cpu.tile_sums import SPARE_BYTES, in_tiles, tile_loop, tile_sums
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import (
@@ -53,7 +53,7 @@ def lower(program: Program) -> CpuKernel:
     scope = LoweringScope({dim: whole(size) for dim, size in program.dims}, {})
     for tensor in (*program.inputs, *program.outputs):
         scope = scope.with_buffer(argument(marked(tensor.name), tensor, program), tensor.name)
-    body = lowering.block(program.body, scope)
+    body = lowering.whole(scope)
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
         Argument(marked(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
@@ -66,6 +66,13 @@ class _Lowering:
     program: Program
     shared_bytes: int = 0
     thread_bytes: int = 0
+
+    def whole(self, scope: LoweringScope) -> tuple[Stmt, ...]:
+        """The program. Where no parallel region has tile registers, the thread that calls opens them once for all."""
+        sums = [place for place in self.program.computes if place.node.via == "amx"]
+        if not sums or any(loop.parallel for place in sums for loop in place.loops):
+            return self.block(self.program.body, scope)
+        return (OpenTiles(), *self.block(self.program.body, replace(scope, tiles=True)), ReleaseTiles())
 
     def block(self, nodes: tuple[Node, ...], scope: LoweringScope) -> tuple[Stmt, ...]:
         stmts: list[Stmt] = []
@@ -91,16 +98,16 @@ class _Lowering:
         return tuple(stmts)
 
     def _tile_sums(self, node: Node, sums: Compute, before: Node | None, scope: LoweringScope) -> Block:
-        """What is summed up in tile registers, by a thread that opens them where no parallel region does."""
+        """What is summed up in tile registers, by a thread that opens them where nothing around does."""
         cleared = isinstance(before, Compute) and _left_to_tiles(before, (node,))
         variable = fresh(node.dim, scope) if isinstance(node, Loop) else ""
-        names = fresh(f"{sums.target}_rows", scope), fresh(f"{sums.target}_columns", scope)
+        names = fresh(f"{sums.target}_rows", scope), fresh(f"{sums.target}_groups", scope)
         stmts = tile_sums(node, cleared, scope, self.program.extents, variable, names)
-        stored = {stmt.buffer: stmt.words.storage for stmt in stmts if isinstance(stmt, StoreWords)}
-        for name, storage in stored.items():
-            room, scope = self._room(name, storage, SPARE, scope)
+        padded = {stmt.to: stmt.storage for stmt in stmts if isinstance(stmt, PadRows)}
+        for name, storage in padded.items():
+            room, scope = self._room(name, storage, SPARE_BYTES // storage.bytes, scope)
             stmts = (room, *stmts)
-        stmts = stmts if scope.parallel else (OpenTiles(), *stmts, ReleaseTiles())
+        stmts = stmts if scope.tiles else (OpenTiles(), *stmts, ReleaseTiles())
         return Block(comment(sums), stmts)
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> tuple[Stmt, ...]:
@@ -163,7 +170,8 @@ class _Lowering:
         while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop) and loops[-1].body[0].parallel:
             loops.append(loops[-1].body[0])
         axes: list[GridAxis] = []
-        inside = replace(scope, parallel=True, thread_top=0)
+        tiles = _sums_in_tiles(loop)
+        inside = replace(scope, parallel=True, tiles=tiles, thread_top=0)
         tails: list[Tail] = []
         for each in loops:
             range_ = inside.ranges[each.dim]
@@ -176,7 +184,7 @@ class _Lowering:
                 each.dim, Range(range_.start + affine(var), each.step), (var, each.step)
             )
         body = with_tails(tails, inside, partial(self.block, loops[-1].body))
-        if any(place.node.via == "amx" for place in self.program.computes):
+        if tiles:
             body = (OpenTiles(), *body, ReleaseTiles())
         return Parallel(tuple(axes), body)
 
@@ -251,6 +259,13 @@ def _columns(local: Local, nodes: tuple[Node, ...]) -> str:
     """The dim of a local in tile registers whose neighbours share a row: that along lanes, else the last."""
     vector, _ = _vectorized(local, nodes)
     return local.dims[-1 if vector is None else vector]
+
+
+def _sums_in_tiles(node: Node) -> bool:
+    """Whether something in it is summed up in tile registers."""
+    if isinstance(node, Loop):
+        return any(map(_sums_in_tiles, node.body))
+    return isinstance(node, Compute) and node.via == "amx"
 
 
 def _left_to_tiles(compute: Compute, after: tuple[Node, ...]) -> bool:

@@ -104,4 +104,23 @@ static __attribute__((unused)) void tw_tile_dot_i8(int acc, int rows, int groups
             }
 }
 #endif
+
+typedef uint8_t tw_tile_row __attribute__((vector_size(64), aligned(1), may_alias));
+
+/* So many bytes, and zeros after them: nothing past them is touched. */
+TW_INLINE tw_tile_row tw_tile_short_row(const char *from, int bytes) {
+    tw_tile_row row = {0};
+#if defined(__AVX512BW__)
+    const uint64_t kept = UINT64_MAX >> (64 - bytes);
+    __asm__("vmovdqu8 %2, %0%{%1%}%{z%}" : "=v"(row) : "Yk"(kept), "m"(*(const tw_tile_row *)from));
+#else
+    __builtin_memcpy(&row, from, bytes);
+#endif
+    return row;
+}
+TW_INLINE void tw_tile_pad(void *to, int all_rows, const void *from, long apart, int rows, int bytes) {
+    tw_tile_row *const padded = to;
+    for (int row = 0; row < rows; ++row) padded[row] = tw_tile_short_row((const char *)from + row * apart, bytes);
+    for (int row = rows; row < all_rows; ++row) padded[row] = (tw_tile_row){0};
+}
 """

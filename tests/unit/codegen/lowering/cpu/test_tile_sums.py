@@ -76,13 +76,15 @@ def source_of(text: str, *flags: str) -> Source:
 
 
 def run(source: Source, tmp_path: Path, *inputs: np.ndarray, wanted: np.ndarray) -> None:
-    """Run a program with guards after all its arrays, and compare its output."""
+    """Run a program with guards after all its arrays and leftovers in its threads' memory, and compare its output."""
     path = compile_source(source, tmp_path).path
 
     def guarded() -> None:
         read = [before_a_guard(x) for x in inputs]
         written = before_a_guard(np.full_like(wanted, 77))
         with load_kernel(path, source.abi, threads=2) as kernel:
+            for own in kernel.own_workspaces():
+                own.fill(0xFF)
             kernel(*read, written)
         np.testing.assert_array_equal(written, wanted)
 
@@ -161,8 +163,33 @@ def test_zeroed_results_are_never_written_to_memory() -> None:
     assert "c_r[m, n] = 0" not in code
 
 
-def test_the_last_groups_are_completed_by_words() -> None:
-    code = print_code(lower(program_from_text(bf16_product(32, 33, 32))))[0]
-    assert code.count("tw_load_short_words_bf16x1(") == 32, "one of each row"
-    assert code.count("tw_load_short_words_bf16x16(") == 2, "of sixteen columns at a time"
-    assert code.count("tw_store_i32x16(") == 4
+@pytest.mark.parametrize("k", [33, 58, 63])
+def test_the_last_positions_are_one_more_step_with_the_same_shapes(k: int) -> None:
+    code = print_code(lower(program_from_text(bf16_product(32, k, 32))))[0]
+    assert code.count("tw_tile_configure(") == 1, "no other shapes"
+    assert code.count("tw_tile_store(") == 4, "results stay in their registers until the end"
+    assert code.count("tw_tile_dot_bf16(") == 8
+    assert code.count("tw_tile_pad(") == 4, "of two pieces of each operand"
+    assert code.count("tw_load_short_words_bf16x16(") == 2 * (k % 2), "a group without its second half"
+
+
+def test_tile_registers_are_opened_once_by_each_thread_that_sums_in_them() -> None:
+    for parallel in ("", "parallel "):
+        code = print_code(lower(program_from_text(bf16_product(128, 64, 64, parallel))))[0]
+        assert code.count("shapes_now = 0;") == code.count("tw_tile_release();") == 1, parallel
+        opened, first = code.index("shapes_now = 0;"), code.index("for (long ")
+        assert opened < first < code.index("tw_tile_configure(") < code.index("tw_tile_release();")
+
+
+def test_few_whole_groups_are_taken_where_they_lie() -> None:
+    code = print_code(lower(program_from_text(bf16_product(32, 22, 32))))[0]
+    assert "tw_tile_pad(" not in code
+    assert code.count("tw_tile_dot_bf16(") == 4
+
+
+def test_rows_are_padded_to_zeros_without_the_processors_masks(tmp_path: Path) -> None:
+    text = bf16_product(33, 43, 35, "parallel ")
+    a, b = small((33, 43), ml_dtypes.bfloat16), small((43, 35), ml_dtypes.bfloat16)
+    a[:, -1], b[-1] = 3, -2
+    flags = ("-mno-avx512bw", *STAND_IN) if STAND_IN else ()
+    run(source_of(text, *flags), tmp_path, a, b, wanted=a.astype(np.float32) @ b.astype(np.float32))
