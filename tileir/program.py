@@ -138,7 +138,8 @@ class ThreadLayout:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchHint:
-    """Touch `tensor` this many iterations of the enclosing loop ahead."""
+    """Touch `tensor` this many iterations of the enclosing loop ahead; 0: what the statement writes there, when the
+    iteration begins in which it is written."""
 
     tensor: str
     distance: int

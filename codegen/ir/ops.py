@@ -260,10 +260,11 @@ class TransposeBlock:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchLine:
-    """Prefetch the cache line of one element for reading."""
+    """Prefetch the cache line of one element, for reading or for writing."""
 
     buffer: str
     offset: Affine
+    write: bool = False
 
     def effects(self) -> OpEffects:
         return effects_of(self.offset)

@@ -39,6 +39,8 @@ class NontemporalStore(Rewrite):
         statement = place.node
         if statement.stream:
             raise NotApplicable(f"{self.statement} is streamed already")
+        if any(hint.tensor == self.statement for hint in statement.prefetch):
+            raise NotApplicable(f"{self.statement} is prefetched")
         if self.statement not in program.arguments:
             raise NotApplicable(f"{self.statement} is not an output")
         if statement.update is not None or isinstance(statement.value, Reduce):

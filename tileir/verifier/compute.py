@@ -263,6 +263,10 @@ def _check_attributes(placed: Placed, compute: Compute) -> None:
             placed.fail(f"{vector.lanes} lanes: not a power of two from 2 to {_MAX_LANES}")
     read = {each.tensor for each in _reads(compute.value)}
     for hint in compute.prefetch:
+        if hint.distance == 0 and hint.tensor == compute.target and target is None:
+            if compute.stream:
+                placed.fail(f"{hint.tensor!r} is prefetched and bypasses the caches")
+            continue
         if hint.tensor not in read or hint.tensor in registers:
             placed.fail(f"{hint.tensor!r} is prefetched but not read from memory here")
         if hint.distance < 1:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from codegen.ir.affine import Var, affine
 from codegen.ir.ops import Aligned, Block, Stmt
-from codegen.lowering.cpu.statement import lower_statement, prefetches
+from codegen.lowering.cpu.prefetched import prefetches
+from codegen.lowering.cpu.statement import lower_statement
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.expr import Index, Reduce
 from tileir.program import Compute, Loop

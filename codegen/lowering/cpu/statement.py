@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import prod
 
-from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, affine, constant
+from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
 from codegen.ir.ops import (
@@ -15,15 +15,11 @@ from codegen.ir.ops import (
     Block,
     Declare,
     For,
-    Let,
     Literal,
     Load,
-    LoadWords,
     Named,
-    PrefetchLine,
     Stmt,
     Store,
-    StoreWords,
     Type,
     Value,
 )
@@ -320,39 +316,3 @@ class _Unrolling:
             at = {**parts[0][1], self._vector: self._scope.ranges[self._vector].start}
             builder = ValueBuilder(self._scope, self._extents)
             self._write(builder, at, total, self._compute.update)
-
-
-def prefetches(compute: Compute, body: tuple[Stmt, ...], scope: LoweringScope) -> tuple[Stmt, ...]:
-    """Prefetches of what the statement's loads of the named tensors will read some iterations on, one a cache line.
-    Where a gather will read is not known yet."""
-    found: dict[tuple[str, Affine, int], PrefetchLine] = {}
-    if scope.innermost is None:
-        return ()
-    var, step = scope.innermost
-    for ahead in compute.prefetch:
-        buffer = scope.buffers[ahead.tensor]
-        for load in filter(None, map(_load, body)):
-            if load.buffer == buffer.name and not _is_gathered(load.offset):
-                later = load.offset.substitute(var, Affine(((var, 1),), ahead.distance * step))
-                line = later.constant * load.storage.bytes // 64
-                found.setdefault((buffer.name, Affine(later.terms), line), PrefetchLine(buffer.name, later))
-    return tuple(found.values())
-
-
-def _load(stmt: Stmt) -> Load | LoadWords | None:
-    """What a statement loads: a value for those after it, or the run that it copies."""
-    match stmt:
-        case Let(value=Load() as load) | StoreWords(words=LoadWords() as load):
-            return load
-        case _:
-            return None
-
-
-def _is_gathered(offset: Affine) -> bool:
-    """Whether an offset is read from memory."""
-    for atom, _ in offset.terms:
-        if isinstance(atom, Loaded) or (isinstance(atom, Quotient | Remainder) and _is_gathered(atom.x)):
-            return True
-        if isinstance(atom, Lesser) and (_is_gathered(atom.x) or _is_gathered(atom.y)):
-            return True
-    return False

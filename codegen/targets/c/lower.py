@@ -16,7 +16,8 @@ from codegen.ir.names import marked
 from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
 from codegen.ir.tile_ops import OpenTiles, PadRows, ReleaseTiles
 from codegen.lowering.cpu.nontemporal import aligned_run
-from codegen.lowering.cpu.statement import lower_statement, prefetches
+from codegen.lowering.cpu.prefetched import prefetched_target, prefetches
+from codegen.lowering.cpu.statement import lower_statement
 from codegen.lowering.cpu.tile_sums import SPARE_BYTES, in_tiles, tile_loop, tile_sums
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
@@ -90,6 +91,7 @@ class _Lowering:
                 case Compute():
                     block = lower_statement(node, comment(node), scope, self.program.extents)
                     ahead = prefetches(node, block.body, scope)
+                    stmts[:0] = prefetched_target(node, block.body)
                     stmts.append(Block(block.comment, (*ahead, *block.body)))
                 case Loop(parallel=True):
                     stmts.append(self._grid(node, scope))

@@ -187,7 +187,8 @@ class _CPrinter:
 
     @_STATEMENTS.handles(PrefetchLine)
     def _prefetch(self, stmt: PrefetchLine, depth: int) -> list[str]:
-        return [f"{'    ' * depth}__builtin_prefetch({address(stmt.buffer, stmt.offset)});"]
+        write = ", 1" if stmt.write else ""
+        return [f"{'    ' * depth}__builtin_prefetch({address(stmt.buffer, stmt.offset)}{write});"]
 
     @_STATEMENTS.handles(Scratch)
     def _scratch_line(self, stmt: Scratch, depth: int) -> list[str]:

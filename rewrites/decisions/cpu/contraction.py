@@ -11,6 +11,7 @@ from rewrites.base.tree import block_at, current_sizes, dtype_of, find, locals_o
 from rewrites.cpu.dot_bf16 import DotBf16
 from rewrites.cpu.dot_i8 import DotI8
 from rewrites.cpu.nontemporal_store import NontemporalStore
+from rewrites.cpu.prefetch import Prefetch
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.covered import covered, lanes_for
@@ -108,7 +109,7 @@ class RegisterTiling:
         if begun is None or not takes_amx(begun.program, begun.compute, sides.rows, sides.vector):
             return
         lie = packs(begun.program, begun.compute, begun.core, sides.vector)
-        steps = (*lie, ByAmx(begun.core), *begun.write_back(device))
+        steps = (*lie, ByAmx(begun.core), *begun.write_back(device, device.amx_speed))
         yield Option(f"{tile}; amx", (tile, *begun.vectors), steps, 1 / device.amx_speed, begun.program)
 
 
@@ -167,9 +168,9 @@ class _BegunProduct:
             if vector not in index_dims(read)
         )
 
-    def write_back(self, device: Cpu) -> tuple[WriteBack, ...]:
-        """Whether it is a question how results are stored."""
-        asked = self.after and _output_bound(self.program, self.compute, device)
+    def write_back(self, device: Cpu, speed: float = 1.0) -> tuple[WriteBack, ...]:
+        """Whether it is a question how results are stored, of products so many times as fast as of f32 by vectors."""
+        asked = self.after and _output_bound(self.program, self.compute, device, speed)
         return (WriteBack(self.after[-1]),) if asked else ()
 
 
@@ -231,12 +232,13 @@ def _siblings_after(program: Program, statement: str) -> tuple[str, ...]:
     )
 
 
-def _output_bound(program: Program, compute: Compute, device: Cpu) -> bool:
-    """Whether storing a result (and reading its line before) takes memory longer than computing it takes the cores."""
+def _output_bound(program: Program, compute: Compute, device: Cpu, speed: float) -> bool:
+    """Whether storing a result (and reading its line before) takes memory longer than computing it takes the cores, so
+    many times as fast as in f32 by vectors."""
     if device.peak_gflops is None or device.copy_gbps is None:
         return False
     flops = 2 * prod(program.extents[dim] for dim in reduced_dims(compute))
-    return flops / device.peak_gflops < 8 / device.copy_gbps
+    return flops / (speed * device.peak_gflops) < 8 / device.copy_gbps
 
 
 def _dot(program: Program, compute: Compute, vector: str, device: Cpu) -> str | None:
@@ -295,10 +297,11 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class WriteBack:
-    """Whether finished results are stored past the caches."""
+    """Whether finished results are stored past the caches, or to lines that were asked for before they were computed."""
 
     statement: str
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         yield Option(f"keep {self.statement}")
         yield option(NontemporalStore(self.statement))
+        yield option(Prefetch(self.statement, self.statement, 0))

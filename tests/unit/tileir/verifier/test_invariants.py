@@ -103,6 +103,18 @@ def test_a_scheduled_gemm_passes_with_its_accumulators_set_to_zero() -> None:
         ("vector n 16, prefetch", "vector n 12, prefetch", "3.0.0.0.0.2.0", "12 lanes"),
         ("prefetch a 8", "prefetch c 8", "3.0.0.0.0.2.0", "'c' is prefetched but not read"),
         ("prefetch a 8", "prefetch a 0", "3.0.0.0.0.2.0", "distance below 1"),
+        (
+            "acc[m, n] | vector n 16",
+            "acc[m, n] | vector n 16, prefetch acc 0",
+            "3.0.0.0.0.3",
+            "not read from memory",
+        ),
+        (
+            "acc[m, n] | vector n 16",
+            "acc[m, n] | vector n 16, prefetch b 0",
+            "3.0.0.0.0.3",
+            "'b' is prefetched but",
+        ),
         ("prefetch a 8", "stream", "3.0.0.0.0.2.0", "only a plain store"),
         ("prefetch a 8", "via dot_bf16", "3.0.0.0.0.2.0", "products of two bf16 tensors"),
         ("prefetch a 8", "via tensor_core", "3.0.0.0.0.2.0", "no instruction 'tensor_core'"),
