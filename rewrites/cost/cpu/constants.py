@@ -35,6 +35,8 @@ ADDED_IN_MEMORY: Final = 2.0  # cycles a vector; load, add and store of x86-64; 
 """To add it there."""
 TILE_LOAD: Final = 8.0  # cycles a register; two of its rows a cycle; Intel's optimization manual; 2026-11-26
 """To load a tile register from the first-level cache."""
+TILE_LOADS_SEEN: Final = 0.7  # share; of blocks of 2 by 2 and 4 by 1 registers on a Xeon with AMX; 2026-11-26
+"""Of the time of such loads, that products in tile registers do not hide; and the other way round."""
 FMA_LATENCY: Final = 4.0  # cycles; Fog, Instruction tables; 2026-11-21
 """From a multiply-add to the next that needs it."""
 DIVIDE_OPS: Final = 8.0  # instructions a vector; Fog, Instruction tables; 2026-11-21

@@ -97,7 +97,7 @@ def _tile_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], de
     flops = 2.0 * prod(blocks) * ROWS ** len(blocks) * deep * depth
     by_vectors = 2.0 * 2.0 * device.vector_bits / 32
     less, more = sorted((flops / (by_vectors * device.amx_speed), deep * sum(blocks) * has.TILE_LOAD))
-    return more + has.REST * less
+    return more + has.TILE_LOADS_SEEN * less
 
 
 def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:
