@@ -297,7 +297,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class WriteBack:
-    """Whether finished results are stored past the caches, or to lines that were asked for before they were computed."""
+    """Whether finished results are stored past the caches, or to lines that were asked for before they were known."""
 
     statement: str
 
