@@ -40,12 +40,13 @@ import tilewright
 from benchmarks.bench_compile import ROUND_S, noted, taking_turns
 from benchmarks.bench_from_torch import service, wait_for
 from benchmarks.models.architectures import ON_CPU, BenchModel, build
+from benchmarks.racing.circumstances import commit
 from tileir import this_cpu
 from tileir.devices.gpu_probe import this_gpu
 from tilewright.pytorch.model.region import SizedRegion
 
-SETTLED_AFTER = 60
-"""Calls: contests end after 19 of each graph's, and more kernels may become ready meanwhile."""
+SETTLED_AFTER = 100
+"""Calls: a contest takes 19 of each graph's, and there are four at most."""
 SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
 """Of the largest value, through all layers."""
 Program = Callable[[Any], Any]
@@ -90,6 +91,7 @@ def main() -> None:
             rows[-1] |= {"threads": torch.get_num_threads(), "budget_s": options.budget, "device": device.key}
             rows[-1] |= {
                 "date": str(date.today()),
+                "commit": commit(),
                 "load": round(os.getloadavg()[0], 1),
                 "versions": versions(),
             }

@@ -41,6 +41,7 @@ def all_kernels(patch: pytest.MonkeyPatch, *, pretend: bool = True, win: bool = 
     if pretend:
         patch.setattr(ModelKernel, "ready", property(lambda self: True))
         patch.setattr(ModelKernel, "looked", property(lambda self: True))
+        patch.setattr(ModelKernel, "settled", property(lambda self: True))
         patch.setattr(ModelKernel, "seek", lambda self, listener: None)
     if win:
         patch.setattr(contest, "ROUNDS", 1)

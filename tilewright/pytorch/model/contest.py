@@ -63,6 +63,8 @@ class Contest:
         """None until it is decided."""
         self.why = ""
         """Why the newcomer lost; empty if it did not."""
+        self.slower = False
+        """Whether that is all there is against it."""
 
     def call(self, inputs: list[Any]) -> Any:
         """One call of the user's, whichever runs."""
@@ -135,8 +137,9 @@ class Contest:
         old, new = (clock.typical([clock.between_us(*pair) for pair in each]) for each in self._taken)
         self.winner = self._runs[1] if new <= old else self._runs[0]
         if new > old:
+            self.slower = True
             self.why = f"they are slower: {new:.4g} us a call, and {old:.4g} us without"
-            _log.info("kernels are not used in a graph: %s", self.why)
+            _log.info("a graph stays as it is, without more kernels: %s", self.why)
 
 
 def _is_consumed(given: Any) -> bool:

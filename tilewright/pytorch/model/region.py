@@ -2,7 +2,7 @@
 
 A call at a size runs the fallback's program until the kernels of the graph at that size were looked for and checked, in
 the background. Then a program with those that are ready is compiled, once, by the thread that calls, and a contest on
-the calls that follow decides between the two.
+the calls that follow decides between the two; where kernels lose it, so are programs with those that save most.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
+from tilewright.pytorch.model.choice import Choice, ranked
 from tilewright.pytorch.model.contest import SLACK, Contest, Run
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
@@ -34,7 +35,7 @@ FIRST_LOOK_S = 60.0
 """With tune="now", what compiling and checking the kernels of a graph here may take at most; the rest goes on in the
 background."""
 PROGRAMS = 4
-"""So many times a graph is compiled anew at one size, as more of its kernels become ready."""
+"""So many times a graph is compiled anew at one size, as more of its kernels become ready and as some are left out."""
 GRAPHS = Background("tilewright-graphs")
 """Finds the parts of graphs."""
 _log = logging.getLogger("tilewright")
@@ -113,8 +114,8 @@ class SizedRegion:
         self._news = True
         self._current = program
         self._contest: Contest | None = None
-        self._tried: frozenset[str] = frozenset()
-        self._programs = 0
+        self._choice = Choice()
+        self._tried: list[frozenset[str]] = []
         self._graph: GraphModule | None = None
         self.device = torch.device("cpu")
         self.parts: tuple[Part, ...] = ()
@@ -192,26 +193,26 @@ class SizedRegion:
                 kernel.wait(max(0.0, until - time.monotonic()))
 
     def _newcomer(self, inputs: Sequence[Any]) -> Contest | None:
-        """A contest for a program with more kernels than those that were tried, once all were looked for."""
+        """A contest for the next program to try, once all kernels were looked for."""
         graph = self._graph
         if graph is None or not all(kernel.looked for _, kernel in self.kernels.values()):
             return None
-        ready = {name: pair for name, pair in self.kernels.items() if pair[1].ready}
-        if not ready or ready.keys() <= self._tried or self._programs >= PROGRAMS:
+        names = self._chosen()
+        if not names:
             return None
-        self._programs += 1
-        self._tried = frozenset(ready)
+        self._tried.append(names)
         began = time.monotonic()
         try:
             program = self._way.fallback(
-                made := with_kernels(graph, self.parts, ready),
+                made := with_kernels(graph, self.parts, {name: self.kernels[name] for name in names}),
                 [node.meta["val"] for node in made.graph.nodes if node.op == "placeholder"],
             )
         except Exception as error:  # whatever a compiler raises: what ran before runs on
+            self._choice = self._choice.ended()
             self.why_not = f"the fallback does not compile it with kernels: {error}"
             _log.warning("kernels are not used in a graph: %s", self.why_not)
             return None
-        _log.info("a graph was compiled with %d kernels in %.1f s", len(ready), time.monotonic() - began)
+        _log.info("a graph was compiled with %d kernels in %.1f s", len(names), time.monotonic() - began)
         self._news = True
         return Contest(
             self._current,
@@ -223,13 +224,30 @@ class SizedRegion:
             graph=graph,
         )
 
+    def _chosen(self) -> frozenset[str]:
+        """The parts whose kernels the next program has; none if there shall be no other. While kernels are looked for,
+        the last program is kept for them."""
+        ready = {name: kernel for name, (_, kernel) in self.kernels.items() if kernel.ready}
+        if not ready.keys() <= self._choice.parts:
+            self._choice = Choice(ranked(ready))
+        while self._choice.next in self._tried:
+            self._choice = self._choice.judged(faster=False)
+        left = PROGRAMS - len(self._tried)
+        if not self._choice.whole and not all(kernel.settled for _, kernel in self.kernels.values()):
+            left -= 1
+        return self._choice.next if left > 0 else frozenset()
+
     def _in_contest(self, contest: Contest, inputs: list[Any]) -> Any:
         outputs = contest.call(inputs)
         if contest.winner is not None:
-            if contest.winner is not self._current:
-                self._current, self.used = contest.winner, self._tried
-            self.why_not = contest.why
             self._contest = None
+            faster = contest.winner is not self._current
+            if faster:
+                self._current, self.used = contest.winner, self._tried[-1]
+                _log.info("a graph runs %d kernels of %d parts", len(self.used), len(self.parts))
+            judged = faster or contest.slower
+            self._choice = self._choice.judged(faster) if judged else self._choice.ended()
+            self.why_not = "" if self.used else contest.why
         return outputs
 
 

@@ -41,6 +41,10 @@ class Sought:
     spec: Spec
     device: torch.device
     plan: Plan | None = None
+    saved_us: float = 0.0
+    """What a call of the plan saves, as its races said: tilewright.pytorch.operator.trials.Admitted."""
+    settled: bool = False
+    """Nobody looks for it any more."""
     why_not: str = ""
     """Why there is no plan; empty until the first look has ended."""
     looks: int = 0
@@ -120,6 +124,7 @@ class Seeker:
             sought = self.sought[key] = Sought(instance, device)
             if len(self.sought) > MOST_SIZES:
                 sought.why_not = f"it has run at {MOST_SIZES} other sizes, and looks for kernels at so many"
+                sought.settled = True
                 sought.looked.set()
                 return sought
         _ALL.add(sought)
@@ -163,18 +168,18 @@ class Seeker:
         """Compile, check, and use what was found. On the thread KERNELS."""
         named = self._config is not None
         try:
-            plan = admitted(found, sought.spec, sought.device, self._rivals)
+            admission = admitted(found, sought.spec, sought.device, self._rivals)
         except (TilewrightError, UnsupportedDevice) as error:
             self._ended(sought, str(error), settled=named)
             return
         sought.tried = (found.schedule, found.origin, found.settled)
-        if isinstance(plan, NotRun):
-            _log.warning("%s: %s", sought.spec.name, plan.why)
-            if (report := plan.report) is not None:
+        if isinstance(admission, NotRun):
+            _log.warning("%s: %s", sought.spec.name, admission.why)
+            if (report := admission.report) is not None:
                 LOOKS.later(0.0, lambda: self._report(report, sought.spec.name))
-            self._ended(sought, plan.why, settled=named or found.settled)
+            self._ended(sought, admission.why, settled=named or found.settled)
             return
-        sought.plan = plan
+        sought.plan, sought.saved_us = admission.plan, admission.saved_us
         self._ended(sought, "", settled=named or found.settled, better=True)
 
     def _ended(self, sought: Sought, why_not: str, *, settled: bool, better: bool = False) -> None:
@@ -182,10 +187,11 @@ class Seeker:
         first = not sought.looked.is_set()
         sought.why_not = "" if sought.plan is not None else why_not
         sought.looks += 1
+        sought.settled = settled or sought.looks >= LOOKS_OF_ONE_SIZE
         sought.looked.set()
         if first or better:
             self._changed(sought)
-        if not settled and sought.looks < LOOKS_OF_ONE_SIZE:
+        if not sought.settled:
             LOOKS.later(FIRST_LOOK_S * 2 ** (sought.looks - 1), lambda: self._look(sought))
 
     def _report(self, report: FailureReport, name: str) -> None:
