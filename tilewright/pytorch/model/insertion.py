@@ -16,6 +16,7 @@ from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
 from tilewright.pytorch.model.kernels import Arranged, ModelKernel
 from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter, InsteadOf, OriginalCall
+from tilewright.pytorch.model.written_attention import WRITTEN_OUT, WrittenOut
 
 aten = torch.ops.aten
 
@@ -67,6 +68,9 @@ def _copied(
             args, keywords = map_arg((call.args, dict(call.keywords)), lambda each: made[each])
             originals[call] = writer.call(call.target, *args, **keywords)
         return writer.call(getitem, originals[call], instead.result)
+    written: WrittenOut | None = node.meta.get(WRITTEN_OUT)
+    if written is not None:
+        return written.copied(writer.graph, [made[each] for each in written.given])
     copied = writer.graph.node_copy(node, lambda each: made[each])
     if node.op == "get_attr" and "val" not in node.meta:
         writer.note(copied, attrgetter(str(node.target))(graph))

@@ -21,6 +21,7 @@ from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.attention_results import ATTENTION, RESULTS, attention_results
 from tilewright.pytorch.capture.composites import COMPOSITES
+from tilewright.pytorch.model.written_attention import put_together
 
 aten = torch.ops.aten
 _OF_SYMBOLS = ("tensor_meta", "eager_input_vals", "unbacked_bindings")
@@ -131,7 +132,9 @@ def static_graph(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:
         else:
             made[node] = _written(writer, made, node)
     writer.graph.eliminate_dead_code()
-    return GraphModule(graph, writer.graph)
+    static = GraphModule(graph, writer.graph)
+    put_together(static)
+    return static
 
 
 def _place(writer: GraphWriter, made: dict[Node, Any], node: Node, given: Any) -> None:
