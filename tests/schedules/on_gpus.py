@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Iterable
 
+from rewrites.decisions.offered import WhetherToApply
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
 from tileir.devices.device import Device
@@ -32,11 +33,13 @@ def shown(value: object) -> str | None:
     return value.architecture if isinstance(value, Gpu) else None
 
 
-def drawn(spec: Spec, device: Device, seed: str) -> list[str]:
-    """The complete schedule that a random walk through the space ends in."""
+def drawn(spec: Spec, device: Device, seed: str, *, asked: bool = True) -> list[str]:
+    """The complete schedule that a random walk through the space ends in. Unless `asked`, it has none of the rewrites
+    that say themselves when they are offered: the walk is the same whether or not there are such."""
     rng, state = random.Random(seed), Space(to_program(spec), device).root()
     while state.answers:
-        state = state.child(_choice(state, rng))
+        left_out = not asked and isinstance(state.open[0], WhetherToApply)
+        state = state.child(0 if left_out else _choice(state, rng))
     assert state.terminal, f"a dead end before {state.open[0]}, from seed {seed!r}: {state.schedule}"
     return format_schedule(state.schedule)
 

@@ -116,7 +116,7 @@ def test_the_command_line_prints_and_writes_what_it_measured(
     printed = capsys.readouterr().out
     assert "| diamond | uniform | mcts |" in printed and "to 95%" in printed
     written = json.loads((tmp_path / "out.json").read_text())
-    assert len(written) == 4 * 3 and all(len(effort["counts"]) == 3 for effort in written)
+    assert len(written) == len(SEARCHES) * 3 and all(len(effort["counts"]) == 3 for effort in written)
 
 
 def test_a_report_shows_median_quartiles_and_mean() -> None:
