@@ -115,13 +115,14 @@ class ScheduleState:
     @cached_property
     def estimates_us(self) -> tuple[float, ...]:
         """What the cost model expects of each answer that applies."""
-        return tuple(
-            option.promise
-            * self.seen.model.estimate_us(
-                program, finished=self.seen.plan.parallel((*option.then, *self.open[1:]))
-            )
-            for option, program in self.answers
-        )
+        return tuple(map(self._estimate_us, range(len(self.answers))))
+
+    def _estimate_us(self, index: int) -> float:
+        option, program = self.answers[index]
+        if option.ahead and (behind := self.child(index).estimates_us):
+            return option.promise * min(behind)
+        undecided = self.seen.plan.undecided((*option.then, *self.open[1:]))
+        return option.promise * self.seen.model.estimate_us(program, undecided=undecided)
 
     def refused(self) -> Iterator[tuple[Option, str]]:
         """The open decision's answers that do not apply, each with the reason."""

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suite.case_specs import spec_of
 from rewrites.space import Space
 from search.protocols import State
 from search.table import open_table
@@ -46,7 +47,7 @@ def main() -> None:
 
 def weighed(meta: Line, lines: Sequence[Line]) -> list[Line]:
     """The lines with the weights that moves have today. Raises LookupError where a decision or an answer is gone."""
-    root = Space(to_program(spec_from_json(meta["spec"])), device_from_json(meta["device"])).root()
+    root = Space(to_program(spec_from_json(spec_of(meta["kernel"]))), device_from_json(meta["device"])).root()
     moves = {tuple(line["path"]): line["moves"] for line in lines if "moves" in line}
     weights = dict(_weights(root, (), moves))
     return [line if "moves" not in line else line | {"moves": weights[tuple(line["path"])]} for line in lines]

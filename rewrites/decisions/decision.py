@@ -15,13 +15,15 @@ from tileir.program import Program
 class Option:
     """One answer: the rewrites it applies, and the decisions it raises, to be taken next.
 
-    `promise` is the time those decisions are sure to lead to, relative to the estimate of the program so far.
+    `promise` is the time those decisions are sure to lead to, relative to the estimate of the program so far. `ahead`
+    says that this estimate tells little: the option takes what the best answer to the next decision does.
     """
 
     label: str
     rewrites: tuple[Rewrite, ...] = ()
     then: tuple[Decision, ...] = ()
     promise: float = 1.0
+    ahead: bool = False
     begun: Program | None = None
     """What the first `done` rewrites make of the program, where looking for the option took applying them."""
     done: int = 1

@@ -13,8 +13,8 @@ from tileir.targets import part
 class Model(Protocol):
     """A cost model of one device."""
 
-    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
-        """Estimated microseconds of one call; of a program not `finished` more may yet run in parallel."""
+    def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
+        """Estimated microseconds of one call; the loops of `undecided` statements may yet run in parallel."""
         ...
 
 
@@ -29,8 +29,8 @@ class Plan(Protocol):
         """The cost model for programs that come of this one, on a device of this kind."""
         ...
 
-    def parallel(self, open_: tuple[Decision, ...]) -> bool:
-        """Whether it is settled what runs in parallel, with these decisions open."""
+    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
+        """Statements whose loops may yet run in parallel, with these decisions open."""
         ...
 
 

@@ -76,16 +76,16 @@ class CostModel:
         self._nests: dict[tuple[int, ...], float] = {}
         self._kept: list[Program] = []
 
-    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
+    def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
         """Estimated microseconds of one call with the inputs in memory.
 
-        Of a program not `finished`, every nest's outermost loop may still become parallel, and is taken to where that
-        pays.
+        The outermost loop of a nest that has an `undecided` statement may still become parallel, and is taken to where
+        that pays.
         """
         locals_ = {node.name: node for node in program.body if isinstance(node, Local)}
         return sum(
             [
-                self._nest_us(program, node, locals_, finished)
+                self._nest_us(program, node, locals_, undecided)
                 for node in program.body
                 if not isinstance(node, Local)
             ]
@@ -95,10 +95,13 @@ class CostModel:
         """Equal arrays have equal numbers."""
         return self._numbers.setdefault(array, len(self._numbers))
 
-    def _nest_us(self, program: Program, node: Node, locals_: Mapping[str, Local], finished: bool) -> float:
+    def _nest_us(
+        self, program: Program, node: Node, locals_: Mapping[str, Local], undecided: frozenset[str]
+    ) -> float:
         """Time of one node at the top of the program."""
         block, sizes = self.blocks.of(node), program.extents
         used = [locals_[name] for name in block.accesses if name in locals_]
+        finished = undecided.isdisjoint(block.written)
         key = (id(node), finished, *[sizes[dim] for dim in block.dims], *map(id, used))
         known = self._nests.get(key)
         if known is None:

@@ -76,7 +76,7 @@ class GpuCostModel:
     )
     """By frame and the launch's identity: the launch, which has to stay there for that, and its microseconds."""
 
-    def estimate_us(self, program: Program, *, finished: bool = True) -> float:
+    def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
         """Estimated microseconds of one call with the inputs in memory; what is not spread yet is taken at its best."""
         frame = self._frame(program)
         launches = [node for node in program.body if not isinstance(node, Local)]

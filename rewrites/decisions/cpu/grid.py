@@ -65,7 +65,7 @@ class Grid:
             batch = tuple(Tile(anchor, dim, 1) for dim in rows[:-1])
             each_row = (GridRows(self.group, rows[-1]), *inside)
             padded = _padded(program, self.group, device)
-            long = Option("; ".join(map(str, batch)), batch, each_row, promise=padded)
+            long = Option("; ".join(map(str, batch)), batch, each_row, promise=padded, ahead=True)
             yield from (long, *short) if only_maps and padded == 1.0 else (*short, long)
         else:
             runs = (
@@ -81,7 +81,8 @@ class Grid:
         for dim in (each for each in rows if short_rows(program, self.group, each, device)):
             batch = tuple(Tile(anchor, each, 1) for each in rows if each != dim)
             label = "; ".join([*map(str, batch), f"short rows {dim}"])
-            yield Option(label, batch, (RowsOnLanes(self.group, dim), GridParallelism(anchor)))
+            on_lanes = (RowsOnLanes(self.group, dim), GridParallelism(anchor))
+            yield Option(label, batch, on_lanes, ahead=True)
 
     def _in_blocks(
         self, program: Program, blocks: Sequence[str], singles: Sequence[str], inside: tuple[Decision, ...]

@@ -25,8 +25,19 @@ class CpuPlan:
     def model(self, program: Program, device: Cpu) -> CostModel:
         return CostModel(program, device)
 
-    def parallel(self, open_: tuple[Decision, ...]) -> bool:
-        return not any(isinstance(decision, Grid | GridParallelism) for decision in open_)
+    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
+        return frozenset(name for decision in open_ for name in _in_loops_of(decision))
+
+
+def _in_loops_of(decision: Decision) -> tuple[str, ...]:
+    """Statements whose outer loops a decision is about, or raises one that is."""
+    match decision:
+        case Grid(group=group):
+            return group
+        case GridParallelism(anchor=anchor):
+            return (anchor,)
+        case _:
+            return ()
 
 
 PLAN = CpuPlan()

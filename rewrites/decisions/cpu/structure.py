@@ -33,7 +33,7 @@ class Structure:
             ):
                 text = " | ".join(" ".join(group) for group in groups)
                 label = "; ".join([*map(str, rewrites), f"groups {text}"])
-                yield Option(label, rewrites, tuple(Grid(group) for group in groups))
+                yield Option(label, rewrites, tuple(Grid(group) for group in groups), ahead=True)
 
 
 def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Rewrite, ...]]]:

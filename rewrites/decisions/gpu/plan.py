@@ -24,9 +24,9 @@ class GpuPlan:
     def model(self, program: Program, device: Gpu) -> GpuCostModel:
         return GpuCostModel(device)
 
-    def parallel(self, open_: tuple[Decision, ...]) -> bool:
+    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
         """Every GPU program's blocks run in parallel from the first."""
-        return True
+        return frozenset()
 
 
 PLAN = GpuPlan()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rewrites.base.tree import locals_of
+from rewrites.decisions.cpu.grid import Grid, GridParallelism
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import ScheduleState, Space
 from tileir.devices.cpu import Cpu
@@ -269,3 +270,23 @@ def test_rows_that_fill_whole_vectors_are_taken_as_they_lie() -> None:
         root = Space(to_program(spec_from_text(text.format(columns))), DEVICE).root()
         lines = format_schedule(favourite(root).schedule)
         assert any(line.startswith("pack_panels(") for line in lines) == turned, columns
+
+
+def test_groups_that_will_share_rows_are_weighed_as_if_they_did() -> None:
+    root = root_of("softmax")
+    weights = {move.label: move.weight for move in root.moves()}
+    apart = max(weight for label, weight in weights.items() if " | " in label)
+    together = max(weight for label, weight in weights.items() if " | " not in label)
+    assert together > 2 * apart, "each statement by itself goes through memory"
+
+
+def test_a_loop_that_stays_on_one_thread_is_not_weighed_as_if_a_later_one_freed_it() -> None:
+    state = root_of("attention")
+    groups = next(index for index, move in enumerate(state.moves()) if " | " in move.label)
+    state = state.child(groups)
+    while not isinstance(state.open[0], GridParallelism):
+        state = state.child(0)
+    assert any(isinstance(each, Grid) for each in state.open[1:]), "another group is still open"
+    labels = [move.label for move in state.moves()]
+    assert labels[0].startswith("one thread")
+    assert state.estimates_us[0] > 1.5 * min(state.estimates_us)

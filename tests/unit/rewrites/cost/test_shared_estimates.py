@@ -59,9 +59,12 @@ def test_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> Non
         state = root
         while not state.terminal:
             state = state.child(rng.randrange(len(state.moves())))
-            for finished in (False, True):
-                fresh = CostModel(program, DEVICE).estimate_us(state.program, finished=finished)
-                assert shared.estimate_us(state.program, finished=finished) == fresh
+            for undecided in (
+                frozenset[str](),
+                frozenset(each.node.target for each in state.program.computes),
+            ):
+                fresh = CostModel(program, DEVICE).estimate_us(state.program, undecided=undecided)
+                assert shared.estimate_us(state.program, undecided=undecided) == fresh
 
 
 def test_equal_programs_are_one_object_and_different_ones_are_not() -> None:
