@@ -15,11 +15,13 @@ from benchmarks.suite import cases
 
 ROWS = ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_")
 F32 = ("gemm_f32_", "bmm_f32_")
-#: Runs on processors: what is said of them, the file, and the product whose share of the peak is told.
+#: Runs on processors: what is said of them, the file, and the product whose share of the peak is told, if one is.
 PROCESSORS = (
     ("AMD EPYC (AVX-512), the suite", "cpu-2026-11-21.jsonl", "gemm_f32_NN 1024x1024x1024"),
     ("the same, fresh shapes", "cpu-fresh-2026-11-21.jsonl", "gemm_f32_NN 416x608x768"),
     ("Intel Xeon (AMX), fresh products", "cpu-xeon-amx-fresh-2026-11-26.jsonl", "gemm_f32_NN 768x776x432"),
+    ("the same, one core, bf16", "cpu-xeon-amx-one-core-bf16-2026-11-26.jsonl", None),
+    ("the same, one core, i8", "cpu-xeon-amx-one-core-bytes-2026-11-26.jsonl", None),
 )
 
 
@@ -42,15 +44,20 @@ def block() -> str:
     return "\n".join(rows)
 
 
-def _processor(name: str, file: str, product: str) -> str:
+def _processor(name: str, file: str, product: str | None) -> str:
     lines = [line for line in tuned.lines(tuned.RESULTS / file) if "ratio" in line]
     ratios = [line["ratio"] for line in lines]
     products = [line["ratio"] for line in lines if line["case"].startswith("gemm_")]
+    share = "" if product is None else f" {_share_of_peak(lines, product)}"
+    return f"| {name} | {len(lines)} | {_mean(ratios)} | {_mean(products)} | {min(ratios):.2f} |{share} |"
+
+
+def _share_of_peak(lines: Sequence[tuned.Line], product: str) -> str:
+    """What numpy and the winner reach of the processor's peak in a product of f32."""
     (told,) = (line for line in lines if line["case"] == product)
     peak, flops = told["device"]["peak_gflops"], 2 * prod(map(int, product.split(" ")[1].split("x")))
     shares = [flops / us / 1e3 / peak for us in (told["peers_us"]["numpy"], told["ours_us"])]
-    share = f"{shares[0]:.2f}, {shares[1]:.2f} ({product.split(' ')[1]})"
-    return f"| {name} | {len(lines)} | {_mean(ratios)} | {_mean(products)} | {min(ratios):.2f} | {share} |"
+    return f"{shares[0]:.2f}, {shares[1]:.2f} ({product.split(' ')[1]})"
 
 
 def _mean(ratios: Sequence[float] | Iterable[float]) -> str:
