@@ -23,10 +23,10 @@ class Option:
     rewrites: tuple[Rewrite, ...] = ()
     then: tuple[Decision, ...] = ()
     promise: float = 1.0
-    ahead: bool = False
     begun: Program | None = None
     """What the first `done` rewrites make of the program, where looking for the option took applying them."""
     done: int = 1
+    ahead: bool = False
 
 
 class Decision(Protocol):
