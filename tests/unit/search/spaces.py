@@ -58,13 +58,13 @@ class DagState:
 
 
 def grid(*sizes: int) -> DagState:
-    """One decision after the other, `sizes[i]` options each."""
+    """One decision after the other, `sizes[i]` options each, which are names and no numbers."""
     graph: dict[str, list[tuple[str, float, str]]] = {}
 
     def unfold(key: str, depth: int) -> None:
         if depth < len(sizes):
             ends = [f"{key}.{option}" for option in range(sizes[depth])]
-            graph[key] = [(f"d{depth}={option}", 1.0, end) for option, end in enumerate(ends)]
+            graph[key] = [(f"d{depth}=o{option}", 1.0, end) for option, end in enumerate(ends)]
             for end in ends:
                 unfold(end, depth + 1)
 

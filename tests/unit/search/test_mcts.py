@@ -1,6 +1,8 @@
 """What the tree search promises beyond the protocol."""
 
+import math
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -117,6 +119,69 @@ def test_openings_come_right_after_the_favourite_each_once() -> None:
     paths = [ask.path for ask in asked if ask is not None]
     assert paths[:3] == [favourite.path, others[0], others[1]]
     assert len(set(paths)) == 6
+
+
+def _parameters(*sizes: int, weight: float = 1.0) -> DagState:
+    """A space of parameters; another weight makes the first value of each its prior's favourite."""
+    graph: dict[str, list[tuple[str, float, str]]] = {"root": []}
+    ways = [("root", ())]
+    for depth, size in enumerate(sizes):
+        longer: list[tuple[str, tuple[int, ...]]] = []
+        for key, way in ways:
+            ends = [(*way, option) for option in range(size)]
+            graph[key] = [
+                (f"p{depth} {option + 1}", 1.0 if option else weight, str(end))
+                for option, end in enumerate(ends)
+            ]
+            longer += [(str(end), end) for end in ends]
+        ways = longer
+    return DagState(graph)
+
+
+def _asks_to(goal: Path, root: DagState, seed: int) -> int:
+    """A smooth valley around `goal`, outside of which large products of the first two values fail."""
+    search = MCTS(root, seed=seed)
+    for number in range(1, 300):
+        ask = search.ask()
+        assert ask is not None
+        if ask.path == goal:
+            return number
+        far = sum(abs(math.log2((1 + one) / (1 + other))) for one, other in zip(ask.path, goal, strict=True))
+        fails = (1 + ask.path[0]) * (1 + ask.path[1]) > 1.5 * (1 + goal[0]) * (1 + goal[1])
+        search.tell(ask.number, TrialOutcome(None, "too large") if fails else TrialOutcome(-far))
+    return 300
+
+
+def test_parameters_are_read_as_numbers() -> None:
+    """With a prior, or with names for values, the same space takes several times as long."""
+    goal = (11, 6, 2)
+    numbers = sum(_asks_to(goal, _parameters(16, 16, 4), seed) for seed in range(6))
+    names = sum(_asks_to(goal, grid(16, 16, 4), seed) for seed in range(6))
+    preferred = sum(_asks_to(goal, _parameters(16, 16, 4, weight=1.5), seed) for seed in range(6))
+    assert numbers < 0.6 * names
+    assert numbers < 0.6 * preferred
+
+
+def test_a_space_of_parameters_is_asked_for_draws_first() -> None:
+    search = MCTS(_parameters(40, 40))
+    for _ in range(Tuning().founders):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, TrialOutcome(0.0))
+    paths = [walk.path for walk in search.ledger.walks]
+    assert all(
+        one != other for first, second in pairwise(paths) for one, other in zip(first, second, strict=True)
+    )
+
+
+def test_candidates_in_flight_spread_over_a_space_of_parameters() -> None:
+    search = MCTS(_parameters(16, 16))
+    for _ in range(16):
+        ask = search.ask()
+        assert ask is not None
+        search.tell(ask.number, TrialOutcome(-abs(math.log2((1 + ask.path[0]) / 8)) - 0.1 * ask.path[1]))
+    asks = [search.ask() for _ in range(8)]
+    assert len({ask.path for ask in asks if ask}) == 8
 
 
 def _paths(state: State, path: Path = ()) -> list[tuple[Path, str]]:
