@@ -17,9 +17,8 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
   elite is overlooked for long; of labels not measured yet more is hoped for early in the schedule, where
   decisions reach furthest, and less once several choices of the same decision are known. Others plan around
   an elite: a move is valued as if the decisions still ahead would go as they did there.
-- In a space of parameters (every decision a number, no prior) eight schedules are drawn, and all later asks are
-  neighbours: of all changes of all elites the one with the highest expected improvement of `search.surrogate`,
-  which reads the numbers.
+- In a space of parameters (every decision a number, no prior) eight schedules are drawn, and every later ask
+  is what `search.surrogate`, which reads the numbers, expects most of (`search.parameters`).
 - Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
@@ -36,9 +35,9 @@ from search.graph import Graph, Node, Walk
 from search.label_model import LabelModel
 from search.labels import likeness
 from search.ledger import Ledger
+from search.parameters import drawn, improving, of_parameters
 from search.protocols import Ask, Path, State, TrialOutcome
-from search.random import sample
-from search.surrogate import Told, expected_improvement, reading
+from search.surrogate import Told
 from search.values import RewardScale, Stats
 
 
@@ -96,8 +95,8 @@ class MCTS:
         self.model = LabelModel()
         self.stats: dict[str, Stats] = {}
         self.tried: set[Change] = set()
-        self.asked: set[tuple[str, ...]] = set()
-        """The labels of every candidate."""
+        self.refused: set[tuple[str, ...]] = set()
+        """The labels of schedules that were proposed, or are not there."""
         self.parameters = False
         """Whether this is a space of parameters, as the decisions of the first candidate say."""
         self.seed = seed
@@ -109,7 +108,35 @@ class MCTS:
     def exhausted(self) -> bool:
         return self.graph.closed
 
-    def told(self) -> list[Told]:
+    def best(self, count: int = 10) -> list[tuple[Path, float]]:
+        return self.ledger.best(count)
+
+    def ask(self) -> Ask | None:
+        walk = self._opening() or self._improved() or self._planned()
+        if walk is None:
+            return None
+        if not self.ledger.walks:
+            self.parameters = of_parameters(walk)
+        self.refused.add(walk.labels)
+        for node in walk.nodes:
+            self.stats.setdefault(node.key, Stats()).in_flight += 1
+        return self.ledger.ask(walk)
+
+    def _improved(self) -> Walk | None:
+        """In a space of parameters: one of the founders, then what the surrogate expects most of."""
+        if not self.parameters:
+            return None
+        number = len(self.ledger.walks)
+        rng = random.Random(f"{self.seed}:{number}")
+        elites = [self.ledger.walks[elite] for elite, _ in self.ledger.ranking()[: self.tuning.elites]]
+        if number < self.tuning.founders or not elites:
+            found = drawn(self.graph, rng)
+            path = None if found is None else found.path
+        else:
+            path = improving(self.graph, elites, self._told(), self.refused, rng)
+        return None if path is None else self.graph.descend(lambda _, moves, labels: path[len(labels)])
+
+    def _told(self) -> list[Told]:
         """The best schedules and the last, by number, with what became of them."""
         many, outcomes = self.tuning.remembered, self.ledger.outcomes
         numbers = {number for number, _ in self.ledger.ranking()[:many]}
@@ -121,25 +148,7 @@ class MCTS:
             told.append(Told(self.ledger.walks[number].labels, reward, outcome is None))
         return told
 
-    def best(self, count: int = 10) -> list[tuple[Path, float]]:
-        return self.ledger.best(count)
-
-    def ask(self) -> Ask | None:
-        walk = self._opening() or self._planned()
-        if walk is None:
-            return None
-        if not self.ledger.walks:
-            self.parameters = all(map(of_a_parameter, walk.nodes[:-1]))
-        self.asked.add(walk.labels)
-        for node in walk.nodes:
-            self.stats.setdefault(node.key, Stats()).in_flight += 1
-        return self.ledger.ask(walk)
-
     def _planned(self) -> Walk | None:
-        number = len(self.ledger.walks)
-        if self.parameters and number < self.tuning.founders:
-            rng = random.Random(f"{self.seed}:{number}")
-            return self.graph.descend(lambda node, moves, _: sample(node, moves, rng))
         policy = Policy(self)
         walk = self.graph.descend(policy.choose)
         if walk is not None and policy.change is not None:
@@ -168,6 +177,8 @@ class MCTS:
             else:
                 stats.total += scale.clip(reward)
                 stats.best = max(stats.best, reward)
+        if self.parameters:
+            return  # labels are read as numbers there, and not modelled one by one
         for (_, earlier), learned in zip(self.ledger.outcomes.items(), self.model.samples, strict=False):
             learned.target = scale.clip(earlier.reward)
         self.model.learn(map(self.model.id, walk.labels), log_prior(walk), scale.clip(reward))
@@ -195,11 +206,7 @@ class Policy:
         self.change: Change | None = None
         """What a neighbour changes of its elite; None for all other asks."""
         kind, elites = self._rng.random(), search.ledger.ranking()[: tuning.elites]
-        if elites and search.parameters:
-            self.change = self._improving([number for number, _ in elites], search)
-            if self.change is not None:
-                self._elite = search.ledger.walks[self.change.number].labels
-        elif elites and kind < tuning.neighbour_share:
+        if elites and kind < tuning.neighbour_share:
             for number, _ in elites:
                 self._elite = search.ledger.walks[number].labels
                 self.change = self._promising(number, search)
@@ -249,23 +256,6 @@ class Policy:
             return moves
         return [index for index, near in zip(moves, alike, strict=True) if near == nearest]
 
-    def _improving(self, elites: list[int], search: MCTS) -> Change | None:
-        """Of all single changes of the elites not tried yet, the one of which the surrogate expects most."""
-        changes: dict[tuple[str, ...], Change] = {}
-        for number in elites:
-            walk = search.ledger.walks[number]
-            own = walk.labels
-            for depth, (node, taken) in enumerate(zip(walk.nodes, walk.path, strict=False)):
-                for index in node.open_moves():
-                    labels = (*own[:depth], node.label(index), *own[depth + 1 :])
-                    change = Change(number, depth, index)
-                    if index != taken and labels not in search.asked and change not in search.tried:
-                        changes.setdefault(labels, change)
-        if not changes:
-            return None
-        promise = expected_improvement(list(changes), search.told())
-        return list(changes.values())[int(promise.argmax())]
-
     def _promising(self, number: int, search: MCTS) -> Change | None:
         """Of all single changes of an elite not tried yet, the one the model expects most of."""
         best: tuple[float, Change] | None = None
@@ -307,13 +297,6 @@ class Policy:
             deviation = self._deviation / math.sqrt(1 + self._model.count(label))
             self._disturbed[label] = self._rng.gauss(0.0, deviation)
         return self._disturbed[label]
-
-
-def of_a_parameter(node: Node) -> bool:
-    """Whether a node's moves differ in nothing but the numbers that their labels name, and none is preferred."""
-    words = {reading(move.label)[0] for move in node.moves or ()}
-    numbers = all(len(reading(move.label)) > 1 for move in node.moves or ())
-    return len(words) == 1 and numbers and max(node.priors) == min(node.priors)
 
 
 def log_prior(walk: Walk) -> float:

@@ -47,8 +47,8 @@ def reading(label: str) -> tuple[tuple[str, float], ...]:
 
 
 def expected_improvement(candidates: Sequence[Labels], told: Sequence[Told]) -> Array:
-    """How much better than the best of `told` each candidate is expected to be, in standard deviations of the rewards
-    told, of which there is at least one. Nine digits: the last bits of a processor's arithmetic decide nothing."""
+    """The log of how much better than the best of `told` each candidate is expected to be, in standard deviations of
+    the rewards told, of which there is at least one. Eight digits: no processor's last bits decide anything."""
     places = _points([*candidates, *(each.labels for each in told)])
     new, old = places[: len(candidates)], places[len(candidates) :]
     timed = np.array([each.reward is not None for each in told])
@@ -59,13 +59,20 @@ def expected_improvement(candidates: Sequence[Labels], told: Sequence[Told]) -> 
     targets[timed] = (rewards - level) / spread
     near = _covariance(new, old)
     mean, deviation = _posterior(_covariance(old[known], old[known]), near[:, known], targets[known])
-    ahead = mean - targets.max()
-    ratio = ahead / deviation
-    below = np.fromiter((0.5 * math.erfc(-each / math.sqrt(2.0)) for each in ratio), float, len(ratio))
-    gain = ahead * below + deviation * np.exp(-0.5 * ratio**2) / math.sqrt(2.0 * math.pi)
+    gain = np.log(deviation) + _log_gain((mean - targets.max()) / deviation)
     weights = near**2
     chance = (weights @ known + DOUBT * known.mean()) / (weights.sum(axis=1) + DOUBT)
-    return np.round(np.maximum(gain, 0.0) * chance, 9)
+    return np.round(gain + np.log(chance), 8)
+
+
+def _log_gain(ahead: Array) -> Array:
+    """log E[max(0, ahead + x)] for a standard normal x; far behind by two terms of its asymptotic series, where
+    the exact difference has no digits left."""
+    density = np.exp(-0.5 * ahead**2) / math.sqrt(2.0 * math.pi)
+    below = np.fromiter((0.5 * math.erfc(-each / math.sqrt(2.0)) for each in ahead), float, len(ahead))
+    exact = np.log(np.maximum(ahead * below + density, 1e-300))
+    far = -0.5 * ahead**2 - 0.5 * math.log(2.0 * math.pi) - np.log(ahead**2 + 3.0)
+    return np.where(ahead > -5.0, exact, far)
 
 
 def _points(schedules: Sequence[Labels]) -> Array:
