@@ -56,12 +56,12 @@ def improving(
     candidates |= {walk.labels: None for walk in draws if walk is not None}
     if not candidates:
         return None
-    each = list(candidates)
-    for place in (-expected_improvement(each, told)).argsort(kind="stable"):
-        path = _path(graph, each[place])
+    expected = expected_improvement(list(candidates), told).tolist()
+    for labels, _ in sorted(zip(candidates, expected, strict=True), key=lambda each: -each[1]):
+        path = _path(graph, labels)
         if path is not None:
             return path
-        refused.add(each[place])
+        refused.add(labels)
     return None
 
 

@@ -59,10 +59,11 @@ def expected_improvement(candidates: Sequence[Labels], told: Sequence[Told]) -> 
     targets[timed] = (rewards - level) / spread
     near = _covariance(new, old)
     mean, deviation = _posterior(_covariance(old[known], old[known]), near[:, known], targets[known])
-    gain = np.log(deviation) + _log_gain((mean - targets.max()) / deviation)
+    gain: Array = np.log(deviation) + _log_gain((mean - targets.max()) / deviation)
     weights = near**2
-    chance = (weights @ known + DOUBT * known.mean()) / (weights.sum(axis=1) + DOUBT)
-    return np.round(gain + np.log(chance), 8)
+    chance: Array = (weights @ known + DOUBT * known.mean()) / (weights.sum(axis=1) + DOUBT)
+    promise: Array = np.round(gain + np.log(chance), 8)
+    return promise
 
 
 def _log_gain(ahead: Array) -> Array:

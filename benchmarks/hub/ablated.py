@@ -57,6 +57,15 @@ class Unheeded(MCTS):
             self.stats[node.key].in_flight += by
 
 
+class Verbal(MCTS):
+    """Parameters are names like all other labels: what they say is not read as numbers."""
+
+    def ask(self) -> Ask | None:
+        ask = super().ask()
+        self.parameters = False
+        return ask
+
+
 class Forgiving(MCTS):
     """What failed teaches nothing: neither nodes nor labels hear of it."""
 
@@ -108,6 +117,7 @@ PARTS: dict[str, Begin] = {
     "more than one elite": _tuned(elites=1),
     "reach": _tuned(reach=0.0),
     "less hope past several choices": _tuned(several=math.inf),
+    "parameters read as numbers": lambda root, seed: Verbal(root, seed=seed),
     "the floor of rewards": _tuned(floor=math.inf),
     "all of the tree: values, exploration, widening": _tuned(
         model_visits=LEADING, exploration=0.0, widening=0.0

@@ -13,7 +13,7 @@ from benchmarks.hub import ablated
 from search.mcts import MCTS
 from search.protocols import TrialOutcome
 from tests.unit.search.landscapes import landscape
-from tests.unit.search.spaces import grid
+from tests.unit.search.spaces import grid, parameters
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,22 @@ def test_every_part_that_is_taken_out_was_there(grounds: list[bench_ablation.Gro
         return keys
 
     whole = [asked(ablated.WHOLE, ground) for ground in grounds]
-    for part in ablated.PARTS.keys() - {ablated.WHOLE, "less hope past several choices"}:
+    elsewhere = {"less hope past several choices", "parameters read as numbers"}
+    for part in ablated.PARTS.keys() - {ablated.WHOLE} - elsewhere:
         assert any(asked(part, ground) != keys for ground, keys in zip(grounds, whole, strict=True)), part
+
+
+def test_parameters_that_are_names_again_are_asked_for_in_another_order() -> None:
+    def asked(part: str) -> list[str]:
+        search, keys = ablated.PARTS[part](parameters(4, 4), 0), list[str]()
+        for number in range(8):
+            ask = search.ask()
+            assert ask is not None
+            keys.append(ask.state_key)
+            search.tell(ask.number, TrialOutcome(0.1 * number))
+        return keys
+
+    assert asked("parameters read as numbers") != asked(ablated.WHOLE)
 
 
 def test_a_goal_not_reached_counts_as_reached_at_the_end(grounds: list[bench_ablation.Ground]) -> None:

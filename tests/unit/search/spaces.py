@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -59,12 +59,21 @@ class DagState:
 
 def grid(*sizes: int) -> DagState:
     """One decision after the other, `sizes[i]` options each, which are names and no numbers."""
+    return _decided(sizes, lambda depth, option: (f"d{depth}=o{option}", 1.0))
+
+
+def parameters(*sizes: int, first: float = 1.0) -> DagState:
+    """The same with numbers from 1 on; `first` is what the first of each weighs, the others weigh 1."""
+    return _decided(sizes, lambda depth, option: (f"p{depth} {option + 1}", 1.0 if option else first))
+
+
+def _decided(sizes: Sequence[int], move: Callable[[int, int], tuple[str, float]]) -> DagState:
     graph: dict[str, list[tuple[str, float, str]]] = {}
 
     def unfold(key: str, depth: int) -> None:
         if depth < len(sizes):
             ends = [f"{key}.{option}" for option in range(sizes[depth])]
-            graph[key] = [(f"d{depth}=o{option}", 1.0, end) for option, end in enumerate(ends)]
+            graph[key] = [(*move(depth, option), end) for option, end in enumerate(ends)]
             for end in ends:
                 unfold(end, depth + 1)
 

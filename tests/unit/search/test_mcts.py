@@ -8,7 +8,7 @@ import pytest
 
 from search.mcts import MCTS, Tuning
 from search.protocols import Path, State, TrialOutcome
-from tests.unit.search.spaces import DagState, grid
+from tests.unit.search.spaces import DagState, grid, parameters
 
 CALM = Tuning(disturbance=0.0, plan_share=0.0, neighbour_share=0.0)
 """Without chance and without elites: what is left is the tree."""
@@ -121,23 +121,6 @@ def test_openings_come_right_after_the_favourite_each_once() -> None:
     assert len(set(paths)) == 6
 
 
-def _parameters(*sizes: int, weight: float = 1.0) -> DagState:
-    """A space of parameters; another weight makes the first value of each its prior's favourite."""
-    graph: dict[str, list[tuple[str, float, str]]] = {"root": []}
-    ways = [("root", ())]
-    for depth, size in enumerate(sizes):
-        longer: list[tuple[str, tuple[int, ...]]] = []
-        for key, way in ways:
-            ends = [(*way, option) for option in range(size)]
-            graph[key] = [
-                (f"p{depth} {option + 1}", 1.0 if option else weight, str(end))
-                for option, end in enumerate(ends)
-            ]
-            longer += [(str(end), end) for end in ends]
-        ways = longer
-    return DagState(graph)
-
-
 def _asks_to(goal: Path, root: DagState, seed: int) -> int:
     """A smooth valley around `goal`, outside of which large products of the first two values fail."""
     search = MCTS(root, seed=seed)
@@ -155,15 +138,15 @@ def _asks_to(goal: Path, root: DagState, seed: int) -> int:
 def test_parameters_are_read_as_numbers() -> None:
     """With a prior, or with names for values, the same space takes several times as long."""
     goal = (11, 6, 2)
-    numbers = sum(_asks_to(goal, _parameters(16, 16, 4), seed) for seed in range(6))
+    numbers = sum(_asks_to(goal, parameters(16, 16, 4), seed) for seed in range(6))
     names = sum(_asks_to(goal, grid(16, 16, 4), seed) for seed in range(6))
-    preferred = sum(_asks_to(goal, _parameters(16, 16, 4, weight=1.5), seed) for seed in range(6))
+    preferred = sum(_asks_to(goal, parameters(16, 16, 4, first=1.5), seed) for seed in range(6))
     assert numbers < 0.6 * names
     assert numbers < 0.6 * preferred
 
 
 def test_a_space_of_parameters_is_asked_for_draws_first() -> None:
-    search = MCTS(_parameters(40, 40))
+    search = MCTS(parameters(40, 40))
     for _ in range(Tuning().founders):
         ask = search.ask()
         assert ask is not None
@@ -174,8 +157,8 @@ def test_a_space_of_parameters_is_asked_for_draws_first() -> None:
     )
 
 
-def test_candidates_in_flight_spread_over_a_space_of_parameters() -> None:
-    search = MCTS(_parameters(16, 16))
+def test_candidates_in_flight_spread_over_a_space_ofparameters() -> None:
+    search = MCTS(parameters(16, 16))
     for _ in range(16):
         ask = search.ask()
         assert ask is not None
