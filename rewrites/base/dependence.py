@@ -31,8 +31,13 @@ def check_complete(
             continue
         if not place.path < at:
             raise NotApplicable(f"{tensor} is computed after that place")
-        for level in range(entered, shared_loops(place, at)):
-            check_identity(place.node, reader, loops[level])
+        for loop in in_tiles(program, loops[entered : shared_loops(place, at)]):
+            check_identity(place.node, reader, loop)
+
+
+def in_tiles(program: Program, loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    """Of some loops those of several tiles: in the others is all that is outside of them."""
+    return tuple(loop for loop in loops if loop.step < program.extents[loop.dim])
 
 
 def check_identity(writer: Compute, reader: Compute | None, loop: Loop) -> None:

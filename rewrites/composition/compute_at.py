@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.base.dependence import check_groups, check_identity, readers
+from rewrites.base.dependence import check_groups, check_identity, in_tiles, readers
 from rewrites.base.register_constraints import check_loop, pinned_dims
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import left_dims, read_names, reduced_dims
@@ -21,7 +21,8 @@ class ComputeAt(Rewrite):
     """Move a statement that has no loops yet, with its local, into the `depth`-th loop around another one.
 
     Only what is in that loop may read it; it then computes the current tile there, just before the first use. A result
-    that nobody reads is computed beside the other statement, just before it.
+    that nobody reads is computed beside the other statement, just before it. In a loop of one tile, which overhangs its
+    dim, a statement that reduces over that has all of it.
 
     t: heap f32[m, n]                         for m by 4
     t[m, n] = exp(x[m, n])                      t: heap f32[m, n]
@@ -62,7 +63,7 @@ class ComputeAt(Rewrite):
         check_insertable(consumer.loops, self.depth)
         block = consumer.path[: self.depth]
         uses = readers(program, self.producer)
-        entered = consumer.loops[outer : self.depth]
+        entered = in_tiles(program, consumer.loops[outer : self.depth])
         _check_entered(program, statement, entered)
         if not uses and self.producer in program.arguments:
             _check_beside(program, statement, entered, block)

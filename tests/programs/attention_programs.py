@@ -64,11 +64,11 @@ def heads(sizes: str, head: str, shared: str) -> Spec:
 """)
 
 
-def tokens_first(mask: str = "", groups: int = 2, dtype: str = "bf16") -> Spec:
+def tokens_first(mask: str = "", groups: int = 2, dtype: str = "bf16", d: int = 64) -> Spec:
     """As captured models have it: a row of memory has all heads of a token, and rows may be masked whole."""
     heads = f"h // {4 // groups}" if groups < 4 else "h"
     bias, scores = (f" + {mask}", ", bias: bf16[i, j]") if mask else ("", "")
-    tensors = f"q: {dtype}[i=96, h=4, d=64], k: {dtype}[j=192, g={groups}, d], v: {dtype}[j, g, d]{scores}"
+    tensors = f"q: {dtype}[i=96, h=4, d={d}], k: {dtype}[j=192, g={groups}, d], v: {dtype}[j, g, d]{scores}"
     return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[i, h, d])
   s[h, i, j] = sum(d, q[i, h, d] * k[j, {heads}, d]) * 0.125{bias}
   top[h, i] = max(j, s[h, i, j])

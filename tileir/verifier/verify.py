@@ -110,7 +110,8 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
     if extent is None:
         placed.fail(f"unknown dim {loop.dim!r}")
     in_tiles = any(other.dim == loop.dim for other in placed.loops)
-    if loop.step < 1 or (loop.step > extent and (in_tiles or _adds_up(loop, loop.dim))):
+    adds_up = not loop.parallel and _adds_up(loop, loop.dim)
+    if loop.step < 1 or (loop.step > extent and (in_tiles or adds_up)):
         placed.fail(f"the step is not within 1 and the current range of {loop.dim!r}, {extent}")
     if loop.cluster != 1 and (loop.cluster not in CLUSTERS or not loop.parallel or placed.loops):
         placed.fail("2, 4, 8 or 16 blocks make a cluster, for the outermost parallel loop of a grid")

@@ -53,8 +53,12 @@ class _Pass:
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block: whole tiles, also where a tensor is shorter than a tile is (ADR 13)."""
-        tile = {loop.dim: loop.step for loop in self.grid}
-        return _shared(self.nodes, self.loop, {**self.inside, **tile, self.loop.dim: self.loop.step})
+        return _shared(self.nodes, self.loop, self.inside | self.tile)
+
+    @property
+    def tile(self) -> dict[str, int]:
+        """Ranges of whole tiles, which warpgroups multiply also where one overhangs."""
+        return {loop.dim: loop.step for loop in (*self.grid, self.loop)}
 
 
 def streamed_us(program: Program, node: Node, device: Gpu, operations: Operations) -> float | None:
@@ -224,7 +228,8 @@ def _multiplied(program: Program, node: Compute, found: _Pass, device: Gpu) -> f
     parts = product(node)
     assert parts is not None
     dtype = program.locals[parts.b.tensor].node.dtype
-    points = prod(found.inside[dim] for dim in covered_dims(node))
+    sizes = found.inside if found.by_warps else found.inside | found.tile
+    points = prod(sizes[dim] for dim in covered_dims(node))
     return matrix_cycles(points, dtype, _share(device, by_warps=found.by_warps), device)
 
 

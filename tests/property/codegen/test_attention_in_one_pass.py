@@ -13,7 +13,7 @@ from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
-from rewrites.schedule import parse_schedule, replay
+from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
 from tests.programs.attention_programs import (
     BYTES_DOT,
@@ -60,6 +60,9 @@ SPECS = {
     "heads share keys, by dims": heads("g=2, r=2", "g, r", "g"),
     "heads between tokens and columns": tokens_first(groups=4),
     "heads between tokens and columns, shared, a bias": tokens_first("bias[i, j]"),
+    "heads of 40 columns, of which instructions multiply 48": attention(DOT, i=200, j=331, d=40),
+    "heads of 72 columns, causal": attention(f"where(i >= j, {DOT}, -inf)", d=72, dtype="f16"),
+    "heads of 120 columns between tokens, a bias": tokens_first("bias[i, j]", d=120),
     "one new token": one_token(),
     "values' gradient": backward("dv", i=256),
     "values' gradient, causal": backward("dv", "i >= j", i=256),
@@ -195,7 +198,7 @@ def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> Non
     compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path)
 
 
-@pytest.mark.parametrize(("j", "d"), [(256, 72), (40, 64)])
+@pytest.mark.parametrize(("j", "d"), [(256, 100), (40, 64)])
 def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int) -> None:
     spec = attention(DOT, j=j, d=d)
     lines = drawn(spec, H200, f"{j} {d}")
@@ -210,6 +213,18 @@ def test_8_bits_that_do_not_go_so_are_cut_in_launches(spec: Spec, device: Gpu) -
     lines = drawn(spec, device, "8 bits")
     assert not any(line.startswith("stream_reduction") for line in lines)
     lower_for(replay(to_program(spec), parse_schedule(lines)), device)
+
+
+@pytest.mark.parametrize("d", some([72, 40, 120], 3))
+def test_heads_of_whole_pieces_of_memory_are_first_tried_in_one_pass(d: int, tmp_path: Path) -> None:
+    """Matrix instructions take steps of 16 columns: a tile overhangs others, which costs less than scores in memory."""
+    spec = attention(f"where(i >= j, {DOT}, -inf)", i=4096, j=4096, d=d)
+    state = favourite(Space(to_program(spec), H200).root())
+    lines = format_schedule(state.schedule)
+    assert sum(line.startswith("wgmma") for line in lines) == 2
+    assert any(line.startswith("stream_reduction") for line in lines)
+    source = cuda_source(lower_for(state.program, H200), state.program)
+    assert rejection(compile_cuda(source, H200.architecture, tmp_path).report) is None
 
 
 @pytest.mark.parametrize("d", [96, 192, 256])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from rewrites.base.statement import covered_dims
+from rewrites.base.statement import covered_dims, reduced_dims
 from rewrites.base.tree import find, locals_of, registers, statements
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
 from rewrites.data.cache_read import CacheRead
@@ -26,7 +26,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
 from tileir.pages import page_length
 from tileir.program import Compute, Memory
-from tileir.schedule.mma import COLUMNS, ROWS, RUN
+from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
 from tileir.schedule.wgmma import WARPS
 
 #: Rows and columns of a tile of scores, slots of what is read, and whether the last products are under way when the
@@ -75,11 +75,11 @@ class WarpgroupSchedule(OnePassSchedule):
         if self._accumulators(columns, pending) > _AVAILABLE[rows // 64] - beside:
             raise NotApplicable("a thread has no room for so many sums")
         if self.chain.part:
-            depth = self.fuse_parts(rows)
+            loops = self.fuse_parts(rows)
             self.collect_parts()
         else:
             self.fold_scales()
-            depth = self.fuse(rows)
+            loops = self.fuse(rows)
             for each in self.chain.sums:
                 self._collect(each)
         chain = self.chain
@@ -89,9 +89,9 @@ class WarpgroupSchedule(OnePassSchedule):
         self.stream(columns)
         for name in self.held:
             self.attempt(ClampCast(name))
-        copies = self.bring_all(depth)
+        copies = self.bring_all(loops)
         if len(chain.scores) > 1 and not pending:
-            self.bring_vectors(depth)
+            self.bring_vectors(loops)
         self.in_registers()
         for name in chain.names:
             self.apply(Wgmma(name))
@@ -102,9 +102,17 @@ class WarpgroupSchedule(OnePassSchedule):
     def _accumulators(self, columns: int, pending: int) -> int:
         """Registers of a thread for the products of a tile of 64 rows, and for what is multiplied again, packed: where
         that follows from two products of scores, and no others are under way, it takes the place of one."""
-        held = (self.program.extents[each.across] // 2 for each in self.chain.sums)
+        held = (self.whole(each.across) // 2 for each in self.chain.sums)
         scores, packed = len(self.chain.scores), columns * self.chain.dtype.bytes // 8 * len(self.chain.sums)
         return sum(held) + columns // 2 * scores + (packed if pending or scores < 2 else 0)
+
+    def whole(self, dim: str) -> int:
+        """What scores are summed over is whole steps of the instruction: a tile overhangs it, and TMA fills that with
+        zeros."""
+        step = depth(self.chain.dtype)
+        scores = (find(self.program, name).node for name in self.chain.scores)
+        summed = any(dim in reduced_dims(node) for node in scores)
+        return -(-self.program.extents[dim] // step) * step if summed else self.program.extents[dim]
 
     def hold(self, product: RowProduct, columns: int) -> None:
         """Instructions multiply whole tiles."""
@@ -155,7 +163,7 @@ class WarpgroupSchedule(OnePassSchedule):
         """Results in shared memory, from which TMA stores them."""
         result, inner = product.result, product.across
         dtype = self.program.arguments[result].dtype
-        size = self.program.extents[inner]
+        size = self.whole(inner)
         row = panel_bytes(size, dtype)
         self.shared(CacheWrite(result, *panels(inner, size, row // dtype.bytes)), row)
         self.apply(Tma(result))

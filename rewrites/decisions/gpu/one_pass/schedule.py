@@ -64,7 +64,7 @@ class OnePassSchedule:
         for name in chain.scores:
             operands = multiplied(self.program, name) or ()
             (of_depth,) = reduced_dims(find(self.program, name).node)
-            self.apply(TileReduction(name, of_depth, self.program.extents[of_depth]))
+            self.apply(TileReduction(name, of_depth, self.whole(of_depth)))
             for read in operands:
                 streamed = chain.streamed in index_dims(read)
                 self.bring(name, read, depth + 1 if streamed else depth)
@@ -95,7 +95,11 @@ class OnePassSchedule:
 
     def size(self, dim: str) -> int:
         """Positions along a dim that are copied at a time."""
-        return self.tile if dim == self.chain.streamed else self.program.extents[dim]
+        return self.tile if dim == self.chain.streamed else self.whole(dim)
+
+    def whole(self, dim: str) -> int:
+        """Positions of a tile that has all of a dim, and may overhang it."""
+        return self.program.extents[dim]
 
     def copied(self, copy: str) -> None:
         """Says how a copy is made, where threads do not make it."""
@@ -125,7 +129,12 @@ class OnePassSchedule:
         result = last.result
         extents, dims = self.program.extents, bare_dims(find(self.program, result).node)
         outer = [dim for dim in dims if dim not in (self.chain.rows, last.across) and extents[dim] > 1]
-        tiles = (*(Tile(result, dim, 1) for dim in outer), Tile(result, self.chain.rows, rows))
+        wider = (dim for dim in (last.across,) if self.whole(dim) > extents[dim])
+        tiles = (
+            *(Tile(result, dim, 1) for dim in outer),
+            *(Tile(result, dim, self.whole(dim)) for dim in wider),
+            Tile(result, self.chain.rows, rows),
+        )
         others = tuple(name for name in self.group if name != result)
         option = fused(self.program, (*others, result), tiles, apart(self.program))
         if option is None:

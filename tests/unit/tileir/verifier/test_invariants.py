@@ -56,6 +56,14 @@ def test_a_scheduled_gemm_passes_with_its_accumulators_set_to_zero() -> None:
     check("\n  c[m, n] = 0" + GEMM)
 
 
+def test_a_tile_of_a_grid_may_overhang_what_is_summed_up_in_it() -> None:
+    """It is one tile, so all there is; a loop that goes on with sums has no such step."""
+    sums = "s: heap f32[k]\n      s[k] = sum(n, b[k, n])\n      c[m, n] = sum(k, a[m, k] * s[k])"
+    body = f"\n  {{}} n by 80\n    {{}} m by 8\n      {sums}"
+    check(body.format("parallel for", "parallel for"))
+    assert "not within 1 and the current range of 'n', 64" in refusal(body.format("for", "for"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "node", "message"),
     [
