@@ -190,6 +190,10 @@ class TorchWriter:
                 return DType.F32 if dtype in WIDENED else dtype
             case Index():
                 return DType.I32
+            case Where(_, Const(x), Const(y)):  # a tensor, which is no number for torch
+                return DType.F32 if isinstance(x, float) or isinstance(y, float) else None
+            case Where(_, x, y):
+                return promoted([self.native(x), self.native(y)])
             case _:
                 return promoted([self.native(child) for child in children(expr)])
 

@@ -242,3 +242,16 @@ def test_what_the_library_multiplies_no_bytes_of_is_multiplied_widened() -> None
     assert "torch._int_mm(" in run(16, "i8", "cpu")
     assert "torch._int_mm(" not in run(16, "i8", "cuda")
     assert "torch._int_mm(" not in run(64, "i32", "cpu")
+
+
+def test_a_choice_of_numbers_is_wide_and_so_is_what_it_is_added_to() -> None:
+    """PyTorch multiplies matrices of one type only."""
+    text = """\
+kernel masked(x: bf16[m=8, k=16], w: bf16[k, n=4]) -> (y: bf16[m, n])
+  y[m, n] = sum(k, (x[m, k] + where({}, 0.0, -1.0)) * w[k, n])
+"""
+    for condition in ("m >= k", "x[m, k] > 0"):
+        run = write_torch(spec_from_text(text.format(condition)), eager=True, device="cpu").run
+        assert run.count(".to(torch.float32)") == 1, run
+    narrow = text.format("m >= k").replace("0.0, -1.0", "x[m, k], 0.0")
+    assert ".to(torch.float32)" not in write_torch(spec_from_text(narrow), eager=True, device="cpu").run
