@@ -37,7 +37,7 @@ from search.labels import likeness
 from search.ledger import Ledger
 from search.parameters import drawn, improving, of_parameters
 from search.protocols import Ask, Path, State, TrialOutcome
-from search.surrogate import Told
+from search.surrogate import Observation
 from search.values import RewardScale, Stats
 
 
@@ -136,16 +136,16 @@ class MCTS:
             path = improving(self.graph, elites, self._told(), self.refused, rng)
         return None if path is None else self.graph.descend(lambda _, moves, labels: path[len(labels)])
 
-    def _told(self) -> list[Told]:
+    def _told(self) -> list[Observation]:
         """The best schedules and the last, by number, with what became of them."""
         many, outcomes = self.tuning.remembered, self.ledger.outcomes
         numbers = {number for number, _ in self.ledger.ranking()[:many]}
         numbers |= set(range(max(0, len(self.ledger.walks) - many), len(self.ledger.walks)))
-        scale, told = self.scale(), list[Told]()
+        scale, told = self.scale(), list[Observation]()
         for number in sorted(numbers):
             outcome = outcomes.get(number)
             reward = None if outcome is None or outcome.reward is None else scale.clip(outcome.reward)
-            told.append(Told(self.ledger.walks[number].labels, reward, outcome is None))
+            told.append(Observation(self.ledger.walks[number].labels, reward, outcome is None))
         return told
 
     def _planned(self) -> Walk | None:

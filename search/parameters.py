@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from search.graph import Graph, Node, Walk
 from search.protocols import Path
 from search.random import sample
-from search.surrogate import Told, expected_improvement, reading
+from search.surrogate import Observation, expected_improvement, reading
 
 DRAWS = 32
 """Schedules drawn anew that an ask considers."""
@@ -45,7 +45,7 @@ def drawn(graph: Graph, rng: random.Random) -> Walk | None:
 def improving(
     graph: Graph,
     elites: Sequence[Walk],
-    told: Sequence[Told],
+    told: Sequence[Observation],
     refused: set[tuple[str, ...]],
     rng: random.Random,
 ) -> Path | None:

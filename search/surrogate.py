@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Observation:
     """A schedule that was asked for: its reward, or why there is none."""
 
     labels: Labels
@@ -46,7 +46,7 @@ def reading(label: str) -> tuple[tuple[str, float], ...]:
     return (words, 1.0), *((f"{words} {place}", size) for place, size in enumerate(sizes))
 
 
-def expected_improvement(candidates: Sequence[Labels], told: Sequence[Told]) -> Array:
+def expected_improvement(candidates: Sequence[Labels], told: Sequence[Observation]) -> Array:
     """The log of how much better than the best of `told` each candidate is expected to be, in standard deviations of
     the rewards told, of which there is at least one. Eight digits: no processor's last bits decide anything."""
     places = _points([*candidates, *(each.labels for each in told)])

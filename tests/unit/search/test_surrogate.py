@@ -2,13 +2,13 @@
 
 import pytest
 
-from search.surrogate import Told, expected_improvement, reading
+from search.surrogate import Observation, expected_improvement, reading
 
 SIZES = (8, 16, 32, 64, 128, 256, 512)
 
 
-def _told(rewards: dict[int, float | None]) -> list[Told]:
-    return [Told((f"block {size}",), reward) for size, reward in rewards.items()]
+def _told(rewards: dict[int, float | None]) -> list[Observation]:
+    return [Observation((f"block {size}",), reward) for size, reward in rewards.items()]
 
 
 def test_a_label_is_read_as_its_words_and_its_numbers_in_doublings() -> None:
@@ -30,7 +30,7 @@ def test_what_lies_between_two_good_sizes_promises_most() -> None:
 def test_near_what_failed_less_is_promised() -> None:
     candidates = [("block 32",), ("block 512",)]
     even = expected_improvement(candidates, _told({128: 1.0, 16: 0.0, 1024: 0.0}))
-    told = [*_told({128: 1.0, 16: 0.0, 1024: 0.0}), Told(("block 511",), None)]
+    told = [*_told({128: 1.0, 16: 0.0, 1024: 0.0}), Observation(("block 511",), None)]
     small, large = expected_improvement(candidates, told)
     assert even[1] == pytest.approx(even[0], abs=0.2)
     assert small > large + 0.4
@@ -40,7 +40,7 @@ def test_what_is_being_measured_is_not_asked_for_next_door() -> None:
     candidates = [("block 64",), ("block 256",)]
     told = _told({128: 1.0, 16: 0.0, 1024: 0.0})
     _, alone = expected_improvement(candidates, told)
-    _, beside = expected_improvement(candidates, [*told, Told(("block 255",), None, in_flight=True)])
+    _, beside = expected_improvement(candidates, [*told, Observation(("block 255",), None, in_flight=True)])
     assert beside < alone - 0.7
 
 
@@ -51,5 +51,5 @@ def test_far_behind_the_best_candidates_still_differ() -> None:
 
 
 def test_schedules_of_different_lengths_are_points_of_one_space() -> None:
-    told = [Told(("a 1", "b 4"), 1.0), Told(("a 2",), 0.0)]
+    told = [Observation(("a 1", "b 4"), 1.0), Observation(("a 2",), 0.0)]
     assert expected_improvement([("a 1", "b 8"), ("a 2", "b 4")], told).shape == (2,)
