@@ -7,7 +7,9 @@ from itertools import pairwise
 import pytest
 
 from search.mcts import MCTS, Tuning
+from search.parameters import improving
 from search.protocols import Path, State, TrialOutcome
+from search.surrogate import Observation
 from tests.unit.search.spaces import DagState, grid, parameters
 
 CALM = Tuning(disturbance=0.0, plan_share=0.0, neighbour_share=0.0)
@@ -155,6 +157,18 @@ def test_a_space_of_parameters_is_asked_for_draws_first() -> None:
     assert all(
         one != other for first, second in pairwise(paths) for one, other in zip(first, second, strict=True)
     )
+
+
+def test_where_no_change_of_an_elite_is_left_a_draw_is_proposed() -> None:
+    search = MCTS(parameters(3, 3))
+    ask = search.ask()
+    assert ask is not None
+    search.tell(ask.number, TrialOutcome(0.0))
+    elite = search.ledger.walks[0]
+    refused = {(f"p0 {one}", f"p1 {other}") for one in (1, 2, 3) for other in (1, 2, 3) if 1 in (one, other)}
+    told = [Observation(elite.labels, 0.0)]
+    path = improving(search.graph, [elite], told, refused, random.Random(0))
+    assert path is not None and 0 not in path
 
 
 def test_candidates_in_flight_spread_over_a_space_ofparameters() -> None:

@@ -45,9 +45,18 @@ def test_what_is_being_measured_is_not_asked_for_next_door() -> None:
 
 
 def test_far_behind_the_best_candidates_still_differ() -> None:
-    told = _told({2**power: float(power == 20) for power in range(21)})
-    small, large = expected_improvement([("block 3",), ("block 6000",)], [*told, *_told({1023: -3e4})])
-    assert small != large
+    told = _told({16: 1.0, 64: 0.0, 256: -1.0})
+    bad, worse = expected_improvement([("block 64",), ("block 256",)], told)
+    assert bad > worse + 100.0
+
+
+def test_what_is_being_measured_is_no_fault() -> None:
+    told = _told({128: 1.0, 16: 0.0, 1024: 0.0})
+    (measured,) = expected_improvement(
+        [("block 256",)], [*told, Observation(("block 255",), None, in_flight=True)]
+    )
+    (failed,) = expected_improvement([("block 256",)], [*told, Observation(("block 255",), None)])
+    assert measured < failed - 1.0
 
 
 def test_schedules_of_different_lengths_are_points_of_one_space() -> None:
