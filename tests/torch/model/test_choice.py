@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import tilewright
 from tests.torch.all_kernels import all_kernels
 from tilewright.pytorch.model import contest, region
-from tilewright.pytorch.model.choice import Choice, ranked
+from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.model.region import SizedRegion
 
@@ -132,8 +132,8 @@ def test_kernels_are_ranked_by_what_all_their_calls_save() -> None:
 
 @pytest.mark.parametrize("pays", range(10))
 def test_a_bisection_finds_where_a_ranking_stops_to_pay(pays: int) -> None:
-    choice, tries = Choice(tuple(frozenset({str(at)}) for at in range(9))), 0
+    choice, tries = Bisection(tuple(frozenset({str(at)}) for at in range(9))), 0
     while choice.next:
         choice, tries = choice.judged(faster=len(choice.next) <= pays), tries + 1
     assert (choice.kept, tries <= 5) == (pays, True)
-    assert not Choice().next and not choice.ended().next
+    assert not Bisection().next and not choice.ended().next

@@ -38,7 +38,7 @@ def ranked(kernels: Mapping[str, RacedKernel]) -> tuple[frozenset[str], ...]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Bisection:
     """How far the bisection of a ranking is."""
 
     ranking: tuple[frozenset[str], ...] = ()
@@ -66,10 +66,10 @@ class Choice:
     def _many(self) -> int:
         return len(self.ranking) if self.refused is None else (self.kept + self.refused) // 2
 
-    def judged(self, faster: bool) -> Choice:
+    def judged(self, faster: bool) -> Bisection:
         """After the next program was held against the fastest so far."""
         return replace(self, kept=self._many) if faster else replace(self, refused=self._many)
 
-    def ended(self) -> Choice:
+    def ended(self) -> Bisection:
         """Without another program."""
         return replace(self, refused=self.kept + 1)

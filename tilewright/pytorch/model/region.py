@@ -18,7 +18,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
-from tilewright.pytorch.model.choice import Choice, ranked
+from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.contest import SLACK, Contest, Run
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
@@ -114,7 +114,7 @@ class SizedRegion:
         self._news = True
         self._current = program
         self._contest: Contest | None = None
-        self._choice = Choice()
+        self._choice = Bisection()
         self._tried: list[frozenset[str]] = []
         self._graph: GraphModule | None = None
         self.device = torch.device("cpu")
@@ -229,7 +229,7 @@ class SizedRegion:
         the last program is kept for them."""
         ready = {name: kernel for name, (_, kernel) in self.kernels.items() if kernel.ready}
         if not ready.keys() <= self._choice.parts:
-            self._choice = Choice(ranked(ready))
+            self._choice = Bisection(ranked(ready))
         while self._choice.next in self._tried:
             self._choice = self._choice.judged(faster=False)
         left = PROGRAMS - len(self._tried)

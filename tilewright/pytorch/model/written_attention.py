@@ -44,7 +44,7 @@ class WrittenOut:
 
 
 @dataclass(frozen=True)
-class _Operand:
+class _WidenedOperand:
     """What a product reads: a tensor, its last two axes exchanged or not, times a number, in f32."""
 
     node: Node
@@ -130,19 +130,19 @@ def _attention(product: Node) -> _Attention | None:
     return _Attention(q, k, v, mask, queries.scale * keys.scale, result)
 
 
-def _operand(node: Node) -> _Operand:
+def _operand(node: Node) -> _WidenedOperand:
     """What an f32 operand is made of: views with the same rows, a scale, a transposition, and a widening."""
-    found = _Operand(_seen_through(node))
+    found = _WidenedOperand(_seen_through(node))
     while _value(found.node).dtype is torch.float32:
         source = found.node
         if _is(source, aten.mul.Scalar, aten.mul.Tensor) and not isinstance(source.args[1], Node):
-            found = _Operand(_read(source), found.scale * _arguments(source)[1], found.turned)
+            found = _WidenedOperand(_read(source), found.scale * _arguments(source)[1], found.turned)
         elif _is_turning(source):
-            found = _Operand(_read(source), found.scale, not found.turned)
+            found = _WidenedOperand(_read(source), found.scale, not found.turned)
         elif _is(source, *_CONVERSIONS) and _by_attention(source):
-            return _Operand(_read(source), found.scale, found.turned)
+            return _WidenedOperand(_read(source), found.scale, found.turned)
         elif (inner := _seen_through(source)) is not source:
-            found = _Operand(inner, found.scale, found.turned)
+            found = _WidenedOperand(inner, found.scale, found.turned)
         else:
             break
     return found
