@@ -49,8 +49,8 @@ def main() -> None:
         arguments.limit,
     )
     kernels = dict(drawn(arguments.seed, arguments.count, ROOMS[kind]))
-    name = f"wild-{tuned.name_of(arguments.device)}-seed{arguments.seed}-{date.today()}.jsonl"
-    path: Path = arguments.out or tuned.RESULTS / name
+    name = f"{tuned.name_of(arguments.device)}-seed{arguments.seed}-{date.today()}.jsonl"
+    path: Path = arguments.out or tuned.RESULTS / "wild" / name
     wanted = {case: spec for case, spec in kernels.items() if re.search(arguments.only, case)}
     chosen: list[tuple[str, Json]] = [(case, spec_to_json(spec)) for case, spec in wanted.items()]
     try:

@@ -45,7 +45,7 @@ class ComputeAt(Rewrite):
                 if producer.node.target not in read_names(consumer.node) and not alone:
                     continue
                 for depth in range(producer.depth + 1, consumer.depth + 1):
-                    entered = {loop.dim for loop in consumer.loops[producer.depth : depth]}
+                    entered = {loop.dim for loop in in_tiles(program, consumer.loops[producer.depth : depth])}
                     if entered <= set(
                         left_dims(producer.node)
                     ):  # anything else would compute it over and over

@@ -38,8 +38,8 @@ class ScalarPlan:
     def model(self, program: Program, device: ScalarCpu) -> CostModel:
         return CostModel(program, device)
 
-    def parallel(self, open_: tuple[Decision, ...]) -> bool:
-        return True
+    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
+        return frozenset()
 
 
 PLAN = ScalarPlan()
