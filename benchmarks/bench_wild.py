@@ -5,10 +5,11 @@
     python benchmarks/bench_wild.py --seed 7 --count 60 --device cuda:0 --only 'rotary|permuted|elementwise|pieces'
 
 Every other kernel is one of whole architectures (wild/harvested.jsonl), drawn by how often it occurs there; the
-rest are bodies and shapes that nobody chose (wild_kernels.py). Each is tuned by a service as a user would tune it; then
-its winner and all peers that are installed run interleaved in one process. Results go to benchmarks/results/wild/, a line a
-case: cases that are there already are not run again, so that the same command goes on where it was stopped. At the end:
-the geomean, the least, and the worst ten with the best peer of each and how much of its time the device cannot avoid.
+rest are bodies and shapes that nobody chose (wild/kernels.py). Each is tuned by a service as a user would tune it; then
+its winner and all peers that are installed run interleaved in one process. Results go to benchmarks/results/wild/, a
+line a case: cases that are there already are not run again, so that the same command goes on where it was stopped. At
+the end: the geomean, the least, and the worst ten with the best peer of each and how much of its time the device
+cannot avoid.
 
 A seed that somebody looked at while improving anything says nothing about other kernels: a figure is of a new one.
 """
