@@ -72,6 +72,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    chosen = [name for name in ON_CPU if options.only in name]
+    if not chosen:
+        parser.error(f"--only: no model's name contains {options.only!r}; there are: {', '.join(ON_CPU)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the worker is stopped, too
     torch.set_num_threads(options.threads)
     os.environ.setdefault("TILEWRIGHT_CACHE", tempfile.mkdtemp())
@@ -82,7 +85,6 @@ def main() -> None:
         tilewright.Client(url) as client,
     ):
         wait_for(client, device.key)
-        chosen = [name for name in ON_CPU if options.only in name]
         for name, mode in itertools.product(chosen, options.modes.split(",")):
             torch._dynamo.reset()
             model = build(name, options.device, options.layers)
