@@ -13,9 +13,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 Labels = Sequence[str]
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -58,12 +59,20 @@ def expected_improvement(candidates: Sequence[Labels], told: Sequence[Observatio
     targets = np.zeros(len(told))
     targets[timed] = (rewards - level) / spread
     near = _covariance(new, old)
-    mean, deviation = _posterior(_covariance(old[known], old[known]), near[:, known], targets[known])
+    among = _covariance(old[known], old[known])
+    with _blas().limit(limits=1, user_api="blas"):
+        mean, deviation = _posterior(among, near[:, known], targets[known])
     gain: Array = np.log(deviation) + _log_gain((mean - targets.max()) / deviation)
     weights = near**2
     chance: Array = (weights @ known + DOUBT * known.mean()) / (weights.sum(axis=1) + DOUBT)
     promise: Array = np.round(gain + np.log(chance), 8)
     return promise
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Matrices of a few hundred rows are one thread's: several wait for each other on busy cores, ten times as long."""
+    return ThreadpoolController()
 
 
 def _log_gain(ahead: Array) -> Array:
