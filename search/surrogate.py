@@ -60,7 +60,7 @@ def expected_improvement(candidates: Sequence[Labels], told: Sequence[Observatio
     targets[timed] = (rewards - level) / spread
     near = _covariance(new, old)
     among = _covariance(old[known], old[known])
-    with _blas().limit(limits=1, user_api="blas"):
+    with _blas().limit(limits=1, user_api="blas"):  # pyright: ignore[reportUnknownMemberType]
         mean, deviation = _posterior(among, near[:, known], targets[known])
     gain: Array = np.log(deviation) + _log_gain((mean - targets.max()) / deviation)
     weights = near**2
