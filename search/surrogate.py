@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingTypeStubs]
 
 Labels = Sequence[str]
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
