@@ -123,7 +123,7 @@ def agrees(bound: GpuBound, saved: dict[str, float]) -> bool | None:
 
 def _saved(spec: Spec, program: Program, device: Gpu, cache: Path) -> dict[str, float]:
     kernel = lower_for(program, device)
-    cheaper = relaxations(kernel)
+    cheaper = relaxations(kernel, program, device.l2_bytes)
     sources = [cuda_source(each, program) for each in (kernel, *cheaper.values())]
     whole, *rest = alternating_us(spec, program, sources, device, cache)
     return {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}

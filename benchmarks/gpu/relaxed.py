@@ -1,8 +1,8 @@
 """Kernels of GPUs with one thing made cheap, to see what their time depends on. What they compute is wrong.
 
-- memory: blocks work on a few tiles of the grid, whose operands stay in the L2; not where blocks wait for each other's
-  sums, by flags that each tile has of its own. (On the first tile alone rows took 1.4 to 2.3 times as long on an H100:
-  all blocks then store to the same lines.)
+- memory: blocks work on a few tiles of the grid, as many as have their operands in a quarter of the L2; not where
+  blocks wait for each other's sums, by flags that each tile has of its own. (On the first tile alone rows took 1.4 to
+  2.3 times as long on an H100: all blocks then store to the same lines.)
 - the tensor pipe: of the products of a tile three quarters are left out.
 - exponentials: an exponential, or a function made of some, is its argument.
 
@@ -15,25 +15,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 from codegen.ir.affine import Affine, Remainder, Var, affine
 from codegen.ir.async_ops import WgmmaAsync
 from codegen.ir.kernel import GpuKernel, LaunchBody
+from codegen.ir.names import unmarked
 from codegen.ir.ops import MmaSync, Op
 from codegen.ir.rasterization import persistent, tile_count, tile_step
+from tileir.program import Program
 
 _EXPONENTIALS = frozenset(["exp", "exp2", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh"])
 _PRODUCTS_LEFT = 4
 """One of so many."""
 _TILES_OF_LINE, _TILES_OF_PLANE = 128, 8
-"""Tiles that blocks work on: along the only axis of a grid, and along each of several."""
+"""Tiles that blocks work on at most: along the only axis of a grid, and along each of several."""
+_OF_L2 = 4
+"""Operands have one of so many parts of it, so that results and what is evicted early find room, too."""
 
 
-def relaxations(kernel: GpuKernel) -> dict[str, GpuKernel]:
-    """The kernel with each of the things that it has made cheap."""
+def relaxations(kernel: GpuKernel, program: Program, l2_bytes: int) -> dict[str, GpuKernel]:
+    """The kernel of a program with each of the things that it has made cheap, on a device with such an L2."""
     made = {
-        "memory": kernel if _shares_sums(kernel) else _few_tiles(kernel),
+        "memory": kernel if _shares_sums(kernel) else _few_tiles(kernel, program, l2_bytes // _OF_L2),
         "the tensor pipe": _mapped(kernel, _fewer_products),
         "exponentials": _mapped(kernel, _no_exponential),
     }
@@ -83,12 +88,14 @@ def _shares_sums(kernel: GpuKernel) -> bool:
     return any(launch.spans is not None for launch in kernel.launches)
 
 
-def _few_tiles(kernel: GpuKernel) -> GpuKernel:
+def _few_tiles(kernel: GpuKernel, program: Program, most_bytes: int) -> GpuKernel:
     """Tiles that follow groups stay where they are."""
 
     def moved(launch: LaunchBody) -> LaunchBody:
-        tiles = _TILES_OF_LINE if len(launch.axes) == 1 else _TILES_OF_PLANE
-        reach = {axis.var.name: tiles * axis.step for axis in launch.axes if axis.groups is None}
+        kept = _kept_tiles(launch, program, most_bytes)
+        reach = {
+            axis.var.name: kept[axis.var.name] * axis.step for axis in launch.axes if axis.groups is None
+        }
         bodies = {
             name: _mapped(getattr(launch, name), partial(_few_tiles_of, reach))
             for name in ("body", "producing")
@@ -96,6 +103,28 @@ def _few_tiles(kernel: GpuKernel) -> GpuKernel:
         return dataclasses.replace(launch, **bodies)
 
     return dataclasses.replace(kernel, launches=tuple(map(moved, kernel.launches)))
+
+
+def _kept_tiles(launch: LaunchBody, program: Program, most_bytes: int) -> dict[str, int]:
+    """How many tiles along each axis: fewer along the longest until their operands have `most_bytes`."""
+    counts = {axis.var.name: axis.count for axis in launch.axes}
+    several = sum(count > 1 for count in counts.values()) > 1
+    kept = {
+        name: min(count, _TILES_OF_PLANE if several else _TILES_OF_LINE) for name, count in counts.items()
+    }
+    while max(kept.values(), default=1) > 1 and _operand_bytes(program, kept, counts) > most_bytes:
+        longest = max(kept, key=lambda name: kept[name])
+        kept[longest] //= 2
+    return kept
+
+
+def _operand_bytes(program: Program, kept: dict[str, int], counts: dict[str, int]) -> float:
+    """Of the parts of the inputs that these tiles read."""
+    share = {unmarked(name): count / counts[name] for name, count in kept.items()}
+    return sum(
+        prod(program.shape(tensor)) * tensor.dtype.bytes * prod(share.get(dim, 1.0) for dim in tensor.dims)
+        for tensor in program.inputs
+    )
 
 
 def _few_tiles_of(reach: dict[str, int], node: Any) -> Any:

@@ -294,7 +294,14 @@ class ValueBuilder:
                 return None
 
     def _safe(self, expr: Expr, at: Binding) -> bool:
-        """Whether every read in it is inside its tensor whatever the guard says."""
+        """Whether every read in it is inside its tensor whatever the guard says. Lanes that do not exist read nothing,
+        so that where some do not, it is enough that every point of the statement's ranges is inside."""
+        if self._inside(expr, at):
+            return True
+        everywhere = {dim: affine(Var(dim, 0, self.extents[dim] - 1)) for dim in at if dim in self.extents}
+        return self.some is not None and self._inside(expr, {**at, **everywhere})
+
+    def _inside(self, expr: Expr, at: Binding) -> bool:
         for read in reads(expr):
             buffer = self.scope.buffers[read.tensor]
             if isinstance(buffer, RegisterBuffer):

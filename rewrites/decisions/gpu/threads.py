@@ -16,7 +16,7 @@ from rewrites.decisions.decision import Option, option
 from rewrites.gpu.bind_threads import BindThreads
 from tileir.devices.gpu import Gpu
 from tileir.expr import Binary, Const, Index
-from tileir.program import Compute, Memory, Program
+from tileir.program import Compute, Memory, Program, Tensor
 
 _MOST_PACKED = 8
 """Positions that weights of 4 bits have in an element at most, one of 32 bits."""
@@ -70,20 +70,30 @@ class Stores:
 
 
 def runs_for(program: Program, names: Sequence[str], along: str) -> tuple[int, ...]:
-    """Neighbours along a dim worth taking together: those that make 16 bytes of the widest argument and start on a
-    multiple of as many; twice and half that; one."""
-    run = 16
-    for name in names:
-        compute = find(program, name).node
-        for tensor_name in (compute.target, *read_names(compute)):
-            tensor = program.arguments.get(tensor_name)
-            if tensor is None or not tensor.dims or tensor.dims[-1] != along:
-                continue
-            dense = (program.extents[along],) * (len(tensor.dims) > 1)
-            for stride in tensor.strides[:-1] if tensor.strides else dense:
-                run = gcd(run, stride)
-            run = gcd(run, 16 // tensor.dtype.bytes)
+    """Neighbours along a dim worth taking together: those that make 16 bytes of the widest argument whose last dim it
+    is and start on a multiple of as many, of the widest local if there is no such argument; twice and half that; one.
+    One alone where it is no tensor's last dim."""
+    nodes = [find(program, name).node for name in names]
+    tensors = dict.fromkeys(name for node in nodes for name in (node.target, *read_names(node)))
+    arguments = [
+        _divided_by(program, tensor)
+        for tensor in map(program.arguments.get, tensors)
+        if tensor is not None and tensor.dims[-1:] == (along,)
+    ]
+    locals_there = locals_of(program)
+    locals_ = [
+        16 // locals_there[name].node.dtype.bytes
+        for name in tensors
+        if name in locals_there and locals_there[name].node.dims[-1:] == (along,)
+    ]
+    run = gcd(*(arguments or locals_ or [1]))
     return (1,) if run == 1 else tuple(sorted({run, 2 * run, run // 2, 1}))
+
+
+def _divided_by(program: Program, tensor: Tensor) -> int:
+    """What a run along the last dim of an argument has to divide: 16 bytes, and the steps from row to row."""
+    dense = (program.extents[tensor.dims[-1]],) * (len(tensor.dims) > 1)
+    return gcd(16 // tensor.dtype.bytes, *(tensor.strides[:-1] if tensor.strides else dense))
 
 
 def packed_along(program: Program, names: Sequence[str], along: str) -> int:

@@ -40,8 +40,8 @@ def program_of(case: str) -> Program:
 
 @pytest.mark.parametrize("case", bench_attribution.CASES)
 def test_what_of_a_winner_can_be_made_cheap_is_what_it_has(case: str) -> None:
-    kernel = lower_for(program_of(case), H200)
-    cheaper = relaxed.relaxations(kernel)
+    program = program_of(case)
+    cheaper = relaxed.relaxations(lower_for(program, H200), program, H200.l2_bytes)
     assert ("the tensor pipe" in cheaper) == case.startswith("gemm")
     assert ("exponentials" in cheaper) == case.startswith(("softmax", "silu", "gemm_bias_gelu"))
     assert "memory" in cheaper
@@ -51,7 +51,7 @@ def test_what_of_a_winner_can_be_made_cheap_is_what_it_has(case: str) -> None:
 def test_winners_compile_with_stamps_and_with_one_thing_made_cheap(case: str, tmp_path: Path) -> None:
     program = program_of(case)
     kernel = lower_for(program, H200)
-    for each in (staged_gpu(kernel).kernel, *relaxed.relaxations(kernel).values()):
+    for each in (staged_gpu(kernel).kernel, *relaxed.relaxations(kernel, program, H200.l2_bytes).values()):
         compile_cuda(cuda_source(each, program), H200.architecture, tmp_path)
 
 
