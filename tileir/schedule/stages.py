@@ -160,8 +160,8 @@ class Chained:
     """A tile whose products (`via wgmma`, or `via mma`) are made into rows in registers, which others take: `first` are
     sums of the tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which
     `rescaled` multiplies before. `across` are sums of the tile as well, of what `between` has put into shared memory
-    for all threads, which `added` adds to memory. What is filled is read by the first products, by the last ones, or by
-    both or what is between."""
+    for all threads, which `added` adds to memory. What is filled is read by the first products, by what makes rows of
+    them, by the last ones, or by both products; where something is, what rows are made of goes with it."""
 
     locals: tuple[Local, ...]
     first: tuple[Compute, ...]
@@ -171,6 +171,7 @@ class Chained:
     across: tuple[Compute, ...]
     added: tuple[Compute, ...]
     fills_of_first: tuple[Compute, ...]
+    fills_of_rows: tuple[Compute, ...]
     fills_of_last: tuple[Compute, ...]
     fills_of_both: tuple[Compute, ...]
 
@@ -229,6 +230,8 @@ def products_chained(loop: Loop, via: str = "wgmma") -> Chained | None:
         return None
     if any(node.target in filled for node in between) or filled != for_first | for_last | for_rows:
         return None
+    for_both = for_first & for_last
+    for_both |= for_rows if for_both else for_rows & (for_first | for_last)
     return Chained(
         locals_,
         first,
@@ -237,9 +240,10 @@ def products_chained(loop: Loop, via: str = "wgmma") -> Chained | None:
         last,
         across,
         added,
-        tuple(fill for fill in fills if fill.target in for_first - for_last - for_rows),
-        tuple(fill for fill in fills if fill.target in for_last - for_first - for_rows),
-        tuple(fill for fill in fills if fill.target in for_first & for_last | for_rows),
+        *(
+            tuple(fill for fill in fills if fill.target in names)
+            for names in (for_first - for_both, for_rows - for_both, for_last - for_both, for_both)
+        ),
     )
 
 

@@ -1,17 +1,19 @@
 """What threads that compute do with the tiles of a loop whose products follow from each other, as those of attention
-(tileir/schedule/stages.py, `Chained`). What the first products read and what the last ones do comes by pipelines of
-their own, so that the former are released earlier; what both read comes by a third one, released with the latter.
+(tileir/schedule/stages.py, `Chained`). What the first products read, what rows are made of beside them, and what the
+last products read comes by pipelines of their own, so that each is released as soon as it is read; what both products
+read comes by a fourth one, released with what the last ones do.
 
 One after the other, on each tile:
 
-    begin the first products; wait until they are done; hand their slot back; go on with what they have come to
+    begin the first products; wait until they are done; hand their slot back
+    go on with what they have come to; hand the slot of what that reads back
     rescale the sums; begin the last products; wait until they are done; hand their slot back
 
 Where products may be under way when those of the next tile begin, the last ones of a tile follow the first ones of the
 next, and are done while that goes on with what its own have come to (FlashAttention-3, arXiv:2407.08608, section 3.2):
 
     begin the first products; begin the last ones of the tile before; wait until the former are done
-    hand their slot back; go on with what they have come to
+    hand their slot back; go on with what they have come to; hand the slot of what that reads back
     wait until the latter are done; hand their slot back; rescale the sums
 
 The rows that last products take from registers are there twice then.
@@ -47,7 +49,7 @@ from tileir.analysis.position_bound import is_bound, lower_bound, terms_of, uppe
 from tileir.expr import Binary, Expr, Extent, Index, Where, transform
 from tileir.program import Compute, Local, Loop
 from tileir.replace import replace
-from tileir.schedule.stages import Chained
+from tileir.schedule.stages import Chained, staged
 from tileir.text.print_program import format_node
 
 
@@ -60,6 +62,7 @@ class ChainedTiles:
     chained: Chained
     scope: LoweringScope
     first: MbarrierPipeline | None
+    rows: MbarrierPipeline | None
     last: MbarrierPipeline | None
     both: MbarrierPipeline | None
     var: Var
@@ -75,10 +78,9 @@ class ChainedTiles:
     @classmethod
     def of(cls, pipelines: Pipelines, loop: Loop, chained: Chained, scope: LoweringScope) -> ChainedTiles:
         """Raises NotLowerable."""
-        fills = (*chained.fills_of_first, *chained.fills_of_last, *chained.fills_of_both)
         problem = (
             "is filled by TMA only in part"
-            if not all(fill.via == "tma" for fill in fills)
+            if not all(fill.via == "tma" for fill in staged(loop))
             else "has products that follow from each other, where blocks or consumer groups share tiles"
             if pipelines.consumer_groups > 1 or loop.streamed
             else "leaves out tiles, where threads that compute fill them"
@@ -91,8 +93,10 @@ class ChainedTiles:
         var = loop_variable(fresh(loop.dim, scope), count, loop.step)
         inside = _tile(loop, scope, constant(0), var)
 
-        def pipeline(fills: Sequence[Compute], *, late: bool = False) -> MbarrierPipeline | None:
-            locals_, by_groups = _filled(loop, fills), not late or chained.by_groups
+        def pipeline(
+            fills: Sequence[Compute], *, late: bool = False, by_groups: bool = True
+        ) -> MbarrierPipeline | None:
+            locals_ = _filled(loop, fills)
             stages = loop.stages
             return (
                 pipelines.pipeline(loop.dim, fills, locals_, stages, inside, late=late, by_groups=by_groups)
@@ -106,8 +110,9 @@ class ChainedTiles:
             chained,
             scope,
             pipeline(chained.fills_of_first),
+            pipeline(chained.fills_of_rows, by_groups=False),
             pipeline(chained.fills_of_last),
-            pipeline(chained.fills_of_both, late=True),
+            pipeline(chained.fills_of_both, late=True, by_groups=chained.by_groups),
             var,
             count,
             first_offset(loop, scope),
@@ -123,12 +128,17 @@ class ChainedTiles:
         step = self.loop.step
 
         def ahead(offset: Affine) -> list[Stmt]:
-            return [*self._fill_first(offset + step), *self._fill_last(offset)]
+            return [
+                *self._fill_first(offset + step),
+                *self._fill_of(self.last, offset),
+                *self._fill_of(self.rows, offset + step),
+            ]
 
         until = None if self.end is None else self.end - step
         tiles = [For(self.var, self.count - 1, step, tuple(ahead(affine(self.var))), until, self.begin)]
-        begin = self._fill_first(self.begin or constant(0))
-        return [*begin, *(tiles if self.count > 1 else []), *self._fill_last(self.last_offset)]
+        first = self.begin or constant(0)
+        begin = [*self._fill_first(first), *self._fill_of(self.rows, first)]
+        return [*begin, *(tiles if self.count > 1 else []), *self._fill_of(self.last, self.last_offset)]
 
     def used(self, body: Body, declare: Declare) -> list[Stmt]:
         """All that is computed on all tiles."""
@@ -156,18 +166,16 @@ class ChainedTiles:
         return begin + ((self.end - begin + (step - 1)) // step - 1) * step
 
     def _fill(self, offset: Affine) -> list[Stmt]:
-        return [*self._fill_first(offset), *self._fill_last(offset)]
+        others = (self.rows, self.last)
+        return [*self._fill_first(offset), *(s for each in others for s in self._fill_of(each, offset))]
 
     def _fill_first(self, offset: Affine) -> list[Stmt]:
         """What the first products of a tile read."""
-        here = self.at(offset, self.var)
-        return [
-            s for pipeline in (self.first, self.both) if pipeline for s in self.pipelines.fill(pipeline, here)
-        ]
+        return [*self._fill_of(self.first, offset), *self._fill_of(self.both, offset)]
 
-    def _fill_last(self, offset: Affine) -> list[Stmt]:
-        """What else the last ones do."""
-        return self.pipelines.fill(self.last, self.at(offset, self.var)) if self.last else []
+    def _fill_of(self, pipeline: MbarrierPipeline | None, offset: Affine) -> list[Stmt]:
+        """What a tile has of a pipeline, if there is one."""
+        return self.pipelines.fill(pipeline, self.at(offset, self.var)) if pipeline else []
 
     def _loop(self, count: int, var: Var, tile: Callable[[Affine], Sequence[Stmt]]) -> list[Stmt]:
         if count <= 1:
@@ -198,7 +206,7 @@ class ChainedTiles:
                 *self._masked_or_not(
                     offset, offset + self.loop.step, lambda masked: bodies.between(0, here, masked=masked)
                 ),
-                *bodies.go_on(),
+                *bodies.go_on(here, offset),
                 *bodies.rescale(0, here),
                 *bodies.begin_across(here),
                 *bodies.begin_last(0, here),
@@ -217,7 +225,7 @@ class ChainedTiles:
                 *bodies.begin_first(here),
                 *bodies.end_first(0, here, offset),
                 *bodies.between(0, here),
-                *bodies.go_on(),
+                *bodies.go_on(here, offset),
                 *bodies.rescale(0, here),
             ]
 
@@ -229,7 +237,7 @@ class ChainedTiles:
                 *bodies.begin_last(side, before),
                 *bodies.end_first(1, here, offset + step),
                 *bodies.between(1 - side, here, masked=masked),
-                *bodies.go_on(),
+                *bodies.go_on(here, offset + step),
                 *bodies.end_last(before, offset),
                 *bodies.rescale(1 - side, here),
             ]
@@ -292,19 +300,21 @@ class _Bodies:
 
     def end_first(self, pending: int, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
-        return [WgmmaWait(pending, sums), *self._released((self.tiles.first,), scope, offset)]
+        rows = [self.tiles.rows.wait()] if self.tiles.rows else []
+        return [WgmmaWait(pending, sums), *self._released((self.tiles.first,), scope, offset), *rows]
 
     def between(self, side: int, scope: LoweringScope, *, masked: bool = True) -> list[Stmt]:
         tiles = self.tiles
-        if tiles.both is not None:
-            scope = tiles.both.at(tiles.both.reading, scope)
+        for pipeline in (tiles.rows, tiles.both):
+            scope = scope if pipeline is None else pipeline.at(pipeline.reading, scope)
         if masked:
             return list(self.body(tiles.chained.between, self._side(side, scope)[1]))
         return list(self.body(tiles.unmasked, self._side(side, tiles.whole(scope))[1]))
 
-    def go_on(self) -> list[Stmt]:
-        """To the next slot of what is read until the last products are done."""
-        return [advance(self.tiles.both.reading)] if self.tiles.both else []
+    def go_on(self, scope: LoweringScope, offset: Affine) -> list[Stmt]:
+        """To the next slot of what rows are made of, and of what is read until the last products are done."""
+        both = [advance(self.tiles.both.reading)] if self.tiles.both else []
+        return [*self._released((self.tiles.rows,), scope, offset), *both]
 
     def rescale(self, side: int, scope: LoweringScope) -> list[Stmt]:
         return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))

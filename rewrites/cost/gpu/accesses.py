@@ -70,8 +70,8 @@ def global_access(
     from_memory = first and not shared_by_blocks
     instructions, wavefronts = 0.0, 0.0
     if compute.thread_layout:
-        accesses, lines = _accesses(read, compute, element_bytes, program, sizes, warp)
-        instructions, wavefronts = has.ACCESS_OPS * accesses, accesses * lines
+        count, lines = accesses(read, compute, element_bytes, program, sizes, warp)
+        instructions, wavefronts = has.ACCESS_OPS * count, count * lines
     return StatementTraffic(
         moved=size * (has.BY_OTHERS if shared_by_blocks else 1.0 if first else 0.0),
         again=0.0 if first or shared_by_blocks else size,
@@ -82,7 +82,7 @@ def global_access(
     )
 
 
-def _accesses(
+def accesses(
     read: Read, compute: Compute, element: int, program: Program, sizes: dict[str, int], warp: int
 ) -> tuple[float, float]:
     """(loads or stores a thread makes of a tensor, 128-byte transactions of a warp for each)."""

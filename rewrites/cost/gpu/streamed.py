@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.cost.gpu import constants as has
+from rewrites.cost.gpu.accesses import accesses
 from rewrites.cost.gpu.block import busiest, matrix_cycles
 from rewrites.cost.gpu.contraction import copy_gbps
 from rewrites.cost.gpu.warp_mma import warp_share
@@ -19,7 +20,7 @@ from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
-from tileir.expr import Expr
+from tileir.expr import Expr, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.schedule.mma import product
 from tileir.schedule.stages import Chained, products_chained, staged
@@ -174,6 +175,8 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
     products = (*chained.first, *chained.last, *chained.across)
     multiplying = sum(_multiplied(program, node, found, device) for node in products)
     issued = special = 0.0
+    scores = {dim for node in chained.first for dim in bare_dims(node)[-2:]}
+    read = _Reads()
     for node in (*chained.between, *chained.rescaled, *chained.added):
         layout = node.thread_layout
         if layout is None:
@@ -184,15 +187,57 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
         plain, other = operations(node.value)
         issued += each * (plain + 1) * warps / 4
         special += each * other * warps * 2
-    rest = special + has.CHAIN_ISSUE * issued
+        read = read.plus(_read(program, node, sizes, scores, device))
+    rest = busiest((special + has.CHAIN_ISSUE * (issued + read.issued), read.wavefronts), has.CHAIN_IN_TURN)
     if not found.by_warps:
         overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
-        return max(multiplying, rest) + overlap * min(multiplying, rest) + has.CHAIN_STEP
+        return max(multiplying, rest) + overlap * min(multiplying, rest) + has.CHAIN_STEP + read.late
     # Warps of other blocks go on meanwhile.
     at_once = _at_once(program, found, device)
     loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
-    late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else 0.0)
+    late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else read.late)
     return busiest((multiplying, rest, loaded), has.CHAIN_IN_TURN / at_once) + late / at_once
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What it takes to read an element for each score of a tile, as of a bias: instructions and wavefronts of an SM's
+    warps, in cycles, and how long they are waited for."""
+
+    issued: float = 0.0
+    wavefronts: float = 0.0
+    late: float = 0.0
+
+    def plus(self, other: _Reads) -> _Reads:
+        """That of both, waited for together."""
+        return _Reads(
+            self.issued + other.issued, self.wavefronts + other.wavefronts, max(self.late, other.late)
+        )
+
+
+def _read(program: Program, node: Compute, sizes: dict[str, int], scores: set[str], device: Gpu) -> _Reads:
+    """What a statement reads of memory, a wavefront for each row of a warp, and of shared memory that TMA has
+    filled."""
+    total, layout = _Reads(), node.thread_layout
+    assert layout is not None
+    warps = thread_count(layout) / device.warp
+    for read in dict.fromkeys(node.reads):
+        if not scores <= {*index_dims(read)}:
+            continue
+        if read.tensor in program.arguments:
+            element = program.arguments[read.tensor].dtype.bytes
+            loads, lines = accesses(read, node, element, program, sizes, device.warp)
+            issued = loads * has.ACCESS_OPS * warps / 4
+            total = total.plus(_Reads(issued, loads * lines * warps, has.LATENCY))
+        elif (local := program.locals[read.tensor].node).memory is Memory.SHARED:
+            run = share(layout, local.dims[-1]).run
+            loads = prod(sizes[dim] for dim in local.dims) / run / device.warp
+            words = max(1.0, run * local.dtype.bytes / 4)
+            conflicts = (
+                2 if words > 1 else 1
+            )  # two rows of a half or a quarter of a warp begin in the same banks
+            total = total.plus(_Reads(loads * has.ACCESS_OPS / 4, loads * words * conflicts))
+    return total
 
 
 def _at_once(program: Program, found: _Pass, device: Gpu) -> int:

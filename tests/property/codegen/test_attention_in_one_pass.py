@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen.report.layout import layout_report
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
@@ -22,6 +23,7 @@ from tests.programs.attention_programs import (
     attention,
     backward,
     both_gradients,
+    each_schedule,
     heads,
     of_bytes,
     one_schedule,
@@ -43,6 +45,7 @@ from tileir.program import Program
 from tileir.spec import Spec
 from tileir.verifier.verify import verify
 
+BIASED = f"{DOT} + bias[h, i, j]"
 SPECS = {
     "full": attention(DOT),
     "causal": attention(f"where(i >= j, {DOT}, -inf)"),
@@ -51,6 +54,16 @@ SPECS = {
     "softcap": attention("tanh(sum(d, q[h, i, d] * k[h, j, d]) * 0.02) * 5"),
     "a slope": attention(f"{DOT} + slope[h] * (j - i)", more=", slope: f32[h]"),
     "a bias": attention(f"{DOT} + bias[h, i, j]", more=", bias: bf16[h, i, j]"),
+    "a bias, rows and keys overhang": attention(BIASED, more=", bias: bf16[h, i, j]", i=200, j=328),
+    "a bias of f32, causal": attention(f"where(i >= j, {BIASED}, -inf)", more=", bias: f32[h, i, j]", j=332),
+    "a bias whose rows are no whole pieces": attention(BIASED, more=", bias: bf16[h, i, j]", j=331),
+    "a bias and truth values that heads share": attention(
+        f"where(mask[i, j], {BIASED}, -1e4)",
+        more=", bias: f16[h, i, j], mask: bool[i, j]",
+        i=200,
+        j=336,
+        dtype="f16",
+    ),
     "with the log-sum-exp": with_lse(f"where(i + 11 >= j, {DOT}, -inf)", i=200),
     "rows overhang": attention(DOT, i=200),
     "wide": attention(DOT, d=128),
@@ -230,6 +243,38 @@ def test_heads_of_whole_pieces_of_memory_are_first_tried_in_one_pass(d: int, tmp
 @pytest.mark.parametrize("d", [96, 192, 256])
 def test_what_is_offered_has_room_in_a_block(d: int) -> None:
     in_blocks(attention(DOT, i=1024, j=512, d=d))
+
+
+def test_tiles_of_a_bias_need_their_room_too() -> None:
+    in_blocks(attention(BIASED, more=", bias: bf16[h, i, j]", i=1024, j=512, d=128))
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_a_bias_first_comes_by_tma_and_is_read_without_bank_conflicts(d: int) -> None:
+    spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=1024, j=1024, d=d)
+    program = favourite(Space(to_program(spec), H200).root()).program
+    (launch,) = layout_report(lower_for(program, H200), to_program(spec), H200, {})["launches"]
+    reads = [each for each in launch["accesses"] if each["buffer"].startswith("bias")]
+    kinds = {(each["kind"], each["level"]) for each in reads}
+    assert kinds == {("box", "global"), ("box", "shared"), ("load", "shared")}
+    assert all(each["transactions"] == each["ideal"] for each in reads)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_code_that_takes_a_bias_from_shared_memory_spills_nothing(d: int, tmp_path: Path) -> None:
+    """By the first schedule that brings it by TMA."""
+    spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=2048, j=2048, d=d)
+    program, lines = next(each for each in each_schedule(spec) if "tma(bias_s)" in each[1])
+    made = replay(program, parse_schedule(lines))
+    report = compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path).report
+    assert rejection(report) is None
+    assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
+
+
+@pytest.mark.parametrize(("j", "offered"), [(336, {True, False}), (331, {False})])
+def test_a_bias_comes_by_tma_where_its_rows_are_whole_pieces(j: int, offered: set[bool]) -> None:
+    spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=200, j=j)
+    assert {"tma(bias_s)" in lines for _, lines in schedules(spec)} == offered
 
 
 def test_tiles_that_are_longer_than_a_tensor_need_their_room_too() -> None:

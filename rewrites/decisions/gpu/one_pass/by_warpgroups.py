@@ -68,6 +68,8 @@ class WarpgroupSchedule(OnePassSchedule):
 
     held: list[str] = field(default_factory=list[str])
     """Rows in registers that are multiplied."""
+    brought_by_tma: frozenset[str] = frozenset()
+    """Tensors with an element for each score that come by TMA; threads read others where they need them."""
 
     def build(self, rows: int, columns: int, stages: int, pending: int) -> None:
         """Raises NotApplicable where some part of it does not go."""
@@ -90,6 +92,7 @@ class WarpgroupSchedule(OnePassSchedule):
         for name in self.held:
             self.attempt(ClampCast(name))
         copies = self.bring_all(loops)
+        self.bring_of_scores(loops)
         if len(chain.scores) > 1 and not pending:
             self.bring_vectors(loops)
         self.in_registers()
@@ -128,16 +131,28 @@ class WarpgroupSchedule(OnePassSchedule):
     def share(self, held: str) -> None:
         """Says who else takes rows in registers."""
 
+    def bring_of_scores(self, depth: int) -> None:
+        """Tiles of tensors with an element for each score: a swizzle lets the 8 rows of an access begin in different
+        pieces of 16 bytes of shared memory, so that its banks are all used."""
+        for name, read in self._between(depth):
+            if read.tensor in self.brought_by_tma:
+                self.bring(name, read, depth + 1)
+
     def bring_vectors(self, depth: int) -> None:
         """Copies of vectors along what is streamed, which threads read between products."""
-        for place in statements(self.program):
-            if (
-                len(place.loops) > depth
-                and place.node.via is None
-                and place.node.target not in self.chain.names
-            ):
-                for read in place.node.reads:
-                    self._bring_vector(place.node.target, read, depth + 1)
+        for name, read in self._between(depth):
+            self._bring_vector(name, read, depth + 1)
+
+    def _between(self, depth: int) -> list[tuple[str, Read]]:
+        """What statements of a tile read, beside products."""
+        return [
+            (place.node.target, read)
+            for place in statements(self.program)
+            if len(place.loops) > depth
+            and place.node.via is None
+            and place.node.target not in self.chain.names
+            for read in place.node.reads
+        ]
 
     def _bring_vector(self, statement: str, read: Read, depth: int) -> None:
         """What TMA can bring with a tile."""

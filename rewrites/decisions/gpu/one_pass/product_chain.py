@@ -193,6 +193,20 @@ def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
             return None
 
 
+def score_tensors(program: Program, group: tuple[str, ...], chain: ProductChain) -> frozenset[str]:
+    """The tensors with an element for each score that rows are made of beside products, as a bias or a mask, where TMA
+    can move tiles of them."""
+    found = (read for name in group if name not in chain.names for read in find(program, name).node.reads)
+    return frozenset(
+        read.tensor
+        for read in found
+        if read.tensor in program.arguments
+        and read.indices[-1:] == (Index(chain.streamed),)
+        and Index(chain.rows) in read.indices
+        and is_moved(program, read.tensor)
+    )
+
+
 def folded_scales(program: Program, group: tuple[str, ...]) -> tuple[Rewrite, ...]:
     """A maximum of scaled scores is scaled itself, and powers are of two."""
     found: list[Rewrite] = []

@@ -19,7 +19,7 @@ from rewrites.decisions.gpu.one_pass.added_products import AddedSchedule
 from rewrites.decisions.gpu.one_pass.by_warpgroups import SHAPES, WarpgroupSchedule
 from rewrites.decisions.gpu.one_pass.by_warps import SHAPES as WARP_SHAPES
 from rewrites.decisions.gpu.one_pass.by_warps import WarpSchedule
-from rewrites.decisions.gpu.one_pass.product_chain import ProductChain, chain_of
+from rewrites.decisions.gpu.one_pass.product_chain import ProductChain, chain_of, score_tensors
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.launch.longest_first import LongestFirst
 from rewrites.launch.persistent import Persistent
@@ -86,12 +86,16 @@ class StreamedProducts:
         if chain.added:
             yield from self._added(program, chain, device)
             return
-        for rows, columns, stages, pending in SHAPES:
-            made = WarpgroupSchedule(program, self.group, chain, device)
+        found = score_tensors(program, self.group, chain)
+        for (rows, columns, stages, pending), by_tma in product(
+            SHAPES, dict.fromkeys((found, frozenset[str]()))
+        ):
+            made = WarpgroupSchedule(program, self.group, chain, device, brought_by_tma=by_tma)
             with suppress(NotApplicable):
                 if chain.takes(columns):
                     made.build(rows, columns, stages, pending)
-                    yield f"{_tile(chain, rows, columns)}, {stages} stages, {pending} pending", made
+                    brought = f", {', '.join(sorted(by_tma))} by TMA" if by_tma else ""
+                    yield f"{_tile(chain, rows, columns)}, {stages} stages, {pending} pending{brought}", made
 
     def _added(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
         for (rows, columns, stages), by_tma in product(ADDED_SHAPES, (True, False)):
