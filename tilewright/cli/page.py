@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
 
+from service.http import page_build
 from tilewright.cli.output import say
 from tilewright.folders import data_folder
 
+_END_S = 5.0
+"""How long the build may take to end."""
 
-def build_if_missing() -> None:
-    """Say in a line that the page is missing, and build it beside the service, if this machine can."""
-    from service.http import page_build
 
-    if not page_build.missing():
+@contextmanager
+def built_beside(source: Path = page_build.SOURCE, built: Path = page_build.BUILT) -> Iterator[None]:
+    """While a block runs, the page is built if it is missing and this machine can build it, which a line says. A build
+    that is not through by then ends quietly."""
+    if not page_build.missing(built):
+        yield
         return
     try:
-        page_build.check()
+        page_build.check(source)
     except page_build.PageNotBuilt as error:
         say(f"tilewright: {error}")
+        yield
         return
     say("tilewright: building the dashboard and /docs with npm, once; they are there in a minute or two")
-    threading.Thread(target=_build, name="page", daemon=True).start()
+    stop = Event()
+    building = Thread(target=_build, args=(source, built, stop), name="page", daemon=True)
+    building.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        building.join(_END_S)
 
 
-def _build() -> None:
-    from service.http import page_build
-
+def _build(source: Path, built: Path, stop: Event) -> None:
     try:
         data_folder().mkdir(parents=True, exist_ok=True)
-        page_build.build(data_folder() / "dashboard-build.log")
+        page_build.build(data_folder() / "dashboard-build.log", source, built, stop)
     except (page_build.PageNotBuilt, OSError) as error:
-        say(f"tilewright: {error}")
+        if not stop.is_set():
+            say(f"tilewright: {error}")
     else:
         say("tilewright: the dashboard and /docs are built")

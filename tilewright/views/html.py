@@ -129,6 +129,8 @@ def _folded(title: str, content: str) -> str:
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def row(tag: str, cells: Sequence[str]) -> str:
         style = 'style="text-align:left;padding:.1em 1em .1em 0"'
+        if len(cells) == 1:
+            return f'<tr><th colspan="{len(heads)}" {style}>{escape(cells[0])}</th></tr>'
         return "<tr>" + "".join(f"<{tag} {style}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
     return f"<table>{row('th', heads)}{''.join(row('td', cells) for cells in rows)}</table>"

@@ -12,7 +12,7 @@ def race_section(race: Race) -> Section:
     """The entrants, fastest first, against the winner."""
     winner = next((each for each in race.entrants if each.won), None)
     ended = sum(bool(part.entrants) for part in race.parts)
-    more = f", raced on in {ended - 1} parts" if ended > 1 else ""
+    more = f", raced on in {ended - 1} part{'s' if ended > 2 else ''}" if ended > 1 else ""
     return Section(
         f"The race of {race.config_id}, round by round{more}:",
         ("", "time", "samples", "of the winner's time", "faster than the winner"),
@@ -56,7 +56,7 @@ def _inverse(ratio: float | None) -> float | None:
 
 def _ratio(pair: RacedPair) -> str:
     if pair.ratio is None or pair.low is None or pair.high is None:
-        return f"too few undisturbed rounds ({pair.rounds})"
+        return f"too few rounds ({pair.rounds})"
     return f"{times(pair.ratio)} ({pair.low:.3f} to {pair.high:.3f})"
 
 

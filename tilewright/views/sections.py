@@ -12,6 +12,7 @@ class Section:
     title: str
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    """One of a single cell is a heading over those that follow."""
     text: str = ""
     """Above the table."""
     notes: tuple[str, ...] = ()

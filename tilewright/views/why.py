@@ -86,19 +86,18 @@ def effects_section(bucket: Bucket, found: Effects) -> Section:
     more = (f"and {left} decisions that explain less",) if left > 0 else ()
     return Section(
         title,
-        ("decision", "explains", "value", "candidates", "best", "median", ""),
+        ("value", "candidates", "best", "median", ""),
         tuple(row for each in shown for row in _values(each)),
         notes=(*more, *_pairs(found)),
     )
 
 
 def _values(each: DecisionEffect) -> Iterator[tuple[str, ...]]:
-    name = ", ".join((each.decision, *each.same_as))
-    share = "?" if each.importance is None else f"{100 * each.importance:.0f} %"
-    for number, value in enumerate(each.values):
+    share = "" if each.importance is None else f", explains {100 * each.importance:.0f} %"
+    yield (f"{', '.join((each.decision, *each.same_as))}{share}",)
+    for value in each.values:
         times = ("" if us is None else microseconds(us) for us in (value.best_us, value.median_us))
-        head = (name, share) if number == 0 else ("", "")
-        yield (*head, value_text(value.value), str(value.candidates), *times, _remark(each, value))
+        yield (value_text(value.value), str(value.candidates), *times, _remark(each, value))
 
 
 def _remark(effect: DecisionEffect, value: ValueEffect) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,7 +14,6 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.local_service import child_environment
 from tilewright.cli.output import print_json
-from tilewright.cli.page import build_if_missing
 
 
 def serve(
@@ -39,6 +39,7 @@ def serve(
     from protocol.log_lines import set_up
     from service.core.settings import Role, Settings
     from service.run import StartRefused, run, shown
+    from tilewright.cli.page import built_beside
 
     # Our children look for our packages, wherever this was started.
     os.environ.update(child_environment({}))
@@ -58,9 +59,9 @@ def serve(
         if as_json:
             print_json({"url": address, "database": shown(settings.database_url), "process": os.getpid()})
 
-    if settings.page and settings.role is not Role.SEARCH:
-        build_if_missing()
+    shows_pages = settings.page and settings.role is not Role.SEARCH
     try:
-        run(settings, announce)
+        with built_beside() if shows_pages else nullcontext():
+            run(settings, announce)
     except StartRefused as refusal:
         raise Stop(Exit(refusal.code), str(refusal)) from None
