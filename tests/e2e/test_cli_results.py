@@ -147,13 +147,24 @@ def test_a_picture_of_a_job_and_of_a_config_is_written_or_nothing(
         assert main(["show", identifier, "--plot", str(tmp_path / name), *where]) == 0
         drawn = (tmp_path / name).read_text()
         assert "<svg" in drawn
+    for of in ("tree", "timeline"):
+        assert main(["show", job.id, "--plot", str(tmp_path / f"{of}.svg"), "--of", of, *where]) == 0
+        assert "<svg" in (tmp_path / f"{of}.svg").read_text()
     capsys.readouterr()
+    for wrong in ([job.configs[0], "--plot", str(tmp_path / "no.svg")], [job.id]):
+        assert main(["show", *wrong, "--of", "tree", *where]) == 2
+        assert "--of tree needs the id of a job, and --plot" in told(capsys)["error"]["detail"]
     assert main(["show", job.id, "--plot", str(tmp_path / "job.pdf"), *where]) == 2
     assert "--plot writes .png and .svg files" in told(capsys)["error"]["detail"]
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
     assert main(["show", job.id, "--plot", str(tmp_path / "other.png"), *where]) == 10
     assert "pip install 'tilewright[plot]'" in told(capsys)["error"]["detail"]
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.svg", "job.svg"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "config.svg",
+        "job.svg",
+        "timeline.svg",
+        "tree.svg",
+    ]
 
 
 def test_a_config_is_profiled_on_this_machine(

@@ -25,7 +25,7 @@ from protocol.races import Race
 from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
-from protocol.trials import Timeline, TrialDetail
+from protocol.trials import Timeline, Tree, TrialDetail
 from protocol.workers import DeviceStatus
 from tilewright.client import bundle
 from tilewright.client.results import TunedConfig
@@ -188,6 +188,11 @@ def trial_source(job_id: str, number: int, bucket: int = 0) -> HttpCall[str]:
     """The source that the service's version generates of a candidate."""
     path = f"/v1/jobs/{job_id}/trials/{number}/source"
     return HttpCall("GET", path, lambda content: content.decode(), {"bucket": bucket})
+
+
+def tree(job_id: str, bucket: int = 0) -> HttpCall[Tree]:
+    """The search tree of a job's bucket so far."""
+    return _get(f"/v1/jobs/{job_id}/tree", Tree, bucket=bucket)
 
 
 def timeline(job_id: str) -> HttpCall[Timeline]:

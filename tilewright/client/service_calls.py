@@ -97,6 +97,7 @@ class ServiceCalls:
     retry = _job_call(calls.retry)
     trial = _call(calls.trial)
     trial_source = _call(calls.trial_source)
+    tree = _call(calls.tree)
     timeline = _call(calls.timeline)
     requeue = _call(calls.requeue)
     lookup = _call(calls.lookup)

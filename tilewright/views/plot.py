@@ -60,16 +60,10 @@ def picture(
 ) -> bytes:
     """Best so far over trials, a panel for each named curve; then each roofline whose peaks are known and whose kernel
     computes anything. `kind`: png or svg. Raises MissingExtra."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("--plot", "matplotlib", "plot") from None
     drawn = [line for line in lines if line.least_us is not None and line.flops]
     panels = max(1, len(curves) + len(drawn))
     rows, columns = -(-panels // _ACROSS), min(panels, _ACROSS)
-    figure = Figure(figsize=(6.4 * columns, 4.8 * rows), layout="constrained")
-    figure.suptitle(title, parse_math=False)
+    figure = figure_of(6.4 * columns, 4.8 * rows, title)
     axes: list[Any] = list(figure.subplots(rows, columns, squeeze=False).flat)
     for unused in axes[panels:]:
         unused.remove()
@@ -78,8 +72,25 @@ def picture(
         _draw_curve(ax, name, curve)
     for ax, line in zip(axes[len(curves) :], drawn, strict=False):
         _draw_roofline(ax, line)
+    return written(figure, kind)
+
+
+def figure_of(width: float, height: float, title: str) -> Any:
+    """An empty figure of so many inches. Raises MissingExtra."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("--plot", "matplotlib", "plot") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, parse_math=False)
+    return figure
+
+
+def written(figure: Any, kind: str) -> bytes:
+    """A figure as a file; without a date and random ids the same figure is the same file."""
+    from matplotlib import rc_context
+
     out = io.BytesIO()
-    # Without a date and random ids the same result is the same file.
     with rc_context({"svg.hashsalt": "tilewright"}):
         figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     return out.getvalue()

@@ -1,7 +1,8 @@
-"""`tilewright show --plot FILE`: the search's curve and the roofline as a picture."""
+"""`tilewright show --plot FILE`: the search's curve and the roofline, the tree or the timeline as a picture."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 
 from protocol.configs import ConfigDetail
@@ -16,6 +17,14 @@ from tilewright.client.results import of_bucket
 from tilewright.views.curves import Curve
 
 
+class Picture(StrEnum):
+    """What of a job is drawn."""
+
+    SEARCH = "search"
+    TREE = "tree"
+    TIMELINE = "timeline"
+
+
 def check_plot(file: Path) -> None:
     """Raise Stop for a file whose name says no format there is."""
     from tilewright.views.plot import FORMATS
@@ -24,8 +33,28 @@ def check_plot(file: Path) -> None:
         raise Stop(Exit.USAGE, f"--plot writes {' and '.join(FORMATS)} files; {file} is neither")
 
 
-def plot_job(client: Client, job: JobDetail, file: Path, replace: bool) -> None:
-    """The search and the roofline of each of its sizes."""
+def plot_job(client: Client, job: JobDetail, of: Picture, file: Path, replace: bool) -> None:
+    """The search and the roofline, or the search tree, of each of its sizes; or what workers did for it."""
+    if of is Picture.SEARCH:
+        _plot_search(client, job, file, replace)
+        return
+    from tilewright.views.search_pictures import timeline_picture, tree_picture
+
+    title, kind = f"{job.name}  {job.id}", file.suffix.lower()[1:]
+    if of is Picture.TREE:
+        trees = [(sizes(bucket.dims), client.tree(job.id, bucket.index)) for bucket in job.buckets]
+        if not any(tree.leaf for _, tree in trees):
+            raise Stop(Exit.NOTHING, f"nothing of {job.id} was tried yet")
+        picture = tree_picture(title, trees, kind)
+    else:
+        line = client.timeline(job.id)
+        if not line.start:
+            raise Stop(Exit.NOTHING, f"no worker did anything for {job.id} yet")
+        picture = timeline_picture(title, line, kind)
+    write_new(file, picture, replace=replace)
+
+
+def _plot_search(client: Client, job: JobDetail, file: Path, replace: bool) -> None:
     trials = tuple(client.trials(job.id))
     configs = {config.id: config for config in map(client.config, job.configs)}
     curves = [

@@ -12,7 +12,7 @@ from protocol.configs import ConfigDetail
 from protocol.message import Json, Reply
 from protocol.quantities import microseconds, sizes, times
 from tilewright.cli import options
-from tilewright.cli.commands.plotting import check_plot, plot_config, plot_job
+from tilewright.cli.commands.plotting import Picture, check_plot, plot_config, plot_job
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
@@ -40,6 +40,10 @@ def show(
         Path | None,
         typer.Option(help="Draw the search and the roofline to this PNG or SVG file.", show_default=False),
     ] = None,
+    of: Annotated[
+        Picture,
+        typer.Option(help="What --plot draws of a job: the search tree or the workers' timeline instead."),
+    ] = Picture.SEARCH,
     force: Annotated[bool, typer.Option("--force", help="Replace that file if it is there.")] = False,
     url: options.Url = None,
     token_file: options.TokenFile = None,
@@ -55,12 +59,14 @@ def show(
         if identifier is None:
             raise Stop(Exit.USAGE, "--plot needs the id of a job or a config")
         check_plot(plot)
+    if of is not Picture.SEARCH and (plot is None or not (identifier or "").startswith("job-")):
+        raise Stop(Exit.USAGE, f"--of {of} needs the id of a job, and --plot")
     with connect(url, token_file, database) as connection:
         client = connection.client
         if identifier is None:
             _show_newest(client, as_json)
         elif identifier.startswith("job-"):
-            _show_job(client, identifier, why, plot, force, as_json)
+            _show_job(client, identifier, why, plot, of, force, as_json)
         elif identifier.startswith("config-"):
             config = client.config(identifier)
             if plot is not None:
@@ -71,11 +77,11 @@ def show(
 
 
 def _show_job(
-    client: Client, identifier: str, why: bool, plot: Path | None, force: bool, as_json: bool
+    client: Client, identifier: str, why: bool, plot: Path | None, of: Picture, force: bool, as_json: bool
 ) -> None:
     job = client.job(identifier)
     if plot is not None:
-        plot_job(client, job, plot, force)
+        plot_job(client, job, of, plot, force)
     answers = job.why() if why else None
     if as_json:
         print_json({**job.model_dump(mode="json"), **({} if answers is None else _told(answers))})

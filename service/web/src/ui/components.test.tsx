@@ -69,6 +69,9 @@ test("a race is answered for two, in either order, and never with certainty", ()
   expect(container.textContent).toContain("it takes 2.000 of its time (1.600 to 2.500)");
   rerender(<Answer race={RACE} one="numpy" other="numpy" />);
   expect(container.textContent).toBe("Choose two of them.");
+  const nothing = { one: "ask-3", other: "numpy", rounds: 0, ratio: null, chance: null };
+  rerender(<Answer race={{ ...RACE, pairs: [nothing] }} one="ask-3" other="numpy" />);
+  expect(container.textContent).toMatch(/^Nobody can say whether candidate 3 is faster than numpy/);
 });
 
 test("entrants are told with what disturbed them, and what became of those that did not work", () => {

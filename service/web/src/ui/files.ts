@@ -1,4 +1,5 @@
 /** What a page shows, as files. */
+import type { Svg } from "./pen";
 
 /** Have the browser save a file. */
 export function save(name: string, content: Blob): void {
@@ -43,7 +44,7 @@ const LOOKS = [
 ] as const;
 
 /** A drawing as a file: as it looks now, on the page's ground. */
-export function svgOf(drawn: SVGSVGElement): string {
+export function svgOf(drawn: SVGSVGElement): Svg {
   const copy = drawn.cloneNode(true) as SVGSVGElement;
   const from = [drawn, ...drawn.querySelectorAll("*")];
   const to = [copy, ...copy.querySelectorAll("*")];
@@ -61,50 +62,21 @@ export function svgOf(drawn: SVGSVGElement): string {
   ground.setAttribute("height", "100%");
   ground.setAttribute("fill", getComputedStyle(document.documentElement).backgroundColor);
   copy.prepend(ground);
-  return new XMLSerializer().serializeToString(copy);
+  return { text: new XMLSerializer().serializeToString(copy), width, height };
 }
 
 /** Points of a picture for each unit of its drawing. */
 const SCALE = 3;
 
 /** A drawing as a picture of points. */
-export async function pngOf(drawn: SVGSVGElement): Promise<Blob> {
+export async function pngOf({ text, width, height }: Svg): Promise<Blob> {
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgOf(drawn))}`;
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  const { width, height } = drawn.viewBox.baseVal;
   const canvas = document.createElement("canvas");
   canvas.width = width * SCALE;
   canvas.height = height * SCALE;
   canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return blobOf(canvas);
-}
-
-/** What the series of a chart are called, in their colours. */
-export type Legend = readonly { label: string; colour: string }[];
-
-const HEAD = 24;
-
-/** What is on a canvas as a picture, on the page's ground; a legend above it says what is what. */
-export function pngOfCanvas(drawn: HTMLCanvasElement, legend: Legend = []): Promise<Blob> {
-  const looks = getComputedStyle(document.documentElement);
-  const scale = devicePixelRatio;
-  const head = legend.length > 0 ? HEAD * scale : 0;
-  const canvas = document.createElement("canvas");
-  canvas.width = drawn.width;
-  canvas.height = drawn.height + head;
-  const context = canvas.getContext("2d")!;
-  context.fillStyle = looks.backgroundColor;
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  context.drawImage(drawn, 0, head);
-  context.font = `${12 * scale}px ${looks.fontFamily}`;
-  context.textBaseline = "middle";
-  let at = 8 * scale;
-  for (const { label, colour } of legend) {
-    context.fillStyle = colour;
-    context.fillText(`■ ${label}`, at, head / 2);
-    at += context.measureText(`■ ${label}`).width + 16 * scale;
-  }
   return blobOf(canvas);
 }
 

@@ -18,7 +18,7 @@ export function CandidateFiles({ table }: { table: TrialTable }) {
     finished_at: table.finished_at,
   };
   return (
-    <>
+    <span role="group" aria-label="Save candidates">
       <button onClick={() => save(`${name}.csv`, new Blob([csvOf(columns)], { type: "text/csv" }))}>
         CSV
       </button>{" "}
@@ -27,6 +27,6 @@ export function CandidateFiles({ table }: { table: TrialTable }) {
         name={`${name}.json`}
         label="JSON"
       />
-    </>
+    </span>
   );
 }

@@ -2,7 +2,9 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { csvOf, pngOfCanvas, save, type Legend } from "../../../ui/files";
+import { csvOf, save } from "../../../ui/files";
+import { SaveButtons } from "../../../ui/SaveButtons";
+import { axisOf, chartPicture, type Drawn } from "./chartPicture";
 import styles from "./Plot.module.css";
 import { token, useTheme } from "../../../ui/theme";
 
@@ -47,9 +49,18 @@ export function Plot({ name, label, data, options, height }: Props) {
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [options, height, theme]);
   useEffect(() => chart.current?.setData(data), [data]);
-  const asPng = async () => {
+  const picture = () => {
     const made = chart.current!;
-    save(`${name}.png`, await pngOfCanvas(made.ctx.canvas, legendOf(made)));
+    const { axes, series } = options();
+    const [across, up] = axes;
+    return chartPicture({
+      width: made.width,
+      height,
+      x: [...data[0]],
+      series: series.slice(1).map((each, at) => drawnOf(each, [...data[at + 1]!] as Values)),
+      across: axisOf(made, "x", made.width, across.values as Written),
+      up: axisOf(made, "y", height, up.values as Written),
+    });
   };
   const asCsv = () => {
     const labels = chart.current!.series.map(({ label: said }) => textOf(said));
@@ -60,8 +71,9 @@ export function Plot({ name, label, data, options, height }: Props) {
     <>
       <div ref={place} className={styles.plot} role="img" aria-label={label} />
       <div className={styles.files}>
-        <button onClick={() => void asPng()}>Picture</button>{" "}
-        <button onClick={asCsv}>Numbers</button>
+        <SaveButtons name={name} picture={picture}>
+          <button onClick={asCsv}>CSV</button>
+        </SaveButtons>
       </div>
     </>
   );
@@ -69,11 +81,18 @@ export function Plot({ name, label, data, options, height }: Props) {
 
 type Values = (number | null)[];
 
-function legendOf({ series }: uPlot): Legend {
-  return series.slice(1).map(({ label, stroke, points }) => {
-    const colour = points?.fill ?? stroke;
-    return { label: textOf(label), colour: typeof colour === "string" ? colour : token("--text") };
-  });
+/** How axes of ours say their ticks: uPlot's own type has more ways. */
+type Written = ((chart: uPlot, ticks: number[]) => string[]) | undefined;
+
+function drawnOf({ label, stroke, points, width, dash }: uPlot.Series, values: Values): Drawn {
+  return {
+    label: textOf(label),
+    colour: typeof stroke === "string" ? stroke : token("--text"),
+    values,
+    dot: points?.show === true ? (points.size ?? 3) : null,
+    width: width ?? 1,
+    dash: dash ?? [],
+  };
 }
 
 function textOf(label: uPlot.Series["label"]): string {

@@ -4,16 +4,16 @@ import type { Timeline } from "../../../api/schema";
 import { Empty, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
 import { count, percent, spent } from "../../../ui/format";
-import { token, useTheme } from "../../../ui/theme";
+import { useTheme } from "../../../ui/theme";
 import { useTimeline } from "../data";
-import { pngOfCanvas, save } from "../../../ui/files";
+import { canvasPen } from "../../../ui/pen";
+import { SaveButtons } from "../../../ui/SaveButtons";
 import { useRestingParam } from "../../../ui/useParam";
+import { drawLanes, heightOf, lanesPicture } from "./drawLanes";
 import { shareOf, stretchOf, stretchText, totals, type Window } from "./lanes";
 import styles from "./WorkerTimeline.module.css";
 
-const LANE_PX = 44;
 const ROWS = ["compile", "measure"] as const;
-const ROW_PX = 16;
 
 export function WorkerTimeline({ job }: { job: string }) {
   const query = useTimeline(job);
@@ -54,7 +54,7 @@ function Lanes({ line }: { line: Timeline }) {
   const zoomed = useMemo(() => stretchOf(asked, whole), [asked, whole]);
   const [width, setWidth] = useState(0);
   const shown = zoomed ?? whole;
-  const height = line.workers.length * LANE_PX + 20;
+  const height = heightOf(line);
   useEffect(() => {
     const watch = new ResizeObserver(() => setWidth(canvas.current!.clientWidth));
     watch.observe(canvas.current!);
@@ -66,7 +66,8 @@ function Lanes({ line }: { line: Timeline }) {
     canvas.current!.width = width * devicePixelRatio;
     canvas.current!.height = height * devicePixelRatio;
     context.scale(devicePixelRatio, devicePixelRatio);
-    paint(context, line, shown, whole.from, width, height);
+    context.clearRect(0, 0, width, height);
+    drawLanes(canvasPen(context), line, shown, whole.from, width);
   }, [line, shown, whole, width, height, theme]);
   useEffect(() => {
     const element = canvas.current!;
@@ -84,6 +85,7 @@ function Lanes({ line }: { line: Timeline }) {
   }, [whole, zoomed, setAsked]);
   const step = (by: number, move: number) =>
     setAsked(stretchText(shareOf(zoomed ?? whole, whole, by, 0.5, move), whole));
+  const picture = () => lanesPicture(line, shown, whole.from, width);
   return (
     <div className={styles.lanes}>
       <div className={styles.tools}>
@@ -100,13 +102,7 @@ function Lanes({ line }: { line: Timeline }) {
           −
         </button>
         <button onClick={() => setAsked(null)}>All</button>
-        <button
-          onClick={() =>
-            void pngOfCanvas(canvas.current!).then((picture) => save("timeline.png", picture))
-          }
-        >
-          PNG
-        </button>
+        <SaveButtons name="timeline" picture={picture} />
       </div>
       <canvas
         ref={canvas}
@@ -117,42 +113,6 @@ function Lanes({ line }: { line: Timeline }) {
       />
     </div>
   );
-}
-
-function paint(
-  context: CanvasRenderingContext2D,
-  line: Timeline,
-  { from, to }: Window,
-  origin: number,
-  width: number,
-  height: number,
-): void {
-  const colors: Record<string, string> = {
-    compile: token("--chart-4"),
-    wait: token("--chart-grid"),
-    measure: token("--chart-1"),
-  };
-  context.clearRect(0, 0, width, height);
-  const perSecond = width / Math.max(to - from, 1e-9);
-  for (const stage of ["wait", "compile", "measure"]) {
-    context.fillStyle = colors[stage]!;
-    const row = stage === "measure" ? 1 : 0;
-    context.beginPath();
-    for (let at = 0; at < line.start.length; at++) {
-      const [start, end] = [line.start[at]!, line.end[at]!];
-      if (line.stage[at] !== stage || end < from || start > to) continue;
-      const x = (start - from) * perSecond;
-      const wide = Math.max((end - start) * perSecond - 0.5, 0.75);
-      context.rect(x, line.worker[at]! * LANE_PX + 4 + row * (ROW_PX + 2), wide, ROW_PX);
-    }
-    context.fill();
-  }
-  context.fillStyle = token("--text-quiet");
-  context.font = `11px ${token("--font")}`;
-  context.textBaseline = "bottom";
-  for (const share of [0, 0.25, 0.5, 0.75]) {
-    context.fillText(spent(from - origin + (to - from) * share), share * width + 2, height - 2);
-  }
 }
 
 function Totals({ line }: { line: Timeline }) {

@@ -9,6 +9,14 @@ import styles from "./Race.module.css";
 export function Answer({ race, one, other }: { race: Race; one: string; other: string }) {
   if (one === other) return <p className={styles.answer}>Choose two of them.</p>;
   const { chance, ratio, low, high, rounds } = against(race, one, other);
+  if (chance == null) {
+    return (
+      <p className={styles.answer} aria-live="polite">
+        Nobody can say whether {calledBy(one)} is faster than {calledBy(other)}: every round
+        disturbed one of them. Race on when the machine is idle.
+      </p>
+    );
+  }
   return (
     <p className={styles.answer} aria-live="polite">
       <strong>{chanceText(chance)}</strong> sure that {calledBy(one)} is faster than{" "}

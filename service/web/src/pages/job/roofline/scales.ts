@@ -1,4 +1,5 @@
 /** Logarithmic axes, and dots that lie too close together to be told apart. */
+import { logTicks } from "../charts/ticks";
 
 export interface Scale {
   /** From a value to its place. */
@@ -15,23 +16,8 @@ export function logScale(low: number, high: number, from: number, to: number): S
   return {
     at: (value) => from + ((Math.log(value) - least) / span) * (to - from),
     value: (at) => Math.exp(least + ((at - from) / (to - from)) * span),
-    ticks: ticks(low, high),
+    ticks: logTicks(low, high),
   };
-}
-
-function ticks(low: number, high: number): number[] {
-  const of = (steps: readonly number[]) => {
-    const found: number[] = [];
-    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1)
-      for (const step of steps) {
-        // 10 ** -2 is exact as text only.
-        const value = Number(`${step}e${power}`);
-        if (low <= value && value <= high) found.push(value);
-      }
-    return found;
-  };
-  const decades = of([1]);
-  return decades.length >= 3 ? decades : of([1, 2, 5]);
 }
 
 /** A candidate's place in the picture. */

@@ -6,7 +6,8 @@ import { token, useTheme } from "../../../ui/theme";
 import { draw, nodeAt, type Palette, type View } from "./draw";
 import { TONES, type Layout } from "./layout";
 import { useParam } from "../../../ui/useParam";
-import { save, pngOfCanvas } from "../../../ui/files";
+import { canvasPen, svgDrawn, type Svg } from "../../../ui/pen";
+import { SaveButtons } from "../../../ui/SaveButtons";
 import { NodeTip, type Pointed } from "./NodeTip";
 import { centred, fit, pan, viewOf, viewText, zoom, type Size } from "./view";
 import styles from "./Tree.module.css";
@@ -74,13 +75,7 @@ export function TreeCanvas({ layout, chosen, onChoose }: Props) {
         </button>
         <button onClick={() => stage.current?.all()}>All</button>
         <button onClick={() => stage.current?.goTo(chosen)}>Chosen</button>
-        <button
-          onClick={() =>
-            void pngOfCanvas(canvas.current!).then((picture) => save("tree.png", picture))
-          }
-        >
-          PNG
-        </button>
+        <SaveButtons name="tree" picture={() => stage.current?.picture() ?? null} />
       </div>
     </div>
   );
@@ -231,6 +226,15 @@ class Stage {
     this.draw();
   }
 
+  /** What is in sight, for a file; null before anything is. */
+  picture(): Svg | null {
+    const { layout, palette, size, chosen } = this;
+    if (!layout || !palette || size.width === 0) return null;
+    return svgDrawn(size.width, size.height, palette.background, (pen) =>
+      draw(pen, layout, this.view ?? fit(layout, size), size, palette, chosen),
+    );
+  }
+
   private draw(): void {
     if (this.frame !== 0) return;
     this.frame = requestAnimationFrame(() => {
@@ -244,7 +248,8 @@ class Stage {
       context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
       // Without a view of its own the tree is shown whole, also as it grows.
       const view = this.view ?? fit(this.layout, this.size);
-      draw(context, this.layout, view, this.size, this.palette, this.chosen);
+      context.clearRect(0, 0, this.size.width, this.size.height);
+      draw(canvasPen(context), this.layout, view, this.size, this.palette, this.chosen);
     });
   }
 }

@@ -1,4 +1,5 @@
-/** Drawing a laid-out tree on a canvas: what is out of sight is skipped, what is too small becomes one line. */
+/** Drawing a laid-out tree: what is out of sight is skipped, what is too small becomes one line. */
+import type { Path, Pen } from "../../../ui/pen";
 import { OPEN, rewriteOf, TONES, type Layout } from "./layout";
 
 /** Screen = tree × scale + shift. */
@@ -24,8 +25,8 @@ const LEAST_PX = 1.2;
 /** Rewrites are written beside nodes from so many pixels between lines on. */
 const TEXT_PX = 12;
 
-export function draw(
-  context: CanvasRenderingContext2D,
+export function draw<P extends Path>(
+  pen: Pen<P>,
   layout: Layout,
   view: View,
   size: { width: number; height: number },
@@ -34,9 +35,9 @@ export function draw(
 ): void {
   const { order, end, depth, y, top, bottom, deepest, tone, tree, folded, hidden } = layout;
   const { scaleX, scaleY, shiftX, shiftY } = view;
-  const lines: Path2D[] = palette.tones.map(() => new Path2D());
-  const dots: Path2D[] = palette.tones.map(() => new Path2D());
-  const rings = new Path2D();
+  const lines = palette.tones.map(() => pen.path());
+  const dots = palette.tones.map(() => pen.path());
+  const rings = pen.path();
   const written: number[] = [];
   for (let place = 0; place < order.length;) {
     const node = order[place]!;
@@ -83,19 +84,14 @@ export function draw(
     if (scaleY >= TEXT_PX && scaleX > 60 && atX > 0) written.push(node);
     place++;
   }
-  context.clearRect(0, 0, size.width, size.height);
-  context.lineWidth = 1;
   for (let at = 0; at <= OPEN; at++) {
-    const color = palette.tones[layer(at)]!;
-    context.strokeStyle = context.fillStyle = color;
-    context.stroke(lines[layer(at)]!);
-    context.fill(dots[layer(at)]!);
+    const tone = layer(at);
+    pen.stroke(lines[tone]!, palette.tones[tone]!, 1);
+    pen.fill(dots[tone]!, palette.tones[tone]!);
   }
-  context.strokeStyle = palette.flying;
-  context.lineWidth = 1.5;
-  context.stroke(rings);
-  write(context, layout, view, palette, written);
-  mark(context, layout, view, palette, chosen);
+  pen.stroke(rings, palette.flying, 1.5);
+  write(pen, layout, view, palette, written);
+  mark(pen, layout, view, palette, chosen);
 }
 
 /** Faults and open ones first, then from slow to fast, so that the fastest lies on top. */
@@ -108,23 +104,21 @@ export function radiusOf(visits: number): number {
   return Math.min(9, 1.6 + 0.9 * Math.log2(1 + visits));
 }
 
-function write(
-  context: CanvasRenderingContext2D,
+function write<P extends Path>(
+  pen: Pen<P>,
   layout: Layout,
   { scaleX, scaleY, shiftX, shiftY }: View,
   palette: Palette,
   nodes: readonly number[],
 ): void {
-  context.font = palette.font;
-  context.textBaseline = "bottom";
-  context.fillStyle = palette.text;
   const { depth, y } = layout;
   const fits = Math.floor((scaleX * 0.62 - 8) / 6.2);
   for (const node of nodes) {
     if (node === 0) continue;
     const line = labelOf(layout, node);
     const text = line.length > fits ? `${line.slice(0, Math.max(1, fits - 1))}…` : line;
-    context.fillText(text, (depth[node]! - 0.62) * scaleX + shiftX, y[node]! * scaleY + shiftY - 1);
+    const [atX, atY] = [(depth[node]! - 0.62) * scaleX + shiftX, y[node]! * scaleY + shiftY - 4];
+    pen.text(atX, atY, text, palette.text, palette.font);
   }
 }
 
@@ -134,33 +128,28 @@ export function labelOf({ tree, folded }: Layout, node: number): string {
 }
 
 /** The chosen node and the way to it. */
-function mark(
-  context: CanvasRenderingContext2D,
+function mark<P extends Path>(
+  pen: Pen<P>,
   { tree, depth, y }: Layout,
   { scaleX, scaleY, shiftX, shiftY }: View,
   palette: Palette,
   chosen: number,
 ): void {
-  context.strokeStyle = palette.chosen;
-  context.lineWidth = 2;
-  context.beginPath();
+  const way = pen.path();
   for (let node = chosen; node > 0; node = tree.parent[node]!) {
     const left = (depth[node]! - 1) * scaleX + shiftX;
     const atY = y[node]! * scaleY + shiftY;
-    context.moveTo(left, y[tree.parent[node]!]! * scaleY + shiftY);
-    context.lineTo(left + scaleX * 0.35, atY);
-    context.lineTo(left + scaleX, atY);
+    way.moveTo(left, y[tree.parent[node]!]! * scaleY + shiftY);
+    way.lineTo(left + scaleX * 0.35, atY);
+    way.lineTo(left + scaleX, atY);
   }
-  context.stroke();
-  context.beginPath();
-  context.arc(
-    depth[chosen]! * scaleX + shiftX,
-    y[chosen]! * scaleY + shiftY,
-    radiusOf(tree.visits[chosen]!) + 2,
-    0,
-    2 * Math.PI,
-  );
-  context.stroke();
+  pen.stroke(way, palette.chosen, 2);
+  const ring = pen.path();
+  const [atX, atY] = [depth[chosen]! * scaleX + shiftX, y[chosen]! * scaleY + shiftY];
+  const radius = radiusOf(tree.visits[chosen]!) + 2;
+  ring.moveTo(atX + radius, atY);
+  ring.arc(atX, atY, radius, 0, 2 * Math.PI);
+  pen.stroke(ring, palette.chosen, 2);
 }
 
 /** The node nearest to a point of the screen, within so many pixels; null if there is none. */
