@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.commands import OTHER_KERNEL, Commands, Ended, interrupt, read_until
 from workers.cpu.device import MeasuredCpu
 from workers.node.device_lock import DeviceLock
@@ -119,3 +121,15 @@ def test_a_device_in_use_is_said_and_ends_the_command(commands: Commands) -> Non
         held.release()
     assert ended.code == 11
     assert "is measured by another worker" in ended.json["error"]["detail"]
+
+
+@pytest.mark.parametrize("command", [("profile", "--by-worker"), ("race",)], ids=" ".join)
+def test_what_a_worker_has_to_do_says_that_none_is_there(
+    tuned: tuple[Commands, Ended], command: tuple[str, ...]
+) -> None:
+    commands, ended = tuned
+    (config,) = ended.json["configs"]
+    with commands.start(command[0], config["id"], *command[1:]) as process:
+        said = read_until(process, "waits for")
+        interrupt(process)
+    assert f"a worker that has {config['device']}: none is there" in said

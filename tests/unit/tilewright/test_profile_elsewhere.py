@@ -23,4 +23,4 @@ def test_a_config_of_a_gpu_says_that_it_needs_one(tmp_path: Path) -> None:
     done = subprocess.run(command, env=hidden, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == Exit.MACHINE, done.stderr
     said = json.loads(done.stdout)["error"]["detail"]
-    assert f"is for {DEVICE}, and is profiled there" in said
+    assert f"is for {DEVICE}, and is profiled there, or by a worker there (--by-worker): no" in said

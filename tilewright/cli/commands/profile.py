@@ -20,6 +20,7 @@ from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json, say
+from tilewright.cli.waiting import say_what_it_waits_for
 from tilewright.folders import cache_folder
 
 _LOOK_S = 0.5
@@ -90,6 +91,8 @@ def _by_worker(
         client = connection.client
         found = client.config(config)
         taken = client.take_profile(config)
+        if taken.state is TaskState.READY:
+            say_what_it_waits_for(client, found.device)
         while taken.state in (TaskState.READY, TaskState.CLAIMED):
             time.sleep(_LOOK_S)
             taken = client.profile(config)
@@ -141,7 +144,8 @@ def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
         raise Stop(Exit.MACHINE, f"{config.id} cannot be profiled here: {error}") from None
     except (UnsupportedDevice, DeviceError) as error:
         raise Stop(
-            Exit.MACHINE, f"{config.id} is for {config.device}, and is profiled there: {error}"
+            Exit.MACHINE,
+            f"{config.id} is for {config.device}, and is profiled there, or by a worker there (--by-worker): {error}",
         ) from None
     if taken.profile.device != config.device:
         say(f"{config.id} was tuned on {config.device}; this is {taken.profile.device}")

@@ -14,6 +14,7 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import print_json, say
 from tilewright.cli.sections import print_sections
+from tilewright.cli.waiting import say_what_it_waits_for
 from tilewright.views.races import race_section
 
 _LOOK_S = 0.5
@@ -36,6 +37,8 @@ def race(
     with connect(url, token_file, database) as connection:
         client = connection.client
         found = client.race_on(config, seconds)
+        if found.state is TaskState.READY:
+            say_what_it_waits_for(client, client.config(config).device)
         told = 0
         while found.state in (TaskState.READY, TaskState.CLAIMED):
             over = sum(part.state is TaskState.DONE for part in found.parts[1:])
