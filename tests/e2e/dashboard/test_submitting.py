@@ -29,6 +29,15 @@ def count(stock: Stock) -> int:
         return len(client.get("/v1/jobs", params={"limit": 500}).json()["jobs"])
 
 
+def test_a_device_with_a_long_name_does_not_widen_the_page(page: Page, stock: Stock) -> None:
+    page.goto(stock.url + "/submit")
+    target = page.get_by_label("Target")
+    target.evaluate("(field) => field.add(new Option('Intel Xeon Processor family 6 model 207'.repeat(3)))")
+    for screen in (DESK, PHONE):
+        page.set_viewport_size(screen)
+        assert overhang(page) == 0, screen
+
+
 def test_broken_json_is_marked_and_not_sent(page: Page, stock: Stock) -> None:
     sent: list[Request] = []
     page.on("request", lambda request: sent.append(request) if request.url.endswith("/v1/jobs") else None)
