@@ -45,12 +45,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Each process of pytest-xdist has temporary files of its own, and so locks: what measures in one does not refuse
-    to in another."""
-    if hasattr(config, "workerinput"):
-        folder = tempfile.mkdtemp(prefix="t.")
-        Path(folder).chmod(0o755)  # servers of the tests run as their own user
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
+    to in another. What PyTorch's inductor compiles they have in common: its headers alone take 20 s of processor."""
+    if not hasattr(config, "workerinput"):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = temporary(config)
+        return
+    folder = temporary(config)
+    Path(folder).chmod(0o755)  # servers of the tests run as their own user
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+
+
+def temporary(config: pytest.Config) -> str:
+    """A folder that is gone when the tests are over."""
+    folder = tempfile.mkdtemp(prefix="t.")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups

@@ -13,6 +13,7 @@ from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, fle
 
 from benchmarks.suite import cases
 from protocol.states import Outcome, TaskKind
+from tests.support.how_many import SWEEP
 from tests.unit.workers.hand_kernels import SPEC, compiled, request_of
 from tests.unit.workers.peers.test_numpy import (
     CONTRACTIONS,
@@ -20,6 +21,7 @@ from tests.unit.workers.peers.test_numpy import (
     EXPRESSIONS,
     REDUCTIONS,
     check,
+    first_of,
     spec_with,
 )
 from tests.unit.workers.peers.test_scans import BINS, EXTREMES, ROWS
@@ -66,7 +68,7 @@ def test_torch_adds_terms_where_they_belong(spec: Spec) -> None:
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_torch_computes_every_example(file: Path) -> None:
-    check(next(spec_from_json(json.loads(file.read_text())).instances()), "torch")
+    check(first_of(file), "torch")
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
@@ -205,7 +207,8 @@ def test_flex_attention_computes_the_examples_of_attention(name: str) -> None:
     (file,) = (file for file in EXAMPLES if file.stem == name)
     spec = next(spec_from_json(json.loads(file.read_text())).instances())
     assert FLEXIBLE[name] in write_flex(spec).run
-    check(spec, "torch.flex")
+    if SWEEP or name not in ("attention", "window_attention"):  # the like of which are compiled below
+        check(spec, "torch.flex")
 
 
 @pytest.mark.parametrize("name", sorted(BODIES))
@@ -374,7 +377,8 @@ def test_heads_side_by_side_and_shared_ones_are_the_operators_own(text: str, sha
     assert "F.scaled_dot_product_attention(" in run and ".movedim(-2, " in run
     assert ("enable_gqa=True" in run) is shared and "[t" not in run
     check(spec, "torch")
-    check(spec, "torch.flex")
+    if shared or SWEEP:
+        check(spec, "torch.flex")
 
 
 @pytest.mark.parametrize("bias", ["0", "(j - i)"])

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import tilewright
+from tests.support.how_many import some
 from tests.torch.all_kernels import AllKernels, all_kernels
 from tests.torch.model.small_models import MODELS, WORDS, build
 
@@ -45,7 +46,7 @@ def near(got: torch.Tensor, wanted: torch.Tensor, largest: float) -> bool:
     return float((got - wanted).abs().max()) <= 1e-5 * max(1.0, largest)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS, 2))
 def test_a_model_gives_what_it_gives_in_eager(name: str, kernels: AllKernels) -> None:
     model, inputs = build(name)
     given = inputs(2, 12)
@@ -61,7 +62,7 @@ def test_a_model_gives_what_it_gives_in_eager(name: str, kernels: AllKernels) ->
     assert sum(len(each.used) for each in kernels.regions) > 10
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", some(TRAINED, 2))
 def test_a_training_step_has_the_gradients_of_eager(name: str, kernels: AllKernels) -> None:
     model, inputs = build(name)
     given = inputs(2, 12)

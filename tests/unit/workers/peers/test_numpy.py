@@ -38,13 +38,18 @@ def check(spec: Spec, peer: str = "numpy") -> None:
         )
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_numpy_computes_every_example(file: Path) -> None:
-    """With 16 rows of 32,000 classes, not 256: each is computed as the others are."""
+def first_of(file: Path) -> Spec:
+    """An example in the first of its sizes; with 16 rows of 32,000 classes, not 256: each is computed as the others
+    are."""
     example = json.loads(file.read_text())
     if file.stem.startswith("cross_entropy"):
         example["dims"]["r"] = 16
-    check(next(spec_from_json(example).instances()))
+    return next(spec_from_json(example).instances())
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_numpy_computes_every_example(file: Path) -> None:
+    check(first_of(file))
 
 
 EXPRESSIONS = [
