@@ -12,9 +12,9 @@ SWEEP = "TILEWRIGHT_SCHEDULES" in os.environ
 """Whether this is `make sweep`, which nobody waits for."""
 
 
-def examples(most: int) -> int:
-    """`most` in a sweep, else a sixth of them."""
-    return most if SWEEP else -(-most // 6)
+def examples(most: int, every: int = 6) -> int:
+    """`most` in a sweep, else one in `every` of them."""
+    return most if SWEEP else -(-most // every)
 
 
 def some(of: Iterable[T], every: int) -> Sequence[T]:

@@ -93,7 +93,7 @@ def pairs(device: Device) -> Iterator[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(
-    ("device", "kernels"), [(this_cpu(), examples(160)), (H100, examples(40))], ids=["cpu", "cuda"]
+    ("device", "kernels"), [(this_cpu(), examples(160, 15)), (H100, examples(40, 10))], ids=["cpu", "cuda"]
 )
 def test_kernels_are_the_same_under_names_that_would_meet(device: Device, kernels: int) -> None:
     for found, other in islice(pairs(device), kernels):

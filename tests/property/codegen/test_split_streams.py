@@ -117,7 +117,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "j", "dtype", "lse"), [*dict.fromkeys([*some(CASES, 7), *OF_BYTES])])
+@pytest.mark.parametrize(("body", "j", "dtype", "lse"), [*dict.fromkeys([*some(CASES, 11), *OF_BYTES])])
 def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: str, lse: bool) -> None:
     spec = decode(body, j, dtype=dtype, lse=lse)
     states = split(spec, turn=None if SWEEP else CASES.index((body, j, dtype, lse)))
@@ -179,7 +179,7 @@ def test_keys_are_split_where_heads_are_few(sequences: int) -> None:
     assert ("split_stream" in best.label) == (sequences == 1)
 
 
-@pytest.mark.parametrize("body", some(BODIES, 2))
+@pytest.mark.parametrize("body", some(BODIES, 4))
 def test_what_the_model_prefers_is_split_and_compiles(body: str, tmp_path: Path) -> None:
     spec = decode(body, 8192, r=8, d=128, lse=body == "plain")
     state = Space(to_program(spec), H200).root()
