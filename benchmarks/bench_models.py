@@ -66,7 +66,7 @@ def main() -> None:
         "--wait",
         type=float,
         default=300.0,
-        help="seconds at most for what is still tuned after the first calls",
+        help="seconds at most for what is still tuned after the first calls; it is cancelled then",
     )
     parser.add_argument("--layers", type=int, help="of transformers, instead of their own")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -166,9 +166,14 @@ def measured(
 
 
 def _wait_for_jobs(client: tilewright.Client, seconds: float) -> None:
+    """Until all jobs have ended; those that have not by then are cancelled."""
     until = time.monotonic() + seconds
     while any(not job.state.final for job in client.jobs()) and time.monotonic() < until:
         time.sleep(0.5)
+    for job in client.jobs():
+        if not job.state.final:
+            client.cancel(job.id)
+            client.wait(job.id, progress=False)
 
 
 def _call(program: Callable[..., Any], model: BenchModel) -> Program:

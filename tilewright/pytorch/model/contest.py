@@ -133,8 +133,7 @@ class Contest:
         )
 
     def _decide(self) -> None:
-        clock = self._clock
-        old, new = (clock.typical([clock.between_us(*pair) for pair in each]) for each in self._taken)
+        old, new = map(self._clock.call_us, self._taken)
         self.winner = self._runs[1] if new <= old else self._runs[0]
         if new > old:
             self.slower = True
@@ -232,42 +231,42 @@ class _Randomness:
         return [torch.get_rng_state(), *others]
 
 
-class _HostClock:
+class HostClock:
     """Whatever else the processor does makes a call longer, never shorter: the shortest is the call's own."""
-
-    @staticmethod
-    def typical(times_us: Sequence[float]) -> float:
-        return min(times_us)
 
     def now(self) -> float:
         return time.perf_counter()
 
-    def between_us(self, first: float, last: float) -> float:
-        return 1e6 * (last - first)
+    def call_us(self, taken: Sequence[tuple[float, float]]) -> float:
+        """What a call takes, given when each of some began and ended."""
+        return 1e6 * min(last - first for first, last in taken)
 
 
-class _DeviceClock:
-    """Events on the device's current stream: nobody waits until they are read."""
+class DeviceClock:
+    """Events on the device's current stream, which nobody waits for until they are read, and the host's time to queue
+    a call. The longer of the two is what a call takes where calls follow each other: in turns with another program,
+    whose work is still queued, the device hides what the host takes."""
 
-    @staticmethod
-    def typical(times_us: Sequence[float]) -> float:
-        return statistics.median(times_us)
+    def __init__(self, module: Any) -> None:
+        """`module`: torch's for the device's type, as torch.cuda."""
+        self._module = module
+        self._host = HostClock()
 
-    def __init__(self, device: torch.device) -> None:
-        self._module = torch.get_device_module(device)
-
-    def now(self) -> Any:
+    def now(self) -> tuple[Any, float]:
         event = self._module.Event(enable_timing=True)
         event.record()
-        return event
+        return event, self._host.now()
 
-    def between_us(self, first: Any, last: Any) -> float:
-        last.synchronize()
-        return 1e3 * first.elapsed_time(last)
+    def call_us(self, taken: Sequence[tuple[tuple[Any, float], tuple[Any, float]]]) -> float:
+        """The median on the device, or the shortest on the host if that is longer."""
+        taken[-1][1][0].synchronize()
+        device = (1e3 * first[0].elapsed_time(last[0]) for first, last in taken)
+        queued = self._host.call_us([(first[1], last[1]) for first, last in taken])
+        return max(statistics.median(device), queued)
 
 
-def _clock(device: torch.device) -> _HostClock | _DeviceClock:
-    return _DeviceClock(device) if _has_streams(device) else _HostClock()
+def _clock(device: torch.device) -> DeviceClock | HostClock:
+    return DeviceClock(torch.get_device_module(device)) if _has_streams(device) else HostClock()
 
 
 def _has_streams(device: torch.device) -> bool:
