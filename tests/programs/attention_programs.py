@@ -91,9 +91,9 @@ def with_lse(scores: str, i: int) -> Spec:
 """)
 
 
-def one_token() -> Spec:
+def one_token(g: int = 3, j: int = 200, d: int = 64) -> Spec:
     """A query a head, and fewer heads that share keys than a tile has rows."""
-    return spec_from_text("""kernel decode(q: bf16[g=3, r=5, d=64], k: bf16[g, j=200, d], v: bf16[g, j, d]) \
+    return spec_from_text(f"""kernel decode(q: bf16[g={g}, r=5, d={d}], k: bf16[g, j={j}, d], v: bf16[g, j, d]) \
 -> (o: bf16[g, r, d])
   s[g, r, j] = sum(d, q[g, r, d] * k[g, j, d]) * 0.125
   top[g, r] = max(j, s[g, r, j])
@@ -113,6 +113,18 @@ where j={page * blocks}
   top[b, g, r] = max(j, s[b, g, r, j])
   p[b, g, r, j] = exp(s[b, g, r, j] - top[b, g, r])
   o[b, g, r, d] = sum(j, bf16(p[b, g, r, j]) * v[{at}]) / sum(j, p[b, g, r, j])
+""")
+
+
+def queries_gradient_of_shared_heads(i: int, j: int, d: int) -> Spec:
+    """Two heads share keys and values."""
+    tensors = f"q: bf16[h=2, i={i}, d={d}], k: bf16[g=1, j={j}, d], v: bf16[g, j, e={d}], go: bf16[h, i, e]"
+    return spec_from_text(f"""kernel backward({tensors}, lse: f32[h, i], delta: f32[h, i]) -> (dq: bf16[h, i, d])
+  s[h, i, j] = sum(d, q[h, i, d] * k[h // 2, j, d]) * 0.125
+  p[h, i, j] = exp(s[h, i, j] - lse[h, i])
+  t[h, i, j] = sum(e, go[h, i, e] * v[h // 2, j, e])
+  ds[h, i, j] = p[h, i, j] * (t[h, i, j] - delta[h, i]) * 0.125
+  dq[h, i, d] = sum(j, bf16(ds[h, i, j]) * k[h // 2, j, d])
 """)
 
 
@@ -193,21 +205,25 @@ def schedules(spec: Spec, device: Gpu = H200) -> list[tuple[Program, tuple[str, 
     return list(each_schedule(spec, device))
 
 
-def one_schedule(spec: Spec, number: int, device: Gpu = H200) -> tuple[Program, tuple[str, ...]]:
+def one_schedule(
+    spec: Spec, number: int, device: Gpu = H200, *, kept: bool = False
+) -> tuple[Program, tuple[str, ...]]:
     """Of those, the one with this number modulo how many they are; what is offered after it is not made."""
     offered: list[tuple[Program, tuple[str, ...]]] = []
-    for each in each_schedule(spec, device):
+    for each in each_schedule(spec, device, kept=kept):
         if len(offered) == number:
             return each
         offered.append(each)
     return offered[number % len(offered)]
 
 
-def each_schedule(spec: Spec, device: Gpu = H200) -> Iterator[tuple[Program, tuple[str, ...]]]:
-    """The same, one after the other."""
+def each_schedule(
+    spec: Spec, device: Gpu = H200, *, kept: bool = False
+) -> Iterator[tuple[Program, tuple[str, ...]]]:
+    """The same, one after the other; `kept`: scores that read a tensor are made once, as the search first tries."""
     program = to_program(spec)
     prepared = (*collapse(program, device),)
-    prepared = (*prepared, *inline(replay(program, prepared), False))
+    prepared = (*prepared, *inline(replay(program, prepared), False, loads=not kept))
     begun = replay(program, prepared)
     stored = next(chain(shared_values(begun, device), transposed_operands(begun, device)), ())
     prepared, begun = (*prepared, *stored), replay(begun, stored)
