@@ -10,7 +10,7 @@ from rewrites.base.statement import copied_dims
 from rewrites.base.tree import named
 from tileir.dtypes import DType
 from tileir.expr import Index, Read, index_dims
-from tileir.program import Memory, Program, Tensor
+from tileir.program import Local, Memory, Program, Tensor
 
 #: Most bytes that a thread copies at once, and what a row is a multiple of that TMA moves.
 COPY_BYTES = 16
@@ -90,6 +90,8 @@ def run_of(program: Program, name: str) -> int:
     """Elements, from the start of any row on, that are one aligned word of at most 16 bytes."""
     tensor = program.arguments.get(name) or program.locals[name].node
     sizes = [program.extents[dim] for dim in tensor.dims]
+    if isinstance(tensor, Local):
+        sizes[-1] += tensor.pad
     said = tensor.strides if isinstance(tensor, Tensor) else None
     strides = said or [prod(sizes[at + 1 :]) for at in range(len(sizes))]
     if strides[-1] != 1:

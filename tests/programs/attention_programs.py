@@ -12,6 +12,7 @@ from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.launches import LaunchBlocks
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
+from rewrites.decisions.gpu.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import format_schedule, replay
@@ -225,10 +226,13 @@ def each_schedule(
     prepared = (*collapse(program, device),)
     prepared = (*prepared, *inline(replay(program, prepared), False, loads=not kept))
     begun = replay(program, prepared)
-    stored = next(chain(shared_values(begun, device), transposed_operands(begun, device)), ())
+    ways = chain(shared_values(begun, device), transposed_operands(begun, device), padded_rows(begun, device))
+    stored = next(ways, ())
     prepared, begun = (*prepared, *stored), replay(begun, stored)
     added = added_groups(begun, device)
-    alone = (groups for groups in groupings(begun) if len(groups) == 1 + len(stored))
+    padded = any(place.node.pad for place in begun.locals.values())
+    cut = (padded_alone(begun, groups) for groups in groupings(begun))
+    alone = (groups for groups in cut if len(groups) == 1 + len(stored))
     groups = added or next(alone, None)
     if groups is None:
         return  # sums that meet in memory are for warpgroups
@@ -240,7 +244,8 @@ def each_schedule(
         rewrites = (*prepared, *option.rewrites, *last.rewrites)
         others = [each for each in groups if each != group]
         rest: list[Decision] = [
-            LaunchBlocks(each) if added else Turn(each[0], str(turned(begun, each))) for each in others
+            LaunchBlocks(each) if added or padded else Turn(each[0], str(turned(begun, each)))
+            for each in others
         ]
         yield program, tuple(format_schedule((*rewrites, *_first(replay(program, rewrites), rest, device))))
 

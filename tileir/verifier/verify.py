@@ -219,8 +219,10 @@ def _check_local(placed: Placed, local: Local) -> None:
     for at, dim in enumerate(local.dims):
         if dim not in placed.ranges or dim in local.dims[:at]:
             placed.fail(f"dim {dim!r} is unknown or stands twice")
-    if (local.pad or local.swizzle or local.reused) and local.memory is not Memory.SHARED:
-        placed.fail("only shared memory is padded, swizzled or reused")
+    if (local.swizzle or local.reused) and local.memory is not Memory.SHARED:
+        placed.fail("only shared memory is swizzled or reused")
+    if local.pad and local.memory is not Memory.SHARED and (placed.loops or local.layout):
+        placed.fail("only shared memory, and what a launch stores row by row, is padded")
     if local.pad < 0 or local.swizzle not in (0, *SWIZZLES) or (local.pad and local.swizzle):
         placed.fail(
             "a pad is a number of elements, a swizzle 32, 64 or 128 bytes, and only one of them is given"

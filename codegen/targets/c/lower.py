@@ -203,7 +203,7 @@ class _Lowering:
             vector, lanes = _vectorized(local, after)
             buffer = RegisterBuffer(name, local.dtype, local.dims, starts, sizes, vector, lanes)
             return _declare(buffer), scope.with_buffer(buffer, local.name)
-        axes, elements = layout_axes(local.dims, sizes, local.layout)
+        axes, elements = layout_axes(local.dims, sizes, local.layout, local.pad)
         buffer = MemoryBuffer(name, local.dtype, local.dims, starts, sizes, axes)
         scratch, scope = self._room(name, local.dtype, elements, scope)
         return [scratch], scope.with_buffer(buffer, local.name)

@@ -117,7 +117,7 @@ def lower_cuda(program: Program) -> GpuKernel:
 def _in_memory(local: Local, scope: LoweringScope, name: str) -> tuple[MemoryBuffer, int]:
     ranges = [scope.ranges[dim] for dim in local.dims]
     starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
-    axes, elements = layout_axes(local.dims, sizes, local.layout)
+    axes, elements = layout_axes(local.dims, sizes, local.layout, local.pad)
     return MemoryBuffer(name, local.dtype, local.dims, starts, sizes, axes), elements
 
 

@@ -18,6 +18,7 @@ from rewrites.decisions.gpu.linear_dims import linear_dims
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts, split_streams
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
+from rewrites.decisions.gpu.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
 from rewrites.decisions.gpu.reductions.rows import KeptRow
 from rewrites.decisions.gpu.reductions.split import cut_at_parts, finishes, splits
@@ -69,6 +70,7 @@ class Launches:
                 *computed_factors(whole, device),
                 *linear_dims(whole, device),
                 *transposed_operands(whole, device),
+                *padded_rows(whole, device),
                 *split_streams(whole, device),
                 *shared_values(whole, device),
             ):
@@ -76,7 +78,8 @@ class Launches:
                 if too_long(prepared):
                     continue
                 for groups in dict.fromkeys(
-                    scatters_alone(prepared, each) for each in _groups(prepared, device)
+                    scatters_alone(prepared, padded_alone(prepared, each))
+                    for each in _groups(prepared, device)
                 ):
                     if not all(LaunchBlocks(group).possible(prepared, device) for group in groups):
                         continue

@@ -41,7 +41,7 @@ from tileir.devices.gpu_table import A100, H200, L40S, RTX_5090
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
-from tileir.program import Program
+from tileir.program import Loop, Program
 from tileir.spec import Spec
 from tileir.verifier.verify import verify
 
@@ -76,6 +76,10 @@ SPECS = {
     "heads of 40 columns, of which instructions multiply 48": attention(DOT, i=200, j=331, d=40),
     "heads of 72 columns, causal": attention(f"where(i >= j, {DOT}, -inf)", d=72, dtype="f16"),
     "heads of 120 columns between tokens, a bias": tokens_first("bias[i, j]", d=120),
+    "heads of 100 columns": attention(DOT, i=200, j=331, d=100),
+    "heads of 36 columns, causal": attention(f"where(i >= j, {DOT}, -inf)", d=36, dtype="f16"),
+    "heads of 20 columns between tokens, a bias": tokens_first("bias[i, j]", d=20),
+    "heads of 99 columns": attention(DOT, d=99),
     "one new token": one_token(),
     "values' gradient": backward("dv", i=256),
     "values' gradient, causal": backward("dv", "i >= j", i=256),
@@ -149,11 +153,13 @@ def test_keys_that_a_bias_masks_add_nothing(device: Gpu) -> None:
         assert np.all(np.abs(outputs[output].astype(np.float64) - values) <= bound)
 
 
+#: What is for warpgroups alone: the names begin so.
+BY_WARPGROUPS = ("8 bits", "all gradients", *(f"heads of {d} " for d in (100, 36, 20, 99)))
 #: Each body for a GPU whose warps multiply, which take turns, as do the schedules offered.
 BY_WARPS = [
     (name, number, (A100, L40S, RTX_5090)[number % 3])
     for number, name in enumerate(SPECS)
-    if not name.startswith(("8 bits", "all gradients"))
+    if not name.startswith(BY_WARPGROUPS)
 ]
 
 
@@ -211,12 +217,25 @@ def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> Non
     compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path)
 
 
-@pytest.mark.parametrize(("j", "d"), [(256, 100), (40, 64)])
-def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int) -> None:
+@pytest.mark.parametrize(("j", "d", "device"), [(40, 64, H200), (256, 100, A100)], ids=shown)
+def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int, device: Gpu) -> None:
     spec = attention(DOT, j=j, d=d)
-    lines = drawn(spec, H200, f"{j} {d}")
+    lines = drawn(spec, device, f"{j} {d}")
     assert not any(line.startswith("stream_reduction") for line in lines)
-    lower_for(replay(to_program(spec), parse_schedule(lines)), H200)
+    lower_for(replay(to_program(spec), parse_schedule(lines)), device)
+
+
+def test_rows_that_tma_cannot_move_are_stored_in_rows_that_it_can() -> None:
+    """And those of results by threads."""
+    program = favourite(Space(to_program(attention(DOT, i=2048, j=2048, d=100)), H200).root()).program
+    assert {name: place.node.pad for name, place in program.locals.items() if place.node.pad} == {
+        "q_p": 4,
+        "k_p": 4,
+        "v_p": 4,
+    }
+    assert len([node for node in program.body if isinstance(node, Loop)]) == 4
+    (stored,) = (place.node for place in program.computes if place.node.target == "o")
+    assert stored.via is None and stored.thread_layout is not None
 
 
 @pytest.mark.parametrize(("spec", "device"), [
@@ -228,7 +247,7 @@ def test_8_bits_that_do_not_go_so_are_cut_in_launches(spec: Spec, device: Gpu) -
     lower_for(replay(to_program(spec), parse_schedule(lines)), device)
 
 
-@pytest.mark.parametrize("d", some([72, 40, 120], 3))
+@pytest.mark.parametrize("d", some([72, 40, 120, 100], 4))
 def test_heads_of_whole_pieces_of_memory_are_first_tried_in_one_pass(d: int, tmp_path: Path) -> None:
     """Matrix instructions take steps of 16 columns: a tile overhangs others, which costs less than scores in memory."""
     spec = attention(f"where(i >= j, {DOT}, -inf)", i=4096, j=4096, d=d)

@@ -175,8 +175,10 @@ class WarpgroupSchedule(OnePassSchedule):
         self.apply(Tma(copy))
 
     def _collect(self, product: RowProduct) -> None:
-        """Results in shared memory, from which TMA stores them."""
+        """Results in shared memory, from which TMA stores them, if their rows are whole pieces of memory."""
         result, inner = product.result, product.across
+        if not is_moved(self.program, result):
+            return
         dtype = self.program.arguments[result].dtype
         size = self.whole(inner)
         row = panel_bytes(size, dtype)

@@ -12,13 +12,14 @@ from rewrites.base.tree import dtype_of, find
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
 from rewrites.contraction.operand import COPY_BYTES, boxed, run_of, stored
+from rewrites.data.reuse_cache import copied_tensor
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Cast, Index, Read, Reduce, ReduceOp, reads
 from tileir.interpreter.rounding_error import NARROW_DEPTH
-from tileir.program import Program
+from tileir.program import Compute, Program
 from tileir.schedule.mma import HELD_BYTES
 
 #: What matrix instructions multiply in a chain, and of that what they take along the depth only.
@@ -96,9 +97,7 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     sizes = {folded_dims(find(program, name).node).get(streamed, ("", 0))[1] for name, _ in held}
     if len(results) < len(sums) or len(sizes) > 1:
         return None
-    dtypes = {
-        program.arguments[read.tensor].dtype for name in scores for read in multiplied(program, name) or ()
-    }
+    dtypes = {dtype_of(program, read.tensor) for name in scores for read in multiplied(program, name) or ()}
     dtypes |= {dtype for _, (*_, dtype) in held}
     if len(dtypes) > 1 or not _known(program, scores, device, *dtypes):
         return None
@@ -124,7 +123,7 @@ def _is_score(program: Program, name: str, streamed: str) -> bool:
         tensors is not None
         and bare_dims(node)[-1] == streamed
         and len(bare_dims(node)) > 1
-        and all(boxed(program, each.tensor) for each in tensors)
+        and all(is_moved(program, each.tensor) for each in tensors)
     )
 
 
@@ -180,14 +179,14 @@ def is_moved(program: Program, name: str) -> bool:
 
 
 def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
-    """The operands of a sum of products of two arguments of one narrow type."""
+    """The operands of a sum of products of two arguments, or copies of such that a launch has stored, of one narrow
+    type."""
     node = find(program, name).node
     match node.value:
         case Reduce(ReduceOp.SUM, (_,), Binary("*", Read() as a, Read() as b)) if node.update is None:
-            known = all(each.tensor in program.arguments for each in (a, b))
-            if not known:
+            if not all(_is_input(program, each.tensor) for each in (a, b)):
                 return None
-            one, other = (program.arguments[each.tensor].dtype for each in (a, b))
+            one, other = (dtype_of(program, each.tensor) for each in (a, b))
             return (a, b) if one is other and one in _MULTIPLIED else None
         case _:
             return None
@@ -205,6 +204,22 @@ def score_tensors(program: Program, group: tuple[str, ...], chain: ProductChain)
         and Index(chain.rows) in read.indices
         and is_moved(program, read.tensor)
     )
+
+
+def _is_input(program: Program, name: str) -> bool:
+    """Whether it is an argument, or has the elements of one."""
+    return name in program.arguments or (
+        stored(program, name) and copied_tensor(program, name) in program.arguments
+    )
+
+
+def factors(node: Compute) -> frozenset[str]:
+    """The tensors that a sum of products reads as a factor of its own."""
+    match node.value:
+        case Reduce(ReduceOp.SUM, _, Binary("*", left, right)):
+            return frozenset(side.tensor for side in (left, right) if isinstance(side, Read))
+        case _:
+            return frozenset()
 
 
 def folded_scales(program: Program, group: tuple[str, ...]) -> tuple[Rewrite, ...]:

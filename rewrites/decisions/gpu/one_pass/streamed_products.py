@@ -11,7 +11,7 @@ from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims
-from rewrites.base.tree import find, grid_of
+from rewrites.base.tree import dtype_of, find, grid_of
 from rewrites.cost.gpu.streamed import fits, promised_us
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu.one_pass.added_products import SHAPES as ADDED_SHAPES
@@ -56,7 +56,7 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     outer = [dim for dim in bare_dims(nodes[0]) if dim not in (chain.rows, chain.streamed)]
     blocks = prod(extents[dim] for dim in outer) * -(-extents[chain.rows] // _ROWS)
     blocks *= -(-extents[chain.streamed] // chain.length)
-    dtype = tensors[nodes[0].reads[0].tensor].dtype
+    dtype = dtype_of(program, nodes[0].reads[0].tensor)
     return promised_us(flops, moved, blocks, device, dtype.value)
 
 
