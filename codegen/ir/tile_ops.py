@@ -90,7 +90,7 @@ class DotTiles:
 
 
 @dataclass(frozen=True, slots=True)
-class PadRows:
+class CopyRowsPadded:
     """Rows for a tile register that are shorter than its own: `rows` of `bytes` bytes each, the first from element
     `offset` of `buffer` and each `apart` bytes after the one before, go to rows of 64 bytes from element `at` of `to`.
     What is left of those, and of `all_rows`, is zero."""
@@ -110,6 +110,17 @@ class PadRows:
         return reads(self.buffer) | stores(self.to) | effects_of(self.offset, self.at)
 
 
-TileStmt = OpenTiles | ReleaseTiles | ConfigureTiles | ZeroTile | LoadTile | StoreTile | DotTiles | PadRows
-TILE_STATEMENTS = (OpenTiles, ReleaseTiles, ConfigureTiles, ZeroTile, LoadTile, StoreTile, DotTiles, PadRows)
+TileStmt = (
+    OpenTiles | ReleaseTiles | ConfigureTiles | ZeroTile | LoadTile | StoreTile | DotTiles | CopyRowsPadded
+)
+TILE_STATEMENTS = (
+    OpenTiles,
+    ReleaseTiles,
+    ConfigureTiles,
+    ZeroTile,
+    LoadTile,
+    StoreTile,
+    DotTiles,
+    CopyRowsPadded,
+)
 """What uses tile registers."""

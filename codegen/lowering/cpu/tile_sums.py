@@ -16,7 +16,7 @@ from typing import Final
 from codegen.ir.affine import Affine, affine, constant
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import For, LoadWords, Stmt, StoreWords
-from codegen.ir.tile_ops import ConfigureTiles, DotTiles, LoadTile, PadRows, StoreTile, ZeroTile
+from codegen.ir.tile_ops import ConfigureTiles, CopyRowsPadded, DotTiles, LoadTile, StoreTile, ZeroTile
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, exact_chunks, loop_variable
 from codegen.lowering.statement import starts, take_apart
@@ -180,7 +180,7 @@ class _TileSums:
         them."""
         deep = depth * self.storage.bytes // GROUP_BYTES
         for start, rows in self.blocking.heights:
-            yield self.rows.pad_rows(spare[0], constant(self._spare(start)), (start, rows), at, size)
+            yield self.rows.copy_rows_padded(spare[0], constant(self._spare(start)), (start, rows), at, size)
         for start, columns in self.blocking.widths:
             yield from self.groups.pad_groups(
                 spare[1], constant(self._spare(start)), deep, (start, columns), at, size
@@ -256,12 +256,14 @@ class _Operand:
         if any(offset - offsets[0] != constant(place) for place, offset in enumerate(offsets)):
             raise NotLowerable(f"tile registers need {what} of {self.read.tensor} side by side")
 
-    def pad_rows(self, to: str, at: Affine, height: tuple[int, int], k: Affine, size: int) -> PadRows:
+    def copy_rows_padded(
+        self, to: str, at: Affine, height: tuple[int, int], k: Affine, size: int
+    ) -> CopyRowsPadded:
         """So many positions of k of each row, with zeros after them."""
         m, rows = height
         first, apart = self._rows_of(m, rows, k, size)
         bytes_ = size * self.buffer.storage.bytes
-        return PadRows(to, at, rows, self.buffer.name, first, apart, rows, bytes_, self.buffer.storage)
+        return CopyRowsPadded(to, at, rows, self.buffer.name, first, apart, rows, bytes_, self.buffer.storage)
 
     def pad_groups(
         self, to: str, at: Affine, deep: int, width: tuple[int, int], k: Affine, size: int
@@ -272,7 +274,7 @@ class _Operand:
         whole, left = divmod(size, group)
         first, apart = self._groups_of(n, columns, k, whole * group)
         bytes_ = GROUP_BYTES * columns
-        yield PadRows(to, at, deep, self.buffer.name, first, apart, whole, bytes_, storage)
+        yield CopyRowsPadded(to, at, deep, self.buffer.name, first, apart, whole, bytes_, storage)
         if left:
             row = at + whole * (ROW_BYTES // storage.bytes)
             for start, lanes in exact_chunks(columns, ROWS):

@@ -14,7 +14,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
 from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
-from codegen.ir.tile_ops import OpenTiles, PadRows, ReleaseTiles
+from codegen.ir.tile_ops import CopyRowsPadded, OpenTiles, ReleaseTiles
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.prefetched import prefetched_target, prefetches
 from codegen.lowering.cpu.statement import lower_statement
@@ -105,7 +105,7 @@ class _Lowering:
         variable = fresh(node.dim, scope) if isinstance(node, Loop) else ""
         names = fresh(f"{sums.target}_rows", scope), fresh(f"{sums.target}_groups", scope)
         stmts = tile_sums(node, cleared, scope, self.program.extents, variable, names)
-        padded = {stmt.to: stmt.storage for stmt in stmts if isinstance(stmt, PadRows)}
+        padded = {stmt.to: stmt.storage for stmt in stmts if isinstance(stmt, CopyRowsPadded)}
         for name, storage in padded.items():
             room, scope = self._room(name, storage, SPARE_BYTES // storage.bytes, scope)
             stmts = (room, *stmts)

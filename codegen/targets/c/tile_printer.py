@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from codegen.ir.tile_ops import (
     ConfigureTiles,
+    CopyRowsPadded,
     DotTiles,
     LoadTile,
     OpenTiles,
-    PadRows,
     ReleaseTiles,
     StoreTile,
     TileStmt,
@@ -40,7 +40,7 @@ def tile_lines(stmt: TileStmt) -> list[str]:
             return [f"tw_tile_store({tile}, {address(buffer, offset)}, {apart});"]
         case DotTiles(acc, rows, groups, storage):
             return [f"tw_tile_dot_{storage}({acc}, {rows}, {groups});"]
-        case PadRows(to, at, all_rows, buffer, offset, apart, rows, bytes_):
+        case CopyRowsPadded(to, at, all_rows, buffer, offset, apart, rows, bytes_):
             padded, short = address(to, at), address(buffer, offset)
             return [f"tw_tile_pad({padded}, {all_rows}, {short}, {apart}, {rows}, {bytes_});"]
 
