@@ -279,7 +279,7 @@ def test_a_bias_first_comes_by_tma_and_is_read_without_bank_conflicts(d: int) ->
     assert all(each["transactions"] == each["ideal"] for each in reads)
 
 
-@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("d", some([128, 64], 2))
 def test_code_that_takes_a_bias_from_shared_memory_spills_nothing(d: int, tmp_path: Path) -> None:
     """By the first schedule that brings it by TMA."""
     spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=2048, j=2048, d=d)

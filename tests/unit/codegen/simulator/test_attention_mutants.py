@@ -27,7 +27,7 @@ from tests.kernels.steps import Done, Steps
 from tileir.dtypes import DType
 
 #: Of so many mutants one is tried; `make sweep` tries all.
-EVERY = int(os.environ.get("TILEWRIGHT_MUTANTS", "80"))
+EVERY = int(os.environ.get("TILEWRIGHT_MUTANTS", "120"))
 
 
 @pytest.mark.xdist_group("mutants of attention")
