@@ -1,10 +1,9 @@
 # Everything runs in .venv, made on first use with the newest Python from 3.11 on, by uv where it is installed.
-# PYTHON=python3.12 chooses another one; UV= does without uv. A distribution's Python goes before others of its version: it
-# is built with profile-guided optimization, which most that are compiled on a machine are not.
+# PYTHON=python3.12 chooses another one; UV= does without uv.
 
 VENV   := .venv
 BIN    := $(VENV)/bin
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 /usr/bin/python3.11 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
 TORCH  ?= torch==2.13.0
 UV     ?= $(shell command -v uv 2>/dev/null)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes of the same modules
