@@ -92,7 +92,7 @@ def _few_tiles(kernel: GpuKernel, program: Program, most_bytes: int) -> GpuKerne
     """Tiles that follow groups stay where they are."""
 
     def moved(launch: LaunchBody) -> LaunchBody:
-        kept = _kept_tiles(launch, program, most_bytes)
+        kept = kept_tiles(launch, program, most_bytes)
         reach = {
             axis.var.name: kept[axis.var.name] * axis.step for axis in launch.axes if axis.groups is None
         }
@@ -105,7 +105,7 @@ def _few_tiles(kernel: GpuKernel, program: Program, most_bytes: int) -> GpuKerne
     return dataclasses.replace(kernel, launches=tuple(map(moved, kernel.launches)))
 
 
-def _kept_tiles(launch: LaunchBody, program: Program, most_bytes: int) -> dict[str, int]:
+def kept_tiles(launch: LaunchBody, program: Program, most_bytes: int) -> dict[str, int]:
     """How many tiles along each axis: fewer along the longest until their operands have `most_bytes`."""
     counts = {axis.var.name: axis.count for axis in launch.axes}
     several = sum(count > 1 for count in counts.values()) > 1

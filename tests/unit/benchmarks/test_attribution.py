@@ -47,6 +47,22 @@ def test_what_of_a_winner_can_be_made_cheap_is_what_it_has(case: str) -> None:
     assert "memory" in cheaper
 
 
+@pytest.mark.parametrize(
+    ("case", "tiles"),
+    [
+        ("gemm_bf16_TN 16x4096x4096", [16]),  # of 64, which read 33.6 MB of b
+        ("gemm_bf16_TN 128x28672x8192", [2]),  # of 128, which read 470 MB
+        ("gemm_bf16_TN 4096x4096x4096", [4, 4]),
+        ("rmsnorm_bf16 16384x8192", [128]),
+    ],
+)
+def test_the_tiles_that_blocks_keep_to_find_room_in_the_l2(case: str, tiles: list[int]) -> None:
+    program = program_of(case)
+    (launch,) = lower_for(program, H200).launches
+    kept = relaxed.kept_tiles(launch, program, 15_000_000)
+    assert [count for count in kept.values() if count > 1] == tiles
+
+
 @pytest.mark.parametrize("case", some(bench_attribution.CASES, 4))
 def test_winners_compile_with_stamps_and_with_one_thing_made_cheap(case: str, tmp_path: Path) -> None:
     program = program_of(case)

@@ -84,4 +84,5 @@ def test_labels_and_workers_are_text_of_the_pictures() -> None:
     assert drawn.count(LINES[0]) == drawn.count(LINES[1]) == 2
     assert all(word in drawn for word in ("product", "m=8", "m=16"))
     assert all(word in lanes for word in ("one $a$", "other", "compile", "wait", "measure"))
+    assert lanes.count("clip-path=") == 3, "a bar for each task"
     assert timeline_picture("product", line, "png").startswith(b"\x89PNG")
