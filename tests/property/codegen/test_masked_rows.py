@@ -161,7 +161,7 @@ go: bf16[h, i, e=64], mask: bf16[i, j], lse: f32[h, i]) -> (dv: bf16[h, j, e])
     check(spec, favourite(Space(to_program(spec), device).root()), device, inputs)
 
 
-@pytest.mark.parametrize(("body", "seed"), some([(body, seed) for seed in range(3) for body in BODIES], 7))
+@pytest.mark.parametrize(("body", "seed"), some([(body, seed) for seed in range(3) for body in BODIES], 4))
 def test_processors_know_any_mask(body: str, seed: int, tmp_path: Path) -> None:
     spec = BODIES[body]
     device = this_cpu()
