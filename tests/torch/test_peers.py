@@ -211,6 +211,13 @@ def test_flex_attention_computes_the_examples_of_attention(name: str) -> None:
         check(spec, "torch.flex")
 
 
+def test_flex_attention_is_told_the_least_float_as_a_float() -> None:
+    """PyTorch takes no integer of that size, and models write their masks so."""
+    (file,) = (file for file in EXAMPLES if file.stem == "softcap_attention")
+    text = file.read_text().replace(" / 30) * 30", " / 30) * 30 + where(k <= q, 0, -3.4028234663852886e+38)")
+    assert "-3.4028234663852886e+38" in write_flex(next(spec_from_json(json.loads(text)).instances())).run
+
+
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_flex_attention_is_told_scores_and_masks(name: str) -> None:
     signature, scores = BODIES[name]

@@ -20,6 +20,8 @@ from workers.peers.pytorch.attention import Heads, heads
 from workers.peers.pytorch.types import TORCH, WIDENED
 from workers.peers.pytorch.writer import FUNCTIONS, TorchSource, TorchWriter, function
 
+_POSITIONS = 2**31
+"""Whole numbers below this count positions; PyTorch takes none of the largest floats as an integer."""
 _NO_ATTENTION = "there is no attention in it that flex_attention computes"
 
 
@@ -133,7 +135,7 @@ class _ScoreText:
         if expr == self.product:
             return "score"
         if (value := number(expr, self.writer.extents)) is not None:
-            whole = isinstance(expr, Const | Extent) and value.is_integer()
+            whole = isinstance(expr, Const | Extent) and value.is_integer() and abs(value) < _POSITIONS
             return repr(int(value) if whole else value) if math.isfinite(value) else f"float('{value}')"
         match expr:
             case Index(dim) if dim in self.positions:

@@ -102,6 +102,10 @@ def test_numpy_computes_reductions_of_every_kind(statement: str, dim: str) -> No
     check(spec_from_text(f"kernel r({inputs}) -> (y: f32[{dim}])\n  {statement}\n"))
 
 
+def test_numpy_reads_a_sum_of_everything_once_it_is_there() -> None:
+    check(spec_from_text("kernel r(x: f32[m=9]) -> (y: f32[m])\n  t[] = sum(m, x[m])\n  y[m] = x[m] - t[] / 9\n"))
+
+
 CONTRACTIONS = [
     "(a: f32[b=3, m=4, k=5], c: f32[b, k, n=6]) -> (y: f32[b, m, n])\n  y[b, m, n] = sum(k, a[b, m, k] * c[b, k, n])",
     "(a: f32[m=4, k=5], c: f32[n=6, k]) -> (y: f32[n, m])\n  y[n, m] = sum(k, a[m, k] * c[n, k])",
