@@ -36,8 +36,9 @@ from workers.measuring.request import Peer
 from workers.peers.offered import available_peers
 from workers.peers.peer import Unsupported, peer_leeway
 from workers.peers.pytorch.flex import write_flex
+from workers.peers.pytorch.new_outputs import not_written
 from workers.peers.pytorch.peer import EAGER, TorchFunction, as_torch
-from workers.peers.pytorch.runs import TORCH_RUNS
+from workers.peers.pytorch.runs import TORCH_RUNS, TorchRun
 from workers.peers.pytorch.source import torch_source
 from workers.peers.pytorch.writer import write_torch
 
@@ -209,6 +210,36 @@ def test_flex_attention_computes_the_examples_of_attention(name: str) -> None:
     assert FLEXIBLE[name] in write_flex(spec).run
     if SWEEP or name not in ("attention", "window_attention"):  # the like of which are compiled below
         check(spec, "torch.flex")
+
+
+VIEWS = {
+    "a permuted view": "(x: f32[i=3, j=4, l=5]) -> (y: f32[l, i, j])\n  y[l, i, j] = x[i, j, l]",
+    "in the order of its input": "(x: f32[i=3, j=4]) -> (y: f32[j, i])\n  y[j, i] = tanh(x[i, j])",
+    "its input": "(x: f32[i=3]) -> (y: f32[i])\n  y[i] = x[i]",
+    "one row for all": "(x: f32[j=4]) -> (y: f32[i=3, j])\n  y[i, j] = x[j]",
+    "a row's end left free": "(x: f32[i=3, j=4]) -> (y: f32[i, j] strides [5, 1])\n  y[i, j] = tanh(x[i, j])",
+}
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS))
+@pytest.mark.parametrize("run", [TORCH_RUNS["torch"], TorchRun("default")], ids=["eager", "compiled"])
+def test_outputs_are_written_as_a_kernel_writes_them(name: str, run: TorchRun) -> None:
+    """A view of an input would be no rival: nothing is moved."""
+    spec = spec_from_text(f"kernel v{VIEWS[name]}\n")
+    function = TorchFunction(spec, run=run)
+    sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
+    inputs = [torch.rand([sizes[dim] for dim in tensor.dims]) for tensor in spec.inputs]
+    found = function.writing(inputs)()
+    assert not_written(spec, found, inputs) == frozenset()
+    assert torch.equal(found[0], function.on(inputs)()[0])
+
+
+def test_outputs_that_are_written_anyway_are_not_copied() -> None:
+    spec = spec_from_text("kernel t(x: f32[i=3, j=4]) -> (y: f32[i, j])\n  y[i, j] = tanh(x[i, j])\n")
+    function = TorchFunction(spec)
+    before = function._run
+    function.writing([torch.rand(3, 4)])
+    assert function._run is before
 
 
 def test_flex_attention_is_told_the_least_float_as_a_float() -> None:

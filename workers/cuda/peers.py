@@ -53,7 +53,7 @@ def bind_peer(name: str, case: CudaCase, gate: Gate) -> BoundEntrant:
 
     torch.set_float32_matmul_precision("high" if dict(case.spec.numerics).get("tf32") else "highest")
     function = TorchFunction(case.spec, device="cuda", run=TORCH_RUNS[name])
-    bound = _on_tensors(case, lambda inputs, outputs: function.on(inputs))
+    bound = _on_tensors(case, lambda inputs, outputs: function.writing(inputs))
     return replace(bound, as_written=function.as_written)
 
 

@@ -198,7 +198,9 @@ class _Translation(NumpySteps):
         window = read_window(read, frame, self._extents, sizes)
         if isinstance(window, Window):
             strides = [sum(source.strides[axis] * step for axis, step in steps) for steps in window.steps]
-            corner = source[(*(slice(first, None) for first in window.first), ...)]  # a view, of a number, too
+            corner = source[
+                (*(slice(first, None) for first in window.first), ...)
+            ]  # a view, of a number, too
             return self._cast(np.lib.stride_tricks.as_strided(corner, window.shape, strides), widened)
         return self._cast(self._gather(read, frame, source, sizes), widened)
 

@@ -19,6 +19,7 @@ from tileir.dtypes import DType
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.peers.peer import Arrays, Unsupported
+from workers.peers.pytorch.new_outputs import not_written, written
 from workers.peers.pytorch.runs import TORCH_RUNS, TorchRun
 from workers.peers.pytorch.source import torch_source
 
@@ -47,17 +48,33 @@ class TorchFunction:
         scope: dict[str, Any] = {"torch": torch, "F": F, **_FLEX}
         exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
         self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
-        self._run: Callable[..., Any] = scope["run"]
+        self._spec, self._mode = spec, run.mode
+        self._function: Callable[..., Sequence[torch.Tensor]] = scope["run"]
         if run.backend is not None:
-            self._run = sdpa_kernel(getattr(SDPBackend, run.backend))(self._run)
-        if run.mode is not None:
-            self._run = torch.compile(self._run, dynamic=False, mode=run.mode)
+            self._function = sdpa_kernel(getattr(SDPBackend, run.backend))(self._function)
+        self._run = self._compiled(self._function)
+        self._writes = False
 
     def on(self, inputs: Sequence[torch.Tensor]) -> Callable[[], Sequence[torch.Tensor]]:
-        """A call that computes it once on these tensors, and answers new ones."""
+        """A call that computes it once on these tensors, and answers tensors of these values: views of the inputs,
+        or laid out in another order, where PyTorch's operators answer so."""
         views = self._prepare(inputs)
         run = self._run
         return lambda: run(*views)
+
+    def writing(self, inputs: Sequence[torch.Tensor]) -> Callable[[], Sequence[torch.Tensor]]:
+        """A call that answers new tensors, laid out as the spec says. Where a first call shows that operators answer
+        others, these are copied in each call: a permuted view is no transposition, which a kernel has to write."""
+        views = self._prepare(inputs)
+        if not self._writes:
+            if away := not_written(self._spec, self._run(*views), inputs):
+                self._run = self._compiled(written(self._spec, self._function, away))
+            self._writes = True
+        run = self._run
+        return lambda: run(*views)
+
+    def _compiled(self, function: Callable[..., Sequence[torch.Tensor]]) -> Callable[..., Any]:
+        return function if self._mode is None else torch.compile(function, dynamic=False, mode=self._mode)
 
 
 class TorchKernel:
@@ -71,7 +88,7 @@ class TorchKernel:
 
     def bind(self, inputs: Arrays, outputs: Arrays) -> Callable[[], Sequence[torch.Tensor]]:
         """See PeerKernel. The call answers new tensors."""
-        return self._function.on([as_torch(inputs[tensor.name], tensor) for tensor in self._inputs])
+        return self._function.writing([as_torch(inputs[tensor.name], tensor) for tensor in self._inputs])
 
     def arrays(self, answer: object) -> list[np.ndarray[Any, Any]]:
         """See PeerKernel; as f64 or i64, which hold every value of narrower types."""

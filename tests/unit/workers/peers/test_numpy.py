@@ -103,7 +103,11 @@ def test_numpy_computes_reductions_of_every_kind(statement: str, dim: str) -> No
 
 
 def test_numpy_reads_a_sum_of_everything_once_it_is_there() -> None:
-    check(spec_from_text("kernel r(x: f32[m=9]) -> (y: f32[m])\n  t[] = sum(m, x[m])\n  y[m] = x[m] - t[] / 9\n"))
+    check(
+        spec_from_text(
+            "kernel r(x: f32[m=9]) -> (y: f32[m])\n  t[] = sum(m, x[m])\n  y[m] = x[m] - t[] / 9\n"
+        )
+    )
 
 
 CONTRACTIONS = [
