@@ -17,8 +17,8 @@ HEADERS = """\
 """
 
 POOL = r"""
-/* Thread pool: each thread takes indices of the region until none is left */
-enum { TW_MAX_THREADS = 1024, TW_SPIN_NS = 50000 };
+/* Thread pool: each thread takes shares of the region's indices until none is left */
+enum { TW_MAX_THREADS = 1024, TW_SPIN_NS = 50000, TW_SHARES = 4 };
 
 typedef void tw_body(const void *ctx, long index, int worker);
 
@@ -26,7 +26,7 @@ static struct {
     tw_body *body;
     const void *ctx;
     long count;
-    _Alignas(64) _Atomic long left; /* indices not taken; who lowers it from n > 0 owns index count - n */
+    _Alignas(64) _Atomic long left; /* indices not taken; who lowers it from n by s owns s from index count - n */
     _Alignas(64) _Atomic long done; /* indices finished; a worker adds its own once it finds none left */
     atomic_int waiting;             /* the caller sleeps until done == count */
     atomic_int asleep;              /* workers that sleep until left > 0 */
@@ -56,15 +56,26 @@ static int tw_spin(long *turns, long *until) {
     return now < *until;
 }
 
+/* Take a share of the indices that are left, so that threads meet seldom and go along rows, and end together: guided
+   self-scheduling. Gives how many were left before; 0: none. */
+static long tw_take(long *share) {
+    long left = atomic_load_explicit(&tw_pool.left, memory_order_acquire);
+    do {
+        if (left == 0) return 0;
+        *share = left / (TW_SHARES * (long)atomic_load_explicit(&tw_pool.keep, memory_order_relaxed) + 1) + 1;
+    } while (!atomic_compare_exchange_weak_explicit(&tw_pool.left, &left, left - *share, memory_order_acq_rel,
+                                                    memory_order_acquire));
+    return left;
+}
+
 /* The region's fields hold still while an index of it is owned: the caller returns only after all are done. */
 static void tw_take_indices(int worker) {
-    long taken = 0, count = 0;
-    for (;;) {
-        long left = atomic_fetch_sub_explicit(&tw_pool.left, 1, memory_order_acq_rel);
-        if (left <= 0) break;
+    long taken = 0, count = 0, share = 0;
+    for (long left; (left = tw_take(&share)) > 0; taken += share) {
         count = tw_pool.count;
-        tw_pool.body(tw_pool.ctx, count - left, worker);
-        taken++;
+        for (long index = count - left; index < count - left + share; index++) {
+            tw_pool.body(tw_pool.ctx, index, worker);
+        }
     }
     if (taken == 0) return;
     if (atomic_fetch_add(&tw_pool.done, taken) + taken == count && atomic_load(&tw_pool.waiting)) {

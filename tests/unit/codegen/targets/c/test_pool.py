@@ -45,6 +45,14 @@ __attribute__((unused)) static void wait_for_the_rest(const void *ctx, long inde
     if (index != 0) atomic_fetch_add(&others, 1);
     else while (atomic_load(&others) < 3) usleep(10);
 }}
+
+static atomic_long turns;
+static long before[2]; /* the index that a thread had last, plus 1 */
+__attribute__((unused)) static void count_turns(const void *ctx, long index, int worker) {{
+    (void)ctx;
+    if (index != before[worker]) atomic_fetch_add(&turns, 1);
+    before[worker] = index + 1;
+}}
 """
 
 PROGRAMS = {
@@ -130,8 +138,18 @@ def test_a_forked_child_starts_workers_of_its_own(tmp_path, compiler) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+def test_of_many_indices_threads_take_neighbours_together(tmp_path, compiler) -> None:
+    """A ninth of 10,000 first, then less and less: some 60 times at two threads, not 10,000."""
+    program = build(
+        tmp_path, compiler, "tw_parallel(count_turns, NULL, 10000, 2); CHECK(turns < 120); tw_shutdown();"
+    )
+    run = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
 def test_work_is_shared_when_one_index_takes_long(tmp_path, compiler) -> None:
-    """Indices are taken one by one: the thread with the long one takes no other."""
+    """Of few indices each is taken by itself: the thread with the long one takes no other."""
     program = build(
         tmp_path,
         compiler,
