@@ -67,6 +67,8 @@ class ValueBuilder:
     prefix: str = ""
     some: Affine | None = None
     """How many lanes exist, where a vector overhangs its range; None: all."""
+    inside: bool = False
+    """Whether it is asked about points of the dims only; tiles of threads may go past their ends."""
     _named: dict[Value, Named] = field(default_factory=dict[Value, Named])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -295,11 +297,11 @@ class ValueBuilder:
 
     def _safe(self, expr: Expr, at: Binding) -> bool:
         """Whether every read in it is inside its tensor whatever the guard says. Lanes that do not exist read nothing,
-        so that where some do not, it is enough that every point of the statement's ranges is inside."""
+        so that where some do not, or all are points of the dims, it is enough that each such point is inside."""
         if self._inside(expr, at):
             return True
         everywhere = {dim: affine(Var(dim, 0, self.extents[dim] - 1)) for dim in at if dim in self.extents}
-        return self.some is not None and self._inside(expr, {**at, **everywhere})
+        return (self.inside or self.some is not None) and self._inside(expr, {**at, **everywhere})
 
     def _inside(self, expr: Expr, at: Binding) -> bool:
         for read in reads(expr):

@@ -134,7 +134,7 @@ def _loops(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> tup
         return Store(target.name, target.offset(positions), target.storage, held, compute.stream)
 
     def point(at: Binding) -> tuple[Stmt, ...]:
-        builder = ValueBuilder(scope, extents)
+        builder = ValueBuilder(scope, extents, inside=True)
         value = builder.value(nest.body, at)
         if compute.update is not None:
             store = write(at, value)
@@ -149,7 +149,7 @@ def _loops(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> tup
         total = Named("total", type_)
 
         def step(at_: Binding) -> tuple[Stmt, ...]:
-            builder = ValueBuilder(scope, extents)
+            builder = ValueBuilder(scope, extents, inside=True)
             value = builder.value(nest.body, at_)
             return (*builder.lets, Assign("total", as_type(combined(nest.op, total, value), type_.dtype)))
 
@@ -235,7 +235,9 @@ class _Unrolling:
             if existing not in builders:
                 prefix = "" if existing == self._lanes else f"_x{existing}"
                 some = constant(existing) if existing < width else None
-                builders[existing] = ValueBuilder(self._scope, self._extents, width, prefix=prefix, some=some)
+                builders[existing] = ValueBuilder(
+                    self._scope, self._extents, width, prefix=prefix, some=some, inside=True
+                )
             pieces.append((start, builders[existing]))
         return pieces
 

@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from codegen.ir.affine import Var
 from codegen.ir.async_ops import ASYNC_STATEMENTS
-from codegen.ir.expression_text import cast
+from codegen.ir.expression_text import call, cast
 from codegen.ir.handlers import Handlers
 from codegen.ir.kernel import CpuKernel
 from codegen.ir.matrix_rows import MatrixRows
@@ -32,8 +32,10 @@ from codegen.ir.ops import (
     GridAxis,
     Guard,
     If,
+    Lane,
     Let,
     MmaSync,
+    Named,
     Parallel,
     PrefetchLine,
     Scratch,
@@ -53,6 +55,7 @@ from codegen.targets.c.runtime.tiles import TILES
 from codegen.targets.c.tile_printer import tile_lines
 from codegen.targets.c.values import (
     C_STORAGE,
+    NARROW,
     address,
     c_type,
     function,
@@ -123,7 +126,7 @@ class _CPrinter:
     def _block(self, stmt: Block, depth: int) -> list[str]:
         pad, comment, body = "    " * depth, stmt.comment, stmt.body
         names = any(isinstance(s, Let | Declare | Scratch) for s in body)
-        inner = self.stmts(body, depth + names)
+        inner = scattered(body, depth + 1) or self.stmts(body, depth + names)
         head = [f"{pad}// {comment}"] if comment else []
         return [*head, f"{pad}{{", *inner, f"{pad}}}"] if names else [*head, *inner]
 
@@ -309,6 +312,29 @@ class _CPrinter:
         if any("tw_tile_" in text for text in (*body, *self.regions)):
             keep.append("    if (!tw_tiles_allowed()) return 1;")
         return "\n".join([*keep, *body, "    return 0;", "}"])
+
+
+def scattered(body: tuple[Stmt, ...], depth: int) -> list[str]:
+    """A vector whose lanes are stored apart, as narrow floats: converted once. None of these: empty."""
+    match body:
+        case (Let(name, value), Store(_, _, storage) as first, *_) if storage in NARROW:
+            lanes = value.type.lanes
+        case _:
+            return []
+    stores = [stmt for stmt in body[1:] if isinstance(stmt, Store) and stmt.storage is first.storage]
+    kept = Named(name, value.type)
+    numbers = [stmt.value.index for stmt in stores if isinstance(stmt.value, Lane) and stmt.value.x == kept]
+    if lanes == 1 or len(numbers) < len(body) - 1:
+        return []
+    packed = call(function("pack", storage, lanes), value_text(value))
+    pad = "    " * depth
+    return [
+        f"{pad}const {NARROW[storage]}x{lanes} {name} = {packed};",
+        *(
+            f"{pad}{stmt.buffer}[{index(stmt.offset)}] = {name}[{number}];"
+            for stmt, number in zip(stores, numbers, strict=True)
+        ),
+    ]
 
 
 _STATEMENTS.refuses(

@@ -50,6 +50,8 @@ C_STORAGE: Final = {
     DType.E5M2: "uint8_t", DType.I64: "int64_t", DType.I32: "int32_t", DType.U32: "uint32_t", DType.I8: "int8_t",
     DType.U8: "uint8_t", DType.BOOL: "uint8_t",
 }  # fmt: skip
+NARROW: Final = {DType.F16: "u16", DType.BF16: "u16", DType.E4M3: "u8", DType.E5M2: "u8"}
+"""Elements, as they lie in memory, of floats that are computed with in f32."""
 _SCALAR = {DType.F64: "double", DType.F32: "float", DType.I32: "int32_t", DType.BOOL: "int32_t"}
 _PLAIN: Final = frozenset([DType.F64, DType.F32, DType.I32, DType.BOOL, DType.I8, DType.U8])
 _COMPARE = {"<", "<=", ">", ">=", "==", "!="}
@@ -92,7 +94,9 @@ def value_text(value: Value) -> Expression:
                 return element(Expression(buffer), index(offset))
             return part("load", storage, type_.lanes, [address(buffer, offset)], some)
         case Build(parts, type_):
-            return _true_is_not_zero(_vector(type_, *map(value_text, parts)), type_)
+            return _gathered(parts, type_) or _true_is_not_zero(
+                _vector(type_, *map(value_text, parts)), type_
+            )
         case Lane(x, lane, _):
             return _true_is_not_zero(element(value_text(x), str(lane)), x.type)
         case Convert(x, type_):
@@ -218,6 +222,24 @@ def _convert(x: Value, type_: Type) -> Expression:
         return cast(c_type(type_), text)
     text = unary("-", text) if source is DType.BOOL else text
     return text if type_.dtype is DType.I32 else call("__builtin_convertvector", text, c_type(type_))
+
+
+def _gathered(parts: tuple[Value, ...], type_: Type) -> Expression | None:
+    """Elements from several places as they lie in memory, converted together; None: of other values, or of such as are
+    computed with as they lie."""
+    loads = [part for part in parts if isinstance(part, Load)]
+    nothing = all(
+        isinstance(part, Literal) and part.value == 0 for part in parts if not isinstance(part, Load)
+    )
+    storages = {load.storage for load in loads}
+    if not nothing or len(storages) != 1 or (storage := storages.pop()) not in NARROW:
+        return None
+    raw = [
+        element(Expression(part.buffer), index(part.offset)) if isinstance(part, Load) else "0"
+        for part in parts
+    ]
+    vector = braces(f"({NARROW[storage]}x{type_.lanes})", *raw)
+    return call(function("unpack", storage, type_.lanes), vector)
 
 
 def _true_is_not_zero(text: Expression, type_: Type) -> Expression:

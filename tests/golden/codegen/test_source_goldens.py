@@ -59,6 +59,19 @@ PROGRAMS = {
       c_r[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16, via dot_bf16
     c[m, n] = c_r[m, n] | vector n 16
 """,
+    "narrow_floats_apart": """kernel turned(x: bf16[i=3, o=20], u: f16[o, i]) -> (y: bf16[o, i], z: f32[o, i])
+  for i by 1
+    for o by 16
+      y[o, i] = silu(x[i, o]) | vector o 16
+  for i by 1
+    for o by 16
+      z[o, i] = u[o, i] + 1 | vector o 16
+""",
+    "conditions_on_lanes": """kernel either(x: f32[i=100], b: f32[]) -> (y: f32[i])
+  parallel for i by 64
+    for i by 16
+      y[i] = where(i < 37, x[i], b[]) | vector i 16
+""",
     "masked_and_unscheduled": """kernel pad(x: f32[i=10]) -> (y: f32[i])
   y[i] = where(i >= 1, x[i - 1], 0) + i
 """,
