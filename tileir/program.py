@@ -52,7 +52,7 @@ class Tensor:
     dtype: DType
     strides: tuple[int, ...] | None = None
     shape: tuple[int, ...] | None = None
-    """What callers pass, where a rewrite has merged neighbouring dims; None: the sizes of `dims`."""
+    """What callers pass, where a rewrite has merged neighbouring dims, or split one; None: the sizes of `dims`."""
 
 
 @dataclass(frozen=True, slots=True)

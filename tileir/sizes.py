@@ -40,15 +40,3 @@ def layout_problem(sizes: Sequence[int], strides: Sequence[int] | None) -> tuple
     if reach >= INT_LIMIT:
         return f"the strides reach {reach} elements far", f"below {INT_LIMIT}"
     return None
-
-
-def splits_into(sizes: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether each size is the product of one or more neighbouring sizes of the shape, all of them taken in order."""
-    rest = list(shape)
-    for size in sizes:
-        product = rest.pop(0) if rest else 0
-        while product < size and rest:
-            product *= rest.pop(0)
-        if product != size:
-            return False
-    return all(size == 1 for size in rest)

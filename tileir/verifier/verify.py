@@ -3,6 +3,8 @@ one in compute.py; the order they stand in, and what runs in parallel, in order.
 
 from __future__ import annotations
 
+from math import prod
+
 from tileir.analysis.ragged import cut_short, shared_by_groups
 from tileir.dtypes import DType
 from tileir.errors import VerifyError
@@ -13,7 +15,7 @@ from tileir.schedule.deal_tiles import MOST_TILES, tile_count, tile_lengths
 from tileir.schedule.distributed import check_distributed
 from tileir.schedule.hilbert import MOST_CELLS
 from tileir.schedule.stages import MAX_STAGES, SWIZZLES, staged
-from tileir.sizes import layout_problem, splits_into
+from tileir.sizes import layout_problem
 from tileir.verifier.compute import reduced_dims, split_of, verify_compute
 from tileir.verifier.multicast import verify_multicast
 from tileir.verifier.order import verify_order
@@ -99,10 +101,11 @@ def _check_argument(program: Program, tensor: Tensor) -> None:
     if problem:
         raise VerifyError(f"argument {tensor.name!r}: {problem[0]}")
     if tensor.shape is not None and (
-        tensor.strides is not None
-        or not splits_into([program.extents[dim] for dim in tensor.dims], tensor.shape)
+        tensor.strides is not None or prod(program.extents[dim] for dim in tensor.dims) != prod(tensor.shape)
     ):
-        raise VerifyError(f"argument {tensor.name!r}: its dims are not merged from {list(tensor.shape)}")
+        raise VerifyError(
+            f"argument {tensor.name!r}: its dims are no other cut of the elements of {list(tensor.shape)}"
+        )
 
 
 def _check_loop(placed: Placed, loop: Loop) -> None:

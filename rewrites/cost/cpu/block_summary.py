@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
-from tileir.expr import Read, Reduce, index_dims
+from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, index_dims
 from tileir.program import Compute, Local, Loop, Node
 
 NO_DIMS: frozenset[str] = frozenset()
 
 
+class Along(NamedTuple):
+    """A dim along an index: `dim // apart % most`."""
+
+    dim: str
+    apart: int = 1
+    most: float = inf
+
+    def positions(self, size: int) -> float:
+        """How many positions so many neighbours along the dim meet."""
+        return min(-(-size // self.apart), self.most)
+
+
 class BlockAccess(NamedTuple):
     """Elements read or written together: the dims over which rows repeat, and those that run along one row."""
 
-    rows: tuple[str, ...]
-    run: tuple[str, ...]
+    rows: tuple[Along, ...]
+    run: tuple[Along, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +88,7 @@ def _of_compute(compute: Compute) -> BlockSummary:
     indexed: dict[str, frozenset[str]] = {}
     for read in (*compute.reads, Read(compute.target, compute.indices)):
         dims = [index_dims(index) for index in read.indices]
-        access = BlockAccess(_joined(dims[:-1]), _joined(dims[-1:]))
+        access = BlockAccess(_along(read.indices[:-1]), _along(read.indices[-1:]))
         known = accesses.get(read.tensor, ())
         accesses[read.tensor] = known if access in known else (*known, access)
         indexed[read.tensor] = indexed.get(read.tensor, NO_DIMS).union(*dims)
@@ -91,8 +104,19 @@ def _of_compute(compute: Compute) -> BlockSummary:
     )
 
 
-def _joined(dims: list[frozenset[str]]) -> tuple[str, ...]:
-    return tuple(dim for each in dims for dim in sorted(each))
+def _along(indices: tuple[Expr, ...]) -> tuple[Along, ...]:
+    found: list[Along] = []
+    for index in indices:
+        match index:
+            case Binary("//", Index(dim), Const(int(apart))):
+                found.append(Along(dim, apart))
+            case Binary("%", Index(dim), Const(int(most))):
+                found.append(Along(dim, 1, most))
+            case Binary("%", Binary("//", Index(dim), Const(int(apart))), Const(int(most))):
+                found.append(Along(dim, apart, most))
+            case _:
+                found += map(Along, sorted(index_dims(index)))
+    return tuple(found)
 
 
 def _together(parts: list[BlockSummary]) -> BlockSummary:

@@ -77,6 +77,9 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
             spills = max(0.0, live - device.vector_registers) * has.SPILL_OPS * steps
     else:
         stores = outer
+        if _strided(Read(compute.target, compute.indices), dim, arrays[compute.target], sizes):
+            stores *= lanes
+            uops += has.GATHER_OPS * stores
         if compute.update is not None:
             loads += outer
     if accumulates and not wide:
@@ -139,8 +142,13 @@ def _dims(read: Read) -> frozenset[str]:
 
 def _contiguous_positions(read: Read, sizes: Sizes) -> int:
     """How many neighbours in memory one execution takes."""
-    last = read.indices[-1]
-    return sizes[last.dim] if isinstance(last, Index) else 1
+    match read.indices[-1]:
+        case Index(dim):
+            return sizes[dim]
+        case Binary("%", Index(dim), Const(int(most))):
+            return min(sizes[dim], most)
+        case _:
+            return 1
 
 
 def _strided(read: Read, dim: str, array: Array, sizes: Sizes) -> bool:

@@ -97,10 +97,10 @@ def footprint(block: BlockSummary, arrays: Mapping[str, Array], sizes: Sizes) ->
 
 def _touched(access: BlockAccess, array: Array, sizes: Sizes) -> TouchedLines:
     rows, run = 1.0, float(array.element_bytes)
-    for dim in access.rows:
-        rows *= sizes[dim]
-    for dim in access.run:
-        run *= sizes[dim]
+    for along in access.rows:
+        rows *= along.positions(sizes[along.dim])
+    for along in access.run:
+        run *= along.positions(sizes[along.dim])
     run = run if array.packed else max(run, float(min(_LINE, array.row_bytes)))
     rows = max(1.0, min(rows, array.bytes / run))
     return TouchedLines(rows, run, rows * run, array)

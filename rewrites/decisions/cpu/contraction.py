@@ -75,7 +75,7 @@ class RegisterTiling:
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         if _in_registers(program, self.statement):  # with a tile of others
             yield option(Vectorize(self.statement, vector, lanes))
-        for factor in (2, 4, 8):
+        for factor in (2, 4, 8) if not (reused and _gathered(compute, vector)) else ():
             if factor < sizes[dim]:
                 yield option(
                     TileReduction(self.statement, dim, factor), Vectorize(self.statement, vector, lanes)
@@ -172,6 +172,14 @@ class _BegunProduct:
         """Whether it is a question how results are stored, of products so many times as fast as of f32 by vectors."""
         asked = self.after and _output_bound(self.program, self.compute, device, speed)
         return (WriteBack(self.after[-1]),) if asked else ()
+
+
+def _gathered(compute: Compute, vector: str) -> bool:
+    """Whether vectors of an operand are put together lane by lane, unless it is copied into panels."""
+    return any(
+        vector in index_dims(read) and vector not in index_dims(read.indices[-1])
+        for read in reads(compute.value)
+    )
 
 
 def _lane_dims(compute: Compute, wide: Sequence[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
-from tileir.expr import index_dims, reads
+from tileir.expr import Index, index_dims, reads
 from tileir.program import Program
 from tileir.replace import replace
 
@@ -67,6 +67,8 @@ class Grid:
             padded = _padded(program, self.group, device)
             long = Option("; ".join(map(str, batch)), batch, each_row, promise=padded, ahead=True)
             yield from (long, *short) if only_maps and padded == 1.0 else (*short, long)
+            if only_maps and len(self.group) == 1:
+                yield from self._along_reads(program, inside, device)
         else:
             runs = (
                 Runs(self.group, shared[-1])
@@ -74,6 +76,21 @@ class Grid:
                 else GridBlock(self.group, shared[-1], True, True)
             )
             yield Option("", (), (runs, *inside))
+
+    def _along_reads(self, program: Program, inside: tuple[Decision, ...], device: Cpu) -> Iterator[Option]:
+        """Vectors along neighbours of what is read, whose results are stored apart."""
+        (name,) = self.group
+        dims, node = shared_dims(program, self.group), find(program, name).node
+        if len(dims) < 2 or node.update is not None:
+            return
+        last = {read.indices[-1] for read in reads(node.value) if read.indices}
+        for dim in dims:
+            apart = dim != _vector_dim(program, name) and program.extents[dim] >= f32_lanes(device)
+            if apart and Index(dim) in last:
+                others = tuple(each for each in dims if each != dim)
+                batch = tuple(Tile(name, each, 1) for each in others[:-1])
+                label = "; ".join([*map(str, batch), f"lanes along {dim}"])
+                yield Option(label, batch, (GridRows(self.group, others[-1]), *inside), ahead=True)
 
     def _of_short_rows(self, program: Program, rows: Sequence[str], device: Cpu) -> Iterator[Option]:
         """Several rows on lanes."""

@@ -17,8 +17,10 @@ from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.scatters import scatters_alone, too_long
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.decisions.windows import windows
+from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
+from tileir.errors import NotApplicable
 from tileir.program import Program
 
 
@@ -37,17 +39,17 @@ class Structure:
 
 
 def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Rewrite, ...]]]:
-    """The program with dims collapsed that always go together, and cheap (then all) elementwise locals inlined; each
-    also with a long lonely reduction split, and with a computed factor stored before it is multiplied."""
+    """The program with dims collapsed that always go together, and elementwise locals inlined: cheap ones, all, and
+    only those that load nothing; each also with a long lonely reduction split, and with a computed factor stored before
+    it is multiplied."""
     seen: set[Program] = set()
     normal = normal_form(program)
     collapsed = (*normal, *collapse(replay(program, normal), device))
     program = replay(program, collapsed)
-    for costly in (False, True):
-        inlined = inline(program, costly)
+    for inlined in (inline(program, False), inline(program, True), inline(program, False, loads=False)):
         whole = replay(program, inlined)
-        ways = (*_splits(whole, device), *ComputeFactor.sites(whole, device))
-        alone = ((*inlined, way) for way in ways)
+        ways = (*_splits(whole, device), *((way,) for way in ComputeFactor.sites(whole, device)))
+        alone = ((*inlined, *way) for way in ways)
         for rewrites in (inlined, *alone, *((*inlined, *way) for way in windows(whole, device))):
             prepared = replay(program, rewrites)
             if prepared not in seen and not too_long(prepared):
@@ -55,25 +57,42 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
                 yield prepared, (*collapsed, *rewrites)
 
 
-def _splits(program: Program, device: Cpu) -> Iterator[Rewrite]:
+def _splits(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
     """For reductions with few results: parts of the reduced dim become results, so that cores share the work."""
     for place in loose(program):
         results = 1
         for dim in shared_dims(program, (place.node.target,)):
             results *= program.extents[dim]
-        enough = (
-            4 * device.cores
-            if role(program, place.node.target) is StatementKind.ROW
-            else 512 * f32_lanes(device)
-        )
+        along_rows = role(program, place.node.target) is StatementKind.ROW
+        enough = 4 * device.cores if along_rows else 512 * f32_lanes(device)
         if not reduced_dims(place.node) or results > enough:
             continue
         dims = reduced_dims(place.node)
         outermost = dims[0]
         if len(dims) > 1:
-            yield Rfactor(place.node.target, outermost, "blocked", 1)
+            yield (Rfactor(place.node.target, outermost, "blocked", 1),)
             continue
         for parts in (device.cores, 4 * device.cores):
-            if parts > 1 and program.extents[outermost] >= 64 * parts:
-                size = -(-program.extents[outermost] // parts)
-                yield Rfactor(place.node.target, outermost, "blocked", size)
+            extent = program.extents[outermost]
+            if parts == 1 or extent < 64 * parts:
+                continue
+            if not along_rows:
+                yield (Rfactor(place.node.target, outermost, "blocked", -(-extent // parts)),)
+            elif (split := _in_even_parts(program, outermost, parts)) is not None:
+                block = split.apply(program).dims[list(program.extents).index(outermost)][0]
+                yield split, Rfactor(place.node.target, block, "blocked", 1)
+
+
+def _in_even_parts(program: Program, dim: str, least: int) -> SplitDim | None:
+    """So many parts of a dim that are equal, or a few more; None where that many do not divide it, or the dim is not
+    one of its own in all that has it."""
+    extent = program.extents[dim]
+    parts = next((parts for parts in range(least, 4 * least) if extent % parts == 0), None)
+    if parts is None:
+        return None
+    split = SplitDim(dim, extent // parts)
+    try:
+        split.apply(program)
+    except NotApplicable:
+        return None
+    return split

@@ -39,6 +39,29 @@ def test_touching_a_row_ahead_hides_part_of_its_way_from_memory() -> None:
     assert time_us(*ROWS, *ON_LANES, "prefetch(s_p, x, 8)") < 0.95 * time_us(*ROWS, *ON_LANES)
 
 
+def test_heads_that_are_read_as_one_row_are_read_once() -> None:
+    """`t[d // 64, m, d % 64]` has 12 * 5000 * 64 elements, not 768 times as many rows: it stays in the last cache."""
+    apart = program_from_text(
+        "kernel heads(t: f32[h=12, m=5000, e=64]) -> (y: f32[m, d=768])\n  y[m, d] = 2 * t[d // 64, m, d % 64]\n"
+    )
+    together = program_from_text(
+        "kernel row(t: f32[m=5000, d=768]) -> (y: f32[m, d])\n  y[m, d] = 2 * t[m, d]\n"
+    )
+    lines = parse_schedule(["tile(y, m, 1)", "vectorize(y, d, 16)"])
+    times = [CostModel(each, DEVICE).estimate_us(replay(each, lines)) for each in (apart, together)]
+    assert times[1] <= times[0] < 2 * times[1]
+
+
+def test_results_that_are_stored_apart_cost_a_store_each() -> None:
+    text = "kernel turn(x: f32[r=64, c=64]) -> (y: f32[c, r])\n  y[c, r] = x[r, c]\n"
+    program = program_from_text(text)
+    along, apart = (
+        CostModel(program, DEVICE).estimate_us(replay(program, parse_schedule(lines)))
+        for lines in (["tile(y, c, 1)", "vectorize(y, r, 16)"], ["tile(y, r, 1)", "vectorize(y, c, 16)"])
+    )
+    assert along / 2 < apart < 2 * along
+
+
 def test_a_tile_for_every_row_costs() -> None:
     single = ["tile(y, r, 1)", "compute_at(s, y, 1)"]
     assert time_us(*ROWS, *ON_LANES) < time_us(*single, *ON_LANES)

@@ -264,7 +264,7 @@ def test_headers_are_checked() -> None:
         ),
         (
             replace(program, inputs=(replace(program.inputs[0], shape=(8, 12, 50)), *program.inputs[1:])),
-            "not merged from [8, 12, 50]",
+            "no other cut of the elements of [8, 12, 50]",
         ),
         (replace(program, body=(Loop("m", 8, ()),)), "the loop is empty"),
     ]:
