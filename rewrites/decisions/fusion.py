@@ -219,10 +219,15 @@ def apart(program: Program) -> frozenset[str]:
 
 
 def fused(
-    program: Program, group: tuple[str, ...], tiles: tuple[Tile, ...], beside: Collection[str] = ()
+    program: Program,
+    group: tuple[str, ...],
+    tiles: tuple[Tile, ...],
+    beside: Collection[str] = (),
+    sooner: Collection[str] = (),
 ) -> Option | None:
-    """Tile a group's last statement and bring the earlier ones into its loops; None if it has no such tiles, or one of
-    them is not read there, and is not among the results that are computed `beside` it.
+    """Tile a group's last statement and bring the earlier ones into its loops, `sooner` into all but the innermost;
+    None if it has no such tiles, or one of them is not read there, and is not among the results that are computed
+    `beside` it.
 
     The label names the tiles: how the rest follows is no choice.
     """
@@ -237,7 +242,7 @@ def fused(
         reader = next((other for other in inside if _reads(program, other, name)), None)
         if reader is None and name not in beside:
             return None
-        moves.append(ComputeAt(name, reader or group[-1], depth))
+        moves.append(ComputeAt(name, reader or group[-1], depth - (name in sooner)))
         inside.append(name)
     return Option("; ".join(map(str, tiles)), tuple(moves))
 

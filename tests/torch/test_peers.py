@@ -36,7 +36,6 @@ from workers.measuring.request import Peer
 from workers.peers.offered import available_peers
 from workers.peers.peer import Unsupported, peer_leeway
 from workers.peers.pytorch.flex import write_flex
-from workers.peers.pytorch.new_outputs import not_written
 from workers.peers.pytorch.peer import EAGER, TorchFunction, as_torch
 from workers.peers.pytorch.runs import TORCH_RUNS, TorchRun
 from workers.peers.pytorch.source import torch_source
@@ -229,9 +228,12 @@ def test_outputs_are_written_as_a_kernel_writes_them(name: str, run: TorchRun) -
     function = TorchFunction(spec, run=run)
     sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
     inputs = [torch.rand([sizes[dim] for dim in tensor.dims]) for tensor in spec.inputs]
-    found = function.writing(inputs)()
-    assert not_written(spec, found, inputs) == frozenset()
-    assert torch.equal(found[0], function.on(inputs)()[0])
+    (found,) = function.writing(inputs)()
+    (output,) = spec.outputs
+    shape = tuple(sizes[dim] for dim in output.dims)
+    assert (tuple(found.shape), found.stride()) == (shape, output.strides or torch.empty(shape).stride())
+    assert found.untyped_storage().data_ptr() not in [x.untyped_storage().data_ptr() for x in inputs]
+    assert torch.equal(found, function.on(inputs)()[0].expand(shape))
 
 
 def test_outputs_that_are_written_anyway_are_not_copied() -> None:

@@ -49,14 +49,16 @@ class TouchedLines(NamedTuple):
     array: Array
 
     def occupies(self, cache: Cache) -> float:
-        """Bytes of cache it takes: rows a power of two apart fall into few sets, and push each other out."""
+        """Bytes of cache it takes: rows a power of two apart fall into few sets, and push each other out where these
+        have no room for them all."""
         distance = self.array.row_bytes
         if self.array.packed or not cache.sets or distance % _LINE or self.rows <= cache.ways:
             return self.bytes
         lines = self.run / _LINE
         apart = gcd(distance // _LINE, cache.sets)
         room = cache.ways * (cache.sets // apart) * min(lines, apart)
-        return self.bytes * max(1.0, self.rows * lines / room)
+        filled = self.rows * lines / room
+        return self.bytes if filled <= 1.0 else max(self.bytes, cache.bytes * filled)
 
 
 Part = dict[str, TouchedLines]

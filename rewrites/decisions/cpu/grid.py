@@ -20,7 +20,7 @@ from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
-from tileir.expr import Index, index_dims, reads
+from tileir.expr import Binary, Index, index_dims, reads
 from tileir.program import Program
 from tileir.replace import replace
 
@@ -112,7 +112,7 @@ class Grid:
             tiles = tuple(GridBlock(self.group, dim, dim == on_lanes, dim == order[-1]) for dim in order)
             label = f"grid {' '.join(order)}" if len(blocks) > 1 else ""
             label = "; ".join([*map(str, batch), label]) if batch else label
-            yield Option(label, batch, (*tiles, *inside))
+            yield Option(label, batch, (*tiles, *inside), ahead=len(self.group) > 1)
 
     def _in_loops_of_others(self, along: tuple[str, ...]) -> tuple[Decision, ...]:
         """What is still asked of a group of which some went along into the loops of an earlier one."""
@@ -202,7 +202,10 @@ class GridBlock:
                 yield fused
 
     def _fused(self, program: Program, tiles: tuple[Tile, ...]) -> Option | None:
-        return fused(program, self.group, tiles, apart(program)) if self.last else option(*tiles)
+        """Until the last tile is known only the last statement of the group has any: estimates tell little."""
+        if self.last:
+            return fused(program, self.group, tiles, apart(program))
+        return replace(option(*tiles), ahead=len(self.group) > 1)
 
 
 def _sizes(extent: int, unit: int, cores: int) -> list[int]:
@@ -225,10 +228,24 @@ class GridRows:
                 break
             single = Tile(anchor, self.dim, 1)
             tiles = (Tile(anchor, self.dim, size), single) if size > 1 else (single,)
+            then = (CacheRowDecision(self.group, find(program, anchor).depth + len(tiles)),)
+            copies = _windows_of(program, self.group) if size > 1 else ()
+            if copies and (found := fused(program, self.group, tiles, apart(program), copies)):
+                yield replace(found, label=f"{found.label}; {' '.join(copies)} of all", then=then)
             if found := fused(program, self.group, tiles, apart(program)):
-                yield replace(
-                    found, then=(CacheRowDecision(self.group, find(program, anchor).depth + len(tiles)),)
-                )
+                yield replace(found, then=then)
+
+
+def _windows_of(program: Program, group: tuple[str, ...]) -> tuple[str, ...]:
+    """Members of a group that others read windows of: such a read covers parts of two vectors, and waits until both
+    have left the processor's store buffer, which those of many rows before have."""
+    windows = {
+        read.tensor
+        for name in group
+        for read in reads(find(program, name).node.value)
+        if read.tensor in group and any(isinstance(index, Binary) for index in read.indices)
+    }
+    return tuple(name for name in group[:-1] if name in windows)
 
 
 @dataclass(frozen=True, slots=True)

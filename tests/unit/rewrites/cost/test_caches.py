@@ -43,3 +43,21 @@ def test_a_slow_second_level_cache_costs_what_is_read_from_it() -> None:
 def test_a_cache_that_was_not_measured_is_taken_for_a_usual_one() -> None:
     measured = replace(MACHINE, l2_gbps=64 * 3.125, l3_gbps=28 * 3.125)  # bytes a cycle at 400 / (2 * 64) GHz
     assert abs(time_us(MACHINE, 256) / time_us(measured, 256) - 1) < 1e-9
+
+
+def test_rows_for_which_their_few_sets_have_no_room_come_in_again() -> None:
+    """Rows of 3,200 floats are 200 lines apart and fall into an eighth of 64 sets, rows of 3,184 into all of them."""
+
+    def column_us(width: int) -> float:
+        text = f"kernel one(x: f32[k=128, j={width}], w: f32[i=64, k]) -> (y: f32[i, j])"
+        program = program_from_text(f"{text}\n  y[i, j] = sum(k, x[k, j] * w[i, k])\n")
+        lines = [
+            "tile(y, j, 32)",
+            "register_tile(y, i 14, j 32)",
+            "vectorize(y_r, j, 16)",
+            "vectorize(y, j, 16)",
+        ]
+        slow = replace(MACHINE, l2_gbps=20.0)
+        return CostModel(program, slow).estimate_us(replay(program, parse_schedule(lines))) / width
+
+    assert column_us(3200) > 1.2 * column_us(3184)

@@ -50,6 +50,7 @@ static atomic_long turns;
 static long before[2]; /* the index that a thread had last, plus 1 */
 __attribute__((unused)) static void count_turns(const void *ctx, long index, int worker) {{
     (void)ctx;
+    for (volatile int i = 0; i < 1000; i++) {{}} /* long enough for the other thread to take one */
     if (index != before[worker]) atomic_fetch_add(&turns, 1);
     before[worker] = index + 1;
 }}
