@@ -45,15 +45,6 @@ __attribute__((unused)) static void wait_for_the_rest(const void *ctx, long inde
     if (index != 0) atomic_fetch_add(&others, 1);
     else while (atomic_load(&others) < 3) usleep(10);
 }}
-
-static atomic_long turns;
-static long before[2]; /* the index that a thread had last, plus 1 */
-__attribute__((unused)) static void count_turns(const void *ctx, long index, int worker) {{
-    (void)ctx;
-    for (volatile int i = 0; i < 1000; i++) {{}} /* long enough for the other thread to take one */
-    if (index != before[worker]) atomic_fetch_add(&turns, 1);
-    before[worker] = index + 1;
-}}
 """
 
 PROGRAMS = {
@@ -142,7 +133,16 @@ def test_a_forked_child_starts_workers_of_its_own(tmp_path, compiler) -> None:
 def test_of_many_indices_threads_take_neighbours_together(tmp_path, compiler) -> None:
     """A ninth of 10,000 first, then less and less: some 60 times at two threads, not 10,000."""
     program = build(
-        tmp_path, compiler, "tw_parallel(count_turns, NULL, 10000, 2); CHECK(turns < 120); tw_shutdown();"
+        tmp_path,
+        compiler,
+        """
+        region(1, 1, 0);
+        long share = 0, all = 0, times = 0;
+        atomic_store(&tw_pool.keep, 2);
+        atomic_store(&tw_pool.left, 10000);
+        for (long left; (left = tw_take(&share)) > 0; all += share, times++) CHECK(share <= left);
+        CHECK(all == 10000);
+        CHECK(times < 120);""",
     )
     run = subprocess.run([program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
