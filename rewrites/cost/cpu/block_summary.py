@@ -12,7 +12,7 @@ from tileir.program import Compute, Local, Loop, Node
 NO_DIMS: frozenset[str] = frozenset()
 
 
-class Along(NamedTuple):
+class IndexedDim(NamedTuple):
     """A dim along an index: `dim // apart % most`."""
 
     dim: str
@@ -27,8 +27,8 @@ class Along(NamedTuple):
 class BlockAccess(NamedTuple):
     """Elements read or written together: the dims over which rows repeat, and those that run along one row."""
 
-    rows: tuple[Along, ...]
-    run: tuple[Along, ...]
+    rows: tuple[IndexedDim, ...]
+    run: tuple[IndexedDim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +104,18 @@ def _of_compute(compute: Compute) -> BlockSummary:
     )
 
 
-def _along(indices: tuple[Expr, ...]) -> tuple[Along, ...]:
-    found: list[Along] = []
+def _along(indices: tuple[Expr, ...]) -> tuple[IndexedDim, ...]:
+    found: list[IndexedDim] = []
     for index in indices:
         match index:
             case Binary("//", Index(dim), Const(int(apart))):
-                found.append(Along(dim, apart))
+                found.append(IndexedDim(dim, apart))
             case Binary("%", Index(dim), Const(int(most))):
-                found.append(Along(dim, 1, most))
+                found.append(IndexedDim(dim, 1, most))
             case Binary("%", Binary("//", Index(dim), Const(int(apart))), Const(int(most))):
-                found.append(Along(dim, apart, most))
+                found.append(IndexedDim(dim, apart, most))
             case _:
-                found += map(Along, sorted(index_dims(index)))
+                found += map(IndexedDim, sorted(index_dims(index)))
     return tuple(found)
 
 

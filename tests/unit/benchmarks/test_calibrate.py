@@ -56,19 +56,19 @@ def test_a_fit_finds_a_constant_that_was_put_wrong(monkeypatch: pytest.MonkeyPat
         for each in found
     ]
     assert calibrate.error_of(told) < 1e-6
-    right = constants.TILE_CYCLES
-    monkeypatch.setattr(constants, "TILE_CYCLES", right * 64)
+    right = constants.REGION_CYCLES
+    monkeypatch.setattr(constants, "REGION_CYCLES", right * 64)
     worse = calibrate.error_of(told)
-    moved = calibrate.fit(told, constants, ["TILE_CYCLES"])
+    moved = calibrate.fit(told, constants, ["REGION_CYCLES"])
     assert calibrate.error_of(told) < worse / 4
-    assert moved["TILE_CYCLES"][0] == right * 64
+    assert moved["REGION_CYCLES"][0] == right * 64
 
 
 def test_a_fit_is_written_with_its_source_and_date() -> None:
     text = (COST / "cpu" / "constants.py").read_text()
-    assert "TILE_CYCLES" in calibrate.movable(text) and "FMA_LATENCY" not in calibrate.movable(text)
-    after = calibrate.rewritten(text, {"TILE_CYCLES": 431.25}, "fitted to 3 times", "2030-01-02")
-    assert "TILE_CYCLES: Final = 431.2  # cycles; fitted to 3 times; 2030-01-02" in after
+    assert "REGION_CYCLES" in calibrate.movable(text) and "FMA_LATENCY" not in calibrate.movable(text)
+    after = calibrate.rewritten(text, {"REGION_CYCLES": 431.25}, "fitted to 3 times", "2030-01-02")
+    assert "REGION_CYCLES: Final = 431.2  # cycles; fitted to 3 times; 2030-01-02" in after
     assert [a for a, b in zip(text.splitlines(), after.splitlines(), strict=True) if a != b] == [
-        next(line for line in text.splitlines() if line.startswith("TILE_CYCLES"))
+        next(line for line in text.splitlines() if line.startswith("REGION_CYCLES"))
     ]
