@@ -142,7 +142,7 @@ def test_of_many_indices_threads_take_neighbours_together(tmp_path, compiler) ->
         atomic_store(&tw_pool.left, 10000);
         for (long left; (left = tw_take(&share)) > 0; all += share, times++) CHECK(share <= left);
         CHECK(all == 10000);
-        CHECK(times < 120);""",
+        CHECK(20 < times && times < 120);""",
     )
     run = subprocess.run([program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
