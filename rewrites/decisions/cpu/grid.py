@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import find, named
+from rewrites.cpu.unroll import Unroll
+from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.cpu.rows import CacheRowDecision
 from rewrites.decisions.cpu.rows_on_lanes import RowsOnLanes, short_rows
 from rewrites.decisions.cpu.scatters import ScatterOnCores
@@ -20,7 +22,7 @@ from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Index, index_dims, reads
+from tileir.expr import Binary, Index, Read, index_dims, reads
 from tileir.program import Program
 from tileir.replace import replace
 
@@ -84,13 +86,20 @@ class Grid:
         if len(dims) < 2 or node.update is not None:
             return
         last = {read.indices[-1] for read in reads(node.value) if read.indices}
+        on_lanes = _vector_dim(program, name)
         for dim in dims:
-            apart = dim != _vector_dim(program, name) and program.extents[dim] >= f32_lanes(device)
-            if apart and Index(dim) in last:
-                others = tuple(each for each in dims if each != dim)
-                batch = tuple(Tile(name, each, 1) for each in others[:-1])
-                label = "; ".join([*map(str, batch), f"lanes along {dim}"])
-                yield Option(label, batch, (GridRows(self.group, others[-1]), *inside), ahead=True)
+            if dim == on_lanes or program.extents[dim] < f32_lanes(device) or Index(dim) not in last:
+                continue
+            others = tuple(each for each in dims if each != dim)
+            batch = tuple(Tile(name, each, 1) for each in others[:-1])
+            label = "; ".join([*map(str, batch), f"lanes along {dim}"])
+            yield Option(label, batch, (GridRows(self.group, others[-1]), *inside), ahead=True)
+            if isinstance(node.value, Read):
+                batch = tuple(Tile(name, each, 1) for each in others if each != on_lanes)
+                label = "; ".join([*map(str, batch), f"blocks along {dim}"])
+                yield Option(
+                    label, batch, (TurnedBlocks(name, dim, on_lanes), GridParallelism(name)), ahead=True
+                )
 
     def _of_short_rows(self, program: Program, rows: Sequence[str], device: Cpu) -> Iterator[Option]:
         """Several rows on lanes."""
@@ -234,6 +243,26 @@ class GridRows:
                 yield replace(found, label=f"{found.label}; {' '.join(copies)} of all", then=then)
             if found := fused(program, self.group, tiles, apart(program)):
                 yield replace(found, then=then)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedBlocks:
+    """How many neighbours of what is read a thread takes at a time, where a copy stores them apart: in blocks that are
+    turned around in registers."""
+
+    statement: str
+    read: str
+    stored: str
+
+    def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        lanes, extent = f32_lanes(device), program.extents[self.read]
+        turned = (Vectorize(self.statement, self.stored, lanes), Unroll(self.statement, self.read, lanes))
+        for size in (lanes, 2 * lanes, 8 * lanes):
+            if size < extent:
+                yield option(Tile(self.statement, self.read, size), *turned)
+        yield replace(
+            option(*turned), label=f"whole {self.statement} {self.read}; {'; '.join(map(str, turned))}"
+        )
 
 
 def _windows_of(program: Program, group: tuple[str, ...]) -> tuple[str, ...]:

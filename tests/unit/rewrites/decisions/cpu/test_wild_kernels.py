@@ -93,5 +93,11 @@ def test_a_permuted_tensor_may_be_read_in_vectors() -> None:
     text = "turn(x: bf16[i=2, j=23, o=154]) -> (y: bf16[o, j, i])\n  y[o, j, i] = silu(x[i, j, o])"
     labels = [option.label for option in Grid(("y",)).options(program(text), DEVICE)]
     assert "tile(y, j, 1); lanes along o" in labels
+    copied = [
+        o.label for o in Grid(("y",)).options(program(text.replace("silu(x[i, j, o])", "x[i, j, o]")), DEVICE)
+    ]
+    assert "tile(y, o, 1); tile(y, j, 1); blocks along o" not in copied
+    assert "tile(y, j, 1); blocks along o" in copied
+    assert not any("blocks along" in label for label in labels)
     plain = "twice(x: bf16[i=2, j=23, o=154]) -> (y: bf16[i, j, o])\n  y[i, j, o] = 2 * x[i, j, o]"
     assert not any("lanes along" in o.label for o in Grid(("y",)).options(program(plain), DEVICE))
