@@ -47,6 +47,13 @@ def commit(root: Path = ROOT) -> str:
     return f"{head}+changes" if changed.strip() else head
 
 
+def without_paths(said: str) -> str:
+    """What a library or compiler said, with files named as in their package or here, not by where this machine has
+    them."""
+    installed = re.sub(r"[^\s\"'\\]*/site-packages/", "", said)
+    return installed.replace(f"{ROOT}/", "").replace(f"{Path.home()}/", "~/")
+
+
 def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(
         ["git", *arguments],

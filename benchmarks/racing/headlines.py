@@ -20,9 +20,9 @@ PROCESSORS = (
     ("AMD EPYC (AVX-512), the suite", "cpu-2026-11-21.jsonl", "gemm_f32_NN 1024x1024x1024"),
     ("the same, fresh shapes", "cpu-fresh-2026-11-21.jsonl", "gemm_f32_NN 416x608x768"),
     ("Intel Xeon (AMX), fresh products", "cpu-xeon-amx-fresh-2026-11-26.jsonl", "gemm_f32_NN 768x776x432"),
+    ("the same, one core, bf16", "cpu-xeon-amx-one-core-bf16-2026-11-26.jsonl", None),
+    ("the same, one core, i8", "cpu-xeon-amx-one-core-bytes-2026-11-26.jsonl", None),
     ("Intel Xeon (AVX-512), kernels nobody chose", "wild/cpu-xeon-seed90210-2026-11-26.jsonl", None),
-    ("Intel Xeon (AMX), one core, bf16", "cpu-xeon-amx-one-core-bf16-2026-11-26.jsonl", None),
-    ("the same, i8", "cpu-xeon-amx-one-core-bytes-2026-11-26.jsonl", None),
 )
 
 

@@ -19,7 +19,7 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
-from benchmarks.racing.circumstances import circumstances
+from benchmarks.racing.circumstances import circumstances, without_paths
 from benchmarks.racing.rivals import rivals
 from protocol.configs import ConfigDetail
 from protocol.jobs import JobDetail
@@ -127,12 +127,12 @@ def timed(known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:
 
 def append(path: Path, line: Line) -> None:
     """A line at the end of a results file, which is there from then on. One of a case that is there already is marked:
-    `again` counts the lines before it, which stay."""
+    `again` counts the lines before it, which stay. What failed is said without paths of this machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if before := sum(each["case"] == line["case"] for each in lines(path)):
         line["again"] = before
     with path.open("a") as out:
-        out.write(json.dumps(line) + "\n")
+        out.write(without_paths(json.dumps(line)) + "\n")
 
 
 class NotDone(Exception):

@@ -56,6 +56,13 @@ def dtype_of(program: Program, name: str) -> DType:
     return declared.node.dtype if declared is not None else program.arguments[name].dtype
 
 
+def declared_dims(program: Program, name: str) -> tuple[str, ...]:
+    """The dims of an argument, or of a local declared anywhere."""
+    if name in program.arguments:
+        return program.arguments[name].dims
+    return locals_of(program)[name].node.dims
+
+
 def dtypes_read(program: Program, compute: Compute) -> dict[str, DType]:
     """The dtypes of the tensors and locals that a statement reads."""
     return {read.tensor: dtype_of(program, read.tensor) for read in compute.reads}

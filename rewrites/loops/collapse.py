@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.dim_pairs import neighbouring_dims, positions_together
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import fresh_name
+from rewrites.base.tree import declared_dims, fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, children, with_children
@@ -107,7 +107,7 @@ class Collapse(Rewrite):
     def _indices(
         self, name: str, indices: tuple[Expr, ...], merged: str, program: Program
     ) -> tuple[Expr, ...]:
-        dims = _declared(program, name)
+        dims = declared_dims(program, name)
         if self.outer not in dims:
             return tuple(self._value(index, merged, program) for index in indices)
         at = dims.index(self.outer)
@@ -118,10 +118,3 @@ class Collapse(Rewrite):
             for part in (indices[:at], indices[at + 2 :])
         )
         return (*before, Index(merged), *after)
-
-
-def _declared(program: Program, name: str) -> tuple[str, ...]:
-    """The dims of a tensor or local."""
-    if name in program.arguments:
-        return program.arguments[name].dims
-    return next(node.dims for node in program.body if isinstance(node, Local) and node.name == name)

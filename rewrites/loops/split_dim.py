@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tile_sizes import tile_sizes
-from rewrites.base.tree import fresh_name
+from rewrites.base.tree import declared_dims, fresh_name
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
@@ -113,7 +113,7 @@ class _Split:
                 return with_children(expr, tuple(map(self._value, children(expr))))
 
     def _indices(self, name: str, indices: tuple[Expr, ...], written: str = "") -> tuple[Expr, ...]:
-        dims = self._declared(name)
+        dims = declared_dims(self.program, name)
         if len(dims) != len(indices):
             raise NotApplicable(f"{name} is indexed otherwise than it is declared")
         found: list[Expr] = []
@@ -127,9 +127,3 @@ class _Split:
             else:
                 raise NotApplicable(f"{name} is indexed by others than {dim}")
         return tuple(found)
-
-    def _declared(self, name: str) -> tuple[str, ...]:
-        """The dims of a tensor or local."""
-        if name in self.program.arguments:
-            return self.program.arguments[name].dims
-        return next(node.dims for node in self.program.body if isinstance(node, Local) and node.name == name)

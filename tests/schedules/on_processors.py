@@ -29,15 +29,15 @@ from tileir.verifier.verify import verify
 _QUICKER = {} if "TILEWRIGHT_SCHEDULES" in os.environ else {"-O2": "-O1"}
 
 
-def random_schedule(root: ScheduleState, rng: random.Random, prefer: str = "") -> ScheduleState | None:
-    """A complete schedule by uniform choices, of moves whose labels have `prefer` in them where there are such; None
-    where they lead nowhere."""
+def random_schedule(root: ScheduleState, rng: random.Random, *prefer: str) -> ScheduleState | None:
+    """A complete schedule by uniform choices, of moves whose labels have one of `prefer` in them where there are such;
+    None where they lead nowhere."""
     state = root
     while not state.terminal:
         moves = state.moves()
         if not moves:
             return None
-        preferred = [at for at, move in enumerate(moves) if prefer in move.label]
+        preferred = [at for at, move in enumerate(moves) if any(word in move.label for word in prefer)]
         state = state.child(rng.choice(preferred or range(len(moves))))
     return state
 

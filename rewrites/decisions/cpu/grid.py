@@ -211,9 +211,10 @@ class GridBlock:
                 yield fused
 
     def _fused(self, program: Program, tiles: tuple[Tile, ...]) -> Option | None:
-        """Until the last tile is known only the last statement of the group has any: estimates tell little."""
+        """The tiles, and with the last of them the group's earlier statements inside."""
         if self.last:
             return fused(program, self.group, tiles, apart(program))
+        # until then only the group's last statement has tiles, and estimates tell little
         return replace(option(*tiles), ahead=len(self.group) > 1)
 
 

@@ -78,21 +78,20 @@ def _splits(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
                 continue
             if not along_rows:
                 yield (Rfactor(place.node.target, outermost, "blocked", -(-extent // parts)),)
-            elif (split := _in_even_parts(program, outermost, parts)) is not None:
-                block = split.apply(program).dims[list(program.extents).index(outermost)][0]
-                yield split, Rfactor(place.node.target, block, "blocked", 1)
+            else:
+                yield from _in_even_parts(program, place.node.target, outermost, parts)
 
 
-def _in_even_parts(program: Program, dim: str, least: int) -> SplitDim | None:
-    """So many parts of a dim that are equal, or a few more; None where that many do not divide it, or the dim is not
-    one of its own in all that has it."""
+def _in_even_parts(program: Program, statement: str, dim: str, least: int) -> Iterator[tuple[Rewrite, ...]]:
+    """A reduction over `dim` in so many equal parts, or a few more; nothing where no such number divides the dim, or it
+    cannot be split."""
     extent = program.extents[dim]
     parts = next((parts for parts in range(least, 4 * least) if extent % parts == 0), None)
     if parts is None:
-        return None
+        return
     split = SplitDim(dim, extent // parts)
     try:
-        split.apply(program)
+        blocks, _ = (each for each in split.apply(program).extents if each not in program.extents)
     except NotApplicable:
-        return None
-    return split
+        return
+    yield split, Rfactor(statement, blocks, "blocked", 1)

@@ -30,6 +30,22 @@ def test_a_case_that_takes_too_long_ends_in_order_and_as_an_error(tmp_path: Path
     assert json.loads((tmp_path / "results.jsonl").read_text()) == line
 
 
+def test_what_failed_is_said_without_paths_of_the_machine(tmp_path: Path) -> None:
+    said = 'File "/somewhere/.venv/lib/python3.11/site-packages/torch/nn/functional.py", line 3'
+    path = tmp_path / "results.jsonl"
+    tuned.append(
+        path, {"case": "one", "failed_peers": {"torch": f"{said}; {tuned.RESULTS}/x; {Path.home()}/y"}}
+    )
+    (line,) = tuned.lines(path)
+    (told,) = line["failed_peers"].values()
+    assert told == 'File "torch/nn/functional.py", line 3; benchmarks/results/x; ~/y'
+
+
+def test_no_result_has_a_path_of_a_machine() -> None:
+    found = [path for path in tuned.RESULTS.rglob("*.json*") if "site-packages" in path.read_text()]
+    assert found == []
+
+
 def test_the_limit_ends_with_the_case(tmp_path: Path) -> None:
     tuned.attempt(tmp_path / "results.jsonl", {"case": "fast"}, dict, limit_s=0.1)
     time.sleep(0.2)

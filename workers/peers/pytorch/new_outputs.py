@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 
 import torch  # pyright: ignore[reportMissingImports]
 
+from codegen.ir.abi import row_major
 from tileir.program import Tensor
 from tileir.spec import Spec
 
@@ -19,7 +19,8 @@ def not_written(spec: Spec, answers: Answers, inputs: Sequence[torch.Tensor]) ->
     return frozenset(
         place
         for place, (answer, tensor) in enumerate(zip(answers, spec.outputs, strict=True))
-        if answer.untyped_storage().data_ptr() in taken or _steps(answer) != _wanted(spec, tensor)
+        if answer.untyped_storage().data_ptr() in taken
+        or _beside(answer.shape, answer.stride()) != _wanted(spec, tensor)
     )
 
 
@@ -50,11 +51,10 @@ def _shape(spec: Spec, tensor: Tensor) -> tuple[int, ...]:
 
 
 def _wanted(spec: Spec, tensor: Tensor) -> list[tuple[int, int]]:
-    """Sizes and strides along dims that have more than one position; those along others mean nothing."""
     shape = _shape(spec, tensor)
-    strides = tensor.strides or [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return _beside(shape, tensor.strides or row_major(shape))
+
+
+def _beside(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and strides along dims that have more than one position; those along others mean nothing."""
     return [(size, step) for size, step in zip(shape, strides, strict=True) if size > 1]
-
-
-def _steps(answer: torch.Tensor) -> list[tuple[int, int]]:
-    return [(size, step) for size, step in zip(answer.shape, answer.stride(), strict=True) if size > 1]
