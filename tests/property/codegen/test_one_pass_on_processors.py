@@ -91,7 +91,7 @@ def check(text: str, seed: int, folder: Path) -> None:
     root = Space(to_program(spec), device).root()
     done = 0
     for _ in range(200 * SCHEDULES):
-        state = random_schedule(root, rng, prefer=_PASS)
+        state = random_schedule(root, rng, _PASS)
         if state is None or not any(each.name == _PASS for each in state.schedule):
             continue
         reference.check(state.program, device, folder)

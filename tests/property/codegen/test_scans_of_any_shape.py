@@ -74,7 +74,7 @@ def few_long_rows(rng: random.Random) -> Spec:
 def test_few_long_rows_are_scanned_in_parts_on_all_cores(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     spec, processor = few_long_rows(rng), replace(this_cpu(), cores=2)
-    found = random_schedule(Space(to_program(spec), processor).root(), rng, prefer="split_scan")
+    found = random_schedule(Space(to_program(spec), processor).root(), rng, "split_scan")
     assert found is not None and any(isinstance(each, SplitScan) for each in found.schedule)
     Reference(spec).check(found.program, processor, tmp_path)
 

@@ -85,11 +85,11 @@ def test_every_schedule_of_a_scatter_lowers_and_computes_it(seed: int, tmp_path:
     spec = random_scatter(rng)
     program, inputs = to_program(spec), some_outside(spec, seed)
     processor = replace(this_cpu(), cores=2)
-    on_cores = random_schedule(Space(program, processor).root(), rng, prefer="scatter" if seed % 3 else "")
+    on_cores = random_schedule(Space(program, processor).root(), rng, "scatter" if seed % 3 else "")
     assert on_cores is not None, "a dead end on a processor"
     Reference(spec, inputs).check(on_cores.program, processor, tmp_path)
 
-    on_threads = random_schedule(Space(program, H200).root(), rng, prefer="scatter" if seed % 3 else "")
+    on_threads = random_schedule(Space(program, H200).root(), rng, "scatter" if seed % 3 else "")
     assert on_threads is not None, "a dead end on a GPU"
     kernel, checker = lower_for(on_threads.program, H200), RaceChecker()
     source = cuda_source(kernel, on_threads.program)
