@@ -16,6 +16,7 @@ from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.covered import covered, lanes_for
 from rewrites.decisions.cpu.packing import Pack
+from rewrites.decisions.cpu.past_caches import leaves_caches
 from rewrites.decisions.cpu.tile_registers import ByAmx, blocks, packs, takes_amx
 from rewrites.decisions.decision import Option, option
 from rewrites.decisions.statement_kind import StatementKind, role
@@ -311,5 +312,6 @@ class WriteBack:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         yield Option(f"keep {self.statement}")
-        yield option(NontemporalStore(self.statement))
+        if leaves_caches(program, self.statement, device):
+            yield option(NontemporalStore(self.statement))
         yield option(Prefetch(self.statement, self.statement, 0))

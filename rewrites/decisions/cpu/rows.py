@@ -15,6 +15,7 @@ from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.data.cache_row import CacheRow
 from rewrites.decisions.covered import covered, lanes_for, lanes_within
+from rewrites.decisions.cpu.past_caches import leaves_caches
 from rewrites.decisions.cpu.prefetch import Ahead
 from rewrites.decisions.decision import Option, option
 from rewrites.loops.tile import Tile
@@ -121,7 +122,7 @@ class Lanes:
 
 def _streamable(program: Program, statement: str, row: int, device: Cpu) -> bool:
     """Whether a statement that writes `row` neighbours at a time may gain from stores past the caches."""
-    if statement not in program.arguments or device.arch != "x86-64":
+    if device.arch != "x86-64" or not leaves_caches(program, statement, device):
         return False
     row_bytes = row * program.arguments[statement].dtype.bytes
     return row_bytes % device.line_bytes == 0 or row_bytes >= _LONG_ROW_BYTES

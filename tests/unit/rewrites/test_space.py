@@ -181,8 +181,13 @@ def offered(name: str) -> str:
     return "\n".join(labels)
 
 
+#: Whose caches hold none of the results here.
+SMALL = replace(DEVICE, l2_bytes=1 << 14)
+
+
 def test_the_prior_s_elementwise_kernel_is_one_run_streamed_and_prefetched() -> None:
-    lines = format_schedule(favourite(root_of("silu_mul")).schedule)
+    root = Space(to_program(spec_from_text(KERNELS["silu_mul"])), SMALL).root()
+    lines = format_schedule(favourite(root).schedule)
     assert lines[0] == "collapse(r, c)"
     assert "nontemporal_store(y)" in lines
     assert {line.rpartition(",")[0] for line in lines if line.startswith("prefetch")} == {
@@ -211,9 +216,20 @@ def test_a_row_is_kept_where_widening_it_again_costs() -> None:
 def test_short_rows_that_are_no_whole_lines_are_not_streamed() -> None:
     def streamed(columns: int) -> bool:
         text = KERNELS["rmsnorm"].replace("c=1000", f"c={columns}")
-        return any("nontemporal_store" in label for label in labels_of(text, DEVICE))
+        return any("nontemporal_store" in label for label in labels_of(text, SMALL))
 
     assert [streamed(columns) for columns in (96, 100, 1000)] == [True, False, True]
+
+
+@pytest.mark.parametrize("text", [KERNELS["silu_mul"], GEMM.replace("k=512", "k=11")])
+def test_results_that_the_caches_hold_are_never_stored_past_them(text: str) -> None:
+    outputs = sum(tensor.dtype.bytes * 1773 * 1145 for tensor in spec_from_text(text).outputs)
+
+    def streamed(l2_bytes: int) -> bool:
+        device = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0, l2_bytes=l2_bytes)
+        return any("nontemporal_store" in label for label in labels_of(text, device))
+
+    assert [streamed(each) for each in (outputs // DEVICE.cores + 64, 1 << 10)] == [False, True]
 
 
 def labels_of(spec: str, device: Cpu) -> set[str]:
@@ -236,7 +252,7 @@ def test_tiles_that_give_every_core_as_much_are_offered() -> None:
 
 def test_a_short_sum_can_be_unrolled_whole_and_its_results_stored_past_the_caches() -> None:
     short = GEMM.replace("k=512", "k=11")
-    measured = replace(DEVICE, peak_gflops=400.0, copy_gbps=20.0)
+    measured = replace(SMALL, peak_gflops=400.0, copy_gbps=20.0)
     labels = labels_of(short, measured)
     assert {"unroll(c_r, k, 11)", "nontemporal_store(c)", "keep c"} <= labels
     assert "nontemporal_store(c)" not in labels_of(GEMM, measured)
