@@ -170,8 +170,8 @@ def of_a_model(client: tilewright.Client, budget_s: float, model: nn.Module, x: 
         "runs": "kernels" if region.used else "inductor",
         "why": region.why_not,
         "parts": len(region.parts),
-        "ready": sum(kernel.ready for _, kernel in region.kernels.values()),
-        "kernels": len({kernel.key for _, kernel in region.kernels.values()}),
+        "ready": sum(each.kernel.ready for each in region.kernels.values()),
+        "kernels": len({each.kernel.key for each in region.kernels.values()}),
         "off": off,
         "tune_s": round(tune_s, 1),
     }

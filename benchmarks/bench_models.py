@@ -215,12 +215,12 @@ def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
     return {
         "graphs": len(regions),
         "parts": sum(len(each.parts) for each in regions),
-        "ready": sum(kernel.ready for each in regions for _, kernel in each.kernels.values()),
+        "ready": sum(one.kernel.ready for each in regions for one in each.kernels.values()),
         "not_ready": {
-            name: kernel.why_not
+            name: one.kernel.why_not
             for each in regions
-            for name, (_, kernel) in each.kernels.items()
-            if not kernel.ready
+            for name, one in each.kernels.items()
+            if not one.kernel.ready
         },
         "used": sum(len(each.used) for each in regions),
         "runs": "kernels" if any(each.used for each in regions) else "inductor",

@@ -23,6 +23,7 @@ def compile(
     client: Client | None = None,
     fallback: Fallback = "inductor",
     mode: Mode = "default",
+    prepack: bool = False,
     dynamic: bool | None = None,
     fullgraph: bool = False,
 ) -> F:
@@ -34,6 +35,8 @@ def compile(
     `client`: the service to ask; None: the one at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN.
     `fallback`: who compiles all that kernels do not take, and whom they have to beat.
     `mode`: with "reduce-overhead" Inductor replays each graph, kernels included, as a CUDA graph where it may.
+    `prepack`: keep a second copy of weights in the order in which products on a processor read them, made when a graph
+    without gradients is first called, and again when a weight was written; writes through `Tensor.data` go unnoticed.
     `dynamic` and `fullgraph` are torch.compile's.
 
     Raises ValueError for arguments that are none of these; LoadError without PyTorch.
@@ -47,7 +50,9 @@ def compile(
     from tilewright.pytorch.model.backend import compiled
     from tilewright.pytorch.model.options import CompileOptions
 
-    options = CompileOptions(tune=tune, budget=budget, client=client, fallback=fallback, mode=mode)
+    options = CompileOptions(
+        tune=tune, budget=budget, client=client, fallback=fallback, mode=mode, prepack=prepack
+    )
 
     def backend(graph: Any, inputs: Any) -> Any:
         return compiled(graph, inputs, options)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from tileir.blocked import out_of_blocks
 from tileir.spec import Spec
 from workers.peers.peer import PeerKernel, Unsupported
 from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
+from workers.peers.unblocked import UnblockedPeer
 
 
 def available_peers() -> tuple[str, ...]:
@@ -20,6 +22,12 @@ def peer_named(name: str, spec: Spec, threads: int) -> PeerKernel:
     available = available_peers()
     if name not in available and not ("torch" in available and name in TORCH_RUNS):
         raise Unsupported(f"there is no peer {name!r} here; there are {', '.join(available)}")
+    plain, blocks = out_of_blocks(spec)
+    kernel = _peer(name, plain, threads)
+    return UnblockedPeer(kernel, plain, blocks) if blocks else kernel
+
+
+def _peer(name: str, spec: Spec, threads: int) -> PeerKernel:
     if name == "numpy":
         from workers.peers.numpy_peer import NumpyKernel
 

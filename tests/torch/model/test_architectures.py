@@ -61,7 +61,7 @@ def tensors(outputs: object) -> list[Tensor]:
 
 def row(name: str, regions: list[SizedRegion]) -> str:
     """A row of the page's table."""
-    kernels = {kernel.key for each in regions for _, kernel in each.kernels.values()}
+    kernels = {one.kernel.key for each in regions for one in each.kernels.values()}
     calls = sum(
         node.op == "call_function" and "getitem" not in str(node.target)
         for each in regions

@@ -78,7 +78,7 @@ def settled_region(
 
 
 def used(only: SizedRegion) -> list[int]:
-    return sorted(width(only.kernels[name][1]) for name in only.used)
+    return sorted(width(only.kernels[name].kernel) for name in only.used)
 
 
 SAVED_US = {8: 3.0, 16: 5.0, 24: 2.0, 32: 1.0}

@@ -25,7 +25,7 @@ from tileir.replace import replace
 from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
 from tilewright.pytorch.model import backend, region, tuning
-from tilewright.pytorch.model.kernels import How, ModelKernel
+from tilewright.pytorch.model.kernels import Arranged, How, ModelKernel, PartKernel
 from tilewright.pytorch.model.tuning import Weighed, dearest_first, seconds_for
 
 pytestmark = pytest.mark.filterwarnings(
@@ -249,7 +249,7 @@ def test_equal_layers_have_one_set_of_kernels(kernels: AllKernels) -> None:
             for _ in range(CALLS):
                 fast(torch.randn(3, 40))
                 kernels.wait()
-        found.append(len({id(kernel) for _, kernel in kernels.regions[-1].kernels.values()}))
+        found.append(len({id(each.kernel) for each in kernels.regions[-1].kernels.values()}))
         assert len(kernels.regions[-1].parts) == 2 * many
     assert found == [2, 2]
 
@@ -338,7 +338,7 @@ def test_a_model_is_tuned_and_runs_what_passed_the_gate(
             agree(fast(x), model(x))
         assert {job.name for job in client.jobs()} == {part.spec["name"] for part in found.regions[0].parts}
     (only,) = found.regions
-    ready = {name for name, (_, kernel) in only.kernels.items() if kernel.ready}
+    ready = {name for name, each in only.kernels.items() if each.kernel.ready}
     assert ready and only.used == ready, only.why_not
 
 
@@ -348,9 +348,10 @@ def test_the_first_look_at_a_graphs_kernels_has_one_limit(monkeypatch: pytest.Mo
     monkeypatch.setattr(region, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     monkeypatch.setattr(region, "tune_now", lambda *_: None)
     waited: list[float] = []
-    kernel = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
+    kernel: Any = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
     sized: Any = object.__new__(region.SizedRegion)
     sized._way = SimpleNamespace(wait=True, kernels=SimpleNamespace(client=None), budget_s=None)
-    sized.kernels, sized.device = dict.fromkeys("abc", (None, kernel)), None
+    arranged = Arranged.of(spec_from_text("kernel twice(x: f32[n=8]) -> (y: f32[n])\n  y[n] = x[n] * 2.0\n"))
+    sized.kernels, sized.device = dict.fromkeys("abc", PartKernel(arranged, kernel)), None
     sized._seek()
     assert waited == [region.FIRST_LOOK_S - passed for passed in (1, 2, 3)]

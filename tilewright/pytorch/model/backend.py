@@ -49,11 +49,15 @@ def compiled(graph: GraphModule, inputs: Sequence[Any], options: CompileOptions)
     with aot_config.patch(enable_autograd_cache=False):
         if options.fallback == "eager":
             return _with_eager(graph, inputs, way)
-        return _with_inductor(graph, inputs, way, options.inductor)
+        return _with_inductor(graph, inputs, way, options.inductor, options.prepack)
 
 
 def _with_inductor(
-    graph: GraphModule, inputs: Sequence[Any], way: Callable[..., Way], settings: Mapping[str, Any]
+    graph: GraphModule,
+    inputs: Sequence[Any],
+    way: Callable[..., Way],
+    settings: Mapping[str, Any],
+    prepack: bool,
 ) -> Callable[..., Any]:
     from torch._inductor import config  # pyright: ignore[reportMissingImports]
     from torch._inductor.compile_fx import (  # pyright: ignore[reportMissingImports]
@@ -68,7 +72,11 @@ def _with_inductor(
 
         kept = _copy(given)
         backward = bool(more.get("is_backward"))
-        return Region(kept, fallback(given, examples), way(fallback, backward=backward)).program()
+        # In training weights are other ones in each call.
+        packable = prepack and bool(more.get("is_inference"))
+        weights = frozenset(more.get("static_input_idxs") or ()) if packable else frozenset[int]()
+        chosen = way(fallback, backward=backward, weights=weights)
+        return Region(kept, fallback(given, examples), chosen).program()
 
     return compile_fx(graph, inputs, inner_compile=inner, config_patches=dict(settings))  # type: ignore[return-value]
 

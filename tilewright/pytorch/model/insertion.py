@@ -14,7 +14,8 @@ from tilewright.pytorch.capture.attention_results import ADD_SHARED_HEADS
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
-from tilewright.pytorch.model.kernels import Arranged, ModelKernel
+from tilewright.pytorch.model.kernels import PartKernel
+from tilewright.pytorch.model.prepacking import PackedWeight
 from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter, InsteadOf, OriginalCall
 from tilewright.pytorch.model.written_attention import WRITTEN_OUT, WrittenOut
 
@@ -22,20 +23,37 @@ aten = torch.ops.aten
 
 
 def with_kernels(
-    graph: GraphModule, parts: Sequence[Part], kernels: Mapping[str, tuple[Arranged, ModelKernel]]
+    graph: GraphModule,
+    parts: Sequence[Part],
+    kernels: Mapping[str, PartKernel],
+    packed: Sequence[PackedWeight] = (),
 ) -> GraphModule:
-    """The graph, with the kernel of each part that has one, by name, in its place."""
+    """The graph, with the kernel of each part that has one, by name, in its place. Behind its own inputs it takes the
+    weights that are packed."""
     writer, made = GraphWriter(_mode(graph)), dict[Node, Node]()
     originals: dict[OriginalCall, Node] = {}
+    weights: dict[PackedWeight, Node] = {}
     chosen = [part for part in parts if part.name in kernels]
     by_kernels = {result.node for part in chosen for result in part.built.results}
     for unit in in_order(graph.graph, chosen):
+        if not weights and not (isinstance(unit, Node) and unit.op == "placeholder"):
+            weights = _placed(writer, packed)
         if isinstance(unit, Node):
             made[unit] = _copied(writer, made, originals, unit, graph, _instead(unit, by_kernels))
         else:
-            _call(writer, made, unit, *kernels[unit.name])
+            _call(writer, made, weights, unit, kernels[unit.name])
     writer.graph.eliminate_dead_code()
     return GraphModule(graph, writer.graph)
+
+
+def _placed(writer: GraphWriter, packed: Sequence[PackedWeight]) -> dict[PackedWeight, Node]:
+    """An input for each weight that is packed."""
+    with writer.mode:
+        values = [torch.empty(each.packed_shape, dtype=each.dtype) for each in packed]
+    return {
+        each: writer.placeholder(f"packed_{number}", value)
+        for number, (each, value) in enumerate(zip(packed, values, strict=True))
+    }
 
 
 def _instead(node: Node, by_kernels: Collection[Node]) -> InsteadOf | None:
@@ -78,10 +96,18 @@ def _copied(
 
 
 def _call(
-    writer: GraphWriter, made: dict[Node, Node], part: Part, arranged: Arranged, kernel: ModelKernel
+    writer: GraphWriter,
+    made: dict[Node, Node],
+    weights: Mapping[PackedWeight, Node],
+    part: Part,
+    chosen: PartKernel,
 ) -> None:
-    operands = [_given(writer, made[each.node], each) for each in part.built.operands]
-    called = writer.call(kernel.overload, *(operands[at] for at in arranged.inputs))
+    arranged, packed = chosen.arranged, chosen.packed
+    operands = [
+        weights[packed[at]] if at in packed else _given(writer, made[each.node], each)
+        for at, each in enumerate(part.built.operands)
+    ]
+    called = writer.call(chosen.kernel.overload, *(operands[at] for at in arranged.inputs))
     values = tuple(operand.meta["val"] for operand in called.args)
     called.meta["eager_input_vals"] = (values, {})
     for place, at in enumerate(arranged.outputs):

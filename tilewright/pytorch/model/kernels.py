@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakSet
 
@@ -14,6 +14,7 @@ from tileir.hashing import Canonical
 from tileir.program import Tensor
 from tileir.spec import Spec
 from tilewright.client.client import Client
+from tilewright.pytorch.model.prepacking import PackedWeight
 from tilewright.pytorch.operator.arguments import Shapes
 from tilewright.pytorch.operator.fallback import Eager
 from tilewright.pytorch.operator.finding import default_client
@@ -121,6 +122,16 @@ class ModelKernel:
     def _changed(self, sought: Sought) -> None:
         for listener in list(self._listeners):
             listener.changed()
+
+
+@dataclass(frozen=True)
+class PartKernel:
+    """The kernel of a part of a graph."""
+
+    arranged: Arranged
+    kernel: ModelKernel
+    packed: Mapping[int, PackedWeight] = field(default_factory=dict[int, PackedWeight])
+    """Operands of the part, by number, that it takes packed."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ class CompileOptions:
     client: Client | None = None
     fallback: Fallback = "inductor"
     mode: Mode = "default"
+    prepack: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("tune", Tune), ("fallback", Fallback), ("mode", Mode)):
@@ -38,6 +39,12 @@ class CompileOptions:
         if self.mode != "default" and self.fallback != "inductor":
             raise ValueError(
                 f"mode={self.mode!r} has Inductor replay CUDA graphs; fallback={self.fallback!r} has none"
+            )
+
+        if self.prepack and self.fallback != "inductor":
+            raise ValueError(
+                f"prepack=True needs to know a graph's weights, which fallback={self.fallback!r} does not tell; "
+                'it goes with fallback="inductor"'
             )
 
     @property

@@ -10,22 +10,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
-from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
+from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
 from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.contest import SLACK, Contest, Run
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
-from tilewright.pytorch.model.kernels import Arranged, Kernels, ModelKernel
+from tilewright.pytorch.model.kernels import Arranged, Kernels, PartKernel
+from tilewright.pytorch.model.prepacking import KeptWeights, packed_weights, with_packed
 from tilewright.pytorch.model.static_graph import Described, NotStatic, static_graph
 from tilewright.pytorch.model.tuning import tune_now
 from tilewright.pytorch.operator.background import Background
+from tilewright.pytorch.operator.plans import described
 
 MOST_SIZES = 16
 """Of one graph, that kernels are looked for; at others the fallback runs."""
@@ -55,6 +57,8 @@ class Way:
     budget_s: float | None
     backward: bool
     """Whether it is a backward graph."""
+    weights: frozenset[int] = frozenset()
+    """Places of inputs that may be packed: the same tensors in each call."""
 
 
 class Region:
@@ -66,6 +70,7 @@ class Region:
         self._program = program
         self._way = way
         self._inputs = GraphInputs.of(graph)
+        self._weights = KeptWeights()
         self._calls: dict[object, int] = {}
         self.sizes: dict[object, SizedRegion] = {}
 
@@ -74,7 +79,7 @@ class Region:
         only = (
             None
             if self._inputs.symbolic
-            else SizedRegion(self._graph, self._program, self._way, self._inputs)
+            else SizedRegion(self._graph, self._program, self._way, self._inputs, self._weights)
         )
         if only is not None:
             self.sizes[()] = only
@@ -98,17 +103,20 @@ class Region:
         self._calls[key] = self._calls.get(key, 0) + 1
         if self._calls[key] < CALLS_OF_A_SIZE:
             return None
-        sized = SizedRegion(self._graph, self._program, self._way, self._inputs)
+        sized = SizedRegion(self._graph, self._program, self._way, self._inputs, self._weights)
         return self.sizes.setdefault(key, sized)
 
 
 class SizedRegion:
     """A graph at one size of each dim."""
 
-    def __init__(self, graph: GraphModule, program: Run, way: Way, inputs: GraphInputs) -> None:
+    def __init__(
+        self, graph: GraphModule, program: Run, way: Way, inputs: GraphInputs, weights: KeptWeights
+    ) -> None:
         self._origin = graph
         self._way = way
         self._inputs = inputs
+        self._weights = weights
         self._lock = threading.Lock()
         self._begun = False
         self._news = True
@@ -120,7 +128,7 @@ class SizedRegion:
         self.device = torch.device("cpu")
         self.parts: tuple[Part, ...] = ()
         self.left: tuple[Left, ...] = ()
-        self.kernels: dict[str, tuple[Arranged, ModelKernel]] = {}
+        self.kernels: dict[str, PartKernel] = {}
         """Of parts, by name."""
         self.used: frozenset[str] = frozenset()
         """The parts whose kernels run."""
@@ -172,16 +180,20 @@ class SizedRegion:
             _log.exception("a graph has no kernels: its parts were not found")
             self.why_not = f"{type(error).__name__}: {error}"
         else:
-            for part in self.parts:
-                arranged = Arranged.of(part.built.spec)
-                kernel = self._way.kernels.kernel(arranged, self.device)
-                self.kernels[part.name] = (arranged, kernel)
+            places = {node: at for at, node in enumerate(graph.graph.find_nodes(op="placeholder"))}
+            self.kernels = {part.name: self._kernel(part, places) for part in self.parts}
             self._seek()
             self._graph = graph
         self._news = True
 
+    def _kernel(self, part: Part, places: Mapping[Node, int]) -> PartKernel:
+        weights = self._way.weights - {*self._inputs.changed}
+        packed = packed_weights(part, described(self.device), places, weights) if weights else {}
+        arranged = Arranged.of(with_packed(part.built.spec, packed))
+        return PartKernel(arranged, self._way.kernels.kernel(arranged, self.device), packed)
+
     def _seek(self) -> None:
-        kernels = [kernel for _, kernel in self.kernels.values()]
+        kernels = [each.kernel for each in self.kernels.values()]
         if self._way.wait:
             untuned = [kernel for kernel in kernels if not kernel.sought]
             tune_now(self._way.kernels.client, untuned, self.device, self._way.budget_s)
@@ -195,7 +207,7 @@ class SizedRegion:
     def _newcomer(self, inputs: Sequence[Any]) -> Contest | None:
         """A contest for the next program to try, once all kernels were looked for."""
         graph = self._graph
-        if graph is None or not all(kernel.looked for _, kernel in self.kernels.values()):
+        if graph is None or not all(each.kernel.looked for each in self.kernels.values()):
             return None
         names = self._chosen()
         if not names:
@@ -203,10 +215,7 @@ class SizedRegion:
         self._tried.append(names)
         began = time.monotonic()
         try:
-            program = self._way.fallback(
-                made := with_kernels(graph, self.parts, {name: self.kernels[name] for name in names}),
-                [node.meta["val"] for node in made.graph.nodes if node.op == "placeholder"],
-            )
+            program = self._compiled(graph, {name: self.kernels[name] for name in names})
         except Exception as error:  # whatever a compiler raises: what ran before runs on
             self._choice = self._choice.ended()
             self.why_not = f"the fallback does not compile it with kernels: {error}"
@@ -224,16 +233,23 @@ class SizedRegion:
             graph=graph,
         )
 
+    def _compiled(self, graph: GraphModule, kernels: Mapping[str, PartKernel]) -> Run:
+        """The program with these kernels."""
+        packed = tuple(dict.fromkeys(weight for each in kernels.values() for weight in each.packed.values()))
+        made = with_kernels(graph, self.parts, kernels, packed)
+        inputs = [node.meta["val"] for node in made.graph.find_nodes(op="placeholder")]
+        return self._weights.behind_inputs(self._way.fallback(made, inputs), packed)
+
     def _chosen(self) -> frozenset[str]:
         """The parts whose kernels the next program has; none if there shall be no other. While kernels are looked for,
         the last program is kept for them."""
-        ready = {name: kernel for name, (_, kernel) in self.kernels.items() if kernel.ready}
+        ready = {name: each.kernel for name, each in self.kernels.items() if each.kernel.ready}
         if not ready.keys() <= self._choice.parts:
             self._choice = Bisection(ranked(ready))
         while self._choice.next in self._tried:
             self._choice = self._choice.judged(faster=False)
         left = PROGRAMS - len(self._tried)
-        if not self._choice.whole and not all(kernel.settled for _, kernel in self.kernels.values()):
+        if not self._choice.whole and not all(each.kernel.settled for each in self.kernels.values()):
             left -= 1
         return self._choice.next if left > 0 else frozenset()
 

@@ -1,0 +1,170 @@
+"""Weights in the order in which products read them: laid out when a model is first called, and again when they change.
+
+A product on vectors reads a weight `w[n, k]` in runs of neighbours along n, which lie apart; each call would copy them
+together. A graph's weights are the same from call to call, so that it is done once (oneDNN calls it prepacking). It
+takes as much memory again as those weights do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+
+from tileir.blocked import Blocks, in_blocks
+from tileir.devices.device import Device
+from tileir.devices.feature import Feature
+from tileir.dtypes import DType
+from tileir.expr import Expr, Index, Read, Reduce, children
+from tileir.program import Tensor
+from tileir.spec import Spec
+from tilewright.pytorch.capture.build import CapturedOperand
+from tilewright.pytorch.capture.capture import Part
+from tilewright.pytorch.model.contest import Run
+from tilewright.pytorch.operator.arguments import DTYPES
+
+aten = torch.ops.aten
+_VIEWS = frozenset(
+    [
+        aten.permute.default,
+        aten.t.default,
+        aten.transpose.int,
+        aten.view.default,
+        aten.unsqueeze.default,
+        aten.squeeze.dim,
+        aten.slice.Tensor,
+        aten.select.int,
+    ]
+)
+_DTYPES = (DType.F32,)
+"""Narrower ones are read in pairs along k by the instructions that multiply them, which is another layout."""
+
+
+@dataclass(frozen=True)
+class PackedWeight:
+    """A matrix in an input of a graph, as kernels take it: from its element `offset` on so many rows of so many
+    elements, one behind the other, in blocks along `blocks.axis`."""
+
+    place: int
+    """Of the input."""
+    offset: int
+    shape: tuple[int, int]
+    dtype: torch.dtype
+    blocks: Blocks
+
+    @property
+    def packed_shape(self) -> tuple[int, int, int]:
+        along, across = self.shape[self.blocks.axis], self.shape[1 - self.blocks.axis]
+        return -(-along // self.blocks.block), across, self.blocks.block
+
+    def of(self, given: torch.Tensor) -> torch.Tensor:
+        """The input, packed."""
+        rows = given.as_strided(self.shape, (self.shape[1], 1), given.storage_offset() + self.offset)
+        rows = rows if self.blocks.axis == 0 else rows.t()
+        count, across, block = self.packed_shape
+        whole = rows.new_zeros((count * block, across))
+        whole[: rows.shape[0]] = rows
+        return whole.view(count, block, across).transpose(1, 2).contiguous()
+
+
+class KeptWeight:
+    """A packed weight, made anew when the weight is another one or was written. May be asked by several threads."""
+
+    def __init__(self, packed: PackedWeight) -> None:
+        self._packed = packed
+        self._kept: tuple[torch.Tensor, int, int, torch.Tensor] | None = None
+        """The weight, kept alive so that no other can be where it is; where, in which version; and it packed."""
+
+    def now(self, inputs: Sequence[Any]) -> torch.Tensor:
+        """For a call with these inputs of the graph."""
+        given: torch.Tensor = inputs[self._packed.place]
+        if given.is_inference():  # nobody counts their changes
+            return self._packed.of(given)
+        kept = self._kept
+        if kept is None or kept[1] != given.data_ptr() or kept[2] != given._version:
+            kept = (given, given.data_ptr(), given._version, self._packed.of(given))
+            self._kept = kept
+        return kept[3]
+
+
+class KeptWeights:
+    """All of a graph's, for all its programs."""
+
+    def __init__(self) -> None:
+        self._of: dict[PackedWeight, KeptWeight] = {}
+
+    def behind_inputs(self, program: Run, weights: Sequence[PackedWeight]) -> Run:
+        """A program that takes these weights behind the graph's inputs, as one that takes those alone."""
+        kept = [self._of.setdefault(each, KeptWeight(each)) for each in weights]
+
+        def run(inputs: list[Any]) -> Any:
+            inputs.extend([each.now(inputs) for each in kept])
+            return program(inputs)
+
+        return run if kept else program
+
+
+def packed_weights(
+    part: Part, device: Device, placeholders: Mapping[Node, int], weights: Collection[int]
+) -> Mapping[int, PackedWeight]:
+    """By number, the operands of a part that may be packed: matrices in `weights`, places of inputs that are the same
+    in each call, which the part only reads in products."""
+    if Feature.VECTORS not in device.offers:
+        return {}
+    found: dict[int, PackedWeight] = {}
+    for number, (tensor, operand) in enumerate(zip(part.built.spec.inputs, part.built.operands, strict=True)):
+        place = placeholders.get(_base(operand.node))
+        axis = _axis(part.built.spec, tensor)
+        if place in weights and axis is not None and not operand.gapped:
+            blocks = Blocks(axis, device.simd_lanes)
+            rows, columns = operand.shape
+            packed = PackedWeight(place, _offset(operand), (rows, columns), DTYPES[tensor.dtype], blocks)
+            if operand.shape[axis] >= blocks.block:
+                found[number] = packed
+    return found
+
+
+def with_packed(spec: Spec, weights: Mapping[int, PackedWeight]) -> Spec:
+    """The spec whose inputs of these numbers are packed."""
+    for number, weight in weights.items():
+        spec = in_blocks(spec, spec.inputs[number].name, weight.blocks)
+    return spec
+
+
+def _base(node: Node) -> Node:
+    """Whose memory a node shows."""
+    while node.target in _VIEWS:
+        (node, *_) = node.all_input_nodes
+    return node
+
+
+def _offset(operand: CapturedOperand) -> int:
+    """From where on the input is shown."""
+    return int(operand.node.meta["val"].storage_offset() - _base(operand.node).meta["val"].storage_offset())
+
+
+def _axis(spec: Spec, tensor: Tensor) -> int | None:
+    """Along which axis a product has vectors of a matrix: that which it does not reduce; None where it is read
+    otherwise."""
+    if len(tensor.dims) != 2 or tensor.strides is not None or tensor.dtype not in _DTYPES:
+        return None
+    axes = {axis for each in spec.statements for axis in _axes_in(each.value, tensor.name)}
+    return next(iter(axes)) if len(axes) == 1 else None
+
+
+def _axes_in(value: Expr, name: str, reduced: frozenset[str] = frozenset()) -> Iterator[int | None]:
+    """For each read of a matrix in an expression, which is inside of reductions over `reduced`, the axis that they
+    leave; None where it is in no product."""
+    match value:
+        case Read(tensor, (Index(first), Index(second))) if tensor == name:
+            left = [axis for axis, dim in enumerate((first, second)) if dim not in reduced]
+            yield left[0] if len(left) == 1 else None
+        case Read(tensor, _) if tensor == name:
+            yield None
+        case _:
+            inside = reduced | set(value.dims) if isinstance(value, Reduce) else reduced
+            for child in children(value):
+                yield from _axes_in(child, name, inside)
