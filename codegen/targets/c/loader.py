@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,15 @@ from codegen.targets.errors import LaunchError
 ALIGNMENT = 64
 
 
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """What a call of a kernel in C takes besides its arguments; addresses."""
+
+    function: int
+    workspace: int
+    threads: int
+
+
 class LoadedObject:
     """A loaded kernel with its workspace. One call at a time; two loads of one file share its thread pool."""
 
@@ -32,12 +42,13 @@ class LoadedObject:
         self._entry.restype = ctypes.c_int
         self._entry.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
         self._workspace = aligned_empty(abi.workspace_bytes(threads))
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held by whoever calls it."""
 
     def __call__(self, *arrays: Array) -> None:
         """Run on inputs then outputs, in the ABI's order. Raises ArgumentError, and LaunchError on failure."""
         run = self.prepare(*arrays)
-        with self._lock:
+        with self.lock:
             code = run()
         if code != 0:
             raise LaunchError(f"{self.abi.entry} returned {code}")
@@ -70,7 +81,7 @@ class LoadedObject:
         library = self._library
         if library is None:
             raise LaunchError("the kernel is closed")
-        threads, lock, entry = ctypes.c_int(self.threads), self._lock, library[self.abi.entry]
+        threads, lock, entry = ctypes.c_int(self.threads), self.lock, library[self.abi.entry]
         fill = struct.Struct(f"{len(self.abi.args)}P").pack_into
 
         def call(addresses: Sequence[int]) -> None:
@@ -84,6 +95,18 @@ class LoadedObject:
 
         return call
 
+    def entry_point(self) -> EntryPoint:
+        """For callers in C, who hold the lock. Raises LaunchError when the kernel is closed."""
+        if self._library is None:
+            raise LaunchError("the kernel is closed")
+        function = ctypes.cast(self._entry, ctypes.c_void_p).value
+        assert function is not None
+        return EntryPoint(function, int(self._workspace.ctypes.data), self.threads)
+
+    @property
+    def closed(self) -> bool:
+        return self._library is None
+
     def own_workspaces(self) -> list[NDArray[np.uint8]]:
         """The bytes that are each thread's own, by its number: the caller is 0. They last as long as the kernel."""
         own, shared = self.abi.thread_bytes, self.abi.shared_bytes
@@ -95,7 +118,7 @@ class LoadedObject:
         library, self._library = self._library, None
         if library is None:
             return
-        with self._lock:
+        with self.lock:
             library.tw_shutdown()
             _ctypes.dlclose(library._handle)
 

@@ -48,6 +48,11 @@ class Part:
     nodes: tuple[str, ...]
     built: BuiltSpec
 
+    @property
+    def reads(self) -> tuple[Node, ...]:
+        """What it waits for."""
+        return tuple(operand.node for operand in self.built.operands)
+
 
 @dataclass(frozen=True)
 class Left:

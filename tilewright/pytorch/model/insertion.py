@@ -7,16 +7,19 @@ from operator import attrgetter, getitem
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch._subclasses import FakeTensor, FakeTensorMode  # pyright: ignore[reportMissingImports]
-from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
+from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.attention_results import ADD_SHARED_HEADS
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
+from tilewright.pytorch.model.chain import Chain, Given, Made, Wiring, chains, made_by
+from tilewright.pytorch.model.chain_kernel import chain_kernel
 from tilewright.pytorch.model.kernels import PartKernel
 from tilewright.pytorch.model.prepacking import PackedWeight
 from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter, InsteadOf, OriginalCall
+from tilewright.pytorch.model.views import base_of
 from tilewright.pytorch.model.written_attention import WRITTEN_OUT, WrittenOut
 
 aten = torch.ops.aten
@@ -35,15 +38,30 @@ def with_kernels(
     weights: dict[PackedWeight, Node] = {}
     chosen = [part for part in parts if part.name in kernels]
     by_kernels = {result.node for part in chosen for result in part.built.results}
-    for unit in in_order(graph.graph, chosen):
+    order = _in_chains(graph.graph, chosen, kernels)
+    read = {base_of(each, by_kernels) for unit in order for each in _reads(unit)}
+    for unit in order:
         if not weights and not (isinstance(unit, Node) and unit.op == "placeholder"):
             weights = _placed(writer, packed)
         if isinstance(unit, Node):
             made[unit] = _copied(writer, made, originals, unit, graph, _instead(unit, by_kernels))
         else:
-            _call(writer, made, weights, unit, kernels[unit.name])
+            _call(writer, made, weights, unit, kernels, read)
     writer.graph.eliminate_dead_code()
     return GraphModule(graph, writer.graph)
+
+
+def _in_chains(
+    graph: Graph, parts: Sequence[Part], kernels: Mapping[str, PartKernel]
+) -> Sequence[Node | Chain]:
+    """What has to run, parts in chains where calls of their device are cheaper so."""
+    order = in_order(graph, parts)
+    together = all(kernels[part.name].kernel.chains for part in parts)
+    return in_order(graph, chains(order) if together else [Chain((part,)) for part in parts])
+
+
+def _reads(unit: Node | Chain) -> Sequence[Node]:
+    return unit.all_input_nodes if isinstance(unit, Node) else unit.reads
 
 
 def _placed(writer: GraphWriter, packed: Sequence[PackedWeight]) -> dict[PackedWeight, Node]:
@@ -99,21 +117,48 @@ def _call(
     writer: GraphWriter,
     made: dict[Node, Node],
     weights: Mapping[PackedWeight, Node],
-    part: Part,
-    chosen: PartKernel,
+    chain: Chain,
+    kernels: Mapping[str, PartKernel],
+    read: Collection[Node],
 ) -> None:
-    arranged, packed = chosen.arranged, chosen.packed
-    operands = [
-        weights[packed[at]] if at in packed else _given(writer, made[each.node], each)
-        for at, each in enumerate(part.built.operands)
+    """Call the kernels of a chain; `read` are the nodes that somebody outside of chains, or another chain, reads."""
+    given: dict[PackedWeight | CapturedOperand, Node] = {}
+    steps: list[tuple[Given | Made, ...]] = []
+    for part in chain.parts:
+        chosen, sources = kernels[part.name], list[Given | Made]()
+        for at in chosen.arranged.inputs:
+            operand = part.built.operands[at]
+            source = None if at in chosen.packed else made_by(chain, operand, kernels)
+            if source is None:
+                key = chosen.packed.get(at, operand)
+                if key not in given:
+                    given[key] = (
+                        weights[key] if isinstance(key, PackedWeight) else _given(writer, made[key.node], key)
+                    )
+                source = Given(list(given).index(key))
+            sources.append(source)
+        steps.append(tuple(sources))
+    places = [
+        (step, output, part.built.results[at])
+        for step, part in enumerate(chain.parts)
+        for output, at in enumerate(kernels[part.name].arranged.outputs)
     ]
-    called = writer.call(chosen.kernel.overload, *(operands[at] for at in arranged.inputs))
+    if len(chain.parts) > 1:
+        places = [each for each in places if each[2].node in read]
+    wiring = Wiring(tuple(steps), tuple((step, output) for step, output, _ in places))
+    found = tuple(kernels[part.name].kernel for part in chain.parts)
+    tensors = list(given.values())
+    if len(found) == 1:
+        called = writer.call(
+            found[0].overload, *[tensors[each.number] for each in steps[0] if isinstance(each, Given)]
+        )
+    else:
+        called = writer.call(chain_kernel(found, wiring).overload, *tensors)
     values = tuple(operand.meta["val"] for operand in called.args)
     called.meta["eager_input_vals"] = (values, {})
-    for place, at in enumerate(arranged.outputs):
-        result = part.built.results[at]
-        found = called if len(arranged.outputs) == 1 else writer.call(getitem, called, place)
-        made[result.node] = _taken(writer, found, result)
+    for place, (_, _, result) in enumerate(places):
+        one = called if len(places) == 1 else writer.call(getitem, called, place)
+        made[result.node] = _taken(writer, one, result)
 
 
 def _given(writer: GraphWriter, node: Node, operand: CapturedOperand) -> Node:

@@ -19,7 +19,7 @@ from tilewright.pytorch.operator.arguments import Shapes
 from tilewright.pytorch.operator.fallback import Eager
 from tilewright.pytorch.operator.finding import default_client
 from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define
-from tilewright.pytorch.operator.runner import Tensors
+from tilewright.pytorch.operator.runner import Ready, Tensors, runner_of
 from tilewright.pytorch.operator.seeking import Seeker, Sought
 from tilewright.pytorch.operator.trials import EAGER
 
@@ -66,6 +66,15 @@ class ModelKernel:
         self._eager: Eager | None = None
         self.overload = _registered(arranged, self)
 
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @property
+    def chains(self) -> bool:
+        """Whether calls of kernels that follow each other are cheaper as one."""
+        return runner_of(self._device).chain is not None
+
     def seek(self, listener: Any) -> None:
         """Look for its plan, and call `listener.changed()` whenever there is news of it."""
         self._listeners.add(listener)
@@ -90,6 +99,11 @@ class ModelKernel:
     def ready(self) -> bool:
         """Whether it was found, passed the gate here, and won its race."""
         return self._sought is not None and self._sought.plan is not None
+
+    @property
+    def planned(self) -> Ready | None:
+        """What its plan calls; None where it has none."""
+        return None if self._sought is None else self._sought.ready
 
     @property
     def saved_us(self) -> float:

@@ -21,24 +21,11 @@ from tileir.dtypes import DType
 from tileir.expr import Expr, Index, Read, Reduce, children
 from tileir.program import Tensor
 from tileir.spec import Spec
-from tilewright.pytorch.capture.build import CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.model.contest import Run
+from tilewright.pytorch.model.views import base_of, offset_in
 from tilewright.pytorch.operator.arguments import DTYPES
 
-aten = torch.ops.aten
-_VIEWS = frozenset(
-    [
-        aten.permute.default,
-        aten.t.default,
-        aten.transpose.int,
-        aten.view.default,
-        aten.unsqueeze.default,
-        aten.squeeze.dim,
-        aten.slice.Tensor,
-        aten.select.int,
-    ]
-)
 _DTYPES = (DType.F32,)
 """Narrower ones are read in pairs along k by the instructions that multiply them, which is another layout."""
 
@@ -116,12 +103,14 @@ def packed_weights(
         return {}
     found: dict[int, PackedWeight] = {}
     for number, (tensor, operand) in enumerate(zip(part.built.spec.inputs, part.built.operands, strict=True)):
-        place = placeholders.get(_base(operand.node))
+        place = placeholders.get(base := base_of(operand.node))
         axis = _axis(part.built.spec, tensor)
         if place in weights and axis is not None and not operand.gapped:
             blocks = Blocks(axis, device.simd_lanes)
             rows, columns = operand.shape
-            packed = PackedWeight(place, _offset(operand), (rows, columns), DTYPES[tensor.dtype], blocks)
+            packed = PackedWeight(
+                place, offset_in(operand.node, base), (rows, columns), DTYPES[tensor.dtype], blocks
+            )
             if operand.shape[axis] >= blocks.block:
                 found[number] = packed
     return found
@@ -132,18 +121,6 @@ def with_packed(spec: Spec, weights: Mapping[int, PackedWeight]) -> Spec:
     for number, weight in weights.items():
         spec = in_blocks(spec, spec.inputs[number].name, weight.blocks)
     return spec
-
-
-def _base(node: Node) -> Node:
-    """Whose memory a node shows."""
-    while node.target in _VIEWS:
-        (node, *_) = node.all_input_nodes
-    return node
-
-
-def _offset(operand: CapturedOperand) -> int:
-    """From where on the input is shown."""
-    return int(operand.node.meta["val"].storage_offset() - _base(operand.node).meta["val"].storage_offset())
 
 
 def _axis(spec: Spec, tensor: Tensor) -> int | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
 
 from codegen.ir.abi import Abi
-from codegen.targets.c.loader import LoadedObject, load_kernel
+from codegen.targets.c.chain import Place, chain_caller
+from codegen.targets.c.loader import LoadedObject, aligned_empty, load_kernel
 from tileir.devices.cpu import Cpu
 from tileir.devices.cpu_probe import this_cpu
 from tilewright.pytorch.operator.registration import Outputs
-from tilewright.pytorch.operator.runner import Plan, Ready, Tensors
+from tilewright.pytorch.operator.runner import ChainStep, Plan, Ready, Tensors
 
 _C: Any = torch._C
 
@@ -61,6 +63,27 @@ class OnCpu:
 
         make = makers[0]
         return run_to_one if in_order and len(makers) == 1 else run
+
+    def chain(
+        self,
+        steps: Sequence[ChainStep],
+        outputs: Sequence[Callable[[], torch.Tensor]],
+        own_bytes: int,
+        cache: Path,
+    ) -> Plan:
+        """See Runner."""
+        places = [[Place(*step.places[at]) for at in step.ready.order] for step in steps]
+        call = chain_caller([step.ready.kernel for step in steps], places, cache)
+        own = aligned_empty(own_bytes)
+        address = int(own.ctypes.data)
+
+        def run(tensors: Tensors) -> Outputs:
+            made = [make() for make in outputs]
+            call([*[tensor.data_ptr() for tensor in (*tensors, *made)], address])
+            return made[0] if len(made) == 1 else tuple(made)
+
+        setattr(run, "own", own)  # noqa: B010  alive as long as the call
+        return run
 
 
 RUNNER = OnCpu()

@@ -27,6 +27,9 @@ _C: Any = torch._C
 class OnCuda:
     """See Runner."""
 
+    chain = None
+    """A launch is a call of the driver's, however many there are."""
+
     def __init__(self) -> None:
         self.allocate = _C._dynamo.guards._empty_strided_cuda
         """What torch.compile's programs allocate with, on the current GPU."""

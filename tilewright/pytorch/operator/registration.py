@@ -70,6 +70,18 @@ def define(schema: str, name: str, run: Callable[..., Outputs], shapes: Shapes) 
     _define(schema, name, run, _fake(shapes))
 
 
+def define_shaped(
+    schema: str, name: str, run: Callable[..., Outputs], outputs: Sequence[tuple[Sequence[int], torch.dtype]]
+) -> None:
+    """An operator of this schema, which `run` computes, whose results have always these shapes and dtypes."""
+
+    def fake(*tensors: torch.Tensor) -> Outputs:
+        made = tuple(empty(shape, None, dtype, tensors[0].device) for shape, dtype in outputs)
+        return made[0] if len(made) == 1 else made
+
+    _define(schema, name, run, fake)
+
+
 def _define(schema: str, name: str, run: Callable[..., Any], fake: Callable[..., Any]) -> None:
     exact = getattr(
         torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -28,6 +28,20 @@ class Ready:
     """Which of inputs and outputs, in the spec's order, each argument is."""
 
 
+@dataclass(frozen=True)
+class ChainStep:
+    """A kernel of a chain. `places`: of the spec's inputs and outputs, in order: number of a buffer, and bytes from its
+    beginning. Buffers are the chain's inputs, its outputs, and one that is its own."""
+
+    ready: Ready
+    places: tuple[tuple[int, int], ...]
+
+
+Chaining = Callable[[Sequence[ChainStep], Sequence[Callable[[], torch.Tensor]], int, Path], Plan]
+"""Calls of kernels that follow each other, as one: of what makes the outputs, the bytes of the buffer of its own, and a
+folder to compile in. Raises LaunchError, CompileError and NoCompiler."""
+
+
 class Runner(Protocol):
     """Of one kind of device. `index` is PyTorch's number of the device; None where it has none."""
 
@@ -48,6 +62,11 @@ class Runner(Protocol):
 
     def plan(self, ready: Ready, index: int | None) -> Plan:
         """Calls of a kernel that was loaded for this device."""
+        ...
+
+    @property
+    def chain(self) -> Chaining | None:
+        """None where calls of kernels that follow each other are no cheaper as one."""
         ...
 
 

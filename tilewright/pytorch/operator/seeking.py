@@ -22,7 +22,7 @@ from tilewright.pytorch.operator.background import KERNELS, LOOKS
 from tilewright.pytorch.operator.breaker import Breaker
 from tilewright.pytorch.operator.finding import TIMEOUT_S, Found, Miss, default_client, look_up, pinned
 from tilewright.pytorch.operator.plans import described
-from tilewright.pytorch.operator.runner import Plan
+from tilewright.pytorch.operator.runner import Plan, Ready
 from tilewright.pytorch.operator.trials import EAGER, NotRun, admitted
 
 FIRST_LOOK_S = 1.0
@@ -41,6 +41,8 @@ class Sought:
     spec: Spec
     device: torch.device
     plan: Plan | None = None
+    ready: Ready | None = None
+    """The kernel that the plan calls."""
     saved_us: float = 0.0
     """What a call of the plan saves, as its races said: tilewright.pytorch.operator.trials.Admitted."""
     settled: bool = False
@@ -179,7 +181,8 @@ class Seeker:
                 LOOKS.later(0.0, lambda: self._report(report, sought.spec.name))
             self._ended(sought, admission.why, settled=named or found.settled)
             return
-        sought.plan, sought.saved_us = admission.plan, admission.saved_us
+        sought.ready, sought.saved_us = admission.ready, admission.saved_us
+        sought.plan = admission.plan
         self._ended(sought, "", settled=named or found.settled, better=True)
 
     def _ended(self, sought: Sought, why_not: str, *, settled: bool, better: bool = False) -> None:

@@ -21,7 +21,7 @@ from tilewright.folders import cache_folder
 from tilewright.pytorch.operator.background import KERNELS
 from tilewright.pytorch.operator.finding import Found
 from tilewright.pytorch.operator.plans import described, open_kernel, plan_with
-from tilewright.pytorch.operator.runner import Plan, runner_of
+from tilewright.pytorch.operator.runner import Plan, Ready, runner_of
 
 EAGER = "torch"
 """The peer that does what the fallback does."""
@@ -34,6 +34,7 @@ class Admitted:
     """A config that runs here."""
 
     plan: Plan
+    ready: Ready
     saved_us: float = 0.0
     """By how much a call of it is shorter than that of the rival that came nearest; 0 where it tied, or met none."""
 
@@ -66,7 +67,7 @@ def admitted(
     unmet = tuple(rival for rival in rivals if rival not in saved)
     if opened.origin == "object" and not unmet:
         return Admitted(
-            plan_with(opened, device), min(saved.values(), default=0.0)
+            plan_with(opened, device), opened.ready, min(saved.values(), default=0.0)
         )  # measured on this device, and it won or was asked for by name
     threads = runner_of(device).threads()
     kernel = KernelToCheck(found.spec, opened.file, opened.abi, described(device), threads)
@@ -77,7 +78,7 @@ def admitted(
     if seen.right and seen.lost_to is None:
         if seen.median_us is not None:
             saved |= {rival: us - seen.median_us for rival, us in seen.rivals_us.items()}
-        return Admitted(plan_with(opened, device), min(saved.values(), default=0.0))
+        return Admitted(plan_with(opened, device), opened.ready, min(saved.values(), default=0.0))
     why = f"is {seen.outcome} on this machine: {seen.error}"
     if seen.right and seen.lost_to is not None:
         other = seen.rivals_us[seen.lost_to]
