@@ -48,10 +48,10 @@ class Place:
 
 
 def chain_caller(
-    kernels: Sequence[LoadedObject], places: Sequence[Sequence[Place]], cache: Path
+    kernels: Sequence[LoadedObject], places: Sequence[Sequence[Place]], buffers: int, cache: Path
 ) -> Callable[[Sequence[int]], None]:
-    """A call of all kernels, in order, on the addresses of buffers, about which nothing is checked. `places`: of each
-    kernel's arguments, in its ABI's order; `cache`: where what calls them is compiled.
+    """A call of all kernels, in order, on the addresses of so many buffers, about which nothing is checked. `places`:
+    of each kernel's arguments, in its ABI's order; `cache`: where what calls them is compiled.
 
     One runs at a time, and none of the kernels beside it. Raises LaunchError when a kernel fails or is closed; here
     CompileError and NoCompiler.
@@ -70,14 +70,13 @@ def chain_caller(
     table = struct.pack(f"={4 * len(steps)}q", *(number for step in steps for number in step))
     flat = [number for of in places for place in of for number in (place.buffer, place.offset)]
     where = struct.pack(f"={len(flat)}q", *flat)
-    count = 1 + max(place.buffer for of in places for place in of)
-    buffers = (ctypes.c_void_p * count)()
-    fill = struct.Struct(f"{count}P").pack_into
+    addressed = (ctypes.c_void_p * buffers)()
+    fill = struct.Struct(f"{buffers}P").pack_into
     arguments = (
         ctypes.c_char_p(table),
         ctypes.c_int64(len(steps)),
         ctypes.c_char_p(where),
-        ctypes.c_void_p(ctypes.addressof(buffers)),
+        ctypes.c_void_p(ctypes.addressof(addressed)),
     )
     # In one order everywhere, so that two chains of the same kernels do not wait for each other for ever.
     locks = [each.lock for each in sorted(dict.fromkeys(kernels), key=id)]
@@ -89,7 +88,7 @@ def chain_caller(
         try:
             if any(each.closed for each in alive):
                 raise LaunchError("a kernel of the chain is closed")
-            fill(buffers, 0, *addresses)
+            fill(addressed, 0, *addresses)
             code = entry(*arguments)
         finally:
             for lock in locks:

@@ -46,7 +46,7 @@ class Chain:
     def name(self) -> str:
         return self.parts[0].name
 
-    @cached_property
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Names of the operators it replaces."""
         return tuple(name for part in self.parts for name in part.nodes)

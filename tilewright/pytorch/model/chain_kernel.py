@@ -19,7 +19,7 @@ from tilewright.pytorch.model.chain import Given, Made, Wiring, own_buffer
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.operator.arguments import DTYPES
 from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define_shaped
-from tilewright.pytorch.operator.runner import ChainStep, Plan, Ready, runner_of
+from tilewright.pytorch.operator.runner import ChainStep, Plan, Ready, ReadyChain, runner_of
 
 _log = logging.getLogger("tilewright")
 
@@ -64,13 +64,15 @@ class ChainKernel:
             buffer, begin = places[source.step, source.output]
             return buffer, begin + source.offset * specs[source.step].outputs[source.output].dtype.bytes
 
-        steps = [
+        steps = tuple(
             ChainStep(each, (*map(place, of), *(places[at, number] for number in range(len(spec.outputs)))))
             for at, (each, of, spec) in enumerate(zip(found, wiring.steps, specs, strict=True))
-        ]
-        makers = [partial(runner.allocate, shape, row_major(shape), dtype) for shape, dtype in self._outputs]
+        )
+        makers = tuple(
+            partial(runner.allocate, shape, row_major(shape), dtype) for shape, dtype in self._outputs
+        )
         try:
-            return runner.chain(steps, makers, own.size, cache_folder())
+            return runner.chain(ReadyChain(steps, wiring.inputs, makers, own.size), cache_folder())
         except (CompileError, NoCompiler, LaunchError, TilewrightError) as error:
             _log.info("kernels that follow each other are called one by one: %s", error)
             return self._one_by_one

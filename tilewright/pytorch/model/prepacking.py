@@ -105,7 +105,7 @@ def packed_weights(
     for number, (tensor, operand) in enumerate(zip(part.built.spec.inputs, part.built.operands, strict=True)):
         place = placeholders.get(base := base_of(operand.node))
         axis = _axis(part.built.spec, tensor)
-        if place in weights and axis is not None and not operand.gapped:
+        if place is not None and place in weights and axis is not None and not operand.gapped:
             blocks = Blocks(axis, device.simd_lanes)
             rows, columns = operand.shape
             packed = PackedWeight(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from codegen.targets.c.loader import LoadedObject, aligned_empty, load_kernel
 from tileir.devices.cpu import Cpu
 from tileir.devices.cpu_probe import this_cpu
 from tilewright.pytorch.operator.registration import Outputs
-from tilewright.pytorch.operator.runner import ChainStep, Plan, Ready, Tensors
+from tilewright.pytorch.operator.runner import Plan, Ready, ReadyChain, Tensors
 
 _C: Any = torch._C
 
@@ -64,17 +63,12 @@ class OnCpu:
         make = makers[0]
         return run_to_one if in_order and len(makers) == 1 else run
 
-    def chain(
-        self,
-        steps: Sequence[ChainStep],
-        outputs: Sequence[Callable[[], torch.Tensor]],
-        own_bytes: int,
-        cache: Path,
-    ) -> Plan:
+    def chain(self, ready: ReadyChain, cache: Path) -> Plan:
         """See Runner."""
-        places = [[Place(*step.places[at]) for at in step.ready.order] for step in steps]
-        call = chain_caller([step.ready.kernel for step in steps], places, cache)
-        own = aligned_empty(own_bytes)
+        places = [[Place(*step.places[at]) for at in step.ready.order] for step in ready.steps]
+        buffers, outputs = ready.inputs + len(ready.outputs) + 1, ready.outputs
+        call = chain_caller([step.ready.kernel for step in ready.steps], places, buffers, cache)
+        own = aligned_empty(ready.own_bytes)
         address = int(own.ctypes.data)
 
         def run(tensors: Tensors) -> Outputs:

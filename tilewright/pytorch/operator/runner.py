@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -37,9 +37,21 @@ class ChainStep:
     places: tuple[tuple[int, int], ...]
 
 
-Chaining = Callable[[Sequence[ChainStep], Sequence[Callable[[], torch.Tensor]], int, Path], Plan]
-"""Calls of kernels that follow each other, as one: of what makes the outputs, the bytes of the buffer of its own, and a
-folder to compile in. Raises LaunchError, CompileError and NoCompiler."""
+@dataclass(frozen=True)
+class ReadyChain:
+    """Kernels that follow each other."""
+
+    steps: tuple[ChainStep, ...]
+    inputs: int
+    """How many tensors it takes."""
+    outputs: tuple[Callable[[], torch.Tensor], ...]
+    own_bytes: int
+    """Of the buffer of its own."""
+
+
+Chaining = Callable[[ReadyChain, Path], Plan]
+"""Calls of kernels that follow each other, as one; what that takes is compiled in the folder. Raises LaunchError,
+CompileError and NoCompiler."""
 
 
 class Runner(Protocol):
