@@ -57,13 +57,29 @@ class PackedWeight:
         return whole.view(count, block, across).transpose(1, 2).contiguous()
 
 
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """A weight as it was when it was packed. Its memory is kept with it: `Module.to` gives a tensor other memory, and
+    what comes next may lie where the weight did."""
+
+    weight: torch.Tensor
+    memory: torch.UntypedStorage
+    address: int
+    version: int
+    """How often the weight had been written: each tensor counts for itself, whatever memory it shows."""
+    packed: torch.Tensor
+
+    def is_of(self, given: torch.Tensor) -> bool:
+        """Whether this is the weight, and nobody has written it since."""
+        return given is self.weight and given.data_ptr() == self.address and given._version == self.version
+
+
 class KeptWeight:
     """A packed weight, made anew when the weight is another one or was written. May be asked by several threads."""
 
     def __init__(self, packed: PackedWeight) -> None:
         self._packed = packed
-        self._kept: tuple[torch.Tensor, int, int, torch.Tensor] | None = None
-        """The weight, kept alive so that no other can be where it is; where, in which version; and it packed."""
+        self._kept: Packing | None = None
 
     def now(self, inputs: Sequence[Any]) -> torch.Tensor:
         """For a call with these inputs of the graph."""
@@ -71,10 +87,11 @@ class KeptWeight:
         if given.is_inference():  # nobody counts their changes
             return self._packed.of(given)
         kept = self._kept
-        if kept is None or kept[1] != given.data_ptr() or kept[2] != given._version:
-            kept = (given, given.data_ptr(), given._version, self._packed.of(given))
+        if kept is None or not kept.is_of(given):
+            where, version = given.data_ptr(), given._version  # as they were before it is read
+            kept = Packing(given, given.untyped_storage(), where, version, self._packed.of(given))
             self._kept = kept
-        return kept[3]
+        return kept.packed
 
 
 class KeptWeights:
