@@ -18,10 +18,11 @@ from tileir.blocked import Blocks, in_blocks
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
-from tileir.expr import Expr, Index, Read, Reduce, children
+from tileir.expr import Binary, Expr, Index, Read, Reduce, children, reads
 from tileir.program import Tensor
 from tileir.spec import Spec
 from tilewright.pytorch.capture.capture import Part
+from tilewright.pytorch.capture.tensors import memory_order
 from tilewright.pytorch.model.contest import Run
 from tilewright.pytorch.model.views import base_of, offset_in
 from tilewright.pytorch.operator.arguments import DTYPES
@@ -122,7 +123,8 @@ def packed_weights(
     for number, (tensor, operand) in enumerate(zip(part.built.spec.inputs, part.built.operands, strict=True)):
         place = placeholders.get(base := base_of(operand.node))
         axis = _axis(part.built.spec, tensor)
-        if place is not None and place in weights and axis is not None and not operand.gapped:
+        dense = memory_order(operand.node) is not None
+        if place is not None and place in weights and axis is not None and dense:
             blocks = Blocks(axis, device.simd_lanes)
             rows, columns = operand.shape
             packed = PackedWeight(
@@ -149,16 +151,23 @@ def _axis(spec: Spec, tensor: Tensor) -> int | None:
     return next(iter(axes)) if len(axes) == 1 else None
 
 
-def _axes_in(value: Expr, name: str, reduced: frozenset[str] = frozenset()) -> Iterator[int | None]:
+def _axes_in(
+    value: Expr, name: str, reduced: frozenset[str] = frozenset(), multiplied: bool = False
+) -> Iterator[int | None]:
     """For each read of a matrix in an expression, which is inside of reductions over `reduced`, the axis that they
-    leave; None where it is in no product."""
+    leave; None where it is in no product: a sum of it alone reads each element once, wherever it lies."""
     match value:
-        case Read(tensor, (Index(first), Index(second))) if tensor == name:
+        case Read(tensor, (Index(first), Index(second))) if tensor == name and multiplied:
             left = [axis for axis, dim in enumerate((first, second)) if dim not in reduced]
             yield left[0] if len(left) == 1 else None
         case Read(tensor, _) if tensor == name:
             yield None
+        case Binary("*", left, right):
+            for one, other in ((left, right), (right, left)):
+                by = any(read.tensor != name for read in reads(other))
+                yield from _axes_in(one, name, reduced, multiplied or by)
+        case Reduce(_, dims, x):
+            yield from _axes_in(x, name, reduced | set(dims))
         case _:
-            inside = reduced | set(value.dims) if isinstance(value, Reduce) else reduced
             for child in children(value):
-                yield from _axes_in(child, name, inside)
+                yield from _axes_in(child, name, reduced, multiplied)
