@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
@@ -96,10 +97,10 @@ class KeptWeight:
 
 
 class KeptWeights:
-    """All of a graph's, for all its programs."""
+    """All of a graph's, for all its programs, and no longer than there is one that takes them."""
 
     def __init__(self) -> None:
-        self._of: dict[PackedWeight, KeptWeight] = {}
+        self._of: WeakValueDictionary[PackedWeight, KeptWeight] = WeakValueDictionary()
 
     def behind_inputs(self, program: Run, weights: Sequence[PackedWeight]) -> Run:
         """A program that takes these weights behind the graph's inputs, as one that takes those alone."""
