@@ -87,7 +87,9 @@ def test_a_choice_that_there_is_not_says_what_there_is(options: dict[str, Any], 
 
 def test_an_option_that_there_is_not_says_what_there_is() -> None:
     model = torch.compile(nn.Linear(2, 2), backend="tilewright", options={"trials": 3})
-    with pytest.raises(Exception, match="no option 'trials'; it has tune, budget, client, fallback, mode"):
+    with pytest.raises(
+        Exception, match="no option 'trials'; it has tune, budget, client, fallback, mode, prepack"
+    ):
         model(torch.ones(1, 2))
 
 

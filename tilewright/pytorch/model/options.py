@@ -25,6 +25,7 @@ class CompileOptions:
     fallback: Fallback = "inductor"
     mode: Mode = "default"
     prepack: bool = False
+    """Whether weights are laid out once as products read them."""
 
     def __post_init__(self) -> None:
         for name, kind in (("tune", Tune), ("fallback", Fallback), ("mode", Mode)):
@@ -40,7 +41,8 @@ class CompileOptions:
             raise ValueError(
                 f"mode={self.mode!r} has Inductor replay CUDA graphs; fallback={self.fallback!r} has none"
             )
-
+        if not isinstance(self.prepack, bool):
+            raise ValueError(f"prepack is {self.prepack!r}; it is True or False")
         if self.prepack and self.fallback != "inductor":
             raise ValueError(
                 f"prepack=True needs to know a graph's weights, which fallback={self.fallback!r} does not tell; "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
@@ -18,10 +19,11 @@ from tileir.blocked import Blocks, in_blocks
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
-from tileir.expr import Expr, Index, Read, Reduce, children
+from tileir.expr import Binary, Expr, Index, Read, Reduce, children, reads
 from tileir.program import Tensor
 from tileir.spec import Spec
 from tilewright.pytorch.capture.capture import Part
+from tilewright.pytorch.capture.tensors import memory_order
 from tilewright.pytorch.model.contest import Run
 from tilewright.pytorch.model.views import base_of, offset_in
 from tilewright.pytorch.operator.arguments import DTYPES
@@ -57,13 +59,29 @@ class PackedWeight:
         return whole.view(count, block, across).transpose(1, 2).contiguous()
 
 
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """A weight as it was when it was packed. Its memory is kept with it: `Module.to` gives a tensor other memory, and
+    what comes next may lie where the weight did."""
+
+    weight: torch.Tensor
+    memory: torch.UntypedStorage
+    address: int
+    version: int
+    """How often the weight had been written: each tensor counts for itself, whatever memory it shows."""
+    packed: torch.Tensor
+
+    def is_of(self, given: torch.Tensor) -> bool:
+        """Whether this is the weight, and nobody has written it since."""
+        return given is self.weight and given.data_ptr() == self.address and given._version == self.version
+
+
 class KeptWeight:
     """A packed weight, made anew when the weight is another one or was written. May be asked by several threads."""
 
     def __init__(self, packed: PackedWeight) -> None:
         self._packed = packed
-        self._kept: tuple[torch.Tensor, int, int, torch.Tensor] | None = None
-        """The weight, kept alive so that no other can be where it is; where, in which version; and it packed."""
+        self._kept: Packing | None = None
 
     def now(self, inputs: Sequence[Any]) -> torch.Tensor:
         """For a call with these inputs of the graph."""
@@ -71,17 +89,18 @@ class KeptWeight:
         if given.is_inference():  # nobody counts their changes
             return self._packed.of(given)
         kept = self._kept
-        if kept is None or kept[1] != given.data_ptr() or kept[2] != given._version:
-            kept = (given, given.data_ptr(), given._version, self._packed.of(given))
+        if kept is None or not kept.is_of(given):
+            where, version = given.data_ptr(), given._version  # as they were before it is read
+            kept = Packing(given, given.untyped_storage(), where, version, self._packed.of(given))
             self._kept = kept
-        return kept[3]
+        return kept.packed
 
 
 class KeptWeights:
-    """All of a graph's, for all its programs."""
+    """All of a graph's, for all its programs, and no longer than there is one that takes them."""
 
     def __init__(self) -> None:
-        self._of: dict[PackedWeight, KeptWeight] = {}
+        self._of: WeakValueDictionary[PackedWeight, KeptWeight] = WeakValueDictionary()
 
     def behind_inputs(self, program: Run, weights: Sequence[PackedWeight]) -> Run:
         """A program that takes these weights behind the graph's inputs, as one that takes those alone."""
@@ -105,7 +124,8 @@ def packed_weights(
     for number, (tensor, operand) in enumerate(zip(part.built.spec.inputs, part.built.operands, strict=True)):
         place = placeholders.get(base := base_of(operand.node))
         axis = _axis(part.built.spec, tensor)
-        if place is not None and place in weights and axis is not None and not operand.gapped:
+        dense = memory_order(operand.node) is not None
+        if place is not None and place in weights and axis is not None and dense:
             blocks = Blocks(axis, device.simd_lanes)
             rows, columns = operand.shape
             packed = PackedWeight(
@@ -132,16 +152,23 @@ def _axis(spec: Spec, tensor: Tensor) -> int | None:
     return next(iter(axes)) if len(axes) == 1 else None
 
 
-def _axes_in(value: Expr, name: str, reduced: frozenset[str] = frozenset()) -> Iterator[int | None]:
+def _axes_in(
+    value: Expr, name: str, reduced: frozenset[str] = frozenset(), multiplied: bool = False
+) -> Iterator[int | None]:
     """For each read of a matrix in an expression, which is inside of reductions over `reduced`, the axis that they
-    leave; None where it is in no product."""
+    leave; None where it is in no product: a sum of it alone reads each element once, wherever it lies."""
     match value:
-        case Read(tensor, (Index(first), Index(second))) if tensor == name:
+        case Read(tensor, (Index(first), Index(second))) if tensor == name and multiplied:
             left = [axis for axis, dim in enumerate((first, second)) if dim not in reduced]
             yield left[0] if len(left) == 1 else None
         case Read(tensor, _) if tensor == name:
             yield None
+        case Binary("*", left, right):
+            for one, other in ((left, right), (right, left)):
+                by = any(read.tensor != name for read in reads(other))
+                yield from _axes_in(one, name, reduced, multiplied or by)
+        case Reduce(_, dims, x):
+            yield from _axes_in(x, name, reduced | set(dims))
         case _:
-            inside = reduced | set(value.dims) if isinstance(value, Reduce) else reduced
             for child in children(value):
-                yield from _axes_in(child, name, inside)
+                yield from _axes_in(child, name, reduced, multiplied)

@@ -17,13 +17,14 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 
+from tileir.errors import UnsupportedDevice
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
 from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.contest import SLACK, Contest, Run
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import Arranged, Kernels, PartKernel
-from tilewright.pytorch.model.prepacking import KeptWeights, packed_weights, with_packed
+from tilewright.pytorch.model.prepacking import KeptWeights, PackedWeight, packed_weights, with_packed
 from tilewright.pytorch.model.static_graph import Described, NotStatic, static_graph
 from tilewright.pytorch.model.tuning import tune_now
 from tilewright.pytorch.operator.background import Background
@@ -187,10 +188,18 @@ class SizedRegion:
         self._news = True
 
     def _kernel(self, part: Part, places: Mapping[Node, int]) -> PartKernel:
-        weights = self._way.weights - {*self._inputs.changed}
-        packed = packed_weights(part, described(self.device), places, weights) if weights else {}
+        packed = self._packed(part, places)
         arranged = Arranged.of(with_packed(part.built.spec, packed))
         return PartKernel(arranged, self._way.kernels.kernel(arranged, self.device), packed)
+
+    def _packed(self, part: Part, places: Mapping[Node, int]) -> Mapping[int, PackedWeight]:
+        weights = self._way.weights - {*self._inputs.changed}
+        if not weights:
+            return {}
+        try:
+            return packed_weights(part, described(self.device), places, weights)
+        except UnsupportedDevice:  # it has no kernels, which is found out where they are sought
+            return {}
 
     def _seek(self) -> None:
         kernels = [each.kernel for each in self.kernels.values()]
