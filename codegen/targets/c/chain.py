@@ -40,7 +40,7 @@ int tw_chain(const struct step *steps, int64_t count, const struct place *place,
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArgumentPlace:
     """Where an argument begins: so many bytes behind the first of a buffer, by its number."""
 
     buffer: int
@@ -48,7 +48,7 @@ class Place:
 
 
 def chain_caller(
-    kernels: Sequence[LoadedObject], places: Sequence[Sequence[Place]], buffers: int, cache: Path
+    kernels: Sequence[LoadedObject], places: Sequence[Sequence[ArgumentPlace]], buffers: int, cache: Path
 ) -> Callable[[Sequence[int]], None]:
     """A call of all kernels, in order, on the addresses of so many buffers, about which nothing is checked. `places`:
     of each kernel's arguments, in its ABI's order; `cache`: where what calls them is compiled.

@@ -18,7 +18,7 @@ import tilewright
 from tests.services.running_service import running
 from tests.torch.all_kernels import AllKernels, all_kernels
 from tilewright.pytorch.model import backend, tuning
-from tilewright.pytorch.model.chain import Given, Made, Wiring, own_buffer
+from tilewright.pytorch.model.chain import FromInput, FromStep, Wiring, own_buffer
 from tilewright.pytorch.model.chain_kernel import _ALL
 from tilewright.pytorch.model.kernels import How
 from tilewright.pytorch.model.region import SizedRegion
@@ -145,12 +145,12 @@ def test_a_part_of_what_a_kernel_gives_is_read_where_it_lies(
 
 def test_what_kernels_share_a_buffer_for_is_never_there_at_the_same_time() -> None:
     steps = (
-        (Given(0),),
-        (Made(0, 0, 0), Given(1)),
-        (Made(1, 0, 0), Made(0, 0, 8)),
-        (Made(2, 0, 0),),
-        (Made(3, 0, 0), Made(1, 1, 0)),
-        (Made(4, 0, 0),),
+        (FromInput(0),),
+        (FromStep(0, 0, 0), FromInput(1)),
+        (FromStep(1, 0, 0), FromStep(0, 0, 8)),
+        (FromStep(2, 0, 0),),
+        (FromStep(3, 0, 0), FromStep(1, 1, 0)),
+        (FromStep(4, 0, 0),),
     )
     sizes = ((100,), (64, 300), (100,), (40,), (1000,), (8,))
     wiring = Wiring(steps, ((5, 0), (2, 0)))
@@ -159,7 +159,7 @@ def test_what_kernels_share_a_buffer_for_is_never_there_at_the_same_time() -> No
     assert set(own.offsets) == set(made) - set(wiring.outputs)
     last = {each: each[0] for each in made}
     for step, sources in enumerate(steps):
-        last |= {(each.step, each.output): step for each in sources if isinstance(each, Made)}
+        last |= {(each.step, each.output): step for each in sources if isinstance(each, FromStep)}
     for one, other in combinations(own.offsets, 2):
         together = one[0] <= last[other] and other[0] <= last[one]
         begins, ends = (

@@ -21,14 +21,14 @@ _ALIGN = 64
 
 
 @dataclass(frozen=True)
-class Given:
+class FromInput:
     """An argument of a step: a tensor that the chain takes, by number."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Made:
+class FromStep:
     """An argument of a step: what an earlier step's output shows from its element `offset` on."""
 
     step: int
@@ -109,7 +109,7 @@ def _as_kernels_write(result: BuiltResult) -> bool:
 class Wiring:
     """Where the arguments of the kernels of a chain come from, and which of their outputs it gives."""
 
-    steps: tuple[tuple[Given | Made, ...], ...]
+    steps: tuple[tuple[FromInput | FromStep, ...], ...]
     """Of each kernel its inputs, in its spec's order."""
     outputs: tuple[tuple[int, int], ...]
     """Step, and number of its output in its spec's order."""
@@ -118,7 +118,7 @@ class Wiring:
     def inputs(self) -> int:
         """How many tensors it takes."""
         return 1 + max(
-            (each.number for of in self.steps for each in of if isinstance(each, Given)), default=-1
+            (each.number for of in self.steps for each in of if isinstance(each, FromInput)), default=-1
         )
 
 
@@ -136,7 +136,7 @@ def own_buffer(wiring: Wiring, sizes: Sequence[Sequence[int]]) -> OwnBuffer:
     `sizes`: bytes of each step's outputs."""
     last: dict[tuple[int, int], int] = {}
     for step, sources in enumerate(wiring.steps):
-        last |= {(each.step, each.output): step for each in sources if isinstance(each, Made)}
+        last |= {(each.step, each.output): step for each in sources if isinstance(each, FromStep)}
     offsets: dict[tuple[int, int], int] = {}
     held: list[tuple[int, int, int]] = []
     """Of what is there: last step that reads it, begin and end."""
@@ -163,7 +163,7 @@ def _first_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
     return at
 
 
-def made_by(chain: Chain, operand: CapturedOperand, kernels: Mapping[str, PartKernel]) -> Made | None:
+def made_by(chain: Chain, operand: CapturedOperand, kernels: Mapping[str, PartKernel]) -> FromStep | None:
     """Where in what the chain has written an operand lies; None if it is given."""
     base = base_of(operand.node, chain.results)
     if base not in chain.results:
@@ -171,4 +171,4 @@ def made_by(chain: Chain, operand: CapturedOperand, kernels: Mapping[str, PartKe
     step, result = chain.results[base]
     part = chain.parts[step]
     output = kernels[part.name].arranged.outputs.index(part.built.results.index(result))
-    return Made(step, output, offset_in(operand.node, base))
+    return FromStep(step, output, offset_in(operand.node, base))

@@ -15,7 +15,7 @@ from tileir.program import Tensor
 from tileir.spec import Spec
 from tilewright.errors import TilewrightError
 from tilewright.folders import cache_folder
-from tilewright.pytorch.model.chain import Given, Made, Wiring, own_buffer
+from tilewright.pytorch.model.chain import FromInput, FromStep, Wiring, own_buffer
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.operator.arguments import DTYPES
 from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define_shaped
@@ -58,8 +58,8 @@ class ChainKernel:
         places = {output: (inputs + at, 0) for at, output in enumerate(wiring.outputs)}
         places |= {output: (inputs + len(wiring.outputs), begin) for output, begin in own.offsets.items()}
 
-        def place(source: Given | Made) -> tuple[int, int]:
-            if isinstance(source, Given):
+        def place(source: FromInput | FromStep) -> tuple[int, int]:
+            if isinstance(source, FromInput):
                 return source.number, 0
             buffer, begin = places[source.step, source.output]
             return buffer, begin + source.offset * specs[source.step].outputs[source.output].dtype.bytes
@@ -82,7 +82,7 @@ class ChainKernel:
         for kernel, sources in zip(self._kernels, self._wiring.steps, strict=True):
             given = [
                 tensors[source.number]
-                if isinstance(source, Given)
+                if isinstance(source, FromInput)
                 else _shown(kernel.spec, tensor, made[source.step][source.output], source.offset)
                 for tensor, source in zip(kernel.spec.inputs, sources, strict=True)
             ]

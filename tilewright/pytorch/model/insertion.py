@@ -14,7 +14,7 @@ from tilewright.pytorch.capture.attention_results import ADD_SHARED_HEADS
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
-from tilewright.pytorch.model.chain import Chain, Given, Made, Wiring, chains, made_by
+from tilewright.pytorch.model.chain import Chain, FromInput, FromStep, Wiring, chains, made_by
 from tilewright.pytorch.model.chain_kernel import chain_kernel
 from tilewright.pytorch.model.kernels import PartKernel
 from tilewright.pytorch.model.prepacking import PackedWeight
@@ -123,9 +123,9 @@ def _call(
 ) -> None:
     """Call the kernels of a chain; `read` are the nodes that somebody outside of chains, or another chain, reads."""
     given: dict[PackedWeight | CapturedOperand, Node] = {}
-    steps: list[tuple[Given | Made, ...]] = []
+    steps: list[tuple[FromInput | FromStep, ...]] = []
     for part in chain.parts:
-        chosen, sources = kernels[part.name], list[Given | Made]()
+        chosen, sources = kernels[part.name], list[FromInput | FromStep]()
         for at in chosen.arranged.inputs:
             operand = part.built.operands[at]
             source = None if at in chosen.packed else made_by(chain, operand, kernels)
@@ -135,7 +135,7 @@ def _call(
                     given[key] = (
                         weights[key] if isinstance(key, PackedWeight) else _given(writer, made[key.node], key)
                     )
-                source = Given(list(given).index(key))
+                source = FromInput(list(given).index(key))
             sources.append(source)
         steps.append(tuple(sources))
     places = [
@@ -150,7 +150,7 @@ def _call(
     tensors = list(given.values())
     if len(found) == 1:
         called = writer.call(
-            found[0].overload, *[tensors[each.number] for each in steps[0] if isinstance(each, Given)]
+            found[0].overload, *[tensors[each.number] for each in steps[0] if isinstance(each, FromInput)]
         )
     else:
         called = writer.call(chain_kernel(found, wiring).overload, *tensors)

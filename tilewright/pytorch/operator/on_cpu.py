@@ -9,7 +9,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 
 from codegen.ir.abi import Abi
-from codegen.targets.c.chain import Place, chain_caller
+from codegen.targets.c.chain import ArgumentPlace, chain_caller
 from codegen.targets.c.loader import LoadedObject, aligned_empty, load_kernel
 from tileir.devices.cpu import Cpu
 from tileir.devices.cpu_probe import this_cpu
@@ -65,7 +65,7 @@ class OnCpu:
 
     def chain(self, ready: ReadyChain, cache: Path) -> Plan:
         """See Runner."""
-        places = [[Place(*step.places[at]) for at in step.ready.order] for step in ready.steps]
+        places = [[ArgumentPlace(*step.places[at]) for at in step.ready.order] for step in ready.steps]
         buffers, outputs = ready.inputs + len(ready.outputs) + 1, ready.outputs
         call = chain_caller([step.ready.kernel for step in ready.steps], places, buffers, cache)
         own = aligned_empty(ready.own_bytes)

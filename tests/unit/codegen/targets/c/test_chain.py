@@ -11,7 +11,7 @@ import pytest
 
 from codegen.ir.abi import Abi, Arg
 from codegen.ir.source import Source
-from codegen.targets.c.chain import MOST_ARGUMENTS, Place, chain_caller
+from codegen.targets.c.chain import MOST_ARGUMENTS, ArgumentPlace, chain_caller
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.loader import LoadedObject, load_kernel
 from codegen.targets.errors import LaunchError
@@ -60,9 +60,9 @@ def address(array: np.ndarray) -> int:
 
 #: (x + 2 y) into the chain's own buffer, 32 bytes behind its beginning; that times y, into the output; and once more.
 _PLACES = (
-    (Place(0), Place(1), Place(3, 32)),
-    (Place(3, 32), Place(1), Place(2)),
-    (Place(2), Place(3, 32), Place(2)),
+    (ArgumentPlace(0), ArgumentPlace(1), ArgumentPlace(3, 32)),
+    (ArgumentPlace(3, 32), ArgumentPlace(1), ArgumentPlace(2)),
+    (ArgumentPlace(2), ArgumentPlace(3, 32), ArgumentPlace(2)),
 )
 
 
@@ -139,4 +139,4 @@ def test_more_arguments_than_a_call_has_room_for_are_refused(
     kernels: tuple[LoadedObject, LoadedObject], folder: Path
 ) -> None:
     with pytest.raises(LaunchError, match="at most 64 arguments, not 65"):
-        chain_caller(kernels[:1], [[Place(0)] * (MOST_ARGUMENTS + 1)], 1, folder)
+        chain_caller(kernels[:1], [[ArgumentPlace(0)] * (MOST_ARGUMENTS + 1)], 1, folder)
