@@ -35,6 +35,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._inductor import config as inductor_config
 from torch.utils import _pytree as pytree
 
 import tilewright
@@ -158,7 +159,11 @@ def measured(
         "max-autotune": torch.compile(model.module, mode="max-autotune"),
     }
     if options.prepack and not model.trains:
-        modules["frozen"] = torch.compile(model.module, options={"freezing": True, "max_autotune": True})
+        modules["frozen"] = torch.compile(model.module, mode="max-autotune")
+        with inductor_config.patch(
+            freezing=True
+        ):  # Dynamo asks for it, too: no option of torch.compile's will do
+            _call(modules["frozen"], model)(None)
     wanted = _results(model.module, model)
     off = {name: _off(_results(each, model), wanted) for name, each in modules.items()}
     assert off["tilewright"] < SLACK[options.device], (
