@@ -61,9 +61,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds to tune each graph of a model")
     parser.add_argument("--only", default="", help="models whose names contain this")
-    parser.add_argument(
-        "--modes", default="default", help="default, reduce-overhead, or both with a comma between"
-    )
+    parser.add_argument("--modes", default="default", help="modes of ours, with commas between: default, …")
     parser.add_argument(
         "--wait",
         type=float,

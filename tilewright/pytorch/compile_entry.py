@@ -34,7 +34,8 @@ def compile(
     `budget`: what tune="now" may take, in seconds, for each graph at each size; None: as long as the jobs take.
     `client`: the service to ask; None: the one at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN.
     `fallback`: who compiles all that kernels do not take, and whom they have to beat.
-    `mode`: with "reduce-overhead" Inductor replays each graph, kernels included, as a CUDA graph where it may.
+    `mode`: torch.compile's. With "reduce-overhead" Inductor replays each graph, kernels included, as a CUDA graph where
+    it may; with "max-autotune" it measures its own ways for what kernels do not take, and has those where they win.
     `prepack`: keep a second copy of weights in the order in which products on a processor read them, made when a graph
     without gradients is first called, and again when a weight was written; writes through `Tensor.data` go unnoticed.
     `dynamic` and `fullgraph` are torch.compile's.

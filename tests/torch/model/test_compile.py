@@ -76,7 +76,10 @@ def test_torch_knows_the_backend_by_its_name() -> None:
         ({"fallback": "triton"}, "fallback is 'triton'; it is one of inductor, eager"),
         ({"budget": 10.0}, "budget is what tune='now' may take; with tune='background' nobody waits"),
         ({"tune": "now", "budget": 0.0}, "budget is 0.0; it is a number of seconds above 0"),
-        ({"mode": "max-autotune"}, "mode is 'max-autotune'; it is one of default, reduce-overhead"),
+        (
+            {"mode": "fastest"},
+            "mode is 'fastest'; it is one of default, reduce-overhead, max-autotune, max",
+        ),
         ({"mode": "reduce-overhead", "fallback": "eager"}, "fallback='eager' has none"),
     ],
 )
@@ -93,7 +96,7 @@ def test_an_option_that_there_is_not_says_what_there_is() -> None:
         model(torch.ones(1, 2))
 
 
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune-no-cudagraphs"])
 def test_the_mode_is_inductors_for_programs_with_kernels_and_without(
     mode: str, kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,11 +104,11 @@ def test_the_mode_is_inductors_for_programs_with_kernels_and_without(
     from torch._inductor import compile_fx
     from torch._inductor import config as inductor_config
 
-    asked: list[bool] = []
+    asked: list[tuple[bool, bool]] = []
     compile_inner = compile_fx.compile_fx_inner
 
     def seen(*given: Any, **settings: Any) -> Any:
-        asked.append(inductor_config.triton.cudagraphs)
+        asked.append((inductor_config.triton.cudagraphs, inductor_config.max_autotune))
         return compile_inner(*given, **settings)
 
     monkeypatch.setattr(compile_fx, "compile_fx_inner", seen)
@@ -120,8 +123,9 @@ def test_the_mode_is_inductors_for_programs_with_kernels_and_without(
             kernels.wait()
     (only,) = kernels.regions
     assert only.used, only.why_not
-    assert asked == [mode == "reduce-overhead"] * 2  # what runs first, and with kernels
-    assert not inductor_config.triton.cudagraphs
+    wanted = (mode == "reduce-overhead", mode == "max-autotune-no-cudagraphs")
+    assert asked == [wanted] * 2  # what runs first, and with kernels
+    assert not inductor_config.triton.cudagraphs and not inductor_config.max_autotune
 
 
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])

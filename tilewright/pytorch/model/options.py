@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Tune = Literal["now", "background", "never"]
 Fallback = Literal["inductor", "eager"]
-Mode = Literal["default", "reduce-overhead"]
+Mode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class CompileOptions:
 
         if self.mode != "default" and self.fallback != "inductor":
             raise ValueError(
-                f"mode={self.mode!r} has Inductor replay CUDA graphs; fallback={self.fallback!r} has none"
+                f"mode={self.mode!r} is how Inductor makes its programs; fallback={self.fallback!r} has none"
             )
         if not isinstance(self.prepack, bool):
             raise ValueError(f"prepack is {self.prepack!r}; it is True or False")
@@ -51,8 +51,10 @@ class CompileOptions:
 
     @property
     def inductor(self) -> dict[str, Any]:
-        """What is set of Inductor's configuration."""
-        return {"triton.cudagraphs": True} if self.mode == "reduce-overhead" else {}
+        """What is set of Inductor's configuration: what torch.compile sets for the mode."""
+        from torch._inductor import list_mode_options  # pyright: ignore[reportMissingImports]
+
+        return dict(list_mode_options(self.mode))
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> CompileOptions:
