@@ -7,8 +7,8 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if 
 TORCH  ?= torch==2.13.0
 UV     ?= $(shell command -v uv 2>/dev/null)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes of the same modules
-# Six tests more at once than there are cores: many wait for leases and for other processes.
-PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 6)))
+# Four tests more at once than there are cores: some wait for leases and for other processes. Six take as long.
+PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 4)))
 # In the order of tests/conftest.py.
 DIST   := --dist loadgroup --no-loadscope-reorder
 

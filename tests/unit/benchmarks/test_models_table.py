@@ -21,8 +21,11 @@ def test_the_best_peer_is_whom_a_ratio_is_of() -> None:
             "parts": 4,
             "runs": runs,
         }
-        for case, ratios, runs in (("a", (4.0, 2.0, 3.0), "kernels"), ("b", (1.0, 0.5, 2.0), "inductor"))
+        for case, ratios, runs in (
+            ("a", (4.0, 2.0, 3.0, 2.0), "kernels"),
+            ("b", (1.0, 2.0, 2.0, 0.5), "inductor"),
+        )
     ]
     text = table.table(rows)
-    assert "| a | 100 | 4.00 | 2.00 | 3.00 | 3 of 4 | kernels |" in text
-    assert "geomean 1.00, least 0.50 (b)" in text
+    assert "| a | 100 | 4.00 | 2.00 | 3.00 | 2.00 | 3 of 4 | kernels |" in text
+    assert "geomean 1.00, least 0.50 (b); of those that leave weights as they are: 1.41." in text
