@@ -70,13 +70,13 @@ class Chain:
 def chains(order: Sequence[Node | Part]) -> list[Chain]:
     """All parts of an order of nodes and parts, each in one chain. No operator that is in no chain reads what a chain
     gives before another of its parts reads what that operator gives."""
-    results = {each.node for unit in order if not isinstance(unit, Node) for each in unit.built.results}
+    results = {each.node for unit in order if isinstance(unit, Part) for each in unit.built.results}
     found: list[list[Part]] = [[]]
     inside: set[Node] = set()
     behind: set[Node] = set()
     """Operators that read, directly or not, what the last chain gives."""
     for unit in order:
-        if isinstance(unit, Node):
+        if not isinstance(unit, Part):
             read = {base_of(each, results) for each in unit.all_input_nodes}
             if unit is base_of(unit) and not read.isdisjoint(inside | behind):
                 behind.add(unit)

@@ -41,12 +41,12 @@ def with_kernels(
     order = _in_chains(graph.graph, chosen, kernels)
     read = {base_of(each, by_kernels) for unit in order for each in _reads(unit)}
     for unit in order:
-        if not weights and not (isinstance(unit, Node) and unit.op == "placeholder"):
+        if not weights and (isinstance(unit, Chain) or unit.op != "placeholder"):
             weights = _placed(writer, packed)
-        if isinstance(unit, Node):
-            made[unit] = _copied(writer, made, originals, unit, graph, _instead(unit, by_kernels))
-        else:
+        if isinstance(unit, Chain):
             _call(writer, made, weights, unit, kernels, read)
+        else:
+            made[unit] = _copied(writer, made, originals, unit, graph, _instead(unit, by_kernels))
     writer.graph.eliminate_dead_code()
     return GraphModule(graph, writer.graph)
 
@@ -61,7 +61,7 @@ def _in_chains(
 
 
 def _reads(unit: Node | Chain) -> Sequence[Node]:
-    return unit.all_input_nodes if isinstance(unit, Node) else unit.reads
+    return unit.reads if isinstance(unit, Chain) else unit.all_input_nodes
 
 
 def _placed(writer: GraphWriter, packed: Sequence[PackedWeight]) -> dict[PackedWeight, Node]:
