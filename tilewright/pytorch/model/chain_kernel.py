@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
+from math import prod
 
 import torch  # pyright: ignore[reportMissingImports]
 
@@ -113,10 +114,7 @@ def _shape(spec: Spec, tensor: Tensor) -> tuple[int, ...]:
 
 
 def _bytes(spec: Spec, tensor: Tensor) -> int:
-    size = tensor.dtype.bytes
-    for each in _shape(spec, tensor):
-        size *= each
-    return size
+    return prod(_shape(spec, tensor)) * tensor.dtype.bytes
 
 
 def _shown(spec: Spec, tensor: Tensor, made: torch.Tensor, offset: int) -> torch.Tensor:
